@@ -1,0 +1,55 @@
+"""A lightweight, embeddable, multi-tenant CRM: one process, one SQLite file per tenant."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flask import Flask
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from crm import resources
+from crm.access.limits import Limiter
+from crm.config import Config
+from crm.rest import admission, docs, problems
+from crm.rest.openapi import Api
+from crm.tenancy.tenants import Tenants
+
+__version__ = "0.1.0"
+
+
+class CRMApp(Flask):
+    """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
+
+    tenants: Tenants
+
+    def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        label = self.tenants.label_of(environ.get("HTTP_HOST", ""))
+        if label is None or not self.tenants.exists(label):
+            environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, never parsed
+            return super().wsgi_app(environ, start_response)
+        with self.tenants.visit(label):
+            return super().wsgi_app(environ, start_response)
+
+
+def create_app(config: Config | None = None, clock: Callable[[], float] = time.time) -> CRMApp:
+    """The whole service as a WSGI app. Settings come from the environment unless given.
+
+    Raises ConfigError for a setting that can't work. No file is touched before a request.
+    """
+    config = config or Config.load()
+    app = CRMApp("crm", static_folder=None)
+    app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
+    app.url_map.strict_slashes = False
+    app.tenants = Tenants(config, clock)
+    app.limiter = Limiter()
+
+    admission.install(app, config, app.limiter)
+    api = app.api = Api(app)
+    resources.register(api)
+    docs.install(app, api)
+    app.register_error_handler(Exception, problems.answer)
+
+    if config.trusted_proxies:
+        hops = config.trusted_proxies
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops, x_prefix=hops)
+    return app

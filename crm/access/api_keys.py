@@ -1,0 +1,186 @@
+"""API keys (spec: Authentication, D12): shown once, kept as a hash, bound to one tenant."""
+
+import hashlib
+import secrets
+import zlib
+from dataclasses import dataclass
+
+from peewee import IntegerField, TextField
+
+from crm.access import rights
+from crm.errors import Busy, Invalid, NotFound, Unauthorized
+from crm.tenancy.database import execute, now, row, time_before, transaction, visit
+from crm.tenancy.records import Record, key
+
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+LENGTH = len("crm_") + 40 + 6
+LAST_USE_KEPT_EVERY = 600  # seconds: a write for every read would double the work of a key
+
+# The hot path: one prepared text finds the key, its user and the tenant's plan.
+FIND = """
+    SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
+           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, user.active,
+           tenant.plan, tenant.suspended_at
+    FROM api_key JOIN user ON user.id = api_key.user_id JOIN tenant ON tenant.id = 1
+    WHERE api_key.hash = ?
+"""
+
+
+class ApiKey(Record):
+    """name, scopes, origins, user_id, created_at, expires_at, last_used_at, revoked_at."""
+
+    noun = "key"
+    updated_at = None
+    version = None
+
+    name = TextField()
+    hash = TextField()
+    hint = TextField()
+    scopes = TextField()
+    origins = TextField()
+    user_id = IntegerField()
+    expires_at = TextField(null=True)
+    last_used_at = TextField(null=True)
+    revoked_at = TextField(null=True)
+
+    def revoke(self) -> None:
+        """The key is refused from now on."""
+        with transaction():
+            execute(
+                "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
+                (now(), self.id),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is calling: a key, its user, its scopes, and the plan of the tenant."""
+
+    key_id: int
+    key_name: str
+    user_id: int
+    scopes: frozenset[str]
+    origins: tuple[str, ...]
+    plan: str
+
+    @property
+    def is_form(self) -> bool:
+        return rights.is_form_key(self.scopes)
+
+
+def create(
+    name: str, scopes: str, user_id: int, *, origins: str = "", expires_at: str | None = None
+) -> tuple[int, str]:
+    """Make a key and give (its id, the key itself): the only time it can be seen.
+
+    `scopes` is a text such as `leads:read,leads:write` or `*`, `origins` a text of origins such as
+    `https://shop.example.ua` for a form's key. Raises Invalid.
+    """
+    held = rights.scopes(scopes)
+    if not name.strip():
+        raise Invalid.field("name", "required", "a key needs a name")
+    if origins and not rights.is_form_key(held):
+        raise Invalid.field("origins", "not_a_form_key", "only a leads:create key names origins")
+    if not row("SELECT 1 FROM user WHERE id = ? AND active", (user_id,)):
+        raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
+    secret = new_key()
+    with transaction():
+        cursor = execute(
+            "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
+            " expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                name.strip(),
+                _hash(secret),
+                secret[:8],
+                ",".join(sorted(held)),
+                ",".join(part.strip() for part in origins.split(",") if part.strip()),
+                user_id,
+                now(),
+                expires_at,
+            ),
+        )
+    return cursor.lastrowid, secret
+
+
+def find(id: int | str) -> ApiKey:
+    """The key of that id or a NotFound."""
+    found = ApiKey.get_or_none(ApiKey.id == key(id))
+    if found is None:
+        raise NotFound(f"there is no key {id}")
+    return found
+
+
+def every() -> list[ApiKey]:
+    return list(ApiKey.select().order_by(ApiKey.id))
+
+
+def new_key() -> str:
+    """`crm_`, 40 random base62 characters and 6 of checksum, so that a typo costs no look-up."""
+    body = "".join(secrets.choice(ALPHABET) for _ in range(40))
+    return f"crm_{body}{_checksum(body)}"
+
+
+def looks_right(secret: str) -> bool:
+    return (
+        len(secret) == LENGTH
+        and secret.startswith("crm_")
+        and secret.isascii()
+        and secret[-6:] == _checksum(secret[4:-6])
+    )
+
+
+def authenticate(secret: str) -> Caller:
+    """The caller behind a key; the same Unauthorized for every key that isn't good here."""
+    found = row(FIND, (_hash(secret),)) if looks_right(secret) else None
+    if found is None:
+        raise Unauthorized
+    key_id, user_id, name, held, origins, expires, revoked, used, active, plan, suspended = found
+    if revoked or not active or suspended or (expires and expires <= now()):
+        raise Unauthorized
+    if used is None or used < time_before(LAST_USE_KEPT_EVERY):
+        _note_use(key_id)
+    here = visit()
+    here.user_id, here.key_id = user_id, key_id
+    return Caller(key_id, name, user_id, _scopes(held), _origins(origins), plan)
+
+
+def form_origins() -> set[str]:
+    """The origins that any live form key of the tenant names: who may ask before a POST."""
+    found: set[str] = set()
+    for live in ApiKey.select().where(ApiKey.revoked_at.is_null(), ApiKey.origins != ""):
+        found.update(_origins(live.origins))
+    return found
+
+
+def _note_use(key_id: int) -> None:
+    try:
+        with transaction():
+            execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
+    except Busy:
+        return  # the next use will tell
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _checksum(body: str) -> str:
+    number, found = zlib.crc32(body.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        found += ALPHABET[digit]
+    return found
+
+
+_kept_scopes: dict[str, frozenset[str]] = {}
+
+
+def _scopes(text: str) -> frozenset[str]:
+    found = _kept_scopes.get(text)
+    if found is None:
+        found = _kept_scopes[text] = frozenset(text.split(","))
+    return found
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()

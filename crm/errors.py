@@ -1,0 +1,116 @@
+"""What can go wrong, in product words. Rules raise these; only the edges know how each door tells it.
+
+Every error has a stable `code` and a `detail`: a lower-case sentence a person can act on (D14).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with one value. `where` is a JSON pointer, a parameter's or a header's name."""
+
+    where: str
+    code: str
+    detail: str
+    kind: str = "pointer"
+
+
+class CRMError(Exception):
+    """The root of everything this service refuses on purpose."""
+
+    code = "error"
+    detail = "the request was refused"
+
+    def __init__(self, detail: str = "", code: str = "", **more: Any):
+        super().__init__(detail or self.detail)
+        self.detail = detail or self.detail
+        self.code = code or self.code
+        self.more = more
+
+
+class Invalid(CRMError):
+    """A value doesn't fit: `faults` names each one."""
+
+    code = "validation_failed"
+    detail = "some values do not fit"
+
+    def __init__(self, faults: list[Fault] | Fault | str, code: str = "", **more: Any):
+        if isinstance(faults, str):
+            super().__init__(faults, code, **more)
+            self.faults: list[Fault] = []
+            return
+        self.faults = [faults] if isinstance(faults, Fault) else faults
+        first = self.faults[0]
+        super().__init__(f"{first.where.strip('/') or 'body'}: {first.detail}", code, **more)
+
+    @classmethod
+    def field(cls, name: str, code: str, detail: str) -> "Invalid":
+        """One wrong field of a body, named as on the wire."""
+        return cls(Fault(f"/{name}", code, detail))
+
+
+class Malformed(CRMError):
+    code, detail = "malformed_body", "the body is not valid JSON"
+
+
+class Unauthorized(CRMError):
+    code, detail = "invalid_key", "a valid API key is required: Authorization: Bearer <API_KEY>"
+
+
+class Forbidden(CRMError):
+    code, detail = "forbidden", "this key may not do that"
+
+
+class NotFound(CRMError):
+    code, detail = "not_found", "there is nothing here"
+
+
+class Conflict(CRMError):
+    code, detail = "conflict", "the record is in a state that does not allow this"
+
+
+class Stale(CRMError):
+    """If-Match names another version than the one kept."""
+
+    code, detail = "precondition_failed", "the record has changed since it was read"
+
+
+class TooLarge(CRMError):
+    code, detail = "too_large", "the body is larger than allowed"
+
+
+class WrongType(CRMError):
+    code, detail = "unsupported_media_type", "send the body as application/json"
+
+
+class TooMany(CRMError):
+    """Over a limit; `retry_after` in seconds."""
+
+    code, detail = "rate_limited", "too many requests in this minute"
+
+    def __init__(self, detail: str = "", code: str = "", retry_after: int = 1):
+        super().__init__(detail, code)
+        self.retry_after = retry_after
+
+
+class Busy(CRMError):
+    """The tenant's file is being written for too long; the same request may be sent again."""
+
+    code, detail = "busy", "the service is busy, try again in a moment"
+    retry_after = 1
+
+
+@dataclass(slots=True)
+class Faults:
+    """Collects what is wrong with one body, so that the sender hears of everything at once."""
+
+    found: list[Fault] = field(default_factory=list)
+
+    def add(self, name: str, code: str, detail: str) -> None:
+        self.found.append(Fault(f"/{name}", code, detail))
+
+    def raise_any(self) -> None:
+        if self.found:
+            raise Invalid(self.found)

@@ -1,0 +1,38 @@
+"""JSON as this service reads and writes it: exact numbers in, exact numbers out (D2)."""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+# A fraction, an exponent or more digits than 64 bits hold: orjson would give a rounded float.
+_INEXACT = re.compile(rb"[0-9][.eE]|[0-9]{19}")
+
+
+def loads(data: bytes | str) -> Any:
+    """Read JSON; numbers with a fraction become Decimal. Raises ValueError.
+
+    orjson refuses NaN, lone surrogates and deep nesting; a body it accepts is read again by the
+    standard library only when that keeps digits which a float would lose.
+    """
+    found = orjson.loads(data)
+    if _INEXACT.search(data if isinstance(data, bytes) else data.encode()):
+        found = json.loads(data, parse_float=Decimal, parse_int=_integer)
+    return found
+
+
+def dumps(value: Any) -> bytes:
+    """Write compact UTF-8 JSON; a Decimal keeps its digits."""
+    return orjson.dumps(value, default=_number)
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if len(text) < 19 else Decimal(text)
+
+
+def _number(value: Any) -> orjson.Fragment:
+    if isinstance(value, Decimal):
+        return orjson.Fragment(format(value, "f").encode())
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,115 @@
+"""The 14 kinds of events (spec: Events) and the outbox that keeps them (D15).
+
+`emit()` writes an event in the transaction of the change it tells of, so a committed change has its
+event and a rolled back one has none. `data` has the records as GET one shows them.
+"""
+
+import secrets
+from typing import Any
+
+import orjson
+
+from crm.tenancy.database import execute, now, rows, time_before, visit
+from crm.json import dumps
+
+LEAD_CREATED = "lead.created"
+LEAD_CONVERTED = "lead.converted"
+DEAL_CREATED = "deal.created"
+DEAL_STAGE_CHANGED = "deal.stage_changed"
+DEAL_WON = "deal.won"
+DEAL_LOST = "deal.lost"
+DEAL_ITEMS_CHANGED = "deal.items_changed"
+PRODUCT_CREATED = "product.created"
+PRODUCT_UPDATED = "product.updated"
+PRODUCT_IMPORTED = "product.imported"
+CLIENT_CREATED = "client.created"
+CLIENT_UPDATED = "client.updated"
+TASK_CREATED = "task.created"
+TASK_COMPLETED = "task.completed"
+
+KINDS = {
+    LEAD_CREATED: "A new lead.",
+    LEAD_CONVERTED: "A lead is converted into a deal.",
+    DEAL_CREATED: "A new deal.",
+    DEAL_STAGE_CHANGED: "The stage of a deal changed.",
+    DEAL_WON: "A deal is won.",
+    DEAL_LOST: "A deal is lost.",
+    DEAL_ITEMS_CHANGED: "The composition of a deal's items changed.",
+    PRODUCT_CREATED: "A catalog product is created.",
+    PRODUCT_UPDATED: "A catalog product is updated.",
+    PRODUCT_IMPORTED: "A bulk CSV import has finished.",
+    CLIENT_CREATED: "A client is created.",
+    CLIENT_UPDATED: "A client is updated.",
+    TASK_CREATED: "A task is created.",
+    TASK_COMPLETED: "A task is completed.",
+}
+KEPT_DAYS = 30
+RECORDS = {  # the records in an event's `data`, where it is not only the kind's own noun
+    LEAD_CONVERTED: ("lead", "deal", "client"),
+    DEAL_STAGE_CHANGED: ("deal", "from_stage", "to_stage"),
+    DEAL_ITEMS_CHANGED: ("deal", "items"),
+    PRODUCT_IMPORTED: ("import",),
+}
+
+INSERT = """
+    INSERT INTO event (id, type, at, noun, record_id, data, previous) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def emit(
+    kind: str,
+    record_id: int,
+    data: dict[str, Any],
+    previous: dict[str, Any] | None = None,
+) -> None:
+    """Write an event of `kind` about the record; inside the transaction of the change.
+
+    `data` is {noun: record as GET one shows it, …}; `previous` has the changed fields' old values.
+    """
+    noun = kind.partition(".")[0]
+    execute(
+        INSERT,
+        (
+            f"evt_{secrets.token_hex(12)}",
+            kind,
+            now(),
+            noun,
+            record_id,
+            dumps(data).decode(),
+            dumps(previous or {}).decode(),
+        ),
+    )
+
+
+def records_of(kind: str) -> tuple[str, ...]:
+    """The names in the `data` of an event of this kind."""
+    return RECORDS.get(kind) or (kind.partition(".")[0],)
+
+
+def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -> bytes:
+    """The event as receivers and the feed get it: the same bytes every time it is told."""
+    return dumps(
+        {
+            "id": id,
+            "type": kind,
+            "timestamp": at,
+            "tenant": visit().label,
+            "sequence": sequence,
+            "data": orjson.Fragment(data),
+            "previous": orjson.Fragment(previous),
+        }
+    )
+
+
+def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
+    """Events later than `after` of those kinds, oldest first, and the sequence to go on from.
+
+    The last 30 days are kept. The second value is `after` itself when nothing is new.
+    """
+    found = rows(
+        "SELECT sequence, id, type, at, data, previous FROM event"
+        f" WHERE sequence > ? AND at >= ? AND type IN ({', '.join('?' * len(kinds))})"
+        " ORDER BY sequence LIMIT ?",
+        (after, time_before(KEPT_DAYS * 86_400), *kinds, limit),
+    )
+    return [body(*values) for values in found], found[-1][0] if found else after

@@ -1,0 +1,1 @@
+"""Leads: the record and its rules, their conversion into deals, and the endpoints."""

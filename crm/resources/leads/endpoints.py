@@ -1,0 +1,81 @@
+"""Endpoints of leads, in the specification's order (spec: Leads)."""
+
+from typing import Any
+
+from flask import g
+
+from crm.resources.leads.record import (
+    LEAD,
+    LEAD_IN,
+    LEAD_PATCH,
+    STATUSES,
+    Lead,
+    create,
+    from_form,
+)
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint
+from crm.tenancy.database import transaction
+
+
+class LeadFilter(paging.KeptFilter):
+    source = paging.Equals(fields.Text(64), about="Where it came from.")
+    status = paging.Equals(fields.Choice(*STATUSES))
+    assigned_to = paging.User(about="A user's id, `me` or `none`.")
+    phone = paging.Equals(fields.Phone(), about="In any spelling.")
+    email = paging.Equals(fields.Email(), about="In any case.")
+    q = paging.Search("lead", "Words in name, phone, email, company or comment.")
+    sort = paging.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
+
+
+LEAD_FILTER = LeadFilter()
+
+blueprint = Blueprint("leads", "People who asked, not yet clients.")
+
+
+@blueprint.post("/leads")
+@blueprint.needs("leads:create")
+@blueprint.arguments(
+    LEAD_IN, example={"name": "Олена", "phone": "+380501234567", "source": "site-form"}
+)
+@blueprint.created("lead", LEAD)
+def create_lead(data: dict[str, Any]) -> int:
+    """Create a lead from a website form or by hand."""
+    return create(from_form(data) if g.caller.is_form else data)
+
+
+@blueprint.get("/leads")
+@blueprint.arguments(LEAD_FILTER, location="query")
+@blueprint.page(page_of(LEAD.schema, deleted=True))
+def list_leads(query: Query) -> Page:
+    """List leads, the newest first."""
+    return paging.page(LEAD, query, LEAD_FILTER.fields["sort"])
+
+
+@blueprint.get("/leads/<id>")
+@blueprint.one(LEAD)
+def get_lead(id: str) -> dict[str, Any]:
+    """Get one lead."""
+    return LEAD.one(id)
+
+
+@blueprint.patch("/leads/<id>")
+@blueprint.arguments(LEAD_PATCH)
+@blueprint.one(LEAD)
+@blueprint.conflicts()
+def change_lead(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Change the sent fields of a lead."""
+    with transaction():
+        lead = Lead.find(id)
+        lead.change(data)
+        return LEAD.one(lead.id)
+
+
+@blueprint.delete("/leads/<id>")
+@blueprint.empty()
+def delete_lead(id: str) -> None:
+    """Delete a lead."""
+    with transaction():
+        Lead.find(id).remove()

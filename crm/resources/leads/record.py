@@ -1,0 +1,179 @@
+"""Leads: people who asked, not yet clients (spec: Leads; D4, D5, D12, D17).
+
+A lead has a name, and a phone or an e-mail. It is unassigned unless it says otherwise. `converted`
+is its last status; conversion.py has the rule that leads there. A website form must not lose a
+lead: what doesn't fit on create is kept in `extra` under the name it came with.
+"""
+
+from typing import Any
+
+from marshmallow import ValidationError
+from peewee import IntegerField, TextField
+
+from crm.errors import Conflict, Fault, Invalid
+from crm.json import loads
+from crm.outbox import events
+from crm.resources import tenant
+from crm.resources.users import User
+from crm.rest import fields
+from crm.rest.shapes import Body, Noun, Sent, Shape, faults
+from crm.tenancy.database import transaction, visit
+from crm.tenancy.records import Kept, reference
+from crm.values import Unfit, json_object
+
+STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
+NOT_FOR_FORMS = frozenset(
+    "assigned_to status tags amount currency created_at external_id extra".split()
+)
+
+
+class Lead(Kept):
+    """One lead, in stored form."""
+
+    noun = "lead"
+
+    name = TextField()
+    phone = TextField(null=True)
+    email = TextField(null=True)
+    company = TextField(null=True)
+    position = TextField(null=True)
+    source = TextField(null=True)
+    status = TextField()
+    assigned_to = IntegerField(null=True)
+    comment = TextField(null=True)
+    amount = IntegerField(null=True)
+    currency = TextField()
+    tags = TextField(null=True)
+    utm_source = TextField(null=True)
+    utm_medium = TextField(null=True)
+    utm_campaign = TextField(null=True)
+    utm_content = TextField(null=True)
+    utm_term = TextField(null=True)
+    page_url = TextField(null=True)
+    referrer = TextField(null=True)
+    lost_reason = TextField(null=True)
+    client_id = IntegerField(null=True)
+    deal_id = IntegerField(null=True)
+    converted_at = TextField(null=True)
+    created_by = IntegerField(null=True)
+
+    def search_texts(self) -> tuple[str | None, ...]:
+        return self.name, self.phone, self.email, self.company, self.comment
+
+    def change(self, data: dict[str, Any]) -> None:
+        """Change the sent fields; inside a transaction. The status `converted` is final."""
+        if self.status == "converted" and data.get("status", "converted") != "converted":
+            raise Conflict("a converted lead keeps its status", "lead_already_converted")
+        reference(User, data.get("assigned_to"), "assigned_to")
+        can_be_reached(data.get("phone", self.phone), data.get("email", self.email))
+        self.put(data)
+
+
+def create(data: dict[str, Any]) -> int:
+    """Add a lead and give its id; one lead.created. Raises Invalid."""
+    if data.get("status") == "converted":
+        raise Invalid.field("status", "invalid_choice", "a new lead cannot be converted already")
+    can_be_reached(data.get("phone"), data.get("email"))
+    with transaction():
+        reference(User, data.get("assigned_to"), "assigned_to")
+        values = {
+            "source": "api",
+            "status": "new",
+            "currency": tenant.currency(),
+            "created_by": visit().user_id,
+            **data,
+        }
+        lead = Lead.add(values)
+        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.one(lead.id)})
+        return lead.id
+
+
+def can_be_reached(phone: str | None, email: str | None) -> None:
+    """spec: Resources, rule 1."""
+    if not phone and not email:
+        detail = "a lead needs a phone or an email"
+        raise Invalid([Fault(f"/{name}", "phone_or_email", detail) for name in ("phone", "email")])
+
+
+class LeadNoun(Noun):
+    """All fields of a lead, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    name = fields.Text(255, required=True)
+    phone = fields.Phone(about="`phone` or `email` must be present.")
+    email = fields.Email()
+    company = fields.Text(255, example="ТОВ Ромашка")
+    position = fields.Text(255, example="директорка")
+    source = fields.Text(64, default="api", example="site-form")
+    status = fields.Choice(*STATUSES, nullable=False, default="new")
+    assigned_to = fields.Id(example="1")
+    comment = fields.LongText()
+    amount = fields.Amount()
+    currency = fields.Currency(nullable=False)
+    tags = fields.Tags()
+    utm_source = fields.Text(255, example="google")
+    utm_medium = fields.Text(255, example="cpc")
+    utm_campaign = fields.Text(255, example="spring")
+    utm_content = fields.Text(255, example="banner")
+    utm_term = fields.Text(255, example="стіл")
+    page_url = fields.Text(2048, example="https://example.com/tables")
+    referrer = fields.Text(2048, example="https://example.com/")
+    lost_reason = fields.Text(255, example="задорого")
+    client_id = fields.Id(read_only=True, nullable=True)
+    deal_id = fields.Id(read_only=True, nullable=True)
+    converted_at = fields.Moment(read_only=True, nullable=True)
+    created_by = fields.Id(read_only=True, nullable=True)
+    external_id = fields.Text(128, example="1C-000123")
+    extra = fields.Extra()
+    created_at = fields.Past(create_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+class LeadIn(Body):
+    """A new lead: only a name and a way to reach the person are insisted on (D4)."""
+
+    def take(self, sent: Any) -> Sent:
+        """The lead in stored form; what doesn't fit goes into `extra`."""
+        if not isinstance(sent, dict):
+            return super().take(sent)
+        fitting = {name: value for name, value in sent.items() if name in self.fields}
+        try:
+            found = Sent(self.load(fitting))
+        except ValidationError as error:
+            unfit = error.normalized_messages()
+            if "name" in unfit or not _reachable_without(unfit, fitting):
+                raise Invalid(list(faults(unfit))) from None
+            fitting = {name: value for name, value in fitting.items() if name not in unfit}
+            found = Sent(self.load(fitting))
+        strange = {name: value for name, value in sent.items() if name not in fitting}
+        if strange:
+            found["extra"] = with_extra(found.get("extra"), strange)
+        found.echoed = {}
+        return found
+
+
+def from_form(data: dict[str, Any]) -> dict[str, Any]:
+    """A lead as a website form may send it: what is the office's to say is kept in `extra` (D12)."""
+    theirs = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
+    ours = LEAD.show({name: value for name, value in data.items() if name not in theirs})
+    extra = ours.pop("extra", None)
+    theirs["extra"] = with_extra(None, {**(extra or {}), **ours})
+    return theirs
+
+
+def with_extra(extra: str | None, more: dict[str, Any]) -> str | None:
+    """`extra` in stored form with more in it; raises Invalid beyond its limits."""
+    try:
+        return json_object({**loads(extra or "{}"), **more}) if more else extra
+    except Unfit as unfit:
+        raise Invalid.field("extra", unfit.code, unfit.detail) from None
+
+
+def _reachable_without(unfit: dict[str, Any], sent: dict[str, Any]) -> bool:
+    return any(sent.get(name) and name not in unfit for name in ("phone", "email"))
+
+
+LEAD = Shape(LeadNoun.out("LeadOut"), "lead")
+LEAD_IN = LeadNoun.body("LeadIn", LeadIn)
+LEAD_PATCH = LeadNoun.patch("LeadPatch")

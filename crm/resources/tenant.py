@@ -1,0 +1,64 @@
+"""The tenant itself: its name, plan and currency; the command line's and the cabinet's verbs (D18).
+
+An API request never creates or changes a tenant.
+"""
+
+from typing import Any
+
+from crm.config import PLANS
+from crm.errors import Invalid
+from crm.resources import pipelines, users
+from crm.tenancy.database import execute, now, row, transaction
+from crm.tenancy.tenants import Tenants
+
+
+def open_tenant(
+    tenants: Tenants,
+    label: str,
+    *,
+    name: str = "",
+    plan: str = "start",
+    owner: dict[str, Any] | None = None,
+) -> None:
+    """Create a tenant with its owner and the pipeline "Sales" (D11). `owner` is as sent to users.
+
+    Raises Invalid, or Conflict `label_taken`.
+    """
+    person = {"name": name or label, **(owner or {}), "role": "owner"}
+
+    def furnish() -> None:
+        with transaction():
+            users.create(users.USER_IN.take(person))
+            pipelines.create_first()
+
+    tenants.create(label, name=name, plan=plan, furnish=furnish)
+
+
+def about() -> dict[str, Any]:
+    """{name, plan, currency, time_zone, created_at, suspended_at} of the tenant visited."""
+    names = "name", "plan", "currency", "time_zone", "created_at", "suspended_at"
+    return dict(zip(names, row(f"SELECT {', '.join(names)} FROM tenant"), strict=True))
+
+
+def currency() -> str:
+    """The currency of what doesn't name one (D2)."""
+    return row("SELECT currency FROM tenant")[0]
+
+
+def change_plan(plan: str) -> None:
+    """The limit of the new plan holds from the next request on. Raises Invalid."""
+    if plan not in PLANS:
+        raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
+    with transaction():
+        execute("UPDATE tenant SET plan = ?", (plan,))
+
+
+def suspend() -> None:
+    """No key works until resume()."""
+    with transaction():
+        execute("UPDATE tenant SET suspended_at = coalesce(suspended_at, ?)", (now(),))
+
+
+def resume() -> None:
+    with transaction():
+        execute("UPDATE tenant SET suspended_at = NULL")

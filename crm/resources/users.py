@@ -1,0 +1,109 @@
+"""Users of the tenant, and the one the key acts for (spec: Pipelines and users; D11, D12).
+
+Users are deactivated, never deleted; the API only reads them. A deactivated user's keys end.
+"""
+
+from typing import Any
+
+from flask import g
+from marshmallow import fields as ma
+from peewee import IntegerField, TextField
+
+from crm.errors import Conflict
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint
+from crm.rest.shapes import Noun, Shape
+from crm.tenancy.database import row, transaction
+from crm.tenancy.records import Record
+
+ROLES = ("owner", "manager", "viewer")
+
+
+class User(Record):
+    """name, email, phone, role, active."""
+
+    noun = "user"
+
+    name = TextField()
+    email = TextField(null=True)
+    phone = TextField(null=True)
+    role = TextField()
+    active = IntegerField(default=1)
+
+
+def create(data: dict[str, Any]) -> User:
+    """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's."""
+    with transaction():
+        for name in ("email", "phone"):
+            if data.get(name) and User.first(f"{name} = ?", data[name]):
+                raise Conflict(f"another user has this {name}", "duplicate_user")
+        return User.add({"role": "manager", "active": 1, **data})
+
+
+def owner_id() -> int:
+    """The first owner: whom the command line's keys act for unless told otherwise (D12)."""
+    return User.first("role = 'owner' AND active").id
+
+
+class UserNoun(Noun):
+    id = fields.Id(read_only=True)
+    name = fields.Text(255, required=True)
+    email = fields.Email()
+    phone = fields.Phone()
+    role = fields.Choice(*ROLES, nullable=False, default="manager")
+    active = fields.Flag(nullable=False, default=True)
+    created_at = fields.Moment(read_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+USER = Shape(UserNoun.out("UserOut"), "user", live=False)
+USER_IN = UserNoun.body("UserIn")
+
+
+class KeyOut(Noun):
+    id = fields.Id(read_only=True)
+    name = fields.Text(255, read_only=True)
+    scopes = ma.List(ma.String())
+
+
+class TenantOut(Noun):
+    name = fields.Text(255, read_only=True)
+    plan = fields.Text(16, read_only=True)
+
+
+class MeOut(type(USER.schema)):
+    """The user with the key and the tenant."""
+
+    key = ma.Nested(KeyOut, required=True)
+    tenant = ma.Nested(TenantOut, required=True)
+
+
+class UserFilter(paging.Filter):
+    sort = paging.Sort("id", name="name", created_at="created_at")
+
+
+USER_FILTER = UserFilter()
+
+blueprint = Blueprint("users", "Users of the tenant.")
+
+
+@blueprint.get("/users")
+@blueprint.arguments(USER_FILTER, location="query")
+@blueprint.page(page_of(USER.schema))
+def list_users(query: Query) -> Page:
+    """List the users of the tenant."""
+    return paging.page(USER, query, USER_FILTER.fields["sort"])
+
+
+@blueprint.get("/users/me")
+@blueprint.needs()
+@blueprint.answer(MeOut())
+def get_current_user() -> dict[str, Any]:
+    """Get the user that the key acts for, with the key and the tenant."""
+    caller = g.caller
+    key = {"id": str(caller.key_id), "name": caller.key_name, "scopes": sorted(caller.scopes)}
+    name, plan = row("SELECT name, plan FROM tenant")
+    return {**USER.one(caller.user_id), "key": key, "tenant": {"name": name, "plan": plan}}

@@ -1,0 +1,1 @@
+"""The frame that every endpoint shares."""

@@ -1,0 +1,76 @@
+"""`/api/v1/openapi.json` and Swagger UI at `/api/v1/docs` (D16): public on a tenant's host.
+
+Swagger UI comes from its installed package, so the page works offline; page and start script are
+ours, because the package's own page has an inline script, which a strict CSP forbids.
+"""
+
+from pathlib import Path
+
+import flask_swagger_ui
+from flask import Blueprint, Flask, Response, request, send_from_directory
+
+from crm.json import dumps
+from crm.rest.openapi import Api
+from crm.rest.resource import PREFIX
+
+ASSETS = Path(flask_swagger_ui.__file__).parent / "dist"
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>CRM API</title>
+<link rel="stylesheet" href="{base}/docs/swagger-ui.css">
+<link rel="icon" type="image/png" href="{base}/docs/favicon-32x32.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="{base}/docs/swagger-ui-bundle.js"></script>
+<script src="{base}/docs/start.js"></script>
+</body>
+</html>
+"""
+START = """SwaggerUIBundle({
+  url: new URL("../openapi.json", document.currentScript.src).href,
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  validatorUrl: null,
+});
+"""
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline';"
+    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+
+def install(app: Flask, api: Api) -> None:
+    """Serve the document and the page; neither needs a key nor counts against the limit."""
+    docs = Blueprint("docs", __name__, url_prefix=PREFIX)
+    kept: dict[str, bytes] = {}
+
+    @docs.get("/openapi.json")
+    def openapi() -> Response:
+        root = request.root_path
+        if root not in kept:
+            kept[root] = dumps(api.document(root))
+        return Response(kept[root], mimetype="application/json")
+
+    @docs.get("/docs")
+    @docs.get("/docs/")
+    def page() -> Response:
+        text = PAGE.replace("{base}", f"{request.root_path}{PREFIX}")
+        response = Response(text, mimetype="text/html")
+        response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+    @docs.get("/docs/start.js")
+    def start() -> Response:
+        return Response(START, mimetype="text/javascript")
+
+    @docs.get("/docs/<path:name>")
+    def asset(name: str) -> Response:
+        return send_from_directory(ASSETS, name, max_age=86_400)
+
+    for view in (openapi, page, start, asset):
+        view.public = True
+    app.register_blueprint(docs)

@@ -1,0 +1,326 @@
+"""The OpenAPI 3.1 document (D16), made from what the blueprints' decorators say."""
+
+from http import HTTPStatus
+from typing import Any
+
+import flask_smorest
+from apispec.ext.marshmallow import MarshmallowPlugin
+from flask import Flask
+from flask_smorest.spec.plugins import FlaskPlugin
+from marshmallow import Schema
+from marshmallow import fields as ma
+
+from crm.outbox import events
+from crm.rest import fields
+from crm.rest.resource import PREFIX, Blueprint, Operation
+from crm.rest.shapes import Body
+
+PROBLEM = "application/problem+json"
+ALWAYS = (401, 403, 404, 405, 422, 429, 503)
+ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
+
+Every request carries `Authorization: Bearer <API_KEY>`. Errors are RFC 9457 problems with a stable
+`code`. Lists are read by `limit` and `cursor`. A POST may carry an `Idempotency-Key`."""
+
+
+class FaultSchema(Schema):
+    pointer = ma.String(metadata={"description": "JSON pointer into the body"})
+    parameter = ma.String(metadata={"description": "Name of a query parameter"})
+    header = ma.String(metadata={"description": "Name of a header"})
+    code = ma.String(required=True)
+    detail = ma.String(required=True)
+
+    class Meta:
+        unknown = "include"
+
+
+class ProblemSchema(Schema):
+    """RFC 9457 (D14)."""
+
+    type = ma.String(required=True)
+    title = ma.String(required=True)
+    status = ma.Integer(required=True)
+    detail = ma.String(required=True)
+    instance = ma.String(required=True)
+    code = ma.String(required=True, metadata={"description": "Stable: for programs"})
+    request_id = ma.String(required=True)
+    errors = ma.List(ma.Nested(FaultSchema))
+
+    class Meta:
+        unknown = "include"
+
+
+class MetaSchema(Schema):
+    next_cursor = ma.String(required=True, allow_none=True)
+    total = ma.Integer()
+
+    class Meta:
+        unknown = "include"
+
+
+class TombstoneSchema(Schema):
+    """A deleted record, with `include_deleted`."""
+
+    id = ma.String(required=True)
+    deleted_at = ma.DateTime(required=True)
+    updated_at = ma.DateTime(required=True)
+
+    class Meta:
+        unknown = "include"
+
+
+class Records(ma.Field):
+    """The records of a page: one schema, or with tombstones among them."""
+
+    def __init__(self, *schemas: Any):
+        super().__init__(required=True)
+        self.schemas = schemas
+
+
+def page_of(schema: Schema, deleted: bool = False) -> Schema:
+    """The envelope of a list."""
+    name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
+    records = Records(schema, TombstoneSchema()) if deleted else Records(schema)
+    found = {"data": records, "meta": ma.Nested(MetaSchema, required=True)}
+    return type(name, (_Open,), found)()
+
+
+class _Open(Schema):
+    class Meta:
+        unknown = "include"
+
+
+def _described(self: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
+    """apispec's attribute function for our own fields."""
+    if isinstance(field, fields.Field):
+        return field.json_schema()
+    if isinstance(field, Records):
+        found = [self.resolve_nested_schema(schema) for schema in field.schemas]
+        return {"type": "array", "items": found[0] if len(found) == 1 else {"anyOf": found}}
+    return {}
+
+
+class _Paths(FlaskPlugin):
+    def path_helper(self, *args: Any, **options: Any) -> Any:
+        return super().path_helper(*args, **options).removeprefix(PREFIX)
+
+
+class Api(flask_smorest.Api):
+    """smorest's Api with our errors and without its error handler for the whole app."""
+
+    ERROR_SCHEMA = ProblemSchema
+
+    def __init__(self, app: Flask):
+        self.operations: dict[str, Operation] = {}
+        app.config.update(
+            API_TITLE="CRM", API_VERSION="v1", OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None
+        )
+        super().__init__(
+            app,
+            spec_kwargs={
+                "flask_plugin": _Paths(),
+                "marshmallow_plugin": MarshmallowPlugin(schema_name_resolver=_schema_name),
+                "info": {"description": ABOUT},
+            },
+        )
+        self.ma_plugin.converter.add_attribute_function(_described)
+        self.spec.components.security_scheme(
+            "ApiKey", {"type": "http", "scheme": "bearer", "description": "An API key (`crm_…`)."}
+        )
+
+    def register_blueprint(self, blueprint: Blueprint, **options: Any) -> None:
+        blueprint._prepare_doc_cbks = [_document]
+        for name, operation in blueprint.operations.items():
+            self.operations[f"{blueprint.name}.{name}"] = operation
+            for method_doc in blueprint._docs[name].values():
+                if method_doc is not None:
+                    method_doc["name"], method_doc["operation"] = name, operation
+        super().register_blueprint(blueprint, **options)
+
+    def document(self, root: str) -> dict[str, Any]:
+        """The whole document; `root` is the mount point that the servers follow."""
+        return {**self.spec.to_dict(), "servers": [{"url": f"{root}{PREFIX}"}]}
+
+    def _register_error_handlers(self) -> None:
+        """One handler for API and pages is registered by create_app."""
+
+    def _register_responses(self) -> None:
+        example = {
+            "type": "about:blank",
+            "detail": "what went wrong, for people",
+            "instance": f"{PREFIX}/leads",
+            "code": "a_stable_code",
+            "request_id": "4f2a9c0d1e5b7a3c8d6e0f12",
+        }
+        for status in (*(status for status in HTTPStatus if status >= 400), None):
+            told = {"status": status or 500, "title": status.phrase if status else "Error"}
+            content = {"schema": ProblemSchema, "example": {**example, **told}}
+            response = {
+                "description": status.phrase if status else "Any other problem",
+                "content": {PROBLEM: content},
+            }
+            name = status.name if status else "DEFAULT_ERROR"
+            self.spec.components.response(name, response, lazy=True)
+
+    def _register_pagination_header(self) -> None:
+        """Pages are told in the body."""
+
+
+def _schema_name(schema: Any) -> str:
+    kind = schema if isinstance(schema, type) else schema.__class__
+    return kind.__name__.removesuffix("Schema").removesuffix("Out")
+
+
+def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dict[str, Any]:
+    """One operation of the document."""
+    operation: Operation = info["operation"]
+    scopes = list(operation.needs or ())
+    found: dict[str, Any] = {
+        "operationId": info["name"],
+        "security": [{"ApiKey": scopes}],
+        "responses": {str(operation.status): _success(operation, info["name"])},
+    }
+    if "write" in "".join(scopes) or "create" in "".join(scopes) or scopes:
+        found["x-scopes"] = scopes
+    parameters = []
+    if operation.query.fields:
+        parameters.append({"in": "query", "schema": operation.query})
+    parameters += [_header(name) for name in _headers(operation, method)]
+    if parameters:
+        found["parameters"] = parameters
+    if operation.body is not None:
+        content = {"schema": operation.body, "example": operation.example or example(operation.body)}
+        found["requestBody"] = {"required": method != "post" or any(
+            f.required for f in operation.body.fields.values()
+        ), "content": {"application/json": content}}
+    problems = set(ALWAYS)
+    problems |= {400} if operation.query.fields or operation.body or operation.upload else set()
+    problems |= {409} if operation.conflicts else set()
+    problems |= {412} if method in ("patch", "delete") else set()
+    problems |= {413, 415} if method in ("post", "patch", "put") else set()
+    problems |= {400} if method in ("post", "patch", "put") else set()
+    for status in sorted(problems):
+        found["responses"][str(status)] = HTTPStatus(status).name
+    found["responses"]["default"] = "DEFAULT_ERROR"
+    if operation.kind == "record" and method == "get":
+        found["responses"]["304"] = {"description": "Not changed since If-None-Match"}
+    return {**doc, **found, **operation.doc.get("manual", {})}
+
+
+def _success(operation: Operation, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase}
+    if operation.kind == "raw":
+        media = operation.doc["media_type"]
+        return {**found, "content": {media: {"schema": {"type": "string"}}}}
+    schema = operation.answer
+    if operation.kind == "created":
+        schema = created_schema(operation)
+        found["headers"] = {"Location": {"schema": {"type": "string"}}}
+    if schema is not None:
+        found["content"] = {"application/json": {"schema": schema, "example": example(schema)}}
+    return found
+
+
+def created_schema(operation: Operation) -> Schema:
+    """`{"status": "ok", "<noun>_id": "…"}`, with `data` when preferred (D1)."""
+    noun = operation.noun
+    found = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
+    if operation.doc.get("several"):
+        found[f"{noun}_id"] = ma.String()
+        found[f"{noun}_ids"] = ma.List(ma.String())
+    else:
+        found[f"{noun}_id"] = ma.String(required=True, metadata={"examples": ["12"]})
+    if operation.shape:
+        found["data"] = ma.Nested(operation.shape.schema)
+    return type(f"{noun.capitalize()}Created", (_Open,), found)()
+
+
+def _headers(operation: Operation, method: str) -> list[str]:
+    if method == "post":
+        return ["Idempotency-Key", *(["Prefer"] if operation.shape else [])]
+    if method in ("patch", "delete"):
+        return ["If-Match"]
+    return ["If-None-Match"] if operation.kind == "record" else []
+
+
+HEADERS = {
+    "Idempotency-Key": "The same key and body within 24 hours is one change and one answer.",
+    "Prefer": "`return=representation` adds the record as `data`.",
+    "If-Match": "The ETag that the record must still have, else 412.",
+    "If-None-Match": "The ETag that is known already: 304 when nothing changed.",
+}
+
+
+def _header(name: str) -> dict[str, Any]:
+    schema = {"type": "string"}
+    if name == "Idempotency-Key":
+        schema |= {"minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+    return {"in": "header", "name": name, "description": HEADERS[name], "schema": schema}
+
+
+SAMPLES = {
+    fields.Id: "12",
+    fields.Text: "Олена Петренко",
+    fields.LongText: "Зателефонувати після 15:00",
+    fields.Price: 1250.5,
+    fields.Amount: 1250.5,
+    fields.Quantity: 2,
+    fields.Number: 10,
+    fields.Moment: "2026-03-01T08:00:00Z",
+    fields.Day: "2026-03-01",
+    fields.Currency: "UAH",
+    fields.Flag: True,
+    fields.Tags: ["vip"],
+    fields.Extra: {"floor": "3"},
+    fields.Color: "#1f6feb",
+}
+
+
+def example(schema: Schema) -> dict[str, Any]:
+    """An example of a schema, from its fields' own examples or one for each type."""
+    found = {name: _sample(field) for name, field in schema.fields.items()}
+    if isinstance(schema, Body):
+        return {name: value for name, value in found.items() if value is not None}
+    return found
+
+
+def _sample(field: Any) -> Any:
+    if isinstance(field, ma.Nested):
+        return [example(field.schema)] if field.many else example(field.schema)
+    if isinstance(field, Records):
+        return [example(field.schemas[0])]
+    if isinstance(field, ma.List):
+        return [_sample(field.inner)]
+    if getattr(field, "example", None) is not None:
+        return field.example
+    if isinstance(field, fields.Choice):
+        return field.choices[0]
+    if isinstance(field, fields.Whole):
+        return max(field.least, min(1, field.most))
+    if isinstance(field, ma.Integer):
+        return 1
+    if isinstance(field, ma.String):
+        return (field.metadata.get("enum") or [None if field.allow_none else "12"])[0]
+    return next((value for kind, value in SAMPLES.items() if type(field) is kind), None)
+
+
+def describe_webhooks(api: Api, nouns: dict[str, Schema]) -> None:
+    """The 14 kinds of events in the document; `nouns` gives the record's schema of each noun."""
+    found = {}
+    for kind, about in events.KINDS.items():
+        data = {n: ma.Nested(nouns[n], required=True) for n in events.records_of(kind) if n in nouns}
+        name = "".join(part.capitalize() for part in kind.replace(".", "_").split("_"))
+        event = {
+            "id": ma.String(required=True),
+            "type": ma.String(required=True, metadata={"enum": [kind]}),
+            "timestamp": ma.DateTime(required=True),
+            "tenant": ma.String(required=True),
+            "sequence": ma.Integer(required=True),
+            "data": ma.Nested(type(f"{name}Data", (_Open,), data)(), required=True),
+            "previous": ma.Dict(required=True),
+        }
+        schema = api.ma_plugin.converter.resolve_nested_schema(type(f"{name}Event", (_Open,), event)())
+        body = {"required": True, "content": {"application/json": {"schema": schema}}}
+        responses = {"2XX": {"description": "Received"}}
+        found[kind] = {"post": {"summary": about, "requestBody": body, "responses": responses}}
+    api.spec.options["webhooks"] = found

@@ -1,0 +1,107 @@
+"""Errors as RFC 9457 problems (D14): one body for every 4xx and 5xx under `/api`."""
+
+import logging
+import secrets
+import sqlite3
+from http import HTTPStatus
+from typing import Any
+
+import peewee
+from flask import Response, g, request
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+
+from crm import errors
+from crm.json import dumps
+from crm.tenancy.database import is_busy
+from crm.tenancy.migrations import NewerFile
+
+log = logging.getLogger("crm")
+
+STATUS: dict[type[errors.CRMError], int] = {
+    errors.Malformed: 400,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.Stale: 412,
+    errors.TooLarge: 413,
+    errors.WrongType: 415,
+    errors.Invalid: 422,
+    errors.TooMany: 429,
+    errors.Busy: 503,
+    NewerFile: 503,
+}
+CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+
+
+def answer(error: Exception) -> Response:
+    """The problem that tells of an error; what nobody foresaw is a 500 without its inside."""
+    error = _known(error)
+    if isinstance(error, errors.CRMError):
+        status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 400)
+        response = problem(status, error.code, error.detail, **_more(error))
+        if isinstance(error, errors.Unauthorized):
+            response.headers["WWW-Authenticate"] = "Bearer"
+        if isinstance(error, (errors.TooMany, errors.Busy)):
+            response.headers["Retry-After"] = str(error.retry_after)
+        return response
+    if isinstance(error, HTTPException):
+        status = error.code or 500
+        detail = "there is nothing here" if status == 404 else _sentence(error.description)
+        response = problem(status, CODES.get(status, _slug(status)), detail)
+        if allowed := getattr(error, "valid_methods", None):
+            response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
+        return response
+    log.error("unforeseen error, request %s", request_id(), exc_info=error)
+    return problem(500, "internal_error", "something went wrong on our side")
+
+
+def problem(status: int, code: str, detail: str, **more: Any) -> Response:
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": request.path,
+        "code": code,
+        "request_id": request_id(),
+        **more,
+    }
+    return Response(dumps(body), status, mimetype="application/problem+json")
+
+
+def request_id() -> str:
+    """The id of this request, as sent in X-Request-Id or made here."""
+    found = g.get("request_id")
+    if found is None:
+        sent = request.headers.get("X-Request-Id", "")
+        fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
+        found = g.request_id = sent if fits else secrets.token_hex(12)
+    return found
+
+
+def _known(error: Exception) -> Exception:
+    original = getattr(error, "original_exception", None)  # Flask's wrapping of what nobody caught
+    if isinstance(error, HTTPException) and original is not None:
+        error = original
+    if isinstance(error, RequestEntityTooLarge):
+        return errors.TooLarge()
+    if isinstance(error, (sqlite3.OperationalError, peewee.OperationalError)) and is_busy(error):
+        return errors.Busy()
+    return error
+
+
+def _more(error: errors.CRMError) -> dict[str, Any]:
+    if isinstance(error, errors.Invalid) and error.faults:
+        listed = [{f.kind: f.where, "code": f.code, "detail": f.detail} for f in error.faults]
+        return {"errors": listed, **error.more}
+    return error.more
+
+
+def _sentence(description: str | None) -> str:
+    text = (description or "the request was refused").strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _slug(status: int) -> str:
+    return HTTPStatus(status).name.lower()

@@ -1,0 +1,273 @@
+"""The frame of every operation: key, right, limit, body, idempotency, ETag, answer.
+
+A resource module decorates plain functions: schema in, schema out. This module turns each into the
+view that Flask calls, in one wrapper made once, and into its documentation. The order is always
+the same: tenant, key, limit (`admission.py`), then right, parameters, body, rule, answer.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import flask_smorest
+from flask import Response, g, request
+from marshmallow import Schema
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from crm.access import rights
+from crm.errors import Fault, Invalid, Malformed, Stale, TooLarge, WrongType
+from crm.json import dumps, loads
+from crm.rest import idempotency
+from crm.rest.paging import Filter, Page
+from crm.rest.shapes import Body, Sent, Shape
+from crm.tenancy.database import transaction
+
+PREFIX = "/api/v1"
+BODY_LIMIT = 1 << 20  # bytes of a JSON body (D4)
+JSON_TYPES = ("application/json", "application/merge-patch+json")
+NO_PARAMETERS = Filter(only=())
+
+
+@dataclass(slots=True)
+class Operation:
+    """What the decorators say of one endpoint function."""
+
+    kind: str = "record"
+    status: int = 200
+    noun: str = ""
+    query: Filter = NO_PARAMETERS
+    body: Body | None = None
+    upload: Callable[[Any], Any] | None = None
+    shape: Shape | None = None
+    answer: Schema | None = None
+    needs: tuple[str, ...] | None = None
+    example: Any = None
+    conflicts: bool = False
+    doc: dict[str, Any] = field(default_factory=dict)
+
+
+class Blueprint(flask_smorest.Blueprint):
+    """The endpoints of one resource. `scope` names the right: `<scope>:read|write`."""
+
+    def __init__(self, name: str, description: str, scope: str = ""):
+        super().__init__(name, __name__, url_prefix=PREFIX, description=description)
+        self.scope = scope or name
+        self.shapes: dict[str, Shape] = {}  # of the records that PATCH and DELETE change
+        self.operations: dict[str, Operation] = {}
+
+    def arguments(self, schema: Any, *, location: str = "json", example: Any = None) -> Callable:
+        """What the operation takes: a `Filter` from the query, a `Body` from JSON."""
+
+        def note(view: Callable) -> Callable:
+            operation = _of(view)
+            if location == "query":
+                operation.query = schema
+            else:
+                operation.body, operation.example = schema, example
+            return view
+
+        return note
+
+    def upload(self, read: Callable[[Any], Any]) -> Callable:
+        """The operation takes multipart/form-data; `read(request)` gives what the view gets."""
+        return _note(upload=read)
+
+    def needs(self, *scopes: str) -> Callable:
+        """Other rights than the resource's own; none at all: any valid key."""
+        return _note(needs=scopes)
+
+    def conflicts(self) -> Callable:
+        """The operation may answer 409."""
+        return _note(conflicts=True)
+
+    def one(self, shape: Shape) -> Callable:
+        """Answers 200 with the record, which the view gives as it is shown, and its ETag."""
+        return _note(kind="record", shape=shape, answer=shape.schema)
+
+    def page(self, schema: Schema) -> Callable:
+        """Answers 200 with a page of records; the view gives a `Page`."""
+        return _note(kind="page", answer=schema)
+
+    def created(self, noun: str, shape: Shape | None = None) -> Callable:
+        """Answers 201 with the id that the view gives, and the record if the caller prefers."""
+        return _note(kind="created", status=201, noun=noun, shape=shape)
+
+    def answer(self, schema: Schema, status: int = 200) -> Callable:
+        """Answers with the object that the view gives, or (object, headers)."""
+        return _note(kind="json", status=status, answer=schema)
+
+    def empty(self) -> Callable:
+        """Answers 204."""
+        return _note(kind="empty", status=204)
+
+    def raw(self, media_type: str) -> Callable:
+        """Answers with the Response that the view makes."""
+        return _note(kind="raw", doc={"media_type": media_type})
+
+    def add_url_rule(self, rule: str, endpoint: Any = None, view_func: Any = None, **options: Any):
+        """Register the endpoint as its compiled view (called by `@blueprint.get` and the like)."""
+        operation: Operation = view_func.operation
+        method = options["methods"][0]
+        if operation.needs is None:
+            operation.needs = (f"{self.scope}:{'read' if method == 'GET' else 'write'}",)
+        if operation.kind == "record" and operation.shape:
+            self.shapes[rule] = operation.shape
+        self.operations[view_func.__name__] = operation
+        view = compiled(view_func, operation, method, self.shapes.get(rule))
+        super().add_url_rule(rule, endpoint, view, **options)
+
+
+def _of(view: Callable) -> Operation:
+    if not hasattr(view, "operation"):
+        view.operation = Operation()
+    return view.operation
+
+
+def _note(**values: Any) -> Callable:
+    def note(view: Callable) -> Callable:
+        operation = _of(view)
+        for name, value in values.items():
+            setattr(operation, name, value)
+        return view
+
+    return note
+
+
+def compiled(view: Callable, operation: Operation, method: str, current: Shape | None) -> Callable:
+    """The view that Flask calls. The hot path of every request: keep it short."""
+    needs, body, query = operation.needs, operation.body, operation.query
+    takes_query = query is not NO_PARAMETERS
+    changes = method in ("PATCH", "DELETE") and current is not None
+
+    def serve(**path: str) -> Response:
+        rights.require(g.caller.scopes, needs)
+        arguments: list[Any] = []
+        if takes_query or request.query_string:
+            read = query.read(request.args)
+            if takes_query:
+                arguments.append(read)
+        if body is not None:
+            arguments.append(body.take(json_body()))
+        elif operation.upload is not None:
+            arguments.append(operation.upload(request))
+        elif method == "POST":
+            json_body()
+
+        def act() -> Response:
+            return respond(view(*arguments, **path), operation)
+
+        if method == "POST" and "Idempotency-Key" in request.headers:
+            return idempotency.once(request, arguments, act)
+        if changes:
+            echoed = arguments[-1].echoed if arguments and isinstance(arguments[-1], Sent) else None
+            if echoed or "If-Match" in request.headers:
+                with transaction():
+                    expect(current.one([*path.values()][-1]), echoed)
+                    return act()
+        return act()
+
+    serve.__name__, serve.__doc__ = view.__name__, view.__doc__
+    serve.operation = operation
+    return serve
+
+
+def respond(result: Any, operation: Operation) -> Response:
+    """The answer of an operation (D1)."""
+    kind = operation.kind
+    if kind == "record":
+        body = dumps(result)
+        etag = etag_of(body)
+        if request.method in ("GET", "HEAD") and request.if_none_match.contains(etag):
+            response = Response(status=304)
+        else:
+            response = Response(body, mimetype="application/json")
+        response.headers["ETag"] = f'"{etag}"'
+        return response
+    if kind == "page":
+        meta = {"next_cursor": result.next_cursor, **result.meta}
+        response = Response(
+            dumps({"data": result.records, "meta": meta}), mimetype="application/json"
+        )
+        if result.next_cursor:
+            response.headers["Link"] = f'<{_next_link(result)}>; rel="next"'
+        return response
+    if kind == "created":
+        return _created(result, operation)
+    if kind == "empty":
+        response = Response(status=204)
+        del response.headers["Content-Type"]
+        return response
+    if kind == "json":
+        result, headers = result if isinstance(result, tuple) else (result, {})
+        return Response(dumps(result), operation.status, headers, mimetype="application/json")
+    return result
+
+
+def _created(id: Any, operation: Operation) -> Response:
+    noun = operation.noun
+    headers = {}
+    if isinstance(id, list):
+        body: dict[str, Any] = {"status": "ok", f"{noun}_ids": [str(each) for each in id]}
+    else:
+        body = {"status": "ok", f"{noun}_id": str(id)}
+        headers["Location"] = f"{request.root_path}{request.path}/{id}"
+        if operation.shape and _prefers_representation():
+            body["data"] = operation.shape.one(id)
+            headers["Preference-Applied"] = "return=representation"
+    return Response(dumps(body), 201, headers, mimetype="application/json")
+
+
+def json_body() -> Any:
+    """The JSON sent; {} without a body. Raises TooLarge, WrongType or Malformed."""
+    data = raw_body(BODY_LIMIT)
+    if not data:
+        return {}
+    if request.mimetype not in JSON_TYPES:
+        raise WrongType
+    try:
+        return loads(data)
+    except (ValueError, RecursionError):
+        raise Malformed from None
+
+
+def raw_body(limit: int) -> bytes:
+    """The bytes sent. A body without a length is read one byte beyond the limit, to know."""
+    request.max_content_length = limit + 1
+    try:
+        data = request.get_data()
+    except RequestEntityTooLarge:
+        raise TooLarge from None
+    if len(data) > limit:
+        raise TooLarge(f"the body is larger than {limit} bytes")
+    return data
+
+
+def expect(current: dict[str, Any], echoed: dict[str, Any] | None) -> None:
+    """The record is the one that If-Match names, and read-only fields sent are as they are."""
+    if "If-Match" in request.headers:
+        etag = etag_of(dumps(current))
+        if not request.if_match.contains(etag):
+            raise Stale
+    shown = loads(dumps({name: current.get(name) for name in echoed or ()}))
+    changed = [name for name in shown if shown[name] != echoed[name]]
+    if changed:
+        raise Invalid(
+            [Fault(f"/{name}", "read_only", "this field cannot be changed") for name in changed]
+        )
+
+
+def etag_of(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=12).hexdigest()
+
+
+def _prefers_representation() -> bool:
+    return "return=representation" in request.headers.get("Prefer", "") and not g.caller.is_form
+
+
+def _next_link(page: Page) -> str:
+    arguments = request.args.copy()
+    arguments["cursor"] = page.next_cursor
+    pairs = [(name, text) for name, texts in arguments.lists() for text in texts]
+    return f"{request.root_path}{request.path}?{urlencode(pairs)}"

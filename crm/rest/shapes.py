@@ -1,0 +1,164 @@
+"""Shapes: how a record is shown, made once from its schema.
+
+A `Noun` schema names all fields of a record once; `body()` and `patch()` are what may be sent,
+`shape()` what is shown: one SELECT text and one row function, shared by GET one, lists and webhook
+bodies. Building a record through marshmallow's dump takes five times as long; tests prove that
+both give the same.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from marshmallow import RAISE, INCLUDE, Schema, ValidationError
+
+from crm.errors import Fault, Invalid, NotFound
+from crm.json import loads
+from crm.rest.fields import Field, Part
+from crm.tenancy.database import now, row, rows
+from crm.tenancy.records import key
+from crm.values import as_number
+
+
+class Sent(dict):
+    """What was sent, in stored form. `echoed` are read-only fields that came along."""
+
+    echoed: dict[str, Any]
+
+
+class Body(Schema):
+    """What may be sent: every field not known is refused (D4)."""
+
+    class Meta:
+        unknown = RAISE
+
+    echoes: dict[str, Any] = {}
+
+    def take(self, sent: Any) -> Sent:
+        """The stored form of a body, or Invalid naming every value that doesn't fit."""
+        if not isinstance(sent, dict):
+            raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
+        echoed = {name: sent[name] for name in self.echoes if name in sent}
+        if echoed:
+            sent = {name: value for name, value in sent.items() if name not in echoed}
+        try:
+            found = Sent(self.load(sent))
+        except ValidationError as error:
+            raise Invalid(list(faults(error.normalized_messages()))) from None
+        found.echoed = echoed
+        return found
+
+
+def faults(messages: Any, pointer: str = "") -> Any:
+    """marshmallow's nested messages as a flat list of Fault."""
+    if isinstance(messages, dict):
+        for name, inner in messages.items():
+            step = "" if name == "_schema" else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            yield from faults(inner, pointer + step)
+        return
+    for message in messages:
+        if isinstance(message, dict):
+            yield Fault(pointer, message["code"], message["detail"])
+        elif message == "Unknown field.":
+            yield Fault(pointer, "unknown_field", "there is no such field")
+        else:
+            yield Fault(pointer, "invalid_type", message.rstrip(".").lower())
+
+
+class Noun(Schema):
+    """All fields of a record, in the order they are shown."""
+
+    class Meta:
+        unknown = INCLUDE  # answers may grow (D16)
+
+    @classmethod
+    def body(cls, name: str, base: type[Body] = Body) -> Body:
+        """What may be sent to create one."""
+        return _variant(name, base, {
+            field_name: field.variant(incoming=True, required=field.required)
+            for field_name, field in cls._declared_fields.items()
+            if not field.dump_only
+        })
+
+    @classmethod
+    def patch(cls, name: str) -> Body:
+        """What may be sent to change one: a merge patch; read-only fields only as they are."""
+        declared = cls._declared_fields.items()
+        schema = _variant(name, Body, {
+            field_name: field.variant(incoming=True, required=False)
+            for field_name, field in declared
+            if not field.dump_only and not field.create_only
+        })
+        schema.echoes = {
+            field_name: field.variant(incoming=False, required=False)
+            for field_name, field in declared
+            if field.dump_only or field.create_only
+        }
+        return schema
+
+    @classmethod
+    def out(cls, name: str) -> Schema:
+        """What is shown."""
+        return _variant(name, Noun, {
+            field_name: field.variant(incoming=False, required=True)
+            for field_name, field in cls._declared_fields.items()
+            if not field.load_only
+        })
+
+
+def _variant(name: str, base: type[Schema], fields: dict[str, Any]) -> Any:
+    return type(name, (base,), fields)()
+
+
+class Shape:
+    """A record as it is shown: SELECT text and row function, from a `Noun` schema's out().
+
+    `select` ends in `FROM <table>`, ready for a WHERE.
+    """
+
+    def __init__(self, schema: Schema, table: str, live: bool = True):
+        self.schema = schema
+        self.table = table
+        self.live = "deleted_at IS NULL" if live else "1"
+        self.fields = {n: f for n, f in schema.fields.items() if not getattr(f, "expanded", False)}
+        self.columns = ", ".join(map(self._column, self.fields))
+        self.select = f"SELECT {self.columns} FROM {table}"
+        self.of_row = row_function(self.fields)
+        self._one = f"{self.select} WHERE {self.live} AND {table}.id = ?"
+
+    def one(self, id: int | str) -> dict[str, Any]:
+        """The live record of that id as it is shown; raises NotFound."""
+        found = row(self._one, (id if type(id) is int else key(id),))
+        if found is None:
+            raise NotFound
+        return self.of_row(*found)
+
+    def every(self, rest: str, *params: Any) -> list[dict[str, Any]]:
+        """The records of `… WHERE rest`, as they are shown."""
+        return [self.of_row(*found) for found in rows(f"{self.select} WHERE {rest}", params)]
+
+    def show(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """Single columns as they are shown, such as the changed fields of an event."""
+        return {
+            name: self.fields[name].show(value)
+            for name, value in stored.items()
+            if name in self.fields and isinstance(self.fields[name], Field)
+        }
+
+    def _column(self, name: str) -> str:
+        return self.fields[name].column or f"{self.table}.{name}"
+
+
+def row_function(fields: dict[str, Any], subscript: bool = False) -> Callable[..., dict[str, Any]]:
+    """One expression that builds the dict of a row: `lambda v0, v1, …: {"id": str(v0), …}`.
+
+    With `subscript` it takes one dict of stored values instead of the row's values.
+    """
+    names: dict[str, Any] = {"loads": loads, "as_number": as_number, "now": now}
+    parts = []
+    for number, (name, field) in enumerate(fields.items()):
+        value = f"part[{name!r}]" if subscript else f"v{number}"
+        if isinstance(field, Part):
+            names[f"n{number}"] = row_function(field.schema.fields, subscript=True)
+        parts.append(f"{name!r}: {field.code.format(v=value, n=f'n{number}')}")
+    arguments = "part" if subscript else ", ".join(f"v{number}" for number in range(len(fields)))
+    return eval(f"lambda {arguments}: {{{', '.join(parts)}}}", names)

@@ -1,0 +1,274 @@
+"""CSV as people's spreadsheets make it, read and written. Knows nothing of what the rows mean.
+
+Two dialects (D9): the plain one is RFC 4180 and exact; the excel one has a BOM, `;` and a leading
+`'` on text that Excel would take for a formula. What is written in a dialect and read in the same
+one gives the same cells: only column names are trimmed, and only rows without any content are
+dropped, because spreadsheets save deleted rows as `;;;`.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+DELIMITERS = ",;\t"
+FORMULA_STARTS = frozenset("=+-@'\t\r")
+REREAD_AT_MOST = 20_000_000  # characters: bounds the work that crafted quotes can cause
+
+NOT_TEXT = "this is not a text file; save the sheet as CSV first"
+FLAGS = dict.fromkeys(("true", "1", "yes", "так"), True)
+FLAGS |= dict.fromkeys(("false", "0", "no", "ні"), False)
+SEP_LINE = re.compile(r'"?sep=([,;\t])"?[ ,;\t]*', re.IGNORECASE)
+NUMBER = re.compile(
+    r"(-?)"
+    r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
+    r"(?:(?!\3)[.,]([0-9]{1,40}))?"
+)
+
+
+class Unreadable(ValueError):
+    """Nothing in the file can be used. `detail` is a sentence; `code` is one of empty_file,
+    not_text, bad_encoding, field_too_long (the header), unknown_column, duplicate_column,
+    missing_column, too_many_rows."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code, self.detail = code, detail
+
+
+class RowError(NamedTuple):
+    """A row that could not be read: too_many_cells (`cells` has them all), bad_quotes,
+    unclosed_quote or field_too_long (`cells` has one, the first line as it stands)."""
+
+    line: int
+    code: str
+    message: str
+    cells: list[str]
+
+
+class Sheet(NamedTuple):
+    """`rows` are (line where the row starts, cells in the order of `columns`); lines count from 1
+    with the header. The file's data rows are `rows` and `errors` together."""
+
+    columns: list[str]
+    rows: list[tuple[int, list[str]]]
+    errors: list[RowError]
+    encoding: str
+    delimiter: str
+
+
+def read(
+    data: bytes,
+    columns: Sequence[str],
+    required: Sequence[str],
+    most_rows: int,
+    excel: bool = False,
+    text_columns: Collection[str] = (),
+) -> Sheet:
+    """The rows of a CSV file, or Unreadable (D9).
+
+    `columns` are the names there may be, lower case, `required` those there must be. A column the
+    file lacks is absent from `Sheet.columns`; cells a row lacks are empty. In the excel dialect
+    one leading `'` is taken off the cells of `text_columns`.
+    """
+    encoding, content = _decode(data)
+    file = io.StringIO(content, newline="")
+    line, header, delimiter = _read_header(file, columns)
+    _check_header(header, columns, required)
+    places = [at for at, name in enumerate(header) if name]
+    sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter)
+    whole = len(header) if len(header) == len(places) else None
+    texts = [at for at, name in enumerate(sheet.columns) if excel and name in text_columns]
+    records = _records(file, delimiter, line, len(header), sheet.errors)
+    for count, (line, cells) in enumerate(records, 1):
+        if count > most_rows:
+            raise Unreadable("too_many_rows", f"the file has more than {most_rows} rows")
+        if len(cells) != whole:
+            strays = [at for at, cell in enumerate(cells) if cell.strip() and at not in places]
+            if strays:
+                message = f"cell {strays[0] + 1} stands under no column of the header"
+                sheet.errors.append(RowError(line, "too_many_cells", message, cells))
+            if strays or not cells:
+                continue
+            cells = [cells[at] if at < len(cells) else "" for at in places]
+        for at in texts:
+            cells[at] = cells[at].removeprefix("'")
+        sheet.rows.append((line, cells))
+    return sheet
+
+
+def write(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    excel: bool = False,
+    text_columns: Collection[str] = (),
+) -> bytes:
+    """A CSV file. In the excel dialect the cells of `text_columns` are kept from being formulas;
+    numbers come rendered by the caller: `decimal_text(…, comma=True)`."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
+    writer.writerow(header)
+    texts = [at for at, name in enumerate(header) if excel and name in text_columns]
+    writer.writerows(_guarded(rows, texts) if texts else rows)
+    return file.getvalue().encode("utf-8-sig" if excel else "utf-8")
+
+
+def parse_decimal(text: str) -> str:
+    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`; ValueError.
+
+    A single comma or point is the decimal one whatever follows it: `1,250` is one and a quarter.
+    """
+    found = NUMBER.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00")
+    sign, whole, gap, part = found.groups()
+    return sign + (whole.replace(gap, "") if gap else whole) + (f".{part}" if part else "")
+
+
+def parse_flag(text: str) -> bool:
+    """true, 1, yes, так or false, 0, no, ні, in any case; ValueError."""
+    flag = FLAGS.get(text.strip().lower())
+    if flag is None:
+        raise ValueError(f"{text.strip()[:40]!r} is none of true, false, 1, 0, yes, no, так, ні")
+    return flag
+
+
+def decimal_text(units: int, scale: int, comma: bool = False, at_least: int = 2) -> str:
+    """An integer number of 10**-scale as text, exact, with `at_least` decimals: 12.50, 12.3456."""
+    whole, part = divmod(abs(units), 10**scale)
+    decimals = (f"{part:0{scale}}".rstrip("0") if part else "").ljust(at_least, "0")
+    point = ("," if comma else ".") if decimals else ""
+    return f"{'-' if units < 0 else ''}{whole}{point}{decimals}"
+
+
+def _decode(data: bytes) -> tuple[str, str]:
+    """The encoding's name and the text."""
+    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not utf16 and b"\0" in data:
+        raise Unreadable("not_text", NOT_TEXT)
+    encoding = "utf-16" if utf16 else "utf-8"
+    try:
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            if utf16 or _is_damaged_utf8(data):
+                raise
+            encoding = "windows-1251"
+            text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        detail = f"line {line} is not {encoding} text, as the file seems to be; save it as utf-8"
+        raise Unreadable("bad_encoding", detail) from None
+    if "\0" in text:
+        raise Unreadable("not_text", NOT_TEXT)
+    return encoding, text.lstrip("\ufeff")
+
+
+def _is_damaged_utf8(data: bytes) -> bool:
+    """One bad byte must not make Windows-1251 of a UTF-8 file: that garbles every name in it."""
+    valid = data.decode("utf-8", "ignore")
+    bad_bytes = len(data) - len(valid.encode())
+    return len(valid) - len(valid.encode("ascii", "ignore")) >= 10 * bad_bytes
+
+
+def _read_header(file: io.StringIO, columns: Sequence[str]) -> tuple[int, list[str], str]:
+    """The header's line number, its names, and the delimiter that makes most sense of it."""
+    marks = DELIMITERS
+    number = 0
+    for line in file:
+        number += 1
+        if sep := SEP_LINE.fullmatch(line.rstrip("\r\n")):
+            marks = sep[1]
+        elif line.strip(" \r\n" + DELIMITERS):
+            break
+    else:
+        raise Unreadable("empty_file", "the file is empty: it needs a header line")
+    if len(line) > csv.field_size_limit():
+        raise Unreadable("field_too_long", f"the header, line {number}, is too long")
+    best = (-1, 0)
+    for mark in marks:
+        cells = [cell.strip().lower() for cell in next(csv.reader([line], delimiter=mark))]
+        sense = (sum(cell in columns for cell in cells), len(cells))
+        if sense > best:
+            best, header, delimiter = sense, cells, mark
+    return number, header, delimiter
+
+
+def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:
+    for name in filter(None, header):
+        if name not in columns:
+            detail = f"unknown column {name[:40]!r}: the columns are {', '.join(columns)}"
+            raise Unreadable("unknown_column", detail)
+        if header.count(name) > 1:
+            raise Unreadable("duplicate_column", f"the column {name!r} is there more than once")
+    for name in required:
+        if name not in header:
+            raise Unreadable("missing_column", f"the column {name!r} is missing from the header")
+
+
+def _records(
+    file: io.StringIO, delimiter: str, end: int, width: int, errors: list[RowError]
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows below line `end`, each with the line where it starts; no cells: see `errors`.
+
+    A quote without its partner makes the parser take the rows below into one cell. Such a row is
+    an error and the rows below are read again; there only whole rows count, for what stands there
+    may be the middle of a cell with line breaks.
+    """
+    budget, doubted = REREAD_AT_MOST, 0
+    while True:
+        base, start = end, file.tell()
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            for cells in reader:
+                last = base + reader.line_num
+                if len(cells) != width and cells:
+                    if end < doubted:
+                        raise csv.Error("part of a row")
+                    if last > end + 1 and _took_in_rows(file, start, delimiter, width):
+                        raise csv.Error("several rows")
+                if cells and (cells[0].strip() or "".join(cells).strip()):
+                    yield end + 1, cells
+                end, start = last, file.tell()
+            return
+        except csv.Error as error:
+            first, last, after = end + 1, base + reader.line_num, file.tell()
+            code, message = _explain(error, first, last)
+            file.seek(start)
+            errors.append(RowError(first, code, message, [file.readline().rstrip("\r\n")]))
+            yield first, []
+            budget -= after - start
+            if last > first and budget > 0:
+                end, doubted = first, max(doubted, last)
+            else:
+                end = last
+                file.seek(after)
+
+
+def _took_in_rows(file: io.StringIO, start: int, delimiter: str, width: int) -> bool:
+    """Whether a row of several lines, just read and not whole, has lines that look like rows."""
+    after = file.tell()
+    file.seek(start)
+    lines = file.read(after - start).splitlines()
+    return any(line.count(delimiter) >= width - 1 for line in lines[1:])
+
+
+def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
+    if last > first or "end of data" in str(error):
+        return "unclosed_quote", f"a quote is opened here and not closed properly by line {last}"
+    if "part of a row" in str(error):
+        return "unclosed_quote", "this is not a whole row, and a quote above was not closed"
+    if "field limit" in str(error):
+        return "field_too_long", f"a cell is longer than {csv.field_size_limit()} characters"
+    return "bad_quotes", "a quote inside a quoted cell must be doubled"
+
+
+def _guarded(rows: Iterable[Sequence[str | None]], texts: list[int]) -> Iterator[list[str | None]]:
+    for row in rows:
+        cells = list(row)
+        for at in texts:
+            cell = cells[at]
+            if cell and cell[0] in FORMULA_STARTS:
+                cells[at] = "'" + cell
+        yield cells

@@ -1,0 +1,201 @@
+"""What every kept row shares: an id never reused, times, a version, and a trail of its changes.
+
+A record's values are the stored ones: money in 1/10 000, times and dates as texts, lists and
+objects as JSON texts (D2). Schemas make them from what was sent and shapes show them again.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import orjson
+from peewee import AutoField, IntegerField, Model, TextField
+
+from crm.errors import Conflict, Invalid, NotFound
+from crm.tenancy import search
+from crm.tenancy.database import database, execute, now, row, rows, visit
+
+
+class Record(Model):
+    """A row with an id, `created_at`, `updated_at` and a `version` that grows with each change."""
+
+    noun: ClassVar[str] = ""
+
+    id = AutoField()
+    created_at = TextField()
+    updated_at = TextField()
+    version = IntegerField(default=1)
+
+    class Meta:
+        database = database
+        legacy_table_names = False
+
+    @classmethod
+    def find(cls, id: int | str) -> Self:
+        """The record of that id; raises NotFound, also for an id that can't be one."""
+        found = row(_select_one(cls), (key(id),))
+        if found is None:
+            raise NotFound
+        return cls(**dict(zip(_columns(cls), found, strict=True)))
+
+    @classmethod
+    def first(cls, condition: str, *params: Any) -> Self | None:
+        """The first live record that meets an SQL condition, by id."""
+        found = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params)
+        return found and cls(**dict(zip(_columns(cls), found, strict=True)))
+
+    @classmethod
+    def every(cls, condition: str, *params: Any) -> list[Self]:
+        """All live records that meet an SQL condition (it may end in ORDER BY)."""
+        names = _columns(cls)
+        found = rows(f"{_select(cls)} AND {condition}", params)
+        return [cls(**dict(zip(names, values, strict=True))) for values in found]
+
+    @classmethod
+    def add(cls, values: dict[str, Any]) -> Self:
+        """Insert a row and give the record; inside a transaction."""
+        moment = now()
+        values = {"created_at": moment, **values, "updated_at": moment, "version": 1}
+        names = tuple(values)
+        id = execute(_insert(cls._meta.table_name, names), tuple(values.values())).lastrowid
+        return cls(id=id, **values)
+
+    def put(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Store what differs and give what it was: {column: the value before}. May be empty."""
+        before = {
+            name: old for name, value in values.items() if (old := getattr(self, name)) != value
+        }
+        if before:
+            self._store({name: values[name] for name in before})
+        return before
+
+    def _store(self, values: dict[str, Any]) -> None:
+        values = {**values, "updated_at": now(), "version": self.version + 1}
+        sql = _update(self._meta.table_name, tuple(values))
+        execute(sql, (*values.values(), self.id))
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def erase(self) -> None:
+        """Delete the row for good."""
+        execute(f"DELETE FROM {self._meta.table_name} WHERE id = ?", (self.id,))
+
+
+class Kept(Record):
+    """A noun of the specification: searched, soft-deleted, with a trail of changes (D17)."""
+
+    external_id = TextField(null=True)
+    extra = TextField(null=True)
+    deleted_at = TextField(null=True)
+    folded = TextField(null=True)
+
+    def search_texts(self) -> Iterable[str | None]:
+        """The texts that `q` looks into (D3)."""
+        return ()
+
+    @classmethod
+    def add(cls, values: dict[str, Any]) -> Self:
+        cls._external_id_is_free(values.get("external_id"))
+        draft = cls(**values)
+        record = super().add({**values, "folded": search.fold(*draft.search_texts())})
+        execute(search.add_statement(cls._meta.table_name), (record.id,))
+        return record
+
+    def put(self, values: dict[str, Any]) -> dict[str, Any]:
+        if values.get("external_id") not in (None, self.external_id):
+            self._external_id_is_free(values["external_id"])
+        before = super().put(values)
+        if before:
+            self.refold()
+            self._trail(before)
+        return before
+
+    def refold(self) -> None:
+        """Keep the search index right after a change of the texts it is made from."""
+        folded = search.fold(*self.search_texts())
+        if folded != self.folded:
+            self._fold(folded)
+
+    def remove(self, **last: Any) -> None:
+        """Soft-delete: the row stays, nobody finds it."""
+        self._fold(None)
+        self._store({"deleted_at": now(), **last})
+
+    def _fold(self, folded: str | None) -> None:
+        table = self._meta.table_name
+        execute(search.remove_statement(table), (self.id,))
+        execute(_set_folded(table), (folded, self.id))
+        if folded is not None:
+            execute(search.add_statement(table), (self.id,))
+        self.folded = folded
+
+    def _trail(self, before: dict[str, Any]) -> None:
+        here = visit()
+        after = {name: getattr(self, name) for name in before}
+        execute(
+            "INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                self.noun,
+                self.id,
+                self.updated_at,
+                here.user_id,
+                here.key_id,
+                orjson.dumps(before).decode(),
+                orjson.dumps(after).decode(),
+            ),
+        )
+
+    @classmethod
+    def _external_id_is_free(cls, external_id: str | None) -> None:
+        if external_id is not None and cls.first("external_id = ?", external_id):
+            raise Conflict(
+                f"another {cls.noun} has the external_id {external_id}", "duplicate_external_id"
+            )
+
+
+def key(id: Any) -> int:
+    """The integer behind an id on the wire, or -1, which no row has (D2)."""
+    if isinstance(id, int) and not isinstance(id, bool):
+        return id if 0 < id < 1 << 63 else -1
+    if isinstance(id, str) and id.isascii() and id.isdecimal() and len(id) < 19 and id[0] != "0":
+        return int(id)
+    return -1
+
+
+def reference(record: type[Record], id: int | None, field: str) -> None:
+    """An id sent in a body must be a live record's; raises Invalid naming the field (D2)."""
+    if id is not None and row(_select_one(record), (id,)) is None:
+        raise Invalid.field(field, "unknown_id", f"there is no {record.noun} with this id")
+
+
+@lru_cache(maxsize=64)
+def _columns(record: type[Record]) -> tuple[str, ...]:
+    return tuple(field.column_name for field in record._meta.sorted_fields)
+
+
+@lru_cache(maxsize=64)
+def _select(record: type[Record]) -> str:
+    live = "deleted_at IS NULL" if issubclass(record, Kept) else "1"
+    return f"SELECT {', '.join(_columns(record))} FROM {record._meta.table_name} WHERE {live}"
+
+
+@lru_cache(maxsize=64)
+def _select_one(record: type[Record]) -> str:
+    return f"{_select(record)} AND id = ?"
+
+
+@lru_cache(maxsize=512)
+def _insert(table: str, names: tuple[str, ...]) -> str:
+    places = ", ".join("?" * len(names))
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places})"
+
+
+@lru_cache(maxsize=512)
+def _update(table: str, names: tuple[str, ...]) -> str:
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"
+
+
+@lru_cache(maxsize=16)
+def _set_folded(table: str) -> str:
+    return f"UPDATE {table} SET folded = ? WHERE id = ?"

@@ -1,0 +1,157 @@
+"""The cast: Olena owns acme, Taras works there, Ivan is at globex and must see nothing."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.access import api_keys
+from crm.config import Config
+from crm.outbox import events
+from crm.resources import tenant, users
+
+OLENA, TARAS = 1, 2  # user ids at acme
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.moment = 1_772_442_000.0  # 2026-03-02T09:00:00Z, a Monday
+
+    def __call__(self) -> float:
+        return self.moment
+
+    def tick(self, seconds: float) -> None:
+        self.moment += seconds
+
+
+class Api:
+    """A caller with one key. Paths are relative to the base address."""
+
+    def __init__(self, crm: CRMApp, label: str, key: str):
+        self.crm, self.label, self.key = crm, label, key
+        self.client = crm.test_client()
+
+    def call(self, method: str, path: str, headers: dict | None = None, **options: Any) -> Any:
+        sent = {"Host": f"{self.label}.localhost", "Authorization": f"Bearer {self.key}"}
+        sent |= headers or {}
+        return self.client.open(f"/api/v1{path}", method=method, headers=sent, **options)
+
+    def get(self, path: str, **options: Any) -> Any:
+        return self.call("GET", path, **options)
+
+    def post(self, path: str, json: Any = None, **options: Any) -> Any:
+        return self.call("POST", path, json=json, **options)
+
+    def patch(self, path: str, json: Any = None, **options: Any) -> Any:
+        return self.call("PATCH", path, json=json, **options)
+
+    def put(self, path: str, json: Any = None, **options: Any) -> Any:
+        return self.call("PUT", path, json=json, **options)
+
+    def delete(self, path: str, **options: Any) -> Any:
+        return self.call("DELETE", path, **options)
+
+    def create(self, path: str, **fields: Any) -> str:
+        """POST that must succeed; gives the new id."""
+        answer = self.post(path, fields)
+        assert answer.status_code == 201, answer.text
+        assert answer.json["status"] == "ok"
+        (id,) = (value for name, value in answer.json.items() if name.endswith("_id"))
+        return id
+
+    def read(self, path: str) -> Any:
+        """GET that must succeed; gives the record, or the records of a list."""
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json["data"] if set(answer.json) == {"data", "meta"} else answer.json
+
+    def events(self) -> list[dict[str, Any]]:
+        """The tenant's events, oldest first."""
+        import json
+
+        with self.crm.tenants.visit(self.label):
+            found, _ = events.since(0, list(events.KINDS), 10_000)
+        return [json.loads(body) for body in found]
+
+    def kinds(self) -> list[str]:
+        return [event["type"] for event in self.events()]
+
+
+def key_for(crm: CRMApp, label: str, scopes: str, user_id: int = OLENA, **more: Any) -> str:
+    with crm.tenants.visit(label):
+        return api_keys.create("tests", scopes, user_id, **more)[1]
+
+
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A data folder with the cast, and their keys, made once and copied for each test."""
+    folder = tmp_path_factory.mktemp("furnished")
+    crm = create_app(Config(data=folder), Clock())
+    tenant.open_tenant(
+        crm.tenants,
+        "acme",
+        name="Acme",
+        plan="business",
+        owner={"name": "Olena", "email": "olena@acme.example", "phone": "+380501110001"},
+    )
+    tenant.open_tenant(crm.tenants, "globex", plan="business", owner={"name": "Ivan"})
+    with crm.tenants.visit("acme"):
+        users.create({"name": "Taras", "role": "manager", "phone": "+380501110002"})
+    keys = {
+        "olena": key_for(crm, "acme", "*"),
+        "taras": key_for(crm, "acme", "*", TARAS),
+        "reader": key_for(
+            crm, "acme", ",".join(f"{noun}:read" for noun in api_keys.rights.RESOURCES)
+        ),
+        "form": key_for(crm, "acme", "leads:create"),
+        "ivan": key_for(crm, "globex", "*"),
+    }
+    crm.tenants.forget_idle()
+    return folder, keys
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def crm(furnished: tuple[Path, dict[str, str]], tmp_path: Path, clock: Clock) -> Any:
+    """The app with the cast's data folder, fresh for each test."""
+    shutil.copytree(furnished[0], tmp_path / "data")
+    app = create_app(Config(data=tmp_path / "data"), clock)
+    yield app
+    app.tenants.forget_idle()
+
+
+@pytest.fixture
+def api(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
+    """Olena's key, which may do everything at acme."""
+    return Api(crm, "acme", furnished[1]["olena"])
+
+
+@pytest.fixture
+def taras(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
+    return Api(crm, "acme", furnished[1]["taras"])
+
+
+@pytest.fixture
+def reader(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
+    """A key that may read everything at acme and change nothing."""
+    return Api(crm, "acme", furnished[1]["reader"])
+
+
+@pytest.fixture
+def form(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
+    """A website form's key without named origins."""
+    return Api(crm, "acme", furnished[1]["form"])
+
+
+@pytest.fixture
+def ivan(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
+    """Another tenant's owner."""
+    return Api(crm, "globex", furnished[1]["ivan"])

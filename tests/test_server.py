@@ -1,0 +1,705 @@
+"""The server's seam: real processes on loopback, with a small application of their own."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+APP = """
+import hashlib, os, time
+from pathlib import Path
+
+def half():
+    yield b"half"
+    raise OSError("disk")
+
+def app(environ, start_response):
+    path, body = environ["PATH_INFO"], b""
+    if path == "/slow":
+        Path(environ["QUERY_STRING"]).touch()
+        time.sleep(1.5)
+    elif path == "/boom":
+        raise ValueError("boom")
+    elif path == "/lost":
+        raise ConnectionResetError("of another connection")
+    elif path == "/half":
+        start_response("200 OK", [("Content-Length", "10")])
+        return half()
+    elif path == "/big":
+        body = b"x" * 30_000_000
+    elif path == "/echo":
+        body = hashlib.sha256(environ["wsgi.input"].read()).hexdigest().encode()
+    elif path == "/unread":
+        body = b"unread"
+    else:
+        body = str(os.getpid()).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+SERVE = """
+import json, os, sys, threading
+from pathlib import Path
+from crm import server
+from small import app
+
+data, host, port, changes = sys.argv[1:]
+for name, value in json.loads(changes).items():
+    owner = server.Worker if hasattr(server.Worker, name) else server
+    setattr(owner, name, value)
+if changes != "{}" and "no_kernel" in changes:
+    server._kernel_ends_us = lambda: False
+parent = os.getpid()
+
+def build():
+    assert os.getpid() != parent, "the application belongs to the worker"
+    if "broken" in changes:
+        raise RuntimeError("no such application")
+    return app
+
+def announce():
+    assert threading.active_count() == 1, "a thread before the fork"
+    print("listening")
+
+try:
+    server.serve(build, Path(data), host, int(port), threads=4, announce=announce)
+except server.ServeError as error:
+    sys.exit(f"error: {error}")
+print("ended")
+"""
+
+
+class Served:
+    """One server process, and what a client does to it."""
+
+    def __init__(self, process: subprocess.Popen[str], host: str, port: int) -> None:
+        self.process = process
+        self.host = host
+        self.port = port
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((self.host, self.port), timeout=10)
+
+    def send(self, words: bytes) -> bytes:
+        """The whole answer to raw bytes."""
+        with self.connect() as line:
+            line.sendall(words)
+            return read_all(line)
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        link = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        with contextlib.closing(link):
+            link.request(method, path, body)
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
+    def get(self, path: str = "/") -> bytes:
+        status, body = self.request("GET", path)
+        assert status == 200
+        return body
+
+    @property
+    def worker(self) -> int:
+        return int(self.get())
+
+    def answers_within(self, seconds: float) -> bool:
+        began = time.monotonic()
+        self.get()
+        return time.monotonic() - began < seconds
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it wrote on stderr."""
+        _, said = self.process.communicate(timeout=30)
+        return self.process.returncode, said
+
+
+def read_all(line: socket.socket) -> bytes:
+    got = b""
+    while more := line.recv(65536):
+        got += more
+    return got
+
+
+def read_one(line: socket.socket) -> bytes:
+    """The body of one answer on a connection that is kept."""
+    answer = http.client.HTTPResponse(line)
+    with contextlib.closing(answer):
+        answer.begin()
+        return answer.read()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z"
+
+
+def eventually(claim: Callable[[], bool], seconds: float = 5) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if claim():
+            return True
+        time.sleep(0.02)
+    return claim()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+Start = Callable[..., Served]
+
+
+@contextlib.contextmanager
+def starting(tmp_path: Path) -> Iterator[Start]:
+    """start(data=…, host=…, port=…, listens=True, **changes of the module's constants)."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "small.py").write_text(APP)
+    (tmp_path / "serve.py").write_text(SERVE)
+    started: list[subprocess.Popen[str]] = []
+
+    def run(
+        data: str = "data",
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        listens: bool = True,
+        command: list[str] | None = None,
+        **changes: object,
+    ) -> Served:
+        port = free_port(host) if port is None else port
+        given = [str(tmp_path / data), host, str(port), json.dumps(changes)]
+        process = subprocess.Popen(
+            command or [sys.executable, str(tmp_path / "serve.py"), *given],
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path / "home"),
+                "PYTHONPATH": f"{ROOT}:{tmp_path}",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        served = Served(process, host, port)
+        if listens and not command:
+            assert process.stdout
+            assert process.stdout.readline() == "listening\n", process.communicate(timeout=20)
+        return served
+
+    yield run
+    for process in started:
+        # Its own session, so its worker ends with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=10)
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting(tmp_path) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server with nothing changed, for many tests."""
+    with starting(tmp_path_factory.mktemp("plain")) as run:
+        yield run()
+
+
+class Drip:
+    """Clients that send some bytes at once and then one byte every 50 ms."""
+
+    def __init__(self, served: Served, count: int, words: bytes) -> None:
+        self.lines = [served.connect() for _ in range(count)]
+        for line in self.lines:
+            line.sendall(words)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.go_on)
+        self.thread.start()
+
+    def go_on(self) -> None:
+        while not self.over.wait(0.05):
+            for line in self.lines:
+                with contextlib.suppress(OSError):
+                    line.send(b"a")
+
+    def __enter__(self) -> "Drip":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+        for line in self.lines:
+            line.close()
+
+    def statuses(self) -> list[bytes]:
+        """The status line that each got before it was closed."""
+        return [read_all_or_reset(line).partition(b"\r\n")[0] for line in self.lines]
+
+
+def read_all_or_reset(line: socket.socket) -> bytes:
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while more := line.recv(65536):
+            got += more
+    return got
+
+
+# One process per data folder
+
+
+def test_one_serve_per_data_folder(start: Start, tmp_path: Path) -> None:
+    first = start()
+    second = start(listens=False, TAKEOVER_SECONDS=0.5)
+    code, said = second.end()
+    assert code == 1
+    assert said == (f"error: another serve runs on {tmp_path / 'data'} (pid {first.process.pid})\n")
+    assert first.get()
+    assert (tmp_path / "data" / "serve.lock").read_text() == f"{first.process.pid}\n"
+
+
+def test_two_serves_on_two_data_folders(start: Start) -> None:
+    assert start("one").worker != start("two").worker
+
+
+def test_a_second_serve_takes_over_when_the_first_is_dying(start: Start, tmp_path: Path) -> None:
+    first = start()
+    with first.connect() as line:
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        first.process.terminate()
+        second = start(port=first.port)
+        assert b"200 OK" in read_all(line)
+    assert first.end()[0] == 0
+    assert second.get()
+
+
+def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
+    first = start()
+    worker = first.worker
+    began = time.monotonic()
+    first.process.kill()
+    second = start(port=first.port)
+    assert second.worker != worker
+    assert time.monotonic() - began < 5
+    assert is_gone(worker)
+
+
+@pytest.mark.parametrize("changes", [{}, {"no_kernel": True}], ids=["kernel", "polling"])
+def test_worker_ends_when_its_parent_is_killed(
+    start: Start, tmp_path: Path, changes: dict[str, bool]
+) -> None:
+    served = start(**changes)
+    worker = served.worker
+    with served.connect() as line:
+        # In the midst of a request, for which an orderly stop would wait.
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        served.process.kill()
+        assert eventually(lambda: is_gone(worker), 1.0 if changes else 0.3)
+
+
+def test_a_killed_worker_is_replaced(start: Start) -> None:
+    served = start()
+    worker = served.worker
+    os.kill(worker, signal.SIGKILL)
+    assert served.worker != worker
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTTIN", "SIGTTOU", "SIGUSR2"])
+def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
+    served = start()
+    worker = served.worker
+    served.process.send_signal(getattr(signal, name))
+    if name == "SIGHUP":
+        assert served.end() == (0, "")
+    else:
+        time.sleep(0.3)
+        children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children")
+        assert children.read_text().split() == [str(worker)]
+        assert served.worker == worker
+
+
+# Slow clients
+
+
+def test_dripping_heads_do_not_stop_the_server(start: Start) -> None:
+    served = start(HEAD_SECONDS=1.0)
+    with Drip(served, 8, b"GET / HTTP/1.1\r\nHost: a\r\nX: ") as drip:
+        for _ in range(5):
+            assert served.answers_within(0.5)
+        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
+
+
+def test_dripping_bodies_do_not_stop_the_server(start: Start) -> None:
+    served = start(BODY_SECONDS=1.0)
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
+    with (
+        Drip(served, 8, head + b"Content-Length: 100000\r\n\r\n") as drip,
+        Drip(served, 8, head + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n") as chunked,
+    ):
+        for _ in range(5):
+            assert served.answers_within(0.5)
+        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
+        assert chunked.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
+
+
+def test_a_fast_start_earns_no_slow_end(start: Start) -> None:
+    served = start(BODY_SECONDS=1.0)
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n"
+    began = time.monotonic()
+    with Drip(served, 1, head + b"x" * 7_000_000) as drip:
+        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"]
+    assert time.monotonic() - began < 3
+
+
+def test_silent_connections_hold_no_thread(start: Start) -> None:
+    served = start(HEAD_SECONDS=1.0)
+    with contextlib.ExitStack() as lines:
+        silent = [lines.enter_context(served.connect()) for _ in range(20)]
+        assert served.answers_within(0.5)
+        assert [line.recv(1) for line in silent] == [b""] * 20
+
+
+def test_kept_connections_hold_no_thread(start: Start) -> None:
+    served = start(KEEPALIVE_SECONDS=1)
+    with contextlib.ExitStack() as lines:
+        kept = [lines.enter_context(served.connect()) for _ in range(20)]
+        for line in kept:
+            line.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert read_one(line).isdigit()
+        assert served.answers_within(0.5)
+        assert [line.recv(1) for line in kept] == [b""] * 20
+
+
+def test_clients_that_close_late_do_not_stop_the_server(plain: Served) -> None:
+    with contextlib.ExitStack() as lines:
+        for _ in range(8):
+            line = lines.enter_context(plain.connect())
+            line.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert read_all(line)
+        assert plain.answers_within(0.5)
+
+
+def test_clients_that_do_not_read_give_their_thread_back(start: Start) -> None:
+    served = start(SEND_SECONDS=1.0)
+    with contextlib.ExitStack() as lines:
+        for _ in range(4):
+            line = lines.enter_context(served.connect())
+            line.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+        time.sleep(0.2)
+        assert served.answers_within(3)
+
+
+def test_a_large_answer_arrives_whole(plain: Served) -> None:
+    assert len(plain.get("/big")) == 30_000_000
+
+
+def test_an_honest_slow_upload_passes(start: Start) -> None:
+    served = start(BODY_SECONDS=0.5)
+    body = os.urandom(100_000)
+    head = f"POST /echo HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
+    began = time.monotonic()
+    with served.connect() as line:
+        line.sendall(head.encode())
+        for at in range(0, len(body), 4000):
+            line.sendall(body[at : at + 4000])
+            time.sleep(0.1)
+        assert hashlib.sha256(body).hexdigest().encode() in read_all(line)
+    assert time.monotonic() - began > 2
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 10 * 1024 * 1024])
+def test_uploads_arrive_whole(plain: Served, size: int) -> None:
+    body = os.urandom(size)
+    digest = hashlib.sha256(body).hexdigest().encode()
+    assert plain.request("POST", "/echo", body) == (200, digest)
+    chunks = b"".join(
+        b"%x;note=1\r\n%s\r\n" % (len(part), part)
+        for part in (body[at : at + 70_000] for at in range(0, size, 70_000))
+    )
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+    assert digest in plain.send(head + b"\r\n" + chunks + b"0\r\nX-Trailer: a\r\n\r\n")
+
+
+def test_requests_split_at_every_byte_and_sent_at_once_are_the_same(plain: Served) -> None:
+    chunked = b"Host: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    words = b"POST /echo HTTP/1.1\r\n" + chunked
+    words += b"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET "
+    words += b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    at_once = plain.send(words)
+    with plain.connect() as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(len(words)):
+            line.sendall(words[at : at + 1])
+        split = read_all(line)
+    for answers in (at_once, split):
+        assert answers.count(b"200 OK") == 3
+        assert hashlib.sha256(b"abcde").hexdigest().encode() in answers
+        assert hashlib.sha256(b"").hexdigest().encode() in answers
+
+
+def test_a_client_that_asks_before_sending_is_told_to_go_on(plain: Served) -> None:
+    with plain.connect() as line:
+        line.sendall(
+            b"POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        )
+        assert line.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        line.sendall(b"abc")
+        answer = read_all(line)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert hashlib.sha256(b"abc").hexdigest().encode() in answer
+
+
+POST = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (b"hello\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 40_000, 431),
+        (POST + b"Content-Length: 17000000\r\n\r\n", 413),
+        (POST + b"Content-Length: -1\r\n\r\n", 400),
+        (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+        (POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\nab", 413),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 9000, 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\nY: b\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 200),
+        (POST + b"Transfer-Encoding: smoke\r\n\r\n", 501),
+        (POST + b"Expect: wonders\r\n\r\n", 417),
+        (b"GET /boom HTTP/1.1\r\nHost: a\r\n\r\n", 500),
+        (b"GET /lost HTTP/1.1\r\nHost: a\r\n\r\n", 500),
+    ],
+)
+def test_what_is_refused_before_the_application(plain: Served, words: bytes, status: int) -> None:
+    head, _, body = plain.send(words).partition(b"\r\n\r\n")
+    assert int(head.split()[1]) == status
+    if status != 200:
+        assert b"application/problem+json" in head
+        problem = json.loads(body)
+        assert problem["status"] == status
+        assert problem["request_id"].encode() in head
+    assert plain.get()
+
+
+def test_an_answer_that_breaks_off_stays_broken(plain: Served) -> None:
+    answer = plain.send(b"GET /half HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\nhalf")
+    assert plain.get()
+
+
+def test_many_slow_clients_do_not_stop_the_server(start: Start) -> None:
+    served = start()
+    words = POST + b"Content-Length: 100000\r\n\r\n"
+    with Drip(served, 300, words):
+        for _ in range(20):
+            assert served.answers_within(0.5)
+
+
+def test_long_bodies_share_a_bound(start: Start) -> None:
+    served = start(HELD_BYTES=300_000)
+    head = POST + b"Content-Length: 200001\r\n\r\n"
+    with Drip(served, 1, head + b"x" * 190_000):
+        assert served.send(head + b"x" * 190_000).startswith(b"HTTP/1.1 503 ")
+        assert served.request("POST", "/echo", b"short")[0] == 200
+    assert served.request("POST", "/echo", b"x" * 200_000)[0] == 200
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_sigterm_finishes_what_is_in_flight(start: Start, tmp_path: Path, name: str) -> None:
+    served = start()
+    with served.connect() as running, served.connect() as sending, served.connect() as kept:
+        kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_one(kept).isdigit()
+        running.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        sending.sendall(POST + b"Content-Length: 3\r\n\r\na")
+        assert eventually((tmp_path / "began").exists)
+        began = time.monotonic()
+        # To the whole group, as a terminal and systemd do.
+        os.killpg(served.process.pid, getattr(signal, name))
+        time.sleep(0.3)
+        sending.sendall(b"bc")
+        for line in (running, sending):
+            answer = read_all(line)
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+            assert b"Connection: close" in answer
+    assert served.end() == (0, "")
+    assert time.monotonic() - began < 5
+
+
+def test_an_idle_server_stops_at_once(start: Start) -> None:
+    served = start()
+    assert served.get()
+    began = time.monotonic()
+    served.process.terminate()
+    assert served.process.communicate(timeout=10) == ("ended\n", "")
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_stop_right_after_the_start_is_not_lost(start: Start) -> None:
+    for _ in range(5):
+        served = start()
+        began = time.monotonic()
+        served.process.terminate()
+        assert served.end() == (0, "")
+        assert time.monotonic() - began < 3
+
+
+def test_what_does_not_finish_is_cut_off(start: Start, tmp_path: Path) -> None:
+    served = start(STOP_SECONDS=1)
+    with served.connect() as line:
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        began = time.monotonic()
+        served.process.terminate()
+        code, _ = served.end()
+        assert code == 0
+        assert time.monotonic() - began < 2
+        assert read_all_or_reset(line) == b""
+
+
+# Addresses and files
+
+
+def test_port_in_use_is_one_clear_line(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        served = start(port=port, listens=False, TAKEOVER_SECONDS=0.5)
+        assert served.end() == (1, f"error: port {port} on 127.0.0.1 is in use\n")
+
+
+def test_a_port_that_becomes_free_is_taken(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        served = start(port=port, listens=False)
+        time.sleep(0.5)
+    assert served.process.stdout
+    assert served.process.stdout.readline() == "listening\n"
+    assert served.get()
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "said"),
+    [
+        ("no.such.host.invalid", 8000, "'no.such.host.invalid' is not a known host or address"),
+        ("a..b", 8000, "'a..b' is not a known host or address"),
+        ("192.0.2.1", 8000, "192.0.2.1 is not an address of this machine"),
+        ("127.0.0.1", 70000, "port 70000 is not a number from 0 to 65535"),
+    ],
+)
+def test_a_bad_address_is_one_clear_line(start: Start, host: str, port: int, said: str) -> None:
+    assert start(host=host, port=port, listens=False).end() == (1, f"error: {said}\n")
+
+
+def test_a_bad_data_folder_is_one_clear_line(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, said = start("file", listens=False).end()
+    assert (code, said) == (1, f"error: cannot write in {tmp_path / 'file'}: File exists\n")
+
+
+def test_an_application_that_does_not_start_ends_the_server(start: Start) -> None:
+    served = start(broken=True)
+    code, said = served.end()
+    assert code == 1
+    assert "no such application" in said
+    assert said.endswith("error: the server did not start, the lines above say why\n")
+
+
+def test_ipv6(start: Start) -> None:
+    assert start(host="::1").get()
+
+
+def test_localhost_is_served_on_ipv4(start: Start) -> None:
+    served = start(host="localhost")
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5):
+        pass
+
+
+def test_no_control_socket(start: Start, tmp_path: Path) -> None:
+    served = start()
+    assert served.get()
+    time.sleep(0.3)
+    assert list((tmp_path / "home").iterdir()) == []
+    assert [found.name for found in (tmp_path / "data").iterdir()] == ["serve.lock"]
+
+
+def test_nothing_of_a_request_is_written_to_a_log(start: Start) -> None:
+    served = start()
+    for path in (b"/boom", b"/"):
+        served.send(
+            b"POST " + path + b"?phone=+380501112233 HTTP/1.0\r\n"
+            b"Authorization: Bearer crm_secret\r\n\r\n"
+        )
+    served.send(b"GET /?phone=+380501112233 HTTP/1.1\r\nAuthorization crm_secret\r\n\r\n")
+    served.process.terminate()
+    code, said = served.end()
+    assert code == 0
+    assert "ValueError: boom" in said
+    assert "380501112233" not in said
+    assert "crm_secret" not in said
+
+
+def test_gunicorn_can_use_the_worker_alone(start: Start) -> None:
+    port = free_port()
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "--threads", "4"]
+    options = ["--no-control-socket", "-b", f"127.0.0.1:{port}", "small:app"]
+    served = start(port=port, command=[*gunicorn, *options])
+
+    def listens() -> bool:
+        with contextlib.suppress(ConnectionRefusedError), served.connect():
+            return True
+        return False
+
+    assert eventually(listens)
+    with Drip(served, 8, b"GET / HTTP/1.1\r\nX: "):
+        assert served.answers_within(0.5)
+    worker = served.worker
+    served.process.kill()
+    assert eventually(lambda: is_gone(worker), 0.5)
+
+
+def test_the_worker_refuses_tls(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").touch()
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "small:app"]
+    port = free_port()
+    served = start(
+        port=port, command=[*gunicorn, "-b", f"127.0.0.1:{port}", "--certfile", "cert.pem"]
+    )
+    code, said = served.end()
+    assert code == 1
+    assert "crm.server.Worker speaks plain HTTP/1.1: leave TLS to a proxy" in said
