@@ -1,5 +1,9 @@
-"""The WSGI app, and the command line: `python app.py …`."""
+"""The WSGI app `app`, and the command line: `python app.py …`."""
 
-from crm import create_app
+from crm import cli, create_app
 
-app = create_app()
+if __name__ == "__main__":
+    cli.main()
+else:
+    app = create_app()
+    app.cli.add_command(cli.group, "crm")

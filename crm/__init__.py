@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from flask import Flask
@@ -12,7 +13,7 @@ from crm.access.limits import Limiter
 from crm.config import Config
 from crm.rest import admission, docs, problems
 from crm.rest.openapi import Api
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.tenants import Tenants, UnknownTenant, is_host
 
 __version__ = "0.1.0"
 
@@ -23,12 +24,24 @@ class CRMApp(Flask):
     tenants: Tenants
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        label = self.tenants.label_of(environ.get("HTTP_HOST", ""))
-        if label is None or not self.tenants.exists(label):
-            environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, never parsed
-            return super().wsgi_app(environ, start_response)
-        with self.tenants.visit(label):
-            return super().wsgi_app(environ, start_response)
+        told: list[tuple[str, str]] = []
+        environ[admission.TOLD] = told
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            return start_response(status, headers + told, *more)
+
+        host = environ.get("HTTP_HOST", "")
+        with ExitStack() as stay:
+            try:
+                label = self.tenants.label_of(host)
+                if label is None:
+                    raise UnknownTenant
+                stay.enter_context(self.tenants.visit(label))
+            except Exception as refused:
+                environ[admission.REFUSED] = refused
+            if admission.REFUSED in environ or (self.tenants.config.tenant and not is_host(host)):
+                environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
+            return super().wsgi_app(environ, start)
 
 
 def create_app(config: Config | None = None, clock: Callable[[], float] = time.time) -> CRMApp:
@@ -39,7 +52,7 @@ def create_app(config: Config | None = None, clock: Callable[[], float] = time.t
     config = config or Config.load()
     app = CRMApp("crm", static_folder=None)
     app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
-    app.url_map.strict_slashes = False
+    app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
     app.tenants = Tenants(config, clock)
     app.limiter = Limiter()
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
@@ -19,7 +19,10 @@ def loads(data: bytes | str) -> Any:
     """
     found = orjson.loads(data)
     if _INEXACT.search(data if isinstance(data, bytes) else data.encode()):
-        found = json.loads(data, parse_float=Decimal, parse_int=_integer)
+        try:
+            found = json.loads(data, parse_float=Decimal, parse_int=_integer)
+        except InvalidOperation:  # an exponent beyond what even a Decimal holds
+            raise ValueError("a number beyond all bounds") from None
     return found
 
 

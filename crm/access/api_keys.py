@@ -5,12 +5,12 @@ import secrets
 import zlib
 from dataclasses import dataclass
 
-from peewee import IntegerField, TextField
+from peewee import AutoField, BlobField, IntegerField, TextField
 
 from crm.access import rights
-from crm.errors import Busy, Invalid, NotFound, Unauthorized
-from crm.tenancy.database import execute, now, row, time_before, transaction, visit
-from crm.tenancy.records import Record, key
+from crm.errors import Busy, Forbidden, Invalid, NotFound, Unauthorized
+from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
+from crm.tenancy.records import Row, key
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 LENGTH = len("crm_") + 40 + 6
@@ -26,22 +26,26 @@ FIND = """
 """
 
 
-class ApiKey(Record):
+class ApiKey(Row):
     """name, scopes, origins, user_id, created_at, expires_at, last_used_at, revoked_at."""
 
-    noun = "key"
-    updated_at = None
-    version = None
-
+    id = AutoField()
     name = TextField()
-    hash = TextField()
+    hash = BlobField()
     hint = TextField()
     scopes = TextField()
     origins = TextField()
     user_id = IntegerField()
+    created_at = TextField()
     expires_at = TextField(null=True)
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
+
+    def state(self) -> str:
+        """`live`, `expired` or `revoked`."""
+        if self.revoked_at:
+            return "revoked"
+        return "expired" if self.expires_at and self.expires_at <= now() else "live"
 
     def revoke(self) -> None:
         """The key is refused from now on."""
@@ -135,8 +139,10 @@ def authenticate(secret: str) -> Caller:
     if found is None:
         raise Unauthorized
     key_id, user_id, name, held, origins, expires, revoked, used, active, plan, suspended = found
-    if revoked or not active or suspended or (expires and expires <= now()):
+    if revoked or not active or (expires and expires <= now()):
         raise Unauthorized
+    if suspended:
+        raise Forbidden("this account is suspended", "tenant_suspended")
     if used is None or used < time_before(LAST_USE_KEPT_EVERY):
         _note_use(key_id)
     here = visit()
@@ -146,18 +152,23 @@ def authenticate(secret: str) -> Caller:
 
 def form_origins() -> set[str]:
     """The origins that any live form key of the tenant names: who may ask before a POST."""
-    found: set[str] = set()
-    for live in ApiKey.select().where(ApiKey.revoked_at.is_null(), ApiKey.origins != ""):
-        found.update(_origins(live.origins))
-    return found
+    live = (
+        "SELECT origins FROM api_key JOIN user ON user.id = user_id AND active WHERE origins != ''"
+        " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"
+    )
+    return {origin for (origins,) in rows(live, (now(),)) for origin in _origins(origins)}
 
 
 def _note_use(key_id: int) -> None:
+    here = visit()
+    patience, here.wait = here.wait, 0  # a reader waits for nobody: the next use will tell
     try:
         with transaction():
             execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     except Busy:
-        return  # the next use will tell
+        return
+    finally:
+        here.wait = patience
 
 
 def _hash(secret: str) -> bytes:

@@ -1,15 +1,14 @@
 """Requests per minute (spec: Limits, D13): one counter per tenant, in memory, fixed windows."""
 
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 WINDOW = 60  # seconds
 FAILED_KEYS = 30  # bad keys a minute from one address, then they are refused unread
 MOST_ADDRESSES = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What a request was told: may it go on, and what is left of the window."""
 
     allowed: bool

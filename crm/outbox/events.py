@@ -9,8 +9,9 @@ from typing import Any
 
 import orjson
 
-from crm.tenancy.database import execute, now, rows, time_before, visit
 from crm.json import dumps
+from crm.tenancy.database import execute, now, row, rows, time_before, visit
+from crm.tenancy.retention import KEPT_DAYS
 
 LEAD_CREATED = "lead.created"
 LEAD_CONVERTED = "lead.converted"
@@ -43,7 +44,6 @@ KINDS = {
     TASK_CREATED: "A task is created.",
     TASK_COMPLETED: "A task is completed.",
 }
-KEPT_DAYS = 30
 RECORDS = {  # the records in an event's `data`, where it is not only the kind's own noun
     LEAD_CONVERTED: ("lead", "deal", "client"),
     DEAL_STAGE_CHANGED: ("deal", "from_stage", "to_stage"),
@@ -101,15 +101,24 @@ def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -
     )
 
 
+def scope_of(kind: str) -> str:
+    """The right that reading an event of this kind needs: to read its noun (D12)."""
+    return f"{kind.partition('.')[0]}s:read"
+
+
 def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     """Events later than `after` of those kinds, oldest first, and the sequence to go on from.
 
-    The last 30 days are kept. The second value is `after` itself when nothing is new.
+    The last 30 days are kept. The second value passes events of other kinds too, and is `after`
+    itself when nothing is new.
     """
+    # Asked for first, so that an event which comes meanwhile is left for the next time.
+    (last,) = row("SELECT coalesce(max(sequence), 0) FROM event")
     found = rows(
         "SELECT sequence, id, type, at, data, previous FROM event"
-        f" WHERE sequence > ? AND at >= ? AND type IN ({', '.join('?' * len(kinds))})"
-        " ORDER BY sequence LIMIT ?",
-        (after, time_before(KEPT_DAYS * 86_400), *kinds, limit),
+        " WHERE sequence > ? AND sequence <= ? AND at >= ?"
+        f" AND type IN ({', '.join('?' * len(kinds))}) ORDER BY sequence LIMIT ?",
+        (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit),
     )
-    return [body(*values) for values in found], found[-1][0] if found else after
+    bodies = [body(*values) for values in found]
+    return bodies, found[-1][0] if len(found) == limit else max(after, last)

@@ -1,11 +1,24 @@
 """What the CRM keeps: one module per noun of the specification. Adding one is one line here."""
 
-from crm.resources import users
+from crm.resources import changes, event_feed, notes, tasks, users
+from crm.resources.clients import endpoints as clients
+from crm.resources.clients.record import CLIENT
+from crm.resources.deals import endpoints as deals
+from crm.resources.deals.record import DEAL
 from crm.resources.leads import endpoints as leads
-from crm.rest.openapi import Api
+from crm.resources.leads.record import LEAD
+from crm.resources.pipelines import endpoints as pipelines
+from crm.resources.products.record import PRODUCT
+from crm.resources.tasks import TASK
+from crm.rest.openapi import Api, describe_webhooks
+
+# How the changes of each noun are shown.
+SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "products": PRODUCT, "tasks": TASK}
 
 
 def register(api: Api) -> None:
     """All endpoints, in the specification's order."""
-    for module in (leads, users):
+    for module in (leads, clients, deals, tasks, pipelines, users, notes, event_feed):
         api.register_blueprint(module.blueprint)
+    api.register_blueprint(changes.endpoints(SHAPES))
+    describe_webhooks(api, event_feed.TOLD)

@@ -3,6 +3,7 @@
 An API request never creates or changes a tenant.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from crm.config import PLANS
@@ -19,19 +20,22 @@ def open_tenant(
     name: str = "",
     plan: str = "start",
     owner: dict[str, Any] | None = None,
+    furnish: Callable[[], None] = lambda: None,
 ) -> None:
     """Create a tenant with its owner and the pipeline "Sales" (D11). `owner` is as sent to users.
 
+    `furnish` adds what else shall be there, in the same transaction, before anyone can see it.
     Raises Invalid, or Conflict `label_taken`.
     """
     person = {"name": name or label, **(owner or {}), "role": "owner"}
 
-    def furnish() -> None:
+    def begin() -> None:
         with transaction():
             users.create(users.USER_IN.take(person))
             pipelines.create_first()
+            furnish()
 
-    tenants.create(label, name=name, plan=plan, furnish=furnish)
+    tenants.create(label, name=name, plan=plan, furnish=begin)
 
 
 def about() -> dict[str, Any]:

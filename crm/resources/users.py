@@ -1,6 +1,7 @@
 """Users of the tenant, and the one the key acts for (spec: Pipelines and users; D11, D12).
 
-Users are deactivated, never deleted; the API only reads them. A deactivated user's keys end.
+Users are deactivated, never deleted; the API only reads them. A deactivated user's keys end. No two
+have the same phone or e-mail, and there is always an active owner.
 """
 
 from typing import Any
@@ -9,6 +10,8 @@ from flask import g
 from marshmallow import fields as ma
 from peewee import IntegerField, TextField
 
+from crm.access import rights
+from crm.config import PLANS
 from crm.errors import Conflict
 from crm.rest import fields, paging
 from crm.rest.openapi import page_of
@@ -32,13 +35,23 @@ class User(Record):
     role = TextField()
     active = IntegerField(default=1)
 
+    def change(self, data: dict[str, Any]) -> None:
+        """Change the sent fields; inside a transaction. `active: 0` deactivates.
+
+        Raises Conflict `duplicate_user`, or `last_owner` when no active owner would be left.
+        """
+        _is_free(data, self.id)
+        stays = data.get("role", self.role) == "owner" and data.get("active", self.active)
+        another = "role = 'owner' AND active AND id <> ?"
+        if self.role == "owner" and self.active and not stays and not User.first(another, self.id):
+            raise Conflict("somebody must stay an active owner", "last_owner")
+        self.put(data)
+
 
 def create(data: dict[str, Any]) -> User:
     """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's."""
     with transaction():
-        for name in ("email", "phone"):
-            if data.get(name) and User.first(f"{name} = ?", data[name]):
-                raise Conflict(f"another user has this {name}", "duplicate_user")
+        _is_free(data)
         return User.add({"role": "manager", "active": 1, **data})
 
 
@@ -47,7 +60,15 @@ def owner_id() -> int:
     return User.first("role = 'owner' AND active").id
 
 
+def _is_free(data: dict[str, Any], id: int = 0) -> None:
+    for name in ("email", "phone"):
+        if data.get(name) and User.first(f"{name} = ? AND id <> ?", data[name], id):
+            raise Conflict(f"another user has this {name}", "duplicate_user")
+
+
 class UserNoun(Noun):
+    """All fields of a user, in the order they are shown."""
+
     id = fields.Id(read_only=True)
     name = fields.Text(255, required=True)
     email = fields.Email()
@@ -61,27 +82,34 @@ class UserNoun(Noun):
 
 USER = Shape(UserNoun.out("UserOut"), "user", live=False)
 USER_IN = UserNoun.body("UserIn")
+USER_PATCH = UserNoun.patch("UserPatch")
 
 
 class KeyOut(Noun):
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, read_only=True)
-    scopes = ma.List(ma.String())
+    """The key that asks."""
+
+    id = ma.String(required=True)
+    name = ma.String(required=True)
+    scopes = ma.List(ma.String(metadata={"enum": sorted(rights.SCOPES)}), required=True)
 
 
 class TenantOut(Noun):
-    name = fields.Text(255, read_only=True)
-    plan = fields.Text(16, read_only=True)
+    """The tenant that the key belongs to."""
+
+    name = ma.String(required=True)
+    plan = ma.String(required=True, metadata={"enum": list(PLANS)})
 
 
 class MeOut(type(USER.schema)):
-    """The user with the key and the tenant."""
+    """A user with the key that asks and its tenant."""
 
     key = ma.Nested(KeyOut, required=True)
     tenant = ma.Nested(TenantOut, required=True)
 
 
 class UserFilter(paging.Filter):
+    role = paging.Equals(fields.Choice(*ROLES))
+    active = paging.Yes(about="`false`: only who was deactivated.")
     sort = paging.Sort("id", name="name", created_at="created_at")
 
 

@@ -405,6 +405,7 @@ class Part(ma.Nested):
         self,
         schema: Any,
         *,
+        sent: Any = None,
         column: str = "",
         read_only: bool = False,
         nullable: bool = False,
@@ -417,14 +418,21 @@ class Part(ma.Nested):
         self.nullable = nullable
         self.about = about
         self.create_only = False
-        self.expanded = expanded  # only shown when asked for by `expand=`
+        self.expanded = expanded  # only shown by a shape that names it, as for `expand=`
+        self.sent = sent or schema  # what may be sent, where it isn't what is shown
 
     def variant(self, *, incoming: bool, required: bool) -> "Part":
         found = copy(self)
         found.incoming = incoming
         found.required = required and not self.expanded
         found.dump_only = found.load_only = False
+        found.nested = self.sent if incoming else self.nested
+        found.allow_none = self.nullable or (incoming and self.many)  # null clears a list
         return found
+
+    def show(self, value: Any) -> Any:
+        """The form on the wire of a stored value."""
+        return self._serialize(value, None, None)
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
         if isinstance(value, str):

@@ -14,9 +14,9 @@ from flask import Request, Response, g
 from crm.errors import Fault, Invalid
 from crm.json import dumps
 from crm.tenancy.database import execute, now, row, time_before, transaction
+from crm.tenancy.retention import ANSWER_SECONDS
 
-KEPT_SECONDS = 24 * 3600
-KEPT_HEADERS = ("Content-Type", "Location", "Preference-Applied")
+KEPT_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
 
 
 class Reused(Invalid):
@@ -42,7 +42,7 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Response]) ->
         kept = row(
             "SELECT fingerprint, status, headers, body FROM answer WHERE key = ? AND method = ?"
             " AND path = ? AND user_key_id = ? AND created_at > ?",
-            (*scope, time_before(KEPT_SECONDS)),
+            (*scope, time_before(ANSWER_SECONDS)),
         )
         if kept:
             if kept[0] != fingerprint:

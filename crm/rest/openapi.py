@@ -1,5 +1,8 @@
 """The OpenAPI 3.1 document (D16), made from what the blueprints' decorators say."""
 
+import threading
+from collections.abc import Callable
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 
@@ -13,7 +16,7 @@ from marshmallow import fields as ma
 from crm.outbox import events
 from crm.rest import fields
 from crm.rest.resource import PREFIX, Blueprint, Operation
-from crm.rest.shapes import Body
+from crm.rest.shapes import Body, Shape
 
 PROBLEM = "application/problem+json"
 ALWAYS = (401, 403, 404, 405, 422, 429, 503)
@@ -94,6 +97,8 @@ def _described(self: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
     """apispec's attribute function for our own fields."""
     if isinstance(field, fields.Field):
         return field.json_schema()
+    if isinstance(field, fields.Part) and field.about:
+        return {"description": field.about}
     if isinstance(field, Records):
         found = [self.resolve_nested_schema(schema) for schema in field.schemas]
         return {"type": "array", "items": found[0] if len(found) == 1 else {"anyOf": found}}
@@ -112,6 +117,8 @@ class Api(flask_smorest.Api):
 
     def __init__(self, app: Flask):
         self.operations: dict[str, Operation] = {}
+        self.undocumented: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
         app.config.update(
             API_TITLE="CRM", API_VERSION="v1", OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None
         )
@@ -139,6 +146,9 @@ class Api(flask_smorest.Api):
 
     def document(self, root: str) -> dict[str, Any]:
         """The whole document; `root` is the mount point that the servers follow."""
+        with self._lock:
+            while self.undocumented:
+                self.undocumented.pop(0)()
         return {**self.spec.to_dict(), "servers": [{"url": f"{root}{PREFIX}"}]}
 
     def _register_error_handlers(self) -> None:
@@ -180,6 +190,9 @@ def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dic
         "security": [{"ApiKey": scopes}],
         "responses": {str(operation.status): _success(operation, info["name"])},
     }
+    if also := operation.doc.get("or_else"):
+        again = _success(operation, info["name"])
+        found["responses"][str(also)] = {**again, "description": HTTPStatus(also).phrase}
     if "write" in "".join(scopes) or "create" in "".join(scopes) or scopes:
         found["x-scopes"] = scopes
     parameters = []
@@ -223,15 +236,19 @@ def _success(operation: Operation, name: str) -> dict[str, Any]:
 
 def created_schema(operation: Operation) -> Schema:
     """`{"status": "ok", "<noun>_id": "…"}`, with `data` when preferred (D1)."""
-    noun = operation.noun
+    return _created_schema(operation.noun, operation.shape, bool(operation.doc.get("several")))
+
+
+@cache  # the same record may be created at several paths: its schema has one name
+def _created_schema(noun: str, shape: Shape | None, several: bool) -> Schema:
     found = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
-    if operation.doc.get("several"):
+    if several:
         found[f"{noun}_id"] = ma.String()
         found[f"{noun}_ids"] = ma.List(ma.String())
     else:
         found[f"{noun}_id"] = ma.String(required=True, metadata={"examples": ["12"]})
-    if operation.shape:
-        found["data"] = ma.Nested(operation.shape.schema)
+    if shape:
+        found["data"] = ma.Nested(shape.schema)
     return type(f"{noun.capitalize()}Created", (_Open,), found)()
 
 
@@ -267,6 +284,7 @@ SAMPLES = {
     fields.Quantity: 2,
     fields.Number: 10,
     fields.Moment: "2026-03-01T08:00:00Z",
+    fields.Past: "2026-03-01T08:00:00Z",
     fields.Day: "2026-03-01",
     fields.Currency: "UAH",
     fields.Flag: True,
@@ -304,11 +322,18 @@ def _sample(field: Any) -> Any:
     return next((value for kind, value in SAMPLES.items() if type(field) is kind), None)
 
 
-def describe_webhooks(api: Api, nouns: dict[str, Schema]) -> None:
-    """The 14 kinds of events in the document; `nouns` gives the record's schema of each noun."""
+def describe_webhooks(api: Api, records: dict[str, Any]) -> None:
+    """The 14 kinds of events in the document.
+
+    `records` gives the schema of each name in an event's `data`, in a list where there are several.
+    """
+    api.undocumented.append(partial(_describe_webhooks, api, records))
+
+
+def _describe_webhooks(api: Api, records: dict[str, Any]) -> None:
     found = {}
     for kind, about in events.KINDS.items():
-        data = {n: ma.Nested(nouns[n], required=True) for n in events.records_of(kind) if n in nouns}
+        data = {name: _told(records[name]) for name in events.records_of(kind)}
         name = "".join(part.capitalize() for part in kind.replace(".", "_").split("_"))
         event = {
             "id": ma.String(required=True),
@@ -324,3 +349,9 @@ def describe_webhooks(api: Api, nouns: dict[str, Schema]) -> None:
         responses = {"2XX": {"description": "Received"}}
         found[kind] = {"post": {"summary": about, "requestBody": body, "responses": responses}}
     api.spec.options["webhooks"] = found
+
+
+def _told(schema: Any) -> ma.Nested:
+    if isinstance(schema, list):
+        return ma.Nested(schema[0], many=True, required=True)
+    return ma.Nested(schema, required=True)

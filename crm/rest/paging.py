@@ -22,9 +22,9 @@ from crm.rest.shapes import Shape
 from crm.tenancy import search
 from crm.tenancy.database import row, rows, time_before, visit
 from crm.tenancy.records import key
+from crm.tenancy.retention import KEPT_DAYS
 
 DEFAULT_LIMIT, MOST = 50, 200
-DELETED_KEPT_DAYS = 30
 
 
 class InvalidCursor(CRMError):
@@ -44,7 +44,7 @@ class Query:
     total: bool = False
     include_deleted: bool = False
     expand: tuple[str, ...] = ()
-    after: int = 0
+    chosen: dict[str, Any] = field(default_factory=dict)
     sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
@@ -187,7 +187,7 @@ class Search(Parameter):
         text = sent[0].strip()
         if not 1 <= len(text) <= 200:
             raise values.Unfit("invalid_length", "from 1 to 200 characters")
-        by_id = query.sort in ("id", "-id") and not query.conditions
+        by_id = query.sort in ("id", "-id")
         sql, params = search.condition(self.column, text, rows, by_id=by_id)
         query.conditions.append(sql)
         query.params.extend(params)
@@ -201,6 +201,18 @@ class Switch(Yes):
 
     def apply(self, sent: list[str], query: Query) -> None:
         setattr(query, self.name, _yes(sent[0]))
+
+
+class Chosen(Parameter):
+    """A parameter that narrows nothing: what was sent is in `chosen`, in stored form."""
+
+    def __init__(self, inner: fields.Field, about: str = "", repeated: bool = False):
+        super().__init__(inner, about=about)
+        self.repeated = repeated
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        found = [self.inner.read(text) for text in sent]
+        query.chosen[self.name] = found if self.repeated else found[0]
 
 
 class Limit(Parameter):
@@ -259,11 +271,15 @@ class Filter(Schema):
     cursor = Cursor(about="`meta.next_cursor` of the page before.")
     total = Switch(about="`true` adds `meta.total`.")
 
+    def unasked(self) -> Query:
+        """The query of a request without parameters."""
+        sort = self.fields.get("sort")
+        return Query(sort=sort.default if sort else "")
+
     def read(self, sent: MultiDict) -> Query:
         """The query of a request's parameters; raises Invalid naming each that doesn't fit."""
-        query = Query(sent=tuple((name, tuple(texts)) for name, texts in sent.lists()))
-        if "sort" in self.fields:
-            query.sort = self.fields["sort"].default
+        query = self.unasked()
+        query.sent = tuple((name, tuple(texts)) for name, texts in sent.lists())
         found = []
         for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q knows the rest
             parameter = self.fields.get(name)
@@ -307,7 +323,7 @@ def page(
     conditions += query.conditions
     if query.include_deleted:
         conditions.append("(deleted_at IS NULL OR deleted_at >= ?)")
-        params.append(time_before(DELETED_KEPT_DAYS * 86_400))
+        params.append(time_before(KEPT_DAYS * 86_400))
     meta = {"total": _total(shape, conditions, params)} if query.total else {}
 
     descending, name = query.sort.startswith("-"), query.sort.removeprefix("-")
@@ -317,22 +333,28 @@ def page(
         sign = "<" if descending else ">"
         conditions.append(f"id {sign} ?" if name == "id" else f"({order}, id) {sign} (?, ?)")
         params += [id] if name == "id" else [value, id]
-    added = f"{order}, id" + (", deleted_at, updated_at" if query.include_deleted else "")
+    added = "" if name == "id" else f", {order}"
+    if query.include_deleted:
+        added += ", deleted_at, updated_at"
     found = rows(
-        f"SELECT {shape.columns}, {added} FROM {shape.table} WHERE {' AND '.join(conditions)}"
+        f"SELECT {shape.columns}{added} FROM {shape.table} WHERE {' AND '.join(conditions)}"
         f" ORDER BY {'' if name == 'id' else f'{order} {way}, '}id {way} LIMIT ?",
         [*params, query.limit + 1],
     )
-    width = len(shape.fields)
-    following = None
-    if len(found) > query.limit:
+    more = len(found) > query.limit
+    if more:
         del found[-1]
-        following = _cursor(query, found[-1][width], found[-1][width + 1])
+    of_row, width = shape.of_row, len(shape.fields)
     if query.include_deleted:
-        records = [_tomb(found_row, width) or shape.of_row(*found_row[:width]) for found_row in found]
+        records = [tomb(of_row(*values[:width]), *values[-2:]) for values in found]
+    elif added:
+        records = [of_row(*values[:width]) for values in found]
     else:
-        of_row = shape.of_row
-        records = [of_row(*found_row[:width]) for found_row in found]
+        records = [of_row(*values) for values in found]
+    following = None
+    if more:
+        id = int(records[-1]["id"])
+        following = _cursor(query, id if name == "id" else found[-1][width], id)
     return Page(records, following, meta)
 
 
@@ -341,9 +363,11 @@ def _total(shape: Shape, conditions: list[str], params: list[Any]) -> int:
     return row(sql, params)[0]
 
 
-def _tomb(found: tuple, width: int) -> dict[str, Any] | None:
-    _, id, deleted_at, updated_at = found[width:]
-    return deleted_at and {"id": str(id), "deleted_at": deleted_at, "updated_at": updated_at}
+def tomb(record: dict[str, Any], deleted_at: str | None, updated_at: str) -> dict[str, Any]:
+    """What a follower sees of a deleted record; a live one as it is."""
+    if deleted_at is None:
+        return record
+    return {"id": record["id"], "deleted_at": deleted_at, "updated_at": updated_at}
 
 
 def _cursor(query: Query, value: Any, id: int) -> str:
@@ -357,9 +381,13 @@ def _position(query: Query) -> tuple[Any, int]:
         fingerprint, value, id = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
     except (ValueError, TypeError):
         raise InvalidCursor from None
-    if fingerprint != query.fingerprint or type(id) is not int or type(value) not in (int, str):
+    if fingerprint != query.fingerprint or not all(map(_keepable, (id, value))):
         raise InvalidCursor
     return value, id
+
+
+def _keepable(part: Any) -> bool:
+    return type(part) is str or (type(part) is int and abs(part) < 1 << 63)
 
 
 def _among(column: str, found: list[Any]) -> tuple[str, list[Any]]:

@@ -1,12 +1,10 @@
 """Errors as RFC 9457 problems (D14): one body for every 4xx and 5xx under `/api`."""
 
 import logging
-import secrets
-import sqlite3
 from http import HTTPStatus
+from random import getrandbits
 from typing import Any
 
-import peewee
 from flask import Response, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
@@ -74,9 +72,9 @@ def request_id() -> str:
     """The id of this request, as sent in X-Request-Id or made here."""
     found = g.get("request_id")
     if found is None:
-        sent = request.headers.get("X-Request-Id", "")
+        sent = request.environ.get("HTTP_X_REQUEST_ID", "")
         fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
-        found = g.request_id = sent if fits else secrets.token_hex(12)
+        found = g.request_id = sent if fits else f"{getrandbits(96):024x}"
     return found
 
 
@@ -86,7 +84,7 @@ def _known(error: Exception) -> Exception:
         error = original
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge()
-    if isinstance(error, (sqlite3.OperationalError, peewee.OperationalError)) and is_busy(error):
+    if is_busy(error):
         return errors.Busy()
     return error
 

@@ -6,14 +6,14 @@ bodies. Building a record through marshmallow's dump takes five times as long; t
 both give the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from marshmallow import RAISE, INCLUDE, Schema, ValidationError
+from marshmallow import INCLUDE, RAISE, Schema, ValidationError
 
 from crm.errors import Fault, Invalid, NotFound
-from crm.json import loads
-from crm.rest.fields import Field, Part
+from crm.json import dumps, loads
+from crm.rest.fields import Part
 from crm.tenancy.database import now, row, rows
 from crm.tenancy.records import key
 from crm.values import as_number
@@ -46,6 +46,15 @@ class Body(Schema):
             raise Invalid(list(faults(error.normalized_messages()))) from None
         found.echoed = echoed
         return found
+
+
+def unchanged(current: dict[str, Any], echoed: dict[str, Any]) -> None:
+    """Read-only fields that came along are as the record shows them; raises Invalid (D4)."""
+    shown = loads(dumps({name: current.get(name) for name in echoed}))
+    found = [name for name in echoed if shown[name] != echoed[name]]
+    if found:
+        detail = "this field cannot be changed"
+        raise Invalid([Fault(f"/{name}", "read_only", detail) for name in found])
 
 
 def faults(messages: Any, pointer: str = "") -> Any:
@@ -112,18 +121,35 @@ def _variant(name: str, base: type[Schema], fields: dict[str, Any]) -> Any:
 class Shape:
     """A record as it is shown: SELECT text and row function, from a `Noun` schema's out().
 
-    `select` ends in `FROM <table>`, ready for a WHERE.
+    `select` ends in `FROM <table>`, ready for a WHERE. `expand` names the parts that it shows of
+    those that the schema leaves to `expand=`.
     """
 
-    def __init__(self, schema: Schema, table: str, live: bool = True):
+    def __init__(self, schema: Schema, table: str, live: bool = True, expand: Iterable[str] = ()):
         self.schema = schema
         self.table = table
         self.live = "deleted_at IS NULL" if live else "1"
-        self.fields = {n: f for n, f in schema.fields.items() if not getattr(f, "expanded", False)}
+        self.expand = frozenset(expand)
+        self.fields = {
+            name: field
+            for name, field in schema.fields.items()
+            if name in self.expand or not getattr(field, "expanded", False)
+        }
         self.columns = ", ".join(map(self._column, self.fields))
         self.select = f"SELECT {self.columns} FROM {table}"
         self.of_row = row_function(self.fields)
         self._one = f"{self.select} WHERE {self.live} AND {table}.id = ?"
+        self._wider: dict[frozenset[str], Shape] = {}
+
+    def expanded(self, names: Iterable[str]) -> "Shape":
+        """The shape that shows these parts too; names of other fields add nothing."""
+        parts = (n for n in names if getattr(self.schema.fields.get(n), "expanded", False))
+        if not (wanted := self.expand.union(parts)) - self.expand:
+            return self
+        if wanted not in self._wider:
+            live = self.live != "1"
+            self._wider[wanted] = Shape(self.schema, self.table, live, wanted)
+        return self._wider[wanted]
 
     def one(self, id: int | str) -> dict[str, Any]:
         """The live record of that id as it is shown; raises NotFound."""
@@ -141,7 +167,7 @@ class Shape:
         return {
             name: self.fields[name].show(value)
             for name, value in stored.items()
-            if name in self.fields and isinstance(self.fields[name], Field)
+            if name in self.fields
         }
 
     def _column(self, name: str) -> str:

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from peewee import SqliteDatabase, _ConnectionState
+from peewee import OperationalError, SqliteDatabase, _ConnectionState
 
 from crm.errors import Busy, CRMError
 
@@ -82,45 +82,108 @@ class WriterLock:
             self.release()
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open an existing file. It reads only, until a transaction lets it write."""
+class Connection(sqlite3.Connection):
+    """An open connection that knows its file: another may stand at the same path by now."""
+
+    file: tuple[int, int]
+
+
+def connect(path: Path, writes: bool = True) -> Connection:
+    """Open an existing file, to read or also to write. Raises FileNotFoundError.
+
+    Which of the two never changes: toggling it would make SQLite prepare every text anew.
+    """
+    file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
     connection = sqlite3.connect(
         f"file:{_uri_path(path)}?mode=rw",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # a connection is handed from visit to visit, never shared
         cached_statements=512,
+        factory=Connection,
     )
-    for pragma in PRAGMAS:
-        connection.execute(pragma)
+    connection.file = file
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+        if not writes:
+            connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def file_at(path: Path | str) -> tuple[int, int]:
+    """Which file stands at a path. Raises FileNotFoundError."""
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino
 
 
 def _uri_path(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-class Visit:
-    """One thread's stay at one tenant, and in whose name: `user_id`, `key_id`."""
+class Keeper(Protocol):
+    """Whoever keeps a tenant's open connections between visits."""
 
-    __slots__ = ("clock", "connection", "key_id", "label", "lock", "state", "thread", "user_id")
+    lock: WriterLock
+
+    def take(self, writes: bool) -> Connection: ...
+
+    def give(self, connection: Connection, writes: bool) -> None: ...
+
+    def stands(self, *connections: Connection) -> bool: ...
+
+
+class Visit:
+    """One thread's stay at one tenant, and in whose name: `user_id`, `key_id`.
+
+    It reads through a connection of its own; a transaction borrows one that may write. `wait`:
+    seconds it waits for its turn to write.
+    """
+
+    __slots__ = (
+        "clock",
+        "connection",
+        "keeper",
+        "key_id",
+        "label",
+        "reader",
+        "state_",
+        "thread",
+        "user_id",
+        "wait",
+    )
 
     def __init__(
         self,
         label: str,
-        connection: sqlite3.Connection,
-        lock: WriterLock,
+        connection: Connection,
+        keeper: Keeper,
         clock: Callable[[], float],
     ):
         self.label = label
-        self.connection = connection
-        self.lock = lock
+        self.connection = self.reader = connection
+        self.keeper = keeper
         self.clock = clock
         self.thread = threading.get_ident()
-        self.state = _ConnectionState()
-        self.state.set_connection(connection)
+        self.state_: _ConnectionState | None = None
         self.user_id: int | None = None
         self.key_id: int | None = None
+        self.wait = LONGEST_WAIT
+
+    @property
+    def state(self) -> _ConnectionState:
+        """peewee's, made when it is first asked for: most visits only read by prepared texts."""
+        if self.state_ is None:
+            self.state_ = _ConnectionState()
+            self.state_.set_connection(self.connection)
+        return self.state_
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.state_ is not None and bool(self.state_.transactions)
 
 
 _visit: ContextVar[Visit | None] = ContextVar("visit", default=None)
@@ -143,12 +206,13 @@ def visiting() -> Visit | None:
 
 def begin_visit(new: Visit) -> Token[Visit | None]:
     outer = _visit.get()
-    if outer is not None and outer.state.transactions and outer.label != new.label:
+    if outer is not None and outer.in_transaction and outer.label != new.label:
         raise NoTenant("another tenant cannot be visited inside a transaction")
     return _visit.set(new)
 
 
 def end_visit(token: Token[Visit | None]) -> None:
+    _visit.get().thread = 0  # a copied context may outlive it; its connection is another's soon
     _visit.reset(token)
 
 
@@ -174,13 +238,21 @@ class TenantDatabase(SqliteDatabase):
 
     def begin(self, *_: Any) -> None:
         here = visit()
-        here.lock.acquire()
+        writer = here.keeper.take(writes=True)
         try:
-            here.connection.execute("PRAGMA query_only = OFF")
-            here.connection.execute("BEGIN IMMEDIATE")
+            here.keeper.lock.acquire(here.wait)
+        except BaseException:
+            here.keeper.give(writer, writes=True)
+            raise
+        here.connection = here.state.conn = writer
+        try:
+            # Whoever held the lock may have restored the file: what is written to the old one,
+            # or decided by it, is lost.
+            if not here.keeper.stands(writer, here.reader):
+                raise Busy
+            writer.execute("BEGIN IMMEDIATE")
         except BaseException as error:
-            here.connection.execute("PRAGMA query_only = ON")
-            here.lock.release()
+            self._free(here)
             if is_busy(error):
                 raise Busy from error
             raise
@@ -201,8 +273,10 @@ class TenantDatabase(SqliteDatabase):
 
     @staticmethod
     def _free(here: Visit) -> None:
-        here.connection.execute("PRAGMA query_only = ON")
-        here.lock.release()
+        writer, here.connection = here.connection, here.reader
+        here.state.conn = here.reader
+        here.keeper.lock.release()
+        here.keeper.give(writer, writes=True)
 
 
 database = TenantDatabase()
@@ -211,7 +285,7 @@ database = TenantDatabase()
 @contextmanager
 def transaction() -> Iterator[None]:
     """All or nothing; joins the transaction under way. Raises Busy when its turn doesn't come."""
-    if visit().state.transactions:
+    if visit().in_transaction:
         yield
     else:
         with database.transaction():
@@ -239,14 +313,14 @@ def row(sql: str, params: Sequence[Any] = ()) -> tuple | None:
 def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
     """Run one changing statement; only inside `transaction()`."""
     here = visit()
-    if not here.state.transactions:
+    if not here.in_transaction:
         raise NoTenant("writing needs a transaction")
     return here.connection.execute(sql, params)
 
 
 def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
     here = visit()
-    if not here.state.transactions:
+    if not here.in_transaction:
         raise NoTenant("writing needs a transaction")
     here.connection.executemany(sql, params)
 
@@ -273,6 +347,19 @@ def json_rows(columns: dict[str, str], rest: str) -> str:
     return f"(SELECT json_group_array(json_object({names})) FROM (SELECT {chosen} FROM {rest}))"
 
 
+def json_row(columns: dict[str, str], rest: str) -> str:
+    """An SQL expression: the one row of `SELECT columns FROM rest` as a JSON text, or null."""
+    pairs = ", ".join(f"'{name}', {expression}" for name, expression in columns.items())
+    return f"(SELECT json_object({pairs}) FROM {rest})"
+
+
+def among(column: str) -> str:
+    """An SQL condition: the column is one of the values of a JSON array, its one parameter."""
+    return f"{column} IN (SELECT value FROM json_each(?))"
+
+
 def is_busy(error: BaseException) -> bool:
     """Is it SQLite saying that another holds the file for too long?"""
-    return "database is locked" in str(error) or "database table is locked" in str(error)
+    return isinstance(error, (sqlite3.OperationalError, OperationalError)) and any(
+        text in str(error) for text in ("database is locked", "database table is locked")
+    )

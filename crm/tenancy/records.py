@@ -16,7 +16,15 @@ from crm.tenancy import search
 from crm.tenancy.database import database, execute, now, row, rows, visit
 
 
-class Record(Model):
+class Row(Model):
+    """A row of the tenant visited."""
+
+    class Meta:
+        database = database
+        legacy_table_names = False
+
+
+class Record(Row):
     """A row with an id, `created_at`, `updated_at` and a `version` that grows with each change."""
 
     noun: ClassVar[str] = ""
@@ -25,10 +33,6 @@ class Record(Model):
     created_at = TextField()
     updated_at = TextField()
     version = IntegerField(default=1)
-
-    class Meta:
-        database = database
-        legacy_table_names = False
 
     @classmethod
     def find(cls, id: int | str) -> Self:
@@ -55,7 +59,8 @@ class Record(Model):
     def add(cls, values: dict[str, Any]) -> Self:
         """Insert a row and give the record; inside a transaction."""
         moment = now()
-        values = {"created_at": moment, **values, "updated_at": moment, "version": 1}
+        created_at = values.get("created_at") or moment  # history moves in with its dates (D17)
+        values = {**values, "created_at": created_at, "updated_at": moment, "version": 1}
         names = tuple(values)
         id = execute(_insert(cls._meta.table_name, names), tuple(values.values())).lastrowid
         return cls(id=id, **values)
@@ -75,6 +80,10 @@ class Record(Model):
         execute(sql, (*values.values(), self.id))
         for name, value in values.items():
             setattr(self, name, value)
+
+    def touch(self) -> None:
+        """A part of it that is kept elsewhere has changed: its next version."""
+        self._store({})
 
     def erase(self) -> None:
         """Delete the row for good."""
@@ -101,13 +110,19 @@ class Kept(Record):
         execute(search.add_statement(cls._meta.table_name), (record.id,))
         return record
 
-    def put(self, values: dict[str, Any]) -> dict[str, Any]:
+    def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
+        """As Record.put. `beside` is what changed in other rows of it: {name: (before, after)}."""
         if values.get("external_id") not in (None, self.external_id):
             self._external_id_is_free(values["external_id"])
         before = super().put(values)
+        after = {name: getattr(self, name) for name in before}
+        if beside and not before:
+            self.touch()
+        for name, (old, new) in (beside or {}).items():
+            before[name], after[name] = old, new
         if before:
             self.refold()
-            self._trail(before)
+            self._trail(before, after)
         return before
 
     def refold(self) -> None:
@@ -129,9 +144,8 @@ class Kept(Record):
             execute(search.add_statement(table), (self.id,))
         self.folded = folded
 
-    def _trail(self, before: dict[str, Any]) -> None:
+    def _trail(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         here = visit()
-        after = {name: getattr(self, name) for name in before}
         execute(
             "INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -161,6 +175,13 @@ def key(id: Any) -> int:
     if isinstance(id, str) and id.isascii() and id.isdecimal() and len(id) < 19 and id[0] != "0":
         return int(id)
     return -1
+
+
+def live(table: str, id: int | str) -> int:
+    """The integer id of a live row of a noun's table; raises NotFound."""
+    if row(f"SELECT 1 FROM {table} WHERE id = ? AND deleted_at IS NULL", (key(id),)) is None:
+        raise NotFound
+    return key(id)
 
 
 def reference(record: type[Record], id: int | None, field: str) -> None:

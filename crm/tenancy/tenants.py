@@ -1,36 +1,50 @@
 """Tenants: from the Host header to a label to a file (spec: What the service does, D18).
 
-Nothing but an exact, valid label of the base domain reaches a file. Idle connections are kept for
-the next visit, the least recently used closed first; their bound is soft, since a bound that makes
-visits wait would starve nested ones.
+Nothing but an exact, valid label of the base domain reaches a file.
 """
 
+import logging
 import os
 import re
 import secrets
-import sqlite3
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid, NotFound
-from crm.tenancy import migrations
+from crm.tenancy import migrations, retention
 from crm.tenancy.database import (
+    Connection,
     Visit,
     WriterLock,
     begin_visit,
     connect,
     end_visit,
+    file_at,
     time_text,
     visiting,
 )
 
 RESERVED = frozenset({"www", "api", "app", "admin", "mail", "static"})
+TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
+TIDIED_ON = 60  # and how soon the next one goes on where there was more to do
+MOST_HOSTS = 10_000  # spellings of hosts remembered
 HOST = re.compile(r"([a-z0-9.-]{1,253})(?::[0-9]{1,5})?\Z")
+
+log = logging.getLogger("crm")
+
+
+def is_host(text: str) -> bool:
+    """Is it a Host header that the libraries can read without an error?"""
+    name = text.lower().partition(":")[0]
+    try:
+        return HOST.match(text.lower()) is not None and bool(name.encode().decode("idna"))
+    except UnicodeError:
+        return False
 
 
 class UnknownTenant(NotFound):
@@ -38,32 +52,120 @@ class UnknownTenant(NotFound):
 
 
 class Tenant:
-    """A tenant's file with its idle connections. Small, and kept for as long as the process."""
+    """A tenant's file and its writer lock. Small, and kept for as long as the process."""
 
-    def __init__(self, label: str, path: Path):
+    def __init__(self, label: str, path: Path, pool: "Pool"):
         self.label = label
         self.path = path
         self.lock = WriterLock(path.with_suffix(".lock"))
-        self.file: tuple[int, int] | None = None
-        self.idle: list[sqlite3.Connection] = []
+        self.tidy_at = 0.0
+        self.idle: dict[bool, list[Connection]] = {False: [], True: []}
+        self._pool = pool
+        self._name = str(path)
 
-    def open(self) -> sqlite3.Connection:
-        """A new connection to the file as it should be: migrated on first sight."""
-        connection = connect(self.path)
+    def take(self, writes: bool) -> Connection:
+        """An open connection to the file that stands there now; raises UnknownTenant."""
         try:
-            if migrations.version(connection) != len(migrations.STEPS):
-                with self.lock():
-                    migrations.migrate(connection, self.label)
-            connection.execute("PRAGMA query_only = ON")
+            file = file_at(self._name)
+            while connection := self._pool.take(self, writes):
+                if connection.file == file:
+                    return connection
+                connection.close()  # of a file that is gone: restored, or made anew
+            return self._open(writes)
+        except FileNotFoundError:
+            raise UnknownTenant from None
+
+    def stands(self, *connections: Connection) -> bool:
+        """Is it their file that stands there now?"""
+        try:
+            file = file_at(self._name)
+        except FileNotFoundError:
+            return False
+        return all(connection.file == file for connection in connections)
+
+    def give(self, connection: Connection, writes: bool) -> None:
+        """Keep the connection for the next visit."""
+        self._pool.keep(self, connection, writes)
+
+    def close(self, connection: Connection, wait: float = 10) -> None:
+        # The last connection to close writes the log back, so it must not meet a writer.
+        if not self.stands(connection):
+            connection.close()  # SQLite leaves the log of another file alone
+            return
+        with self.lock(wait):
+            connection.close()
+
+    def _open(self, writes: bool) -> Connection:
+        """A new connection to the file as it should be: migrated on first sight."""
+        connection = connect(self.path, writes)
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode != "wal" or migrations.version(connection) != len(migrations.STEPS):
+                self._migrate()
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def close(self, connection: sqlite3.Connection, wait: float = 10) -> None:
-        # The last connection to close writes the log back, so it must not meet a writer.
-        with self.lock(wait):
-            connection.close()
+    def _migrate(self) -> None:
+        with self.lock():
+            connection = connect(self.path)
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none
+                migrations.migrate(connection, self.label)
+            finally:
+                connection.close()
+
+
+class Pool:
+    """The idle connections of all tenants, the least recently used closed first.
+
+    Their bound is soft: one that made visits wait would starve nested ones.
+    """
+
+    def __init__(self, size: int):
+        self._size = size
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[int, tuple[Tenant, bool, Connection]] = OrderedDict()
+
+    def take(self, tenant: Tenant, writes: bool) -> Connection | None:
+        with self._lock:
+            if not tenant.idle[writes]:
+                return None
+            connection = tenant.idle[writes].pop()
+            del self._idle[id(connection)]
+            return connection
+
+    def keep(self, tenant: Tenant, connection: Connection, writes: bool) -> None:
+        surplus = None
+        with self._lock:
+            self._add(tenant, writes, connection)
+            if len(self._idle) > self._size:
+                _, surplus = self._idle.popitem(last=False)
+                surplus[0].idle[surplus[1]].remove(surplus[2])
+        if surplus:
+            self._close([surplus], wait=0)
+
+    def forget(self, tenant: Tenant | None = None) -> None:
+        """Close the idle connections of a tenant, or of all."""
+        with self._lock:
+            found = [kept for kept in self._idle.values() if tenant in (None, kept[0])]
+            for owner, writes, connection in found:
+                owner.idle[writes].remove(connection)
+                del self._idle[id(connection)]
+        self._close(found, wait=10)
+
+    def _close(self, found: list[tuple[Tenant, bool, Connection]], wait: float) -> None:
+        for owner, writes, connection in found:
+            try:
+                owner.close(connection, wait)
+            except Busy:  # it is being written: later
+                with self._lock:
+                    self._add(owner, writes, connection)
+
+    def _add(self, tenant: Tenant, writes: bool, connection: Connection) -> None:
+        tenant.idle[writes].append(connection)
+        self._idle[id(connection)] = (tenant, writes, connection)
 
 
 class Tenants:
@@ -74,26 +176,32 @@ class Tenants:
         self.clock = clock
         self.folder = config.data / "tenants"
         self._tenants: dict[str, Tenant] = {}
-        self._idle: OrderedDict[int, tuple[Tenant, sqlite3.Connection]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._hosts: dict[str, str] = {}
+        self._pool = Pool(config.open_files)
         self._suffix = "." + config.base_domain
 
     def label_of(self, host: str) -> str | None:
         """The label that a Host header names, or None: one label before the base domain."""
         if self.config.tenant:
             return self.config.tenant
-        found = HOST.match(host.lower())
+        if host in self._hosts:
+            return self._hosts[host]
+        found = HOST.match(host.lower()) if host.isascii() else None
         if not found or not found[1].endswith(self._suffix):
             return None
         label = found[1][: -len(self._suffix)]
-        return label if LABEL.match(label) else None
+        if not LABEL.match(label):
+            return None
+        if label in self._tenants and len(self._hosts) < MOST_HOSTS:  # strangers must not fill it
+            self._hosts[host] = label
+        return label
 
     def path(self, label: str) -> Path:
         return self.folder / f"{label}.db"
 
     def labels(self) -> list[str]:
         """The labels of all tenants, in alphabetical order."""
-        return sorted(path.stem for path in self.folder.glob("*.db") if LABEL.match(path.stem))
+        return sorted(path.stem for path in self.folder.glob("*.db") if self.exists(path.stem))
 
     def exists(self, label: str) -> bool:
         return bool(LABEL.match(label)) and self.path(label).is_file()
@@ -109,16 +217,18 @@ class Tenants:
             yield outer
             return
         tenant = self._tenant(label)
-        connection, file = self._take(tenant)
+        connection = tenant.take(writes=False)
         try:
-            here = Visit(label, connection, tenant.lock, self.clock)
+            here = Visit(label, connection, tenant, self.clock)
             token = begin_visit(here)
             try:
                 yield here
+                if self.clock() >= tenant.tidy_at:
+                    self._tidy(tenant, here)
             finally:
                 end_visit(token)
         finally:
-            self._give(tenant, connection, file)
+            tenant.give(connection, writes=False)
 
     def create(
         self,
@@ -141,7 +251,7 @@ class Tenants:
         if self.path(label).exists():
             raise Conflict(f"the label {label} is taken", "label_taken")
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        unseen = Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}")
+        unseen = Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self._pool)
         try:
             self._build(unseen, name or label, plan, furnish)
             os.link(unseen.path, self.path(label))
@@ -153,12 +263,7 @@ class Tenants:
 
     def forget_idle(self) -> None:
         """Close every idle connection, for a clean stop."""
-        with self._lock:
-            idle, self._idle = list(self._idle.values()), OrderedDict()
-            for tenant, _ in idle:
-                tenant.idle.clear()
-        for tenant, connection in idle:
-            tenant.close(connection)
+        self._pool.forget()
 
     def _build(self, unseen: Tenant, name: str, plan: str, furnish: Callable[[], None]) -> None:
         os.close(os.open(unseen.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -171,54 +276,33 @@ class Tenants:
                 "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, ?, ?, ?, ?)",
                 (name, plan, moment, moment),
             )
-            connection.execute("PRAGMA query_only = ON")
-            token = begin_visit(Visit(unseen.label, connection, unseen.lock, self.clock))
+            token = begin_visit(Visit(unseen.label, connection, unseen, self.clock))
             try:
                 furnish()
             finally:
                 end_visit(token)
         finally:
             connection.close()
+            self._pool.forget(unseen)
+
+    def _tidy(self, tenant: Tenant, here: Visit) -> None:
+        """Let outlived rows go at the end of a visit, which must neither wait nor fail for it."""
+        tenant.tidy_at = self.clock() + TIDIED_EVERY
+        here.wait = 0
+        try:
+            finished = not retention.is_due() or retention.tidy()
+        except Busy:
+            finished = False
+        except Exception:
+            finished = True
+            log.exception("%s could not be tidied", tenant.label)
+        if not finished:
+            tenant.tidy_at = self.clock() + TIDIED_ON
 
     def _tenant(self, label: str) -> Tenant:
         found = self._tenants.get(label)
         if found is None:
             if not self.exists(label):
                 raise UnknownTenant
-            found = self._tenants.setdefault(label, Tenant(label, self.path(label)))
+            found = self._tenants.setdefault(label, Tenant(label, self.path(label), self._pool))
         return found
-
-    def _take(self, tenant: Tenant) -> tuple[sqlite3.Connection, tuple[int, int]]:
-        try:
-            stat = os.stat(tenant.path)
-        except FileNotFoundError:
-            raise UnknownTenant from None
-        file = (stat.st_dev, stat.st_ino)
-        with self._lock:
-            strangers = []
-            if tenant.file != file:  # another file stands there now: restored, or made anew
-                strangers, tenant.idle, tenant.file = tenant.idle, [], file
-                for connection in strangers:
-                    self._idle.pop(id(connection), None)
-            connection = tenant.idle.pop() if tenant.idle else None
-            if connection is not None:
-                del self._idle[id(connection)]
-        for stranger in strangers:
-            tenant.close(stranger)
-        return connection or tenant.open(), file
-
-    def _give(self, tenant: Tenant, connection: sqlite3.Connection, file: tuple[int, int]) -> None:
-        surplus: list[tuple[Tenant, sqlite3.Connection]] = []
-        with self._lock:
-            if tenant.file != file:
-                surplus.append((tenant, connection))
-            else:
-                tenant.idle.append(connection)
-                self._idle[id(connection)] = (tenant, connection)
-                if len(self._idle) > self.config.open_files:
-                    _, oldest = self._idle.popitem(last=False)
-                    oldest[0].idle.remove(oldest[1])
-                    surplus.append(oldest)
-        for owner, closing in surplus:
-            with suppress(Busy):
-                owner.close(closing, wait=1)

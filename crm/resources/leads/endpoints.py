@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from flask import g
+from flask import g, request
 
+from crm.access import rights
+from crm.resources.leads import conversion
+from crm.resources.leads.conversion import CONVERSION, CONVERTED
 from crm.resources.leads.record import (
     LEAD,
     LEAD_IN,
@@ -16,7 +19,7 @@ from crm.resources.leads.record import (
 from crm.rest import fields, paging
 from crm.rest.openapi import page_of
 from crm.rest.paging import Page, Query
-from crm.rest.resource import Blueprint
+from crm.rest.resource import PREFIX, Blueprint
 from crm.tenancy.database import transaction
 
 
@@ -30,7 +33,14 @@ class LeadFilter(paging.KeptFilter):
     sort = paging.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
+class LeadView(paging.Filter):
+    """What GET one takes."""
+
+    expand = paging.Expand("possible_duplicates")
+
+
 LEAD_FILTER = LeadFilter()
+LEAD_VIEW = LeadView(only=["expand"])
 
 blueprint = Blueprint("leads", "People who asked, not yet clients.")
 
@@ -55,10 +65,11 @@ def list_leads(query: Query) -> Page:
 
 
 @blueprint.get("/leads/<id>")
+@blueprint.arguments(LEAD_VIEW, location="query")
 @blueprint.one(LEAD)
-def get_lead(id: str) -> dict[str, Any]:
+def get_lead(query: Query, id: str) -> dict[str, Any]:
     """Get one lead."""
-    return LEAD.one(id)
+    return LEAD.expanded(query.expand).one(id)
 
 
 @blueprint.patch("/leads/<id>")
@@ -66,10 +77,12 @@ def get_lead(id: str) -> dict[str, Any]:
 @blueprint.one(LEAD)
 @blueprint.conflicts()
 def change_lead(data: dict[str, Any], id: str) -> dict[str, Any]:
-    """Change the sent fields of a lead."""
+    """Change the sent fields of a lead; the status converted converts it."""
     with transaction():
         lead = Lead.find(id)
-        lead.change(data)
+        if conversion.is_asked(lead, data):
+            rights.require(g.caller.scopes, ["deals:write"])
+        conversion.change(lead, data)
         return LEAD.one(lead.id)
 
 
@@ -79,3 +92,19 @@ def delete_lead(id: str) -> None:
     """Delete a lead."""
     with transaction():
         Lead.find(id).remove()
+
+
+@blueprint.post("/leads/<id>/convert")
+@blueprint.needs("leads:write", "deals:write")
+@blueprint.arguments(CONVERSION, example={"title": "Крісла для офісу", "amount": 12500})
+@blueprint.answer(CONVERTED, 201, or_else=200)
+@blueprint.conflicts()
+def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[str, str], int]:
+    """Convert a lead into a deal of a client; repeated, the answer is 200 with the same ids."""
+    with transaction():
+        lead = Lead.find(id)
+        is_new = conversion.convert(lead, data)
+    found = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
+    location = f"{request.root_path}{PREFIX}/deals/{lead.deal_id}"
+    body = {"status": "ok", "lead_id": str(lead.id), **found}
+    return body, {"Location": location}, 201 if is_new else 200

@@ -13,7 +13,7 @@ from peewee import IntegerField, TextField
 from crm.errors import Conflict, Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
-from crm.resources import tenant
+from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Body, Noun, Sent, Shape, faults
@@ -64,6 +64,8 @@ class Lead(Kept):
         """Change the sent fields; inside a transaction. The status `converted` is final."""
         if self.status == "converted" and data.get("status", "converted") != "converted":
             raise Conflict("a converted lead keeps its status", "lead_already_converted")
+        if data.get("status") == "converted" != self.status:
+            raise Conflict("a lead is converted together with a deal", "not_converted")
         reference(User, data.get("assigned_to"), "assigned_to")
         can_be_reached(data.get("phone", self.phone), data.get("email", self.email))
         self.put(data)
@@ -123,6 +125,7 @@ class LeadNoun(Noun):
     deal_id = fields.Id(read_only=True, nullable=True)
     converted_at = fields.Moment(read_only=True, nullable=True)
     created_by = fields.Id(read_only=True, nullable=True)
+    possible_duplicates = duplicates.field("lead")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
     created_at = fields.Past(create_only=True)

@@ -111,9 +111,10 @@ CREATE INDEX lead_source ON lead (source, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_assigned_to ON lead (assigned_to, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_phone ON lead (phone) WHERE phone IS NOT NULL;
 CREATE INDEX lead_email ON lead (email) WHERE email IS NOT NULL;
-CREATE INDEX lead_name ON lead (name, id);
+CREATE INDEX lead_name ON lead (name, id) WHERE deleted_at IS NULL;
 CREATE INDEX lead_created_at ON lead (created_at, id);
 CREATE INDEX lead_updated_at ON lead (updated_at, id);
+CREATE INDEX lead_deleted_at ON lead (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX lead_client ON lead (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX lead_deal ON lead (deal_id) WHERE deal_id IS NOT NULL;
 
@@ -144,7 +145,7 @@ CREATE INDEX client_type ON client (type, id) WHERE deleted_at IS NULL;
 CREATE INDEX client_assigned_to ON client (assigned_to, id) WHERE deleted_at IS NULL;
 CREATE INDEX client_phone ON client (phone) WHERE phone IS NOT NULL;
 CREATE INDEX client_email ON client (email) WHERE email IS NOT NULL;
-CREATE INDEX client_name ON client (name, id);
+CREATE INDEX client_name ON client (name, id) WHERE deleted_at IS NULL;
 CREATE INDEX client_created_at ON client (created_at, id);
 CREATE INDEX client_updated_at ON client (updated_at, id);
 
@@ -253,6 +254,7 @@ CREATE UNIQUE INDEX product_external_id ON product (external_id)
 CREATE INDEX product_name ON product (name, id) WHERE deleted_at IS NULL;
 CREATE INDEX product_category ON product (category, name, id) WHERE deleted_at IS NULL;
 CREATE INDEX product_updated_at ON product (updated_at, id);
+CREATE INDEX product_deleted_at ON product (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE deal_item (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -328,6 +330,7 @@ CREATE INDEX task_client ON task (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX task_deal ON task (deal_id) WHERE deal_id IS NOT NULL;
 CREATE INDEX task_created_at ON task (created_at, id);
 CREATE INDEX task_updated_at ON task (updated_at, id);
+CREATE INDEX task_deleted_at ON task (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE note (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,

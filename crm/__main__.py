@@ -1,0 +1,5 @@
+"""`python -m crm …`"""
+
+from crm.cli import main
+
+main()

@@ -1,0 +1,109 @@
+"""The demo: a data folder with two believable businesses, and what to try on them (D18).
+
+A business is played once and found again at the next start; a key can be shown only once, so each
+start makes a new one and revokes the one before. Other tenants in the folder are left alone; one
+that has the label of a demo's business stops the start before anything is made.
+"""
+
+from crm.access import api_keys
+from crm.config import Config, ConfigError
+from crm.demo.businesses import BUSINESSES, Business
+from crm.demo.quarter import Quarter
+from crm.errors import Conflict
+from crm.json import dumps
+from crm.resources import users
+from crm.resources.tenant import open_tenant
+from crm.tenancy.database import transaction
+from crm.tenancy.tenants import Tenants
+
+KEY = "demo"  # the name of the key that is printed
+
+
+def furnish(tenants: Tenants) -> str:
+    """Make what isn't there yet, and give the text that tells how to begin.
+
+    Raises Conflict `label_taken` for another's tenant, ConfigError for a CRM_TENANT of no use here.
+    """
+    businesses = _served(tenants.config)
+    try:
+        missing = [business for business in businesses if not _is_there(tenants, business)]
+        for business in missing:
+            _open(tenants, business)
+        key = _new_key(tenants, businesses[0].label)
+    finally:
+        tenants.forget_idle()  # the server may fork, which no connection survives
+    return _told(tenants.config, businesses, key)
+
+
+def _served(config: Config) -> list[Business]:
+    """The businesses that the server will serve; the first one's key is shown."""
+    found = [each for each in BUSINESSES if config.tenant in (None, each.label)]
+    if not found:
+        labels = " or ".join(business.label for business in BUSINESSES)
+        raise ConfigError(f"CRM_TENANT={config.tenant!r}: for the demo it is {labels}, or unset")
+    return found
+
+
+def _is_there(tenants: Tenants, business: Business) -> bool:
+    """Is the business in the folder already? Nobody else's owner has the address of the demo's."""
+    if not tenants.exists(business.label):
+        return False
+    with tenants.visit(business.label):
+        if not users.User.first("email = ?", business.owner_email):
+            raise Conflict(
+                f"the data folder has a tenant {business.label} that is not the demo's;"
+                " choose another folder with --data",
+                "label_taken",
+            )
+    return True
+
+
+def _open(tenants: Tenants, business: Business) -> None:
+    quarter = Quarter(business, tenants.clock())
+    open_tenant(
+        Tenants(tenants.config, lambda: quarter.moment),
+        business.label,
+        name=business.name,
+        plan=business.plan,
+        owner=quarter.owner._asdict(),
+        furnish=quarter.play,
+    )
+
+
+def _new_key(tenants: Tenants, label: str) -> str:
+    """The owner's key; the one of the start before ends."""
+    with tenants.visit(label), transaction():
+        for key in api_keys.every():
+            if key.name == KEY and not key.revoked_at:
+                key.revoke()
+        return api_keys.create(KEY, "*", users.owner_id())[1]
+
+
+def _told(config: Config, businesses: list[Business], key: str) -> str:
+    first = businesses[0]
+    bearer = f'-H "Authorization: Bearer {key}"'
+    api = f"{_address(config, first)}/api/v1"
+    lead = {"name": "Марія Левченко", "phone": "+380 70 123 45 67", "source": "site-form"}
+    places = [
+        f"{each.name} ({each.plan} plan):\n{_address(config, each)}/api/v1/docs"
+        for each in businesses
+    ]
+    return "\n\n".join(
+        (
+            "The demo is ready. Everybody in it is invented.",
+            *places,
+            f"API key of the owner of {first.label}, new at each start:\n{key}",
+            "Try it in another shell: open deals, a new lead, a search of the price list.",
+            f'curl {bearer} "{api}/deals?status=open&limit=3"',
+            f'curl {bearer} -H "Content-Type: application/json"'
+            f" -d '{dumps(lead).decode()}' \"{api}/leads\"",
+            f'curl {bearer} -G --data-urlencode "q={first.word}" "{api}/products"',
+            "Stop with Ctrl-C. The next start finds everything as you left it.\n",
+        )
+    )
+
+
+def _address(config: Config, business: Business) -> str:
+    if config.tenant:
+        return f"http://127.0.0.1:{config.port}"
+    return config.url_of(business.label)

@@ -1,0 +1,89 @@
+"""People who don't exist: Ukrainian names with phones and addresses that nobody has.
+
+Domains are those reserved for examples (RFC 2606); phone numbers have codes that no network has.
+"""
+
+from random import Random
+from typing import NamedTuple
+
+WOMEN = """
+    Олена Ірина Наталія Оксана Марія Катерина Юлія Тетяна Вікторія Світлана Галина Софія Анна
+    Дарина Людмила Христина Соломія Леся Зоряна Надія
+"""
+MEN = """
+    Андрій Олександр Сергій Микола Тарас Юрій Василь Богдан Дмитро Максим Ігор Роман Віталій Олег
+    Назар Петро Остап Павло Євген Степан
+"""
+SURNAMES = """
+    Коваленко Бондаренко Ткаченко Кравченко Олійник Мельник Шевчук Поліщук Бондар Марченко
+    Савченко Руденко Мороз Лисенко Петренко Клименко Павлюк Гончаренко Романюк Ткачук Гнатюк
+    Кравчук Сидоренко Іваненко Кузьменко Левченко Пономаренко Васильченко Харченко Назаренко
+    Карпенко Мазур Кушнір Федоренко Вдовиченко Дяченко Козак Приходько Литвин Данилюк
+"""
+CODES = ("70", "76", "78", "79")
+MAIL = ("example.com", "example.net", "example.org")
+LETTERS = """
+    а a б b в v г h ґ g д d е e є ie ж zh з z и y і i ї i й i к k л l м m н n о o п p р r с s т t
+    у u ф f х kh ц ts ч ch ш sh щ shch ю iu я ia
+"""
+FIRST_LETTERS = "є ye ї yi й y ю yu я ya"
+
+
+class Person(NamedTuple):
+    name: str
+    phone: str
+    email: str
+
+
+class People:
+    """Makes persons, each with a phone and an e-mail address of its own."""
+
+    def __init__(self, random: Random):
+        self._random = random
+        self._first_names = (WOMEN.split(), MEN.split())
+        self._surnames = SURNAMES.split()
+        self._taken: set[str] = set()
+
+    def person(self, domain: str = "", name: str = "") -> Person:
+        """Somebody, at one of the public mail domains unless `domain` says another."""
+        first = self._random.choice(self._random.choice(self._first_names))
+        name = name or f"{first} {self._random.choice(self._surnames)}"
+        return Person(name, self.phone(), self._email(name, domain or self._random.choice(MAIL)))
+
+    def phone(self) -> str:
+        while True:
+            phone = f"+380{self._random.choice(CODES)}{self._random.randrange(10**7):07}"
+            if self._is_free(phone):
+                return phone
+
+    def _email(self, name: str, domain: str) -> str:
+        local = slug(name, ".")
+        number, found = 1, f"{local}@{domain}"
+        while not self._is_free(found):
+            number += 1
+            found = f"{local}{number}@{domain}"
+        return found
+
+    def _is_free(self, text: str) -> bool:
+        if text in self._taken:
+            return False
+        self._taken.add(text)
+        return True
+
+
+def slug(text: str, between: str = "-") -> str:
+    """The text in Latin letters, as in an address."""
+    words = "".join(c if c.isalnum() else " " for c in text.lower().replace("'", "")).split()
+    return between.join(_FIRST.get(word[0], _latin(word[0])) + _latin(word[1:]) for word in words)
+
+
+def _latin(text: str) -> str:
+    return "".join(_LATIN.get(c, c if c.isascii() else "") for c in text)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    parts = text.split()
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+_LATIN, _FIRST = _pairs(LETTERS), _pairs(FIRST_LETTERS)

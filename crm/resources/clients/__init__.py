@@ -1,0 +1,1 @@
+"""Clients: the record with its contacts and tags and their rules, and the endpoints."""

@@ -1,0 +1,156 @@
+"""Endpoints of clients, in the specification's order, and of their contacts (spec: Clients; D6)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from crm.resources.clients.record import (
+    CLIENT,
+    CLIENT_IN,
+    CLIENT_PATCH,
+    CONTACT,
+    CONTACT_IN,
+    CONTACT_PATCH,
+    LISTED_CLIENT,
+    TYPES,
+    Client,
+    create,
+    having,
+)
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint
+from crm.tenancy.database import transaction
+
+
+class Reached(paging.Equals):
+    """The client's own or one of its contacts'."""
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        sql, params = super().condition(sent, column)
+        return f"id IN ({having(sql)})", [*params, *params]
+
+
+class ClientFilter(paging.KeptFilter):
+    type = paging.Equals(fields.Choice(*TYPES))
+    tag = paging.Tag(
+        "id IN (SELECT client_id FROM client_tag WHERE tag = ?)", about="All of these, in any case."
+    )
+    assigned_to = paging.User(about="A user's id, `me` or `none`.")
+    phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
+    email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
+    q = paging.Search("client", "Words in name, phone, email, or those of a contact.")
+    expand = paging.Expand("contacts")
+    sort = paging.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
+
+
+class ClientView(paging.Filter):
+    """What GET one takes."""
+
+    expand = paging.Expand("possible_duplicates")
+
+
+class ContactFilter(paging.Filter):
+    sort = paging.Sort("-id", name="name")
+
+
+CLIENT_FILTER = ClientFilter()
+CLIENT_VIEW = ClientView(only=["expand"])
+CONTACT_FILTER = ContactFilter()
+
+blueprint = Blueprint("clients", "Companies and persons, with their contacts and tags.")
+
+
+@blueprint.get("/clients")
+@blueprint.arguments(CLIENT_FILTER, location="query")
+@blueprint.page(page_of(CLIENT.schema, deleted=True))
+def list_clients(query: Query) -> Page:
+    """List clients, the newest first."""
+    return paging.page(LISTED_CLIENT.expanded(query.expand), query, CLIENT_FILTER.fields["sort"])
+
+
+@blueprint.get("/clients/<id>")
+@blueprint.arguments(CLIENT_VIEW, location="query")
+@blueprint.one(CLIENT)
+def get_client(query: Query, id: str) -> dict[str, Any]:
+    """Get one client with its contacts and tags."""
+    return CLIENT.expanded(query.expand).one(id)
+
+
+@blueprint.post("/clients")
+@blueprint.arguments(
+    CLIENT_IN,
+    example={
+        "type": "company",
+        "name": "ТОВ Ромашка",
+        "tags": ["опт"],
+        "contacts": [{"name": "Олена Петренко", "phone": "+380501234567"}],
+    },
+)
+@blueprint.created("client", CLIENT)
+@blueprint.conflicts()
+def create_client(data: dict[str, Any]) -> int:
+    """Create a client, with contacts if there are any."""
+    return create(data)
+
+
+@blueprint.patch("/clients/<id>")
+@blueprint.arguments(CLIENT_PATCH, example={"tags": ["опт", "vip"], "comment": None})
+@blueprint.one(CLIENT)
+@blueprint.conflicts()
+def change_client(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Change the sent fields of a client; `contacts` are all it shall have."""
+    with transaction():
+        Client.find(id).change(data)
+        return CLIENT.one(id)
+
+
+@blueprint.delete("/clients/<id>")
+@blueprint.empty()
+@blueprint.conflicts()
+def delete_client(id: str) -> None:
+    """Delete a client without open deals."""
+    with transaction():
+        Client.find(id).remove()
+
+
+@blueprint.get("/clients/<id>/contacts")
+@blueprint.arguments(CONTACT_FILTER, location="query")
+@blueprint.page(page_of(CONTACT.schema))
+def list_contacts(query: Query, id: str) -> Page:
+    """List the contacts of a client, the newest first."""
+    client = Client.find(id)
+    return paging.page(CONTACT, query, CONTACT_FILTER.fields["sort"], "client_id = ?", [client.id])
+
+
+@blueprint.post("/clients/<id>/contacts")
+@blueprint.arguments(CONTACT_IN, example={"name": "Олена Петренко", "phone": "+380501234567"})
+@blueprint.created("contact", CONTACT)
+def create_contact(data: dict[str, Any], id: str) -> int:
+    """Add a contact to a client."""
+    with transaction():
+        return Client.find(id).add_contact(data)
+
+
+@blueprint.get("/clients/<id>/contacts/<contactId>")
+@blueprint.one(CONTACT)
+def get_contact(id: str, contactId: str) -> dict[str, Any]:
+    """Get one contact of a client."""
+    return CONTACT.one(Client.find(id).contact(contactId).id)
+
+
+@blueprint.patch("/clients/<id>/contacts/<contactId>")
+@blueprint.arguments(CONTACT_PATCH, example={"position": "директорка", "is_primary": True})
+@blueprint.one(CONTACT)
+def change_contact(data: dict[str, Any], id: str, contactId: str) -> dict[str, Any]:
+    """Change the sent fields of a contact."""
+    with transaction():
+        return CONTACT.one(Client.find(id).change_contact(contactId, data))
+
+
+@blueprint.delete("/clients/<id>/contacts/<contactId>")
+@blueprint.empty()
+def delete_contact(id: str, contactId: str) -> None:
+    """Remove a contact; its deals go on without one."""
+    with transaction():
+        Client.find(id).remove_contact(contactId)

@@ -1,0 +1,175 @@
+"""Endpoints of deals and their items, in the specification's order (spec: Deals and deal items)."""
+
+from typing import Any
+
+from flask import g
+
+from crm.access import rights
+from crm.resources.deals import items
+from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
+from crm.resources.deals.record import (
+    DEAL,
+    DEAL_IN,
+    DEAL_PATCH,
+    STAGE_MOVE,
+    STATUSES,
+    Deal,
+)
+from crm.resources.leads import conversion
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint
+from crm.tenancy.database import transaction
+
+
+class DealFilter(paging.KeptFilter):
+    pipeline_id = paging.Reference()
+    stage_id = paging.Reference()
+    assigned_to = paging.User(about="A user's id, `me` or `none`.")
+    status = paging.Equals(fields.Choice(*STATUSES))
+    client_id = paging.Reference(about="Deals of this client.")
+    q = paging.Search("deal", "Words in title or client's name.")
+    sort = paging.Sort(
+        "-id",
+        created_at="created_at",
+        updated_at="updated_at",
+        amount="coalesce(amount, -1)",
+        expected_close_date="coalesce(expected_close_date, '9999')",
+    )
+
+
+class DealItemFilter(paging.Filter):
+    sort = paging.Sort("position", position="position")
+
+
+class StageMoveFilter(paging.Filter):
+    sort = paging.Sort("id")
+
+
+DEAL_FILTER = DealFilter()
+ITEM_FILTER = DealItemFilter()
+MOVE_FILTER = StageMoveFilter()
+ITEM_PAGE = page_of(ITEM.schema)
+
+blueprint = Blueprint("deals", "What is being sold, stage by stage, and the items it is made of.")
+
+
+@blueprint.get("/deals")
+@blueprint.arguments(DEAL_FILTER, location="query")
+@blueprint.page(page_of(DEAL.schema, deleted=True))
+def list_deals(query: Query) -> Page:
+    """List deals, the newest first."""
+    return paging.page(DEAL, query, DEAL_FILTER.fields["sort"])
+
+
+@blueprint.post("/deals")
+@blueprint.arguments(
+    DEAL_IN, example={"title": "Крісла для офісу", "amount": 12500, "source": "site-form"}
+)
+@blueprint.created("deal", DEAL)
+@blueprint.conflicts()
+def create_deal(data: dict[str, Any]) -> int:
+    """Create a deal; with `lead_id` that lead is converted into it."""
+    if data.get("lead_id") is not None:
+        rights.require(g.caller.scopes, ["leads:write"])
+    return conversion.create_deal(data)
+
+
+@blueprint.get("/deals/<id>")
+@blueprint.one(DEAL)
+def get_deal(id: str) -> dict[str, Any]:
+    """Get one deal."""
+    return DEAL.one(id)
+
+
+@blueprint.patch("/deals/<id>")
+@blueprint.arguments(DEAL_PATCH, example={"stage_id": "3", "amount": 11900.5})
+@blueprint.one(DEAL)
+@blueprint.conflicts()
+def change_deal(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Change the sent fields of a deal: its stage, amount, manager and so on."""
+    with transaction():
+        deal = Deal.find(id)
+        deal.change(data)
+        return DEAL.one(deal.id)
+
+
+@blueprint.delete("/deals/<id>")
+@blueprint.empty()
+def delete_deal(id: str) -> None:
+    """Delete a deal."""
+    with transaction():
+        Deal.find(id).remove()
+
+
+@blueprint.get("/deals/<id>/history")
+@blueprint.arguments(MOVE_FILTER, location="query")
+@blueprint.page(page_of(STAGE_MOVE.schema))
+def list_deal_history(query: Query, id: str) -> Page:
+    """List the moves of a deal from stage to stage, the oldest first."""
+    deal = Deal.find(id)
+    return paging.page(STAGE_MOVE, query, MOVE_FILTER.fields["sort"], "deal_id = ?", [deal.id])
+
+
+@blueprint.get("/deals/<id>/items")
+@blueprint.arguments(ITEM_FILTER, location="query")
+@blueprint.page(ITEM_PAGE)
+def list_deal_items(query: Query, id: str) -> Page:
+    """List the items of a deal, in their order."""
+    deal = Deal.find(id)
+    return paging.page(ITEM, query, ITEM_FILTER.fields["sort"], "deal_id = ?", [deal.id])
+
+
+@blueprint.post("/deals/<id>/items")
+@blueprint.arguments(ITEM_IN, example={"name": "Доставка", "price": 350.5, "quantity": 2})
+@blueprint.created("item", ITEM, several=True)
+@blueprint.conflicts()
+def create_deal_item(data: dict[str, Any], id: str) -> int | list[int]:
+    """Add an item to a deal, or several as `items`."""
+    with transaction():
+        deal = Deal.find(id)
+        if "items" in data:
+            return items.add_all(deal, data["items"])
+        return items.add(deal, data["item"])
+
+
+@blueprint.put("/deals/<id>/items")
+@blueprint.arguments(
+    ITEMS_PUT, example={"items": [{"name": "Доставка", "price": 350.5, "quantity": 2}]}
+)
+@blueprint.page(ITEM_PAGE)
+def replace_deal_items(data: dict[str, Any], id: str) -> Page:
+    """Replace all items of a deal."""
+    with transaction():
+        deal = Deal.find(id)
+        items.replace(deal, data["items"])
+        return Page(ITEM.every("deal_id = ? ORDER BY position, id", deal.id))
+
+
+@blueprint.get("/deals/<id>/items/<item_id>")
+@blueprint.one(ITEM)
+def get_deal_item(id: str, item_id: str) -> dict[str, Any]:
+    """Get one item of a deal."""
+    return ITEM.one(DealItem.of(Deal.find(id), item_id).id)
+
+
+@blueprint.patch("/deals/<id>/items/<item_id>")
+@blueprint.arguments(ITEM_PATCH, example={"quantity": 3, "discount": 10})
+@blueprint.one(ITEM)
+def change_deal_item(data: dict[str, Any], id: str, item_id: str) -> dict[str, Any]:
+    """Change quantity, discount, price or other fields of an item."""
+    with transaction():
+        deal = Deal.find(id)
+        item = DealItem.of(deal, item_id)
+        item.change(deal, data)
+        return ITEM.one(item.id)
+
+
+@blueprint.delete("/deals/<id>/items/<item_id>")
+@blueprint.empty()
+def delete_deal_item(id: str, item_id: str) -> None:
+    """Remove an item from a deal."""
+    with transaction():
+        deal = Deal.find(id)
+        DealItem.of(deal, item_id).remove(deal)

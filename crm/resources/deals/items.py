@@ -1,0 +1,344 @@
+"""Deal items: the lines a deal is composed of (spec: Deals and deal items; D2, D8).
+
+A line is of a product, named by its id or its sku, or free with a name and a price of its own. What
+a product says is copied when the line is added: later changes of the product don't touch it. Each
+line is rounded half up to 1/100 and totals are sums of rounded lines, so that they add up on paper.
+
+However many lines a request changes, it is one change of the deal: one deal.items_changed, one
+version more. The first line makes the deal's amount the total of its items.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from marshmallow import fields as ma
+from marshmallow.validate import Length
+from peewee import IntegerField, TextField
+
+from crm.errors import Conflict, Fault, Invalid, NotFound
+from crm.outbox import events
+from crm.resources.deals.record import DEAL, Deal
+from crm.resources.products.record import Product
+from crm.rest import fields
+from crm.rest.shapes import Body, Noun, Sent, Shape, unchanged
+from crm.tenancy.records import Record, key
+from crm.values import AMOUNT_MAX, as_number, money
+
+MOST_ADDED = 100  # lines of one POST (D8)
+MOST = 1000  # lines of a deal: each of its events tells them all
+LAST_POSITION = 1_000_000
+CENT = 100  # in 1/10 000
+WHOLE = 100 * 10_000  # 100 % in 1/10 000 of a per cent
+DISCOUNT_TYPES = ("percent", "amount")
+NEW = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
+
+
+class DealItem(Record):
+    """One line of a deal, in stored form. `discount` is in 1/10 000 of a per cent, or money."""
+
+    noun = "item"
+
+    deal_id = IntegerField()
+    product_id = IntegerField(null=True)
+    sku = TextField(null=True)
+    name = TextField()
+    unit = TextField(null=True)
+    quantity = IntegerField()
+    price = IntegerField()
+    discount = IntegerField()
+    discount_type = TextField()
+    subtotal = IntegerField()
+    discount_amount = IntegerField()
+    total = IntegerField()
+    position = IntegerField()
+    comment = TextField(null=True)
+
+    @classmethod
+    def of(cls, deal: Deal, id: int | str) -> Self:
+        """The deal's item of that id; NotFound also when it is another deal's."""
+        item = cls.find(id)
+        if item.deal_id != deal.id:
+            raise NotFound
+        return item
+
+    def change(self, deal: Deal, data: dict[str, Any]) -> None:
+        """Change the sent fields; inside a transaction. Raises Invalid."""
+        count, _, _ = deal.items()
+        if self.put(self.revised(data)):
+            _settle(deal, count)
+
+    def remove(self, deal: Deal) -> None:
+        """Take the line off its deal; inside a transaction."""
+        count, _, _ = deal.items()
+        self.erase()
+        _settle(deal, count)
+
+    def revised(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The sent fields, and what the line comes to with them; raises Invalid."""
+        kept = {name: getattr(self, name) for name in ("price", *NEW)}
+        return {**data, **_sums({**kept, **data})}
+
+
+def add(deal: Deal, line: dict[str, Any]) -> int:
+    """Add a line to a deal and give its id; inside a transaction. Raises Invalid."""
+    return _add(deal, [_composed(deal, line)])[0]
+
+
+def add_all(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
+    """Add lines to a deal and give their ids; inside a transaction. Raises Invalid."""
+    return _add(deal, _each(lines, lambda line: _composed(deal, line)))
+
+
+def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
+    """These are the deal's lines from now on; inside a transaction. Raises Invalid.
+
+    A line with the id of one there is keeps it and changes what it names; one without is new; who
+    isn't listed goes. They stand as listed unless they say a position.
+    """
+    there = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
+    kept: set[int] = set()
+
+    def read(line: dict[str, Any]) -> dict[str, Any]:
+        id = line.get("id")
+        if id is None:
+            return _composed(deal, line)
+        if id not in there:
+            raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
+        if id in kept:
+            raise Invalid.field("id", "repeated", "this item is listed twice")
+        kept.add(id)
+        if echoed := getattr(line, "echoed", None):
+            unchanged(ITEM.one(id), echoed)
+        return there[id].revised(line)
+
+    values = _each(lines, read)
+    _fits(len(values), (line["total"] for line in values))
+    changed = kept != there.keys()
+    for id in there.keys() - kept:
+        there[id].erase()
+    for position, line in enumerate(values, 1):
+        line = {"position": position, **line}
+        if id := line.pop("id", None):
+            changed |= bool(there[id].put(line))
+        else:
+            DealItem.add({**line, "deal_id": deal.id})
+            changed = True
+    if changed:
+        _settle(deal, len(there))
+
+
+def _add(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
+    count, _, last = deal.items()
+    _fits(count + len(lines), (line["total"] for line in lines))
+    ids = []
+    for line in lines:
+        last = line.get("position") or min(last + 1, LAST_POSITION)
+        ids.append(DealItem.add({**line, "position": last, "deal_id": deal.id}).id)
+    _settle(deal, count)
+    return ids
+
+
+def _settle(deal: Deal, count_before: int) -> None:
+    """After a change of its lines: the deal's amount, its next version, and the event."""
+    count, total, _ = deal.items()
+    _fits(count, [total])
+    values: dict[str, Any] = {}
+    if deal.amount_mode == "items" or (count and not count_before):
+        values = {"amount_mode": "items", "amount": total}
+    counts = {"items_count": (count_before, count)}
+    before = deal.put(values, counts if count != count_before else None)
+    if not before:
+        deal.touch()
+    lines = ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
+    shown = {"deal": DEAL.one(deal.id), "items": lines}
+    events.emit(events.DEAL_ITEMS_CHANGED, deal.id, shown, DEAL.show(before))
+
+
+def _composed(deal: Deal, sent: dict[str, Any]) -> dict[str, Any]:
+    """A new line with all its values, those of its product copied; raises Invalid."""
+    product = _product(sent)
+    if product is None:
+        line = {**NEW, **sent}
+        missing = [name for name in ("name", "price") if line.get(name) is None]
+        if missing:
+            detail = "a line without a product needs it"
+            raise Invalid([Fault(f"/{name}", "required", detail) for name in missing])
+    else:
+        if "price" not in sent and product.currency != deal.currency:
+            detail = f"the product is in {product.currency}, the deal in {deal.currency}"
+            raise Invalid.field("price", "currency_mismatch", f"{detail}: send a price")
+        copied = {"name": product.name, "unit": product.unit, "price": product.price}
+        line = {**NEW, **copied, **sent, "product_id": product.id, "sku": product.sku}
+    return {**line, **_sums(line)}
+
+
+def _product(sent: dict[str, Any]) -> Product | None:
+    """The active product that a new line names by its id, its sku or both; raises Invalid."""
+    id, sku = sent.get("product_id"), sent.get("sku")
+    if id is not None:
+        name, found = "product_id", Product.first("id = ?", id)
+    elif sku is not None:
+        name, found = "sku", Product.first("sku = ?", sku)
+    else:
+        return None
+    if found is None:
+        raise Invalid.field(name, f"unknown_{name[-3:].lstrip('_')}", "there is no such product")
+    if sku not in (None, found.sku):
+        raise Invalid.field("sku", "sku_conflict", "is not the sku of the product named by its id")
+    if not found.active:
+        raise Invalid.field(name, "inactive_product", "this product is not sold any more")
+    return found
+
+
+def _sums(line: dict[str, Any]) -> dict[str, int]:
+    """Subtotal, discount and total of a line; raises Invalid for a discount that can't be."""
+    subtotal = _in_cents(line["price"] * line["quantity"], 1000)
+    if subtotal > AMOUNT_MAX:
+        raise Invalid.field("price", "too_large", f"the line {MORE_THAN_FITS}")
+    discount = line["discount"]
+    if line["discount_type"] == "percent":
+        if discount > WHOLE:
+            raise Invalid.field("discount", "too_large", "at most 100 per cent")
+        taken = _in_cents(subtotal * discount, WHOLE)
+    else:
+        if discount % CENT:
+            raise Invalid.field("discount", "too_precise", "an amount has at most 2 decimals")
+        if discount > subtotal:
+            detail = f"at most the line's subtotal, {as_number(subtotal)}"
+            raise Invalid.field("discount", "too_large", detail)
+        taken = discount
+    return {"subtotal": subtotal, "discount_amount": taken, "total": subtotal - taken}
+
+
+def _in_cents(value: int, scale: int) -> int:
+    """`value` / `scale`, rounded half up to whole cents; nothing here is negative."""
+    return (2 * value + scale * CENT) // (2 * scale * CENT) * CENT
+
+
+def _fits(count: int, totals: Iterable[int]) -> None:
+    """So many lines with these totals can be a deal's; raises Conflict or Invalid.
+
+    Asked before new lines are stored: the sum of a thousand large ones would not fit 64 bits.
+    """
+    if count > MOST:
+        raise Conflict(f"a deal has at most {MOST} items", "too_many_items")
+    if sum(totals) > AMOUNT_MAX:
+        raise Invalid(Fault("", "too_large", f"the deal {MORE_THAN_FITS}"))
+
+
+MORE_THAN_FITS = f"would come to more than {as_number(AMOUNT_MAX)}"
+
+
+def _each(lines: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """What `read` makes of each of the `items`; raises Invalid with the faults of all of them."""
+    found, faults = [], []
+    for number, line in enumerate(lines):
+        try:
+            found.append(read(line))
+        except Invalid as error:
+            faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
+    if faults:
+        raise Invalid(faults)
+    return found
+
+
+class Discount(fields.Number):
+    """Per cent with up to 4 decimals, or an amount with up to 2: `discount_type` tells."""
+
+    def __init__(self, **options: Any):
+        largest = as_number(AMOUNT_MAX)
+        super().__init__(lambda value: money(value, 4, AMOUNT_MAX), float(largest), **options)
+
+
+class DealItemNoun(Noun):
+    """All fields of an item, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    product_id = fields.Id(create_only=True, example="9", about="None: a free line.")
+    sku = fields.Text(64, create_only=True, example="CH-0012", about="May name the product.")
+    name = fields.Text(255, nullable=False, example="Крісло офісне")
+    unit = fields.Text(32, example="шт")
+    quantity = fields.Quantity(nullable=False, default=1)
+    price = fields.Price(nullable=False, about="By default the product's.")
+    discount = Discount(nullable=False, default=0, about="Per cent, or an amount off the line.")
+    discount_type = fields.Choice(*DISCOUNT_TYPES, nullable=False, default="percent")
+    subtotal = fields.Amount(read_only=True)
+    discount_amount = fields.Amount(read_only=True)
+    total = fields.Amount(read_only=True)
+    position = fields.Whole(1, LAST_POSITION, nullable=False, about="By default the last.")
+    comment = fields.LongText()
+    created_at = fields.Moment(read_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+ITEM = Shape(DealItemNoun.out("DealItemOut"), "deal_item", live=False)
+ITEM_ENTRY = DealItemNoun.body("DealItemEntry")
+ITEM_PATCH = DealItemNoun.patch("DealItemPatch")
+
+
+class DealItemLine(type(ITEM_ENTRY)):
+    """A line of a deal's whole composition: one there is, by its id, or a new one."""
+
+    id = fields.Id(about="None for a new line.")
+    subtotal = fields.Amount(about="Read-only.")
+    discount_amount = fields.Amount(about="Read-only.")
+    total = fields.Amount(about="Read-only.")
+    created_at = fields.Moment(about="Read-only.")
+    updated_at = fields.Moment(about="Read-only.")
+    version = fields.Whole(1, 1 << 53, about="Read-only.")
+
+
+class OneOrMore(Body):
+    """One item, or `items`: a list of them."""
+
+    items = ma.List(
+        ma.Nested(ITEM_ENTRY),
+        validate=Length(1, MOST_ADDED),
+        metadata={"description": "Several at once, instead of one."},
+    )
+
+    def take(self, sent: Any) -> Sent:
+        """`item` in stored form, or `items`."""
+        if not isinstance(sent, dict) or "items" not in sent:
+            return Sent(item=ITEM_ENTRY.take(sent))
+        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.take)
+
+
+class AllItems(Body):
+    """All the items that the deal shall have."""
+
+    items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MOST))
+
+    def take(self, sent: Any) -> Sent:
+        """`items` in stored form."""
+        return _listed(sent, 0, MOST, _line)
+
+
+def _line(sent: Any) -> Sent:
+    if not isinstance(sent, dict):
+        return ITEM_ENTRY.take(sent)
+    values = {name: value for name, value in sent.items() if name != "id"}
+    if sent.get("id") is None:
+        return ITEM_ENTRY.take(values)
+    found = ITEM_PATCH.take(values)
+    found["id"] = key(sent["id"])
+    return found
+
+
+def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Sent]) -> Sent:
+    if not isinstance(sent, dict):
+        raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
+    if strange := [name for name in sent if name != "items"]:
+        detail = "does not go with items"
+        raise Invalid([Fault(f"/{name}", "unknown_field", detail) for name in strange])
+    lines = sent.get("items")
+    if not isinstance(lines, list):
+        raise Invalid.field("items", "invalid_type", "must be a list of items")
+    if not least <= len(lines) <= most:
+        raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
+    return Sent(items=_each(lines, read))
+
+
+ITEM_IN = DealItemNoun.body("DealItemIn", OneOrMore)
+ITEMS_PUT = AllItems()

@@ -1,0 +1,60 @@
+"""Possible duplicates: live clients and leads with the same phone or e-mail (D5, D6).
+
+Only shown on request, with `expand=possible_duplicates` on GET one, and never in events: it tells
+of other records. A client's contacts count as the client. A lead and the client that it became are
+no duplicates of each other.
+"""
+
+from crm.rest import fields
+from crm.rest.shapes import Noun
+from crm.tenancy.database import json_rows
+
+MOST = 50
+
+
+class DuplicateNoun(Noun):
+    resource = fields.Choice("client", "lead", read_only=True)
+    id = fields.Id(read_only=True)
+    name = fields.Text(255, read_only=True)
+
+
+DUPLICATE = DuplicateNoun.out("DuplicateOut")
+
+
+def field(noun: str) -> fields.Parts:
+    """The field `possible_duplicates` of a client or a lead."""
+    return fields.Parts(
+        DUPLICATE,
+        column=json_rows({name: name for name in DUPLICATE.fields}, f"({_same(noun)}){ORDER}"),
+        read_only=True,
+        expanded=True,
+        about="Clients and leads with the same phone or email: with `expand=` on GET one.",
+    )
+
+
+ORDER = f" ORDER BY resource, id LIMIT {MOST}"
+
+
+def _same(noun: str) -> str:
+    """An SQL text: (resource, id, name) of whoever shares a phone or an e-mail with the record."""
+    if noun == "client":
+        other_client, other_lead = "client.id", "coalesce(other.client_id, 0) <> client.id"
+    else:
+        other_client, other_lead = "coalesce(lead.client_id, 0)", "other.id <> lead.id"
+    client = f"other.deleted_at IS NULL AND other.id <> {other_client}"
+    lead = f"other.deleted_at IS NULL AND {other_lead}"
+    found = []
+    for way in ("phone", "email"):
+        own = f"SELECT {noun}.{way}"
+        if noun == "client":
+            own += f" UNION SELECT {way} FROM contact WHERE contact.client_id = client.id"
+        found += [
+            "SELECT 'client' AS resource, other.id, other.name FROM client AS other"
+            f" WHERE other.{way} IN ({own}) AND {client}",
+            "SELECT 'client', other.id, other.name FROM contact AS person"
+            " JOIN client AS other ON other.id = person.client_id"
+            f" WHERE person.{way} IN ({own}) AND {client}",
+            "SELECT 'lead', other.id, other.name FROM lead AS other"
+            f" WHERE other.{way} IN ({own}) AND {lead}",
+        ]
+    return " UNION ".join(found)

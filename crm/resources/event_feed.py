@@ -1,0 +1,126 @@
+"""The event feed: what happened, read by asking (spec: Events; D12, D15).
+
+A poller keeps `meta.next_after` and asks again. Rows are the bodies that webhooks get, oldest
+first, of the last 30 days. Kinds whose nouns the key may not read are left out, and `next_after`
+passes them too; to ask for one of them by `type` is refused.
+"""
+
+from typing import Any
+
+import orjson
+from flask import g
+from marshmallow import Schema
+from marshmallow import fields as ma
+
+from crm import values
+from crm.access import rights
+from crm.errors import Forbidden
+from crm.outbox import events
+from crm.resources.clients.record import CLIENT
+from crm.resources.deals.items import ITEM
+from crm.resources.deals.record import DEAL
+from crm.resources.leads.record import LEAD
+from crm.resources.pipelines.record import STAGE
+from crm.resources.products.record import PRODUCT
+from crm.resources.tasks import TASK
+from crm.rest import fields, paging
+from crm.rest.openapi import Records
+from crm.rest.paging import Query
+from crm.rest.resource import Blueprint
+from crm.rest.shapes import Noun
+
+
+def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
+    """Of the kinds wanted, or of all, those that the scopes let read; raises Forbidden."""
+    rights.require(held, map(events.scope_of, wanted))
+    found = [kind for kind in events.KINDS if rights.allows(held, events.scope_of(kind))]
+    if not found:
+        needed = ", ".join(dict.fromkeys(map(events.scope_of, events.KINDS)))
+        raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
+    return wanted or found
+
+
+class EventNoun(Noun):
+    """An event as webhooks and the feed tell it."""
+
+    id = fields.Text(64, read_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
+    type = fields.Choice(*events.KINDS, read_only=True)
+    timestamp = fields.Moment(read_only=True)
+    tenant = fields.Text(63, read_only=True, example="acme")
+    sequence = fields.Whole(1, 1 << 53, read_only=True, about="Per tenant, without gaps.")
+    data = fields.Extra(
+        read_only=True,
+        example={"lead": {"id": "12", "name": "Олена Петренко"}},
+        about="The records, as GET one shows them, by noun.",
+    )
+    previous = fields.Extra(
+        read_only=True, example={}, about="Of the fields that changed: what they were."
+    )
+
+
+class ImportedNoun(Noun):
+    """What an import came to."""
+
+    id = fields.Id(read_only=True)
+    created = fields.Whole(0, 1 << 53, read_only=True)
+    updated = fields.Whole(0, 1 << 53, read_only=True)
+    skipped = fields.Whole(0, 1 << 53, read_only=True)
+
+
+# The schemas of everything that stands in an event's `data`, by its name there.
+TOLD = {
+    "lead": LEAD.schema,
+    "client": CLIENT.schema,
+    "deal": DEAL.schema,
+    "from_stage": STAGE.schema,
+    "to_stage": STAGE.schema,
+    "items": [ITEM.schema],
+    "product": PRODUCT.schema,
+    "import": ImportedNoun.out("ImportedOut"),
+    "task": TASK.schema,
+}
+
+
+class FeedMeta(Schema):
+    next_after = ma.Integer(
+        required=True, metadata={"description": "Send it as `after` the next time."}
+    )
+
+
+class EventFeed(Schema):
+    data = Records(EventNoun.out("EventOut"))
+    meta = ma.Nested(FeedMeta, required=True)
+
+
+class After(paging.Parameter):
+    """The sequence of the last event that is known already."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        text = sent[0]
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise values.Unfit("invalid_number", "must be a sequence number, or 0")
+        query.chosen[self.name] = int(text)
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": 0, "maximum": 10**18 - 1, "default": 0}
+
+
+class EventFilter(paging.Filter):
+    after = After(about="Only events later than this sequence.")
+    type = paging.Chosen(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
+
+
+EVENT_FILTER = EventFilter(only=("after", "limit", "type"))
+
+blueprint = Blueprint("events", "What happened, oldest first.")
+
+
+@blueprint.get("/events")
+@blueprint.needs()  # which scopes, depends on the kinds
+@blueprint.arguments(EVENT_FILTER, location="query")
+@blueprint.answer(EventFeed())
+def list_events(query: Query) -> dict[str, Any]:
+    """List events later than a sequence, the oldest first."""
+    kinds = readable(g.caller.scopes, query.chosen.get("type", []))
+    bodies, following = events.since(query.chosen.get("after", 0), kinds, query.limit)
+    return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

@@ -1,0 +1,110 @@
+"""Notes of leads, clients and deals: what somebody wrote down and when (D17).
+
+A note is written once and may be deleted, never changed. It is no part of its record: it makes no
+event and no version. A deleted record's notes are as unseen as the record.
+"""
+
+from typing import Any
+
+from peewee import IntegerField, TextField
+
+from crm.errors import NotFound
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint, named
+from crm.rest.shapes import Noun, Shape
+from crm.tenancy.database import transaction, visit
+from crm.tenancy.records import Record, live
+
+NOUNS = {"lead": "leads", "client": "clients", "deal": "deals"}
+
+
+class Note(Record):
+    """One note, of the record that `noun` and `record_id` name."""
+
+    noun = TextField()
+    record_id = IntegerField()
+    text = TextField()
+    user_id = IntegerField(null=True)
+
+
+def create(noun: str, record_id: int | str, data: dict[str, Any]) -> int:
+    """Write a note to a live record, in the name of who is visiting, and give its id."""
+    with transaction():
+        about = {"noun": noun, "record_id": live(noun, record_id), "user_id": visit().user_id}
+        return Note.add({**about, **data}).id
+
+
+def find(noun: str, record_id: int | str, id: int | str) -> Note:
+    """The note of that id to that live record; NotFound also when it is another record's."""
+    note = Note.find(id)
+    if (note.noun, note.record_id) != (noun, live(noun, record_id)):
+        raise NotFound
+    return note
+
+
+class NoteNoun(Noun):
+    id = fields.Id(read_only=True)
+    text = fields.LongText(required=True)
+    user_id = fields.Id(read_only=True, nullable=True, about="Who wrote it.")
+    created_at = fields.Past(create_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+NOTE = Shape(NoteNoun.out("NoteOut"), "note", live=False)
+NOTE_IN = NoteNoun.body("NoteIn")
+NOTE_PAGE = page_of(NOTE.schema)
+
+
+class NoteFilter(paging.Filter):
+    sort = paging.Sort("-id", created_at="created_at")
+
+
+NOTE_FILTER = NoteFilter()
+
+blueprint = Blueprint("notes", "Notes of leads, clients and deals.")
+
+
+def add_endpoints(noun: str, plural: str) -> None:
+    """The endpoints of one noun's notes, with the noun's rights."""
+    reading, writing = blueprint.needs(f"{plural}:read"), blueprint.needs(f"{plural}:write")
+    path = f"/{plural}/<id>/notes"
+
+    @blueprint.get(path)
+    @reading
+    @blueprint.arguments(NOTE_FILTER, location="query")
+    @blueprint.page(NOTE_PAGE)
+    @named(f"list_{noun}_notes", f"List the notes of a {noun}, the newest first.")
+    def list_notes(query: Query, id: str) -> Page:
+        of_record = (noun, live(noun, id))
+        where = "noun = ? AND record_id = ?"
+        return paging.page(NOTE, query, NOTE_FILTER.fields["sort"], where, of_record)
+
+    @blueprint.post(path)
+    @writing
+    @blueprint.arguments(NOTE_IN, example={"text": "Зателефонувати після 15:00"})
+    @blueprint.created("note", NOTE)
+    @named(f"create_{noun}_note", f"Write a note to a {noun}.")
+    def create_note(data: dict[str, Any], id: str) -> int:
+        return create(noun, id, data)
+
+    @blueprint.get(f"{path}/<noteId>")
+    @reading
+    @blueprint.one(NOTE)
+    @named(f"get_{noun}_note", f"Get one note of a {noun}.")
+    def get_note(id: str, noteId: str) -> dict[str, Any]:
+        return NOTE.one(find(noun, id, noteId).id)
+
+    @blueprint.delete(f"{path}/<noteId>")
+    @writing
+    @blueprint.empty()
+    @named(f"delete_{noun}_note", f"Delete a note of a {noun}.")
+    def delete_note(id: str, noteId: str) -> None:
+        with transaction():
+            find(noun, id, noteId).erase()
+
+
+for noun, plural in NOUNS.items():
+    add_endpoints(noun, plural)

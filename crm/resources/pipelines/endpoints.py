@@ -1,0 +1,149 @@
+"""Endpoints of pipelines and stages, in the specification's order (spec: Pipelines and users).
+
+Writing is additive (D11). Only what moves deals on the way needs `deals:write` too.
+"""
+
+from typing import Any
+
+from flask import g
+
+from crm.access import rights
+from crm.resources.pipelines.record import (
+    PIPELINE,
+    PIPELINE_IN,
+    PIPELINE_PATCH,
+    STAGE,
+    STAGE_IN,
+    STAGE_PATCH,
+    Pipeline,
+    Stage,
+    create,
+)
+from crm.resources.pipelines.removal import remove_pipeline, remove_stage
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint
+from crm.tenancy.database import transaction
+
+
+class BoardFilter(paging.Filter):
+    sort = paging.Sort("position", position="position")
+
+
+class RemovalFilter(paging.Filter):
+    move_to = paging.Chosen(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
+
+
+BOARD_FILTER = BoardFilter()
+REMOVAL_FILTER = RemovalFilter(only=("move_to",))
+
+blueprint = Blueprint("pipelines", "Funnels and their stages.")
+
+
+@blueprint.get("/pipelines")
+@blueprint.arguments(BOARD_FILTER, location="query")
+@blueprint.page(page_of(PIPELINE.schema))
+def list_pipelines(query: Query) -> Page:
+    """List pipelines with their stages."""
+    return paging.page(PIPELINE, query, BOARD_FILTER.fields["sort"])
+
+
+@blueprint.get("/pipelines/<id>/stages")
+@blueprint.arguments(BOARD_FILTER, location="query")
+@blueprint.page(page_of(STAGE.schema))
+def list_stages(query: Query, id: str) -> Page:
+    """List the stages of one pipeline."""
+    pipeline = Pipeline.find(id)
+    sort = BOARD_FILTER.fields["sort"]
+    return paging.page(STAGE, query, sort, "pipeline_id = ?", (pipeline.id,))
+
+
+@blueprint.post("/pipelines")
+@blueprint.arguments(
+    PIPELINE_IN,
+    example={
+        "name": "Опт",
+        "stages": [{"name": "Запит"}, {"name": "Угода", "type": "won", "probability": 100}],
+    },
+)
+@blueprint.created("pipeline", PIPELINE)
+@blueprint.conflicts()
+def create_pipeline(data: dict[str, Any]) -> int:
+    """Create a pipeline, with its stages if they are sent."""
+    return create(data)
+
+
+@blueprint.get("/pipelines/<id>")
+@blueprint.one(PIPELINE)
+def get_pipeline(id: str) -> dict[str, Any]:
+    """Get one pipeline with its stages."""
+    return PIPELINE.one(id)
+
+
+@blueprint.patch("/pipelines/<id>")
+@blueprint.arguments(PIPELINE_PATCH)
+@blueprint.one(PIPELINE)
+@blueprint.conflicts()
+def change_pipeline(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Change the sent fields of a pipeline."""
+    with transaction():
+        pipeline = Pipeline.find(id)
+        pipeline.change(data)
+        return PIPELINE.one(pipeline.id)
+
+
+@blueprint.delete("/pipelines/<id>")
+@blueprint.arguments(REMOVAL_FILTER, location="query")
+@blueprint.empty()
+@blueprint.conflicts()
+def delete_pipeline(query: Query, id: str) -> None:
+    """Delete a pipeline with its stages; its deals move to a stage of another."""
+    with transaction():
+        remove_pipeline(Pipeline.find(id), _move_to(query))
+
+
+@blueprint.post("/pipelines/<id>/stages")
+@blueprint.arguments(STAGE_IN, example={"name": "Договір", "probability": 90, "position": 5})
+@blueprint.created("stage", STAGE)
+@blueprint.conflicts()
+def create_stage(data: dict[str, Any], id: str) -> int:
+    """Add a stage to a pipeline."""
+    with transaction():
+        return Pipeline.find(id).add_stage(data)
+
+
+@blueprint.get("/pipelines/<id>/stages/<stageId>")
+@blueprint.one(STAGE)
+def get_stage(id: str, stageId: str) -> dict[str, Any]:
+    """Get one stage."""
+    return STAGE.one(Stage.of(id, stageId).id)
+
+
+@blueprint.patch("/pipelines/<id>/stages/<stageId>")
+@blueprint.arguments(STAGE_PATCH)
+@blueprint.one(STAGE)
+@blueprint.conflicts()
+def change_stage(data: dict[str, Any], id: str, stageId: str) -> dict[str, Any]:
+    """Change the sent fields of a stage."""
+    with transaction():
+        stage = Stage.of(id, stageId)
+        stage.change(data)
+        return STAGE.one(stage.id)
+
+
+@blueprint.delete("/pipelines/<id>/stages/<stageId>")
+@blueprint.arguments(REMOVAL_FILTER, location="query")
+@blueprint.empty()
+@blueprint.conflicts()
+def delete_stage(query: Query, id: str, stageId: str) -> None:
+    """Delete a stage; its deals move to another one of the pipeline."""
+    with transaction():
+        remove_stage(Stage.of(id, stageId), _move_to(query))
+
+
+def _move_to(query: Query) -> int | None:
+    """Where the deals go, for a key that may change deals."""
+    if "move_to" in query.chosen:
+        rights.require(g.caller.scopes, ["deals:write"])
+    return query.chosen.get("move_to")

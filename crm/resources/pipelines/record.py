@@ -1,0 +1,240 @@
+"""Pipelines and their stages (spec: Pipelines and users; D7, D11).
+
+A stage has a type, open, won or lost, which is what rules look at; its name never matters. Exactly
+one pipeline is the default, and every pipeline keeps at least one open stage. Pipelines among each
+other, and the stages of one, stand in positions 1, 2, 3 …: one that comes, moves or goes shifts
+the others.
+"""
+
+from typing import Any, Self
+
+from peewee import IntegerField, TextField
+
+from crm.errors import Conflict, Invalid, NotFound
+from crm.rest import fields
+from crm.rest.shapes import Body, Noun, Shape
+from crm.tenancy.database import json_rows, row, transaction
+from crm.tenancy.records import Record
+
+TYPES = ("open", "won", "lost")
+FIRST_STAGES = [
+    {"name": "New", "type": "open", "probability": 10},
+    {"name": "Qualified", "type": "open", "probability": 25},
+    {"name": "Proposal", "type": "open", "probability": 50},
+    {"name": "Negotiation", "type": "open", "probability": 75},
+    {"name": "Won", "type": "won", "probability": 100},
+    {"name": "Lost", "type": "lost", "probability": 0},
+]
+MOST = 100  # pipelines of a tenant, and stages of a pipeline
+
+
+class Pipeline(Record):
+    """name, is_default, position."""
+
+    noun = "pipeline"
+
+    name = TextField()
+    is_default = IntegerField(default=0)
+    position = IntegerField()
+
+    @classmethod
+    def default(cls) -> Self:
+        return cls.first("is_default = 1")
+
+    def stages(self) -> list["Stage"]:
+        """In the order of the board."""
+        return Stage.every("pipeline_id = ? ORDER BY position, id", self.id)
+
+    def change(self, data: dict[str, Any]) -> None:
+        """Change the sent fields; inside a transaction. The default is changed by making another
+        one the default: taking it away is a Conflict `default_pipeline`."""
+        if data.get("is_default") == 0 and self.is_default:
+            raise Conflict("make another pipeline the default instead", "default_pipeline")
+        if data.get("is_default") and not self.is_default:
+            Pipeline.default().put({"is_default": 0})
+        position = data.get("position")
+        self.put({name: value for name, value in data.items() if name != "position"})
+        if position is not None:
+            _arrange(_pipelines(), self, position)
+
+    def add_stage(self, data: dict[str, Any]) -> int:
+        """Add a stage at its position, by default the last, and give its id; in a transaction."""
+        stages = self.stages()
+        _is_room(len(stages) + 1, "stages")
+        values = {"type": "open", **data, "pipeline_id": self.id, "position": len(stages) + 1}
+        stage = Stage.add(values)
+        _arrange([*stages, stage], stage, data.get("position") or stage.position)
+        self.touch()
+        return stage.id
+
+    def close_up(self) -> None:
+        """Number the stages anew after one has gone."""
+        _number(self.stages())
+        self.touch()
+
+
+class Stage(Record):
+    """pipeline_id, name, type (open, won or lost), position, probability, color."""
+
+    noun = "stage"
+
+    pipeline_id = IntegerField()
+    name = TextField()
+    type = TextField()
+    position = IntegerField()
+    probability = IntegerField(null=True)
+    color = TextField(null=True)
+
+    @classmethod
+    def of(cls, pipeline_id: int | str, id: int | str) -> Self:
+        """The stage of that id in that pipeline; raises NotFound, also for another pipeline's."""
+        pipeline, stage = Pipeline.find(pipeline_id), cls.find(id)
+        if stage.pipeline_id != pipeline.id:
+            raise NotFound
+        return stage
+
+    def change(self, data: dict[str, Any]) -> None:
+        """Change the sent fields; inside a transaction.
+
+        The type tells what its deals are, so it stays while there are any: Conflict
+        `stage_in_use`; and that of the last open stage: Conflict `last_open_stage`.
+        """
+        if data.get("type", self.type) != self.type:
+            self.is_unused()
+            self.is_not_the_last_open()
+        position, version = data.get("position"), self.version
+        self.put({name: value for name, value in data.items() if name != "position"})
+        pipeline = Pipeline.find(self.pipeline_id)
+        if position is not None:
+            _arrange(pipeline.stages(), self, position)
+        if self.version > version:
+            pipeline.touch()
+
+    def deals(self) -> int:
+        """How many live deals sit in it."""
+        (count,) = row(
+            "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL", (self.id,)
+        )
+        return count
+
+    def is_unused(self) -> None:
+        """Raises Conflict `stage_in_use` when deals sit in it."""
+        if deals := self.deals():
+            raise Conflict(
+                f"deals sit in the stage {self.name}: {deals}", "stage_in_use", deals=deals
+            )
+
+    def is_not_the_last_open(self) -> None:
+        """Raises Conflict `last_open_stage` when its pipeline has no other open one."""
+        another = "pipeline_id = ? AND type = 'open' AND id <> ?"
+        if self.type == "open" and not Stage.first(another, self.pipeline_id, self.id):
+            raise Conflict("a pipeline keeps at least one open stage", "last_open_stage")
+
+
+def create(data: dict[str, Any]) -> int:
+    """Add a pipeline with its stages, by default those of a new tenant's first; gives its id.
+
+    Raises Invalid when none of the stages is open.
+    """
+    data = dict(data)
+    stages = _in_order(data.pop("stages", FIRST_STAGES))
+    if not any(stage["type"] == "open" for stage in stages):
+        raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
+    with transaction():
+        default = Pipeline.default()
+        if default and data.get("is_default"):
+            default.put({"is_default": 0})
+        others = _pipelines()
+        _is_room(len(others) + 1, "pipelines")
+        pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
+        _arrange([*others, pipeline], pipeline, data.get("position") or pipeline.position)
+        for position, stage in enumerate(stages, 1):
+            Stage.add({**stage, "pipeline_id": pipeline.id, "position": position})
+        return pipeline.id
+
+
+def create_first() -> None:
+    """The pipeline that a new tenant has; inside a transaction."""
+    create({"name": "Sales", "is_default": 1})
+
+
+def close_up() -> None:
+    """Number the pipelines anew after one has gone."""
+    _number(_pipelines())
+
+
+def _pipelines() -> list[Pipeline]:
+    return Pipeline.every("1 ORDER BY position, id")
+
+
+def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    _is_room(len(stages), "stages")
+    found: list[dict[str, Any]] = []
+    for stage in stages:
+        found.insert(stage.get("position", MOST) - 1, {"type": "open", **stage})
+    return found
+
+
+def _arrange(records: list[Any], moved: Any, position: int) -> None:
+    """Put one of them into a position; beyond the last means last."""
+    others = [record for record in records if record.id != moved.id]
+    others.insert(position - 1, moved)
+    _number(others)
+
+
+def _number(records: list[Any]) -> None:
+    for position, record in enumerate(records, 1):
+        record.put({"position": position})
+
+
+def _is_room(count: int, what: str) -> None:
+    if count > MOST:
+        raise Conflict(f"there can be at most {MOST} {what}", f"too_many_{what}")
+
+
+class StageNoun(Noun):
+    """All fields of a stage, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    pipeline_id = fields.Id(read_only=True)
+    name = fields.Text(255, required=True, example="Proposal")
+    type = fields.Choice(*TYPES, nullable=False, default="open")
+    position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
+    probability = fields.Whole(0, 100, about="Percent.", example=50)
+    color = fields.Color()
+    created_at = fields.Moment(read_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+STAGE = Shape(StageNoun.out("StageOut"), "stage", live=False)
+STAGE_IN = StageNoun.body("StageIn")
+STAGE_PATCH = StageNoun.patch("StagePatch")
+STAGES = json_rows(
+    {name: f"stage.{name}" for name in STAGE.fields},
+    "stage WHERE stage.pipeline_id = pipeline.id ORDER BY stage.position, stage.id",
+)
+
+
+class PipelineNoun(Noun):
+    """All fields of a pipeline, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    name = fields.Text(255, required=True, example="Sales")
+    is_default = fields.Flag(nullable=False, default=False, about="Exactly one pipeline is.")
+    position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
+    stages = fields.Parts(STAGE.schema, read_only=True, column=STAGES)
+    created_at = fields.Moment(read_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+class WithStages(Body):
+    """A new pipeline may bring its stages, in the order of the board."""
+
+    stages = fields.Parts(STAGE_IN, about="By default those of a new tenant's first pipeline.")
+
+
+PIPELINE = Shape(PipelineNoun.out("PipelineOut"), "pipeline", live=False)
+PIPELINE_IN = PipelineNoun.body("PipelineIn", WithStages)
+PIPELINE_PATCH = PipelineNoun.patch("PipelinePatch")

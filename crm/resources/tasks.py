@@ -1,0 +1,225 @@
+"""Tasks: what is to be done, by whom and until when (spec: Tasks; D3, D4, D10, D12, D17).
+
+A task is its maker's unless it says otherwise, and may belong to a lead, a client and a deal. It
+is done once: whichever door it takes, one task.completed. A cancelled one is opened again first.
+Back from done it has no `completed_at`. Overdue is a matter of the clock, so it is never stored.
+"""
+
+from typing import Any
+
+from peewee import IntegerField, TextField
+
+from crm.errors import Conflict
+from crm.outbox import events
+from crm.resources.clients.record import Client
+from crm.resources.deals.record import Deal
+from crm.resources.leads.record import Lead
+from crm.resources.users import User
+from crm.rest import fields, paging
+from crm.rest.openapi import page_of
+from crm.rest.paging import Page, Query
+from crm.rest.resource import Blueprint
+from crm.rest.shapes import Noun, Shape
+from crm.tenancy.database import now, transaction, visit
+from crm.tenancy.records import Kept, reference
+
+TYPES = ("call", "meeting", "email")
+STATUSES = ("open", "in_progress", "done", "cancelled")
+PRIORITIES = ("low", "normal", "high")
+REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
+
+
+class Task(Kept):
+    """One task, in stored form."""
+
+    noun = "task"
+
+    title = TextField()
+    type = TextField(null=True)
+    status = TextField()
+    priority = TextField()
+    assigned_to = IntegerField(null=True)
+    due_at = TextField(null=True)
+    lead_id = IntegerField(null=True)
+    client_id = IntegerField(null=True)
+    deal_id = IntegerField(null=True)
+    description = TextField(null=True)
+    result = TextField(null=True)
+    completed_at = TextField(null=True)
+
+    def search_texts(self) -> tuple[str | None, ...]:
+        return self.title, self.description
+
+    def change(self, data: dict[str, Any]) -> None:
+        """Change the sent fields; inside a transaction. The status done is complete().
+
+        Raises Invalid, or Conflict `task_cancelled`.
+        """
+        for name, record in REFERENCES.items():
+            if data.get(name) != getattr(self, name):  # what it has may have been deleted since
+                reference(record, data.get(name), name)
+        status = data.get("status", self.status)
+        if status == "done" and self.status != "done":
+            self._complete(data)
+        else:
+            completed_at = self.completed_at if status == "done" else None
+            self.put({**data, "completed_at": completed_at})
+
+    def complete(self, result: str | None = None) -> None:
+        """Mark it as done; inside a transaction. A done task stays as it is, result included.
+
+        Raises Conflict `task_cancelled`.
+        """
+        if self.status != "done":
+            self._complete({"result": result} if result else {})
+
+    def _complete(self, data: dict[str, Any]) -> None:
+        if self.status == "cancelled":
+            raise Conflict("a cancelled task cannot be done: open it first", "task_cancelled")
+        before = self.put({**data, "status": "done", "completed_at": now()})
+        events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
+
+
+def create(data: dict[str, Any]) -> int:
+    """Add a task and give its id: task.created, then task.completed if it comes as done."""
+    with transaction():
+        for name, record in REFERENCES.items():
+            reference(record, data.get(name), name)
+        values = {
+            "status": "open",
+            "priority": "normal",
+            "assigned_to": visit().user_id,
+            **data,
+        }
+        is_done = values["status"] == "done"
+        task = Task.add({**values, "completed_at": now() if is_done else None})
+        shown = {"task": TASK.one(task.id)}
+        events.emit(events.TASK_CREATED, task.id, shown)
+        if is_done:
+            events.emit(events.TASK_COMPLETED, task.id, shown)
+        return task.id
+
+
+class Overdue(fields.Flag):
+    """From the due time of a task that is still to be done, or null."""
+
+    code = "{v} is not None and {v} < now()"
+
+    def show(self, value: Any) -> bool:
+        return value is not None and value < now()
+
+
+class TaskNoun(Noun):
+    """All fields of a task, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    title = fields.Text(255, required=True, example="Зателефонувати Олені")
+    type = fields.Choice(*TYPES)
+    status = fields.Choice(*STATUSES, nullable=False, default="open")
+    priority = fields.Choice(*PRIORITIES, nullable=False, default="normal")
+    assigned_to = fields.Id(example="1", about="By default the key's user.")
+    due_at = fields.Moment()
+    is_overdue = Overdue(
+        read_only=True,
+        column="CASE WHEN task.status IN ('open', 'in_progress') THEN task.due_at END",
+        about="Still to be done, and `due_at` has passed.",
+    )
+    lead_id = fields.Id(example="3")
+    client_id = fields.Id(example="5")
+    deal_id = fields.Id(example="8")
+    description = fields.LongText()
+    result = fields.LongText(example="Домовилися про зустріч")
+    completed_at = fields.Moment(read_only=True, nullable=True)
+    external_id = fields.Text(128, example="1C-000123")
+    extra = fields.Extra()
+    created_at = fields.Past(create_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+class CompletionNoun(Noun):
+    result = fields.LongText(example="Домовилися про зустріч", about="What came of it.")
+
+
+TASK = Shape(TaskNoun.out("TaskOut"), "task")
+TASK_IN = TaskNoun.body("TaskIn")
+TASK_PATCH = TaskNoun.patch("TaskPatch")
+COMPLETION = CompletionNoun.body("Completion")
+
+
+class TaskFilter(paging.KeptFilter):
+    assigned_to = paging.User(about="A user's id, `me` or `none`.")
+    status = paging.Equals(fields.Choice(*STATUSES))
+    type = paging.Equals(fields.Choice(*TYPES))
+    lead_id = paging.Reference(about="Tasks of this lead.")
+    client_id = paging.Reference(about="Tasks of this client.")
+    deal_id = paging.Reference(about="Tasks of this deal.")
+    due_before = paging.Before("due_at", about="Due before this moment.")
+    q = paging.Search("task", "Words in title or description.")
+    sort = paging.Sort(
+        "-id",
+        created_at="created_at",
+        updated_at="updated_at",
+        due_at="coalesce(due_at, '9999')",
+    )
+
+
+TASK_FILTER = TaskFilter()
+
+blueprint = Blueprint("tasks", "Calls, meetings, e-mails and other things to do.")
+
+
+@blueprint.get("/tasks")
+@blueprint.arguments(TASK_FILTER, location="query")
+@blueprint.page(page_of(TASK.schema, deleted=True))
+def list_tasks(query: Query) -> Page:
+    """List tasks, the newest first."""
+    return paging.page(TASK, query, TASK_FILTER.fields["sort"])
+
+
+@blueprint.post("/tasks")
+@blueprint.arguments(TASK_IN, example={"title": "Зателефонувати Олені", "type": "call"})
+@blueprint.created("task", TASK)
+@blueprint.conflicts()
+def create_task(data: dict[str, Any]) -> int:
+    """Create a task."""
+    return create(data)
+
+
+@blueprint.get("/tasks/<id>")
+@blueprint.one(TASK)
+def get_task(id: str) -> dict[str, Any]:
+    """Get one task."""
+    return TASK.one(id)
+
+
+@blueprint.patch("/tasks/<id>")
+@blueprint.arguments(TASK_PATCH)
+@blueprint.one(TASK)
+@blueprint.conflicts()
+def change_task(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Change the sent fields of a task."""
+    with transaction():
+        task = Task.find(id)
+        task.change(data)
+        return TASK.one(task.id)
+
+
+@blueprint.delete("/tasks/<id>")
+@blueprint.empty()
+def delete_task(id: str) -> None:
+    """Delete a task."""
+    with transaction():
+        Task.find(id).remove()
+
+
+@blueprint.post("/tasks/<id>/complete")
+@blueprint.arguments(COMPLETION)
+@blueprint.one(TASK)
+@blueprint.conflicts()
+def complete_task(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Mark a task as done."""
+    with transaction():
+        task = Task.find(id)
+        task.complete(data.get("result"))
+        return TASK.one(task.id)

@@ -1,0 +1,223 @@
+"""The seam that starts the server: gunicorn, one worker process, a few threads.
+
+`serve()` is what the command line calls. `gunicorn app:app` works without this package, and
+`gunicorn -k crm.server.Worker --threads 4 app:app` takes the worker alone: the deadlines and the
+end with the parent, without the lock on the data folder (so keep to one worker).
+
+One process per data folder, because writers queue for a lock of their process. Threads, because
+SQLite lets go of the interpreter.
+"""
+
+import errno
+import fcntl
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from gunicorn.glogging import Logger
+from gunicorn.sock import TCP6Socket, TCPSocket
+
+from crm.server.worker import STOPS, Worker
+
+__all__ = ["ServeError", "Worker", "serve"]
+
+WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+# How long a new serve waits for a dying one to free the data folder and the port.
+TAKEOVER_SECONDS = 10.0
+# SIGTERM finishes what is in flight for so long; the process ends within 25 s.
+STOP_SECONDS = 20
+KEEPALIVE_SECONDS = 5
+# A worker that boots may migrate many tenants before its loop first reports.
+HUNG_SECONDS = 300
+
+
+class ServeError(Exception):
+    """Why the server cannot run, as one sentence for the operator."""
+
+
+def serve(
+    app_factory: Callable[[], WSGIApp],
+    data: Path,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    threads: int = 4,
+    announce: Callable[[], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then return. To be called in the main thread.
+
+    `app_factory` runs in the worker, after the fork, so the application may start threads.
+    `announce` is called once, in the parent, when the socket listens. A name that has several
+    addresses (localhost) is served on its first IPv4 address.
+    Raises ServeError: another serve on `data`, port in use, unknown host, no start.
+    """
+    parent = os.getpid()
+    until = time.monotonic() + TAKEOVER_SECONDS
+    lock = _lock(data, until)
+    try:
+        listener = _listen(host, port, until)
+        _allow_open_files()
+        settings = {
+            "workers": 1,
+            "worker_class": Worker,
+            "threads": threads,
+            "timeout": HUNG_SECONDS,
+            "graceful_timeout": STOP_SECONDS,
+            "keepalive": KEEPALIVE_SECONDS,
+            "control_socket_disable": True,
+            "accesslog": None,
+            "errorlog": "-",
+            "loglevel": "warning",
+            "logger_class": _Log,
+            "pre_fork": _flush,
+            "when_ready": lambda _arbiter: announce() if announce else None,
+        }
+        _Application(app_factory, listener, settings).run()
+    except SystemExit as stop:
+        # The worker leaves through here too: it must not return to the caller of serve().
+        if os.getpid() != parent:
+            raise
+        if stop.code:
+            raise ServeError("the server did not start, the lines above say why") from None
+    finally:
+        if os.getpid() == parent:
+            os.close(lock)
+
+
+def _lock(data: Path, until: float) -> int:
+    """The descriptor that holds data/serve.lock.
+
+    The worker inherits it and nobody unlocks it: the folder is free when both processes ended.
+    """
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ServeError(f"cannot write in {data}: {error.strerror}") from None
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                pid = os.pread(lock, 20, 0).decode(errors="replace").strip()
+                os.close(lock)
+                raise ServeError(f"another serve runs on {data} (pid {pid})") from None
+            time.sleep(0.1)
+        except OSError as error:
+            os.close(lock)
+            raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _listen(host: str, port: int, until: float) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise ServeError(f"port {port} is not a number from 0 to 65535")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise ServeError(f"{host!r} is not a known host or address") from None
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    while True:
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(1024)
+            return listener
+        except OSError as error:
+            listener.close()
+            if error.errno == errno.EADDRINUSE and time.monotonic() < until:
+                time.sleep(0.1)
+                continue
+            why = {
+                errno.EADDRINUSE: f"port {port} on {host} is in use",
+                errno.EADDRNOTAVAIL: f"{host} is not an address of this machine",
+                errno.EACCES: f"port {port} on {host} needs more rights than this user has",
+            }
+            said = why.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
+            raise ServeError(said) from None
+
+
+def _allow_open_files() -> None:
+    # Connections and open tenants (three descriptors each) together pass the usual 1,024.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:
+    # Text still buffered at the fork would be written twice.
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+class _Application(BaseApplication):
+    def __init__(
+        self, app_factory: Callable[[], WSGIApp], listener: socket.socket, settings: dict[str, Any]
+    ) -> None:
+        self.app_factory = app_factory
+        self.listener = listener
+        self.settings = settings
+        super().__init__()
+
+    def load_config(self) -> None:
+        for name, value in self.settings.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> WSGIApp:
+        return self.app_factory()
+
+    def run(self) -> None:
+        arbiter = _Arbiter(self)
+        kind = TCP6Socket if self.listener.family == socket.AF_INET6 else TCPSocket
+        # Given here and not as bind="fd://…", for which gunicorn leaves a copy open.
+        arbiter.LISTENERS = [kind(None, self.cfg, arbiter.log, fd=self.listener.detach())]
+        arbiter.run()
+
+
+class _Log(Logger):
+    error_fmt = "%(asctime)s %(levelname)s %(message)s"
+    datefmt = "%Y-%m-%d %H:%M:%S"
+
+
+class _Arbiter(Arbiter):
+    """gunicorn's parent process, which here has one worker at any time.
+
+    SIGINT stops as gently as SIGTERM, and a second one at once. SIGHUP stops too, unless nohup.
+    """
+
+    def init_signals(self) -> None:
+        hangup = signal.getsignal(signal.SIGHUP)
+        super().init_signals()
+        if hangup is signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def handle_int(self) -> None:
+        raise StopIteration
+
+    handle_hup = handle_int
+
+    def ignore(self) -> None:
+        """Reload, more workers, a second parent: each would be a second process on the data."""
+
+    handle_ttin = handle_ttou = handle_usr2 = ignore
+
+    def spawn_worker(self) -> int | None:
+        # A stop that reached the worker before it has its own handlers would be lost, and the
+        # stop take STOP_SECONDS: the signal waits until Worker.init_signals.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        pid = super().spawn_worker()
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return pid

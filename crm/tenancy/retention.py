@@ -1,0 +1,87 @@
+"""What is kept for a while only, and how it goes (D3, D4, D5, D9, D15).
+
+Answers to idempotent requests for 24 hours; events, and the rows of deleted leads, tasks and
+products that nothing names any more, for 30 days. A tenant is tidied about once a day, a few rows
+at a time, by whoever happens to visit it: a visitor must not wait for much.
+"""
+
+import json
+from collections.abc import Callable
+
+from crm.tenancy.database import execute, now, row, rows, time_before, transaction
+
+ANSWER_SECONDS = 24 * 3600
+KEPT_DAYS = 30
+DAY = 86_400
+MOST = 1000  # rows of a kind in one go
+
+
+def is_due() -> bool:
+    """Was the tenant visited tidied a day ago or longer?"""
+    (tidied_at,) = row("SELECT tidied_at FROM tenant")
+    return tidied_at <= time_before(DAY)
+
+
+def tidy(most: int = MOST) -> bool:
+    """Let the oldest of everything outlived go, up to `most` rows of each kind.
+
+    False when there may be more: the next go is then due at once.
+    """
+    with transaction():
+        goes: tuple[Callable[[int], int], ...] = (_answers, _events, _leads, _tasks, _products)
+        finished = max([go(most) for go in goes]) < most
+        if finished:
+            execute("UPDATE tenant SET tidied_at = ?", (now(),))
+    return finished
+
+
+def _answers(most: int) -> int:
+    return execute(
+        "DELETE FROM answer WHERE (key, method, path, user_key_id) IN"
+        " (SELECT key, method, path, user_key_id FROM answer WHERE created_at < ? LIMIT ?)",
+        (time_before(ANSWER_SECONDS), most),
+    ).rowcount
+
+
+def _events(most: int) -> int:
+    # The oldest are looked at and no others: there is no index of times, and no need of one.
+    return execute(
+        "DELETE FROM event WHERE sequence IN (SELECT sequence FROM"
+        " (SELECT sequence, at FROM event ORDER BY sequence LIMIT ?) WHERE at < ?)",
+        (most, _outlived()),
+    ).rowcount
+
+
+def _leads(most: int) -> int:
+    gone = rows("SELECT id FROM lead WHERE deleted_at < ? LIMIT ?", (_outlived(), most))
+    return _erase("lead", gone)
+
+
+def _tasks(most: int) -> int:
+    gone = rows("SELECT id FROM task WHERE deleted_at < ? LIMIT ?", (_outlived(), most))
+    return _erase("task", gone)
+
+
+def _products(most: int) -> int:
+    # Without a name, only what `include_deleted` tells of it was kept; nobody can use it again.
+    gone = rows(
+        "SELECT id FROM product WHERE deleted_at < ? AND name = '' AND NOT EXISTS"
+        " (SELECT 1 FROM deal_item WHERE product_id = product.id) LIMIT ?",
+        (_outlived(), most),
+    )
+    return _erase("product", gone)
+
+
+def _erase(noun: str, gone: list[tuple[int]]) -> int:
+    """Delete these rows for good, with their notes and the trail of their changes."""
+    if gone:
+        ids = json.dumps([id for (id,) in gone])
+        these = "IN (SELECT value FROM json_each(?))"
+        execute(f"DELETE FROM note WHERE noun = ? AND record_id {these}", (noun, ids))
+        execute(f"DELETE FROM change WHERE noun = ? AND record_id {these}", (noun, ids))
+        execute(f"DELETE FROM {noun} WHERE id {these}", (ids,))
+    return len(gone)
+
+
+def _outlived() -> str:
+    return time_before(KEPT_DAYS * DAY)

@@ -1,0 +1,209 @@
+"""GET one, list of 50, create, search and import against c: `python -m tests.benchmarks.hot_path`."""
+
+import csv
+import io
+import os
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from crm import CRMApp, create_app
+from crm.access import api_keys
+from crm.config import Config
+from crm.resources import tenant, users
+from crm.resources.leads.record import LEAD_IN, create
+from crm.tenancy.database import transaction
+from tests.benchmarks.bare import bare_app
+
+ROWS = int(os.environ.get("ROWS", 100_000))
+FIRST = "Олена Марія Іван Тарас Софія Петро Ганна Андрій Наталія Богдан Юлія Остап Дарина".split()
+LAST = "Шевченко Коваль Бондар Ткач Мельник Кравець Олійник Гнатюк Лисенко Савчук Мороз".split()
+WORDS = "хоче стіл диван замовлення доставка консультація каталог терміново знижка Київ".split()
+STATUSES = ("new", "in_progress", "qualified", "unqualified")
+
+
+def leads() -> Iterator[dict[str, Any]]:
+    dice = random.Random(7)
+    for number in range(ROWS):
+        yield {
+            "name": f"{dice.choice(FIRST)} {dice.choice(LAST)}",
+            "phone": f"+38050{number:07}",
+            "email": f"lead{number}@example.com",
+            "company": f"ТОВ {dice.choice(LAST)}-{number % 977}",
+            "source": dice.choice(("site", "phone", "instagram")),
+            "status": dice.choice(STATUSES),
+            "assigned_to": 1,
+            "comment": " ".join(dice.choices(WORDS, k=6)),
+        }
+
+
+def in_turns(pairs: dict[str, Callable[[int], Any]], batches: int, size: int) -> dict[str, float]:
+    """Median seconds of one call of each, in alternating batches."""
+    taken: dict[str, list[float]] = {name: [] for name in pairs}
+    for batch in range(batches + 1):
+        for name, call in pairs.items():
+            begun = time.perf_counter()
+            for turn in range(size):
+                call(batch * size + turn)
+            if batch:  # the first batch warms up
+                taken[name].append((time.perf_counter() - begun) / size)
+    return {name: statistics.median(found) for name, found in taken.items()}
+
+
+def caller(app: Any, headers: dict[str, str]) -> Callable[..., None]:
+    """Calls the WSGI app with an environ made once, as a server would hand it over."""
+    client = app.test_client()
+    kept: dict[tuple, dict] = {}
+
+    def call(method: str, path: str, body: bytes = b"", **more: str) -> None:
+        key = (method, path)
+        if key not in kept:
+            with client:
+                builder = app.test_request_context(
+                    path, method=method, headers=headers, content_type="application/json"
+                )
+                kept[key] = builder.request.environ
+        environ = {**kept[key], "wsgi.input": io.BytesIO(body), **more}
+        environ["CONTENT_LENGTH"] = str(len(body))
+        environ.pop("werkzeug.request", None)
+        status: list[str] = []
+        answer = app(environ, lambda code, *_: status.append(code))
+        b"".join(answer)
+        getattr(answer, "close", lambda: None)()
+        assert status[0][0] == "2", status
+
+    return call
+
+
+def furnish(folder: Path) -> tuple[CRMApp, str]:
+    crm = create_app(Config(data=folder, plans=dict.fromkeys(("start", "base", "pro"), 10**9)))
+    tenant.open_tenant(crm.tenants, "acme", plan="pro")
+    with crm.tenants.visit("acme"):
+        _, key = api_keys.create("benchmark", "*", users.owner_id())
+        with transaction():
+            for lead in leads():
+                create(LEAD_IN.take(lead))
+    return crm, key
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        crm, key = furnish(folder / "data")
+        plain = [
+            (n, *(lead[c] for c in ("name", "phone", "email", "company", "source", "status")), 1,
+             lead["comment"], "2026-03-02T09:00:00Z", "2026-03-02T09:00:00Z")
+            for n, lead in enumerate(leads(), 1)
+        ]
+        bare, connection = bare_app(folder / "bare.db", plain)
+        ours = caller(crm, {"Host": "acme.localhost", "Authorization": f"Bearer {key}"})
+        theirs = caller(bare, {})
+        body = (
+            '{"name": "Олена Шевченко", "phone": "+380501234567", "source": "site",'
+            ' "comment": "хоче стіл"}'
+        ).encode()
+        report = {
+            "GET one (at most 1.6)": in_turns(
+                {
+                    "crm": lambda n: ours("GET", f"/api/v1/leads/{n % 997 + 1}"),
+                    "c": lambda n: theirs("GET", f"/leads/{n % 997 + 1}"),
+                },
+                *(21, 400),
+            ),
+            "list of 50 with a filter (at most 1.2)": in_turns(
+                {
+                    "crm": lambda _: ours("GET", "/api/v1/leads?status=qualified"),
+                    "c": lambda _: theirs("GET", "/leads?status=qualified"),
+                },
+                *(21, 100),
+            ),
+            "create (at most 3)": in_turns(
+                {
+                    "crm": lambda _: ours("POST", "/api/v1/leads", body),
+                    "c": lambda _: theirs("POST", "/leads", body),
+                },
+                *(21, 100),
+            ),
+        }
+        for what, found in report.items():
+            tell(what, found["crm"], found["c"])
+        search(ours)
+        # price_list(crm, folder)
+        connection.close()
+        crm.tenants.forget_idle()
+
+
+def search(ours: Callable) -> None:
+    """Searches of three letters or more, in any case, over the same leads."""
+    from urllib.parse import quote
+
+    words = "олена ШЕВЧЕНКО енко стіл 0500012 lead777 тов-нема савчук-300 Марія консультація"
+    print("search over 100,000 leads, p50 (at most 5 ms)")
+    for q in [*words.split(), "олена марія", "диван Київ", "коваль терміново"]:
+        taken = []
+        for _ in range(15):
+            begun = time.perf_counter()
+            ours("GET", f"/api/v1/leads?q={quote(q)}")
+            taken.append(time.perf_counter() - begun)
+        print(f"    {q:22} {statistics.median(taken) * 1000:6.2f} ms")
+
+
+def price_list(crm: CRMApp, folder: Path) -> None:
+    """50,000 new rows against csv.reader and one executemany."""
+    from crm.resources.products import price_list as ours
+
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow("sku name price unit category description active".split())
+    for n in range(50_000):
+        writer.writerow(
+            (f"SKU-{n:06}", f"Стіл письмовий, модель {n}", f"{n % 9000}.{n % 100:02}", "шт",
+             f"Меблі {n % 40}", f"Опис товару {n % 500}", "true")
+        )
+    data = text.getvalue().encode()
+    ratios = []
+    for turn in range(5):
+        begun = time.perf_counter()
+        connection = sqlite3.connect(folder / f"list{turn}.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(
+            "CREATE TABLE product (id INTEGER PRIMARY KEY, sku TEXT UNIQUE, name TEXT, price TEXT,"
+            " unit TEXT, category TEXT, description TEXT, active TEXT)"
+        )
+        rows = csv.reader(io.StringIO(data.decode()))
+        next(rows)
+        connection.execute("BEGIN")
+        connection.executemany(
+            "INSERT INTO product (sku, name, price, unit, category, description, active)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sku) DO UPDATE SET name = excluded.name,"
+            " price = excluded.price, unit = excluded.unit, category = excluded.category,"
+            " description = excluded.description, active = excluded.active",
+            rows,
+        )
+        connection.execute("COMMIT")
+        connection.close()
+        plain = time.perf_counter() - begun
+        label = f"list{turn}"
+        tenant.open_tenant(crm.tenants, label)
+        begun = time.perf_counter()
+        with crm.tenants.visit(label):
+            result = ours.import_csv(ours.read(data))
+        taken = time.perf_counter() - begun
+        assert result.created == 50_000
+        ratios.append((taken / plain, taken, plain))
+    ratio, taken, plain = sorted(ratios)[2]
+    print(f"import of 50,000 rows (at most 2): {ratio:.2f}   crm {taken:.2f} s, c {plain:.2f} s")
+
+
+def tell(what: str, ours: float, theirs: float) -> None:
+    print(f"{what}: {ours / theirs:.2f}   crm {ours * 1e6:.0f} µs, c {theirs * 1e6:.0f} µs")
+
+
+if __name__ == "__main__":
+    main()
