@@ -4,33 +4,37 @@ Every command works beside a running server, calls the same verbs as the API, pr
 it uses on stderr, and ends with 0, with 1 and one line for an error, or with 2 for wrong usage.
 """
 
+import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
+import peewee
 
 from crm import create_app, demo
 from crm.access import api_keys
 from crm.config import PLANS, Config, ConfigError
-from crm.errors import CRMError, Invalid
+from crm.errors import CRMError, Invalid, NotFound
 from crm.json import dumps
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
 from crm.resources.products import price_list
 from crm.server import ServeError, serve
 from crm.tenancy import migrations
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.tenants import Tenants, UnknownTenant
 from crm.values import Unfit, day, moment
 
 OWNER_FIELDS = ("name", "phone", "email")
+ERRORS_TOLD = 20
 
 
 def main() -> None:
     """Run the command line and end the process."""
-    group(prog_name=Path(sys.argv[0]).name if sys.argv[0].endswith(".py") else "crm")
+    group()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,13 +49,17 @@ def command(parent: click.Group, name: str) -> Callable:
         @wraps(function)
         def run(data: Path | None, **options: Any) -> None:
             try:
-                config = Config.load(data=data and data.absolute(), port=options.get("port"))
+                folder = data and data.absolute()
+                config = Config.load(data=folder, port=options.pop("port", None))
                 click.echo(f"data folder: {config.data}", err=True)
                 function(config, **options)
-            except (CRMError, ConfigError, ServeError, Unfit) as error:
+            except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(" ".join(str(error).split())) from error
+            except BrokenPipeError:
+                raise  # click ends quietly when nobody reads on
             except OSError as error:
-                raise click.ClickException(f"{error.strerror}: {error.filename}") from error
+                told = (error.strerror or "input or output failed", error.filename)
+                raise click.ClickException(": ".join(str(part) for part in told if part)) from error
 
         found = parent.command(name)(run)
         folder = click.Path(path_type=Path, file_okay=False)
@@ -61,35 +69,60 @@ def command(parent: click.Group, name: str) -> Callable:
     return decorate
 
 
+@contextmanager
+def at(config: Config, label: str) -> Iterator[None]:
+    """A visit to one tenant; what is wrong with the tenant is told with its label."""
+    tenants = Tenants(config)
+    try:
+        with tenants.visit(label):
+            yield
+    except UnknownTenant:
+        raise NotFound(f"there is no tenant {label}") from None
+    except (sqlite3.Error, peewee.PeeweeException) as error:
+        raise CRMError(f"the file of {label} cannot be used: {error}") from error
+    finally:
+        tenants.forget_idle()
+
+
+port = click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    show_default="CRM_PORT, else 8000",
+    help="To listen on.",
+)
+
+
 @command(group, "serve")
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@port
 @click.option("--threads", default=4, show_default=True, type=click.IntRange(1, 256))
-def serve_(config: Config, host: str, port: int, threads: int) -> None:
+def serve_(config: Config, host: str, threads: int) -> None:
     """Serve the API: one worker process with threads."""
 
     def announce() -> None:
-        click.echo(f"listening on http://{host}:{port}", err=True)
+        click.echo(f"listening on http://{host}:{config.port}", err=True)
 
-    serve(lambda: create_app(config), config.data, host, port, threads, announce)
+    serve(lambda: create_app(config), config.data, host, config.port, threads, announce)
 
 
 @command(group, "demo")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
-def demo_(config: Config, port: int) -> None:
+@port
+def demo_(config: Config) -> None:
     """Fill a fresh data folder with two believable tenants and serve them."""
-    told = demo.furnish(Tenants(config))
-    serve(lambda: create_app(config), config.data, port=port, announce=lambda: click.echo(told))
+
+    def announce() -> None:
+        # Only who has the folder may furnish it: it ends the key of the start before.
+        click.echo(demo.furnish(Tenants(config)))
+
+    serve(lambda: create_app(config), config.data, port=config.port, announce=announce)
 
 
 @command(group, "migrate")
 def migrate(config: Config) -> None:
     """Bring the files of all tenants up to this release."""
-    tenants = Tenants(config)
-    for label in tenants.labels():
-        with tenants.visit(label):
+    for label in Tenants(config).labels():
+        with at(config, label):
             click.echo(f"{label}: version {len(migrations.STEPS)}")
-    tenants.forget_idle()
 
 
 @command(group, "openapi")
@@ -121,9 +154,8 @@ def tenant_create(config: Config, label: str, name: str, plan: str, **owner: str
 @command(tenant, "list")
 def tenant_list(config: Config) -> None:
     """List the tenants: label, plan, state, name."""
-    tenants = Tenants(config)
-    for label in tenants.labels():
-        with tenants.visit(label):
+    for label in Tenants(config).labels():
+        with at(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"
         click.echo("\t".join((label, about["plan"], state, about["name"])))
@@ -134,7 +166,7 @@ def tenant_list(config: Config) -> None:
 @click.argument("plan", type=click.Choice(list(PLANS)))
 def tenant_plan(config: Config, label: str, plan: str) -> None:
     """Change the plan of the tenant LABEL."""
-    with Tenants(config).visit(label):
+    with at(config, label):
         tenants_rules.change_plan(plan)
 
 
@@ -142,7 +174,7 @@ def tenant_plan(config: Config, label: str, plan: str) -> None:
 @click.argument("label")
 def tenant_suspend(config: Config, label: str) -> None:
     """Refuse all keys of the tenant LABEL until it is resumed."""
-    with Tenants(config).visit(label):
+    with at(config, label):
         tenants_rules.suspend()
 
 
@@ -150,7 +182,7 @@ def tenant_suspend(config: Config, label: str) -> None:
 @click.argument("label")
 def tenant_resume(config: Config, label: str) -> None:
     """Let the keys of the tenant LABEL work again."""
-    with Tenants(config).visit(label):
+    with at(config, label):
         tenants_rules.resume()
 
 
@@ -168,7 +200,7 @@ def user() -> None:
 def user_add(config: Config, tenant: str, **fields: str | None) -> None:
     """Add a user to TENANT and print its id."""
     sent = {name: value for name, value in fields.items() if value is not None}
-    with Tenants(config).visit(tenant):
+    with at(config, tenant):
         click.echo(users.create(users.USER_IN.take(sent)).id)
 
 
@@ -187,11 +219,11 @@ def key() -> None:
 def key_create(config: Config, tenant: str, user_id: int | None, **options: str) -> None:
     """Create a key of TENANT. It is shown this once, as the last line."""
     expires = options["expires"] and _moment(options["expires"])
-    with Tenants(config).visit(tenant):
+    with at(config, tenant):
         _, secret = api_keys.create(
             options["name"],
             options["scopes"],
-            user_id or users.owner_id(),
+            users.owner_id() if user_id is None else user_id,
             origins=options["origins"],
             expires_at=expires,
         )
@@ -203,7 +235,7 @@ def key_create(config: Config, tenant: str, user_id: int | None, **options: str)
 @click.argument("tenant")
 def key_list(config: Config, tenant: str) -> None:
     """List the keys of TENANT: id, beginning, scopes, user, last use, state, name."""
-    with Tenants(config).visit(tenant):
+    with at(config, tenant):
         for found in api_keys.every():
             used, state = found.last_used_at or "never used", found.state()
             user = f"user {found.user_id}"
@@ -216,7 +248,7 @@ def key_list(config: Config, tenant: str) -> None:
 @click.argument("id")
 def key_revoke(config: Config, tenant: str, id: str) -> None:
     """Refuse the key ID of TENANT from now on."""
-    with Tenants(config).visit(tenant):
+    with at(config, tenant):
         api_keys.find(id).revoke()
 
 
@@ -233,9 +265,9 @@ def import_() -> None:
 def import_products(config: Config, file: Path, tenant: str, dry_run: bool, excel: bool) -> None:
     """Import the price list FILE (CSV) by sku."""
     sheet = price_list.read(file.read_bytes(), excel=excel)
-    hidden = not sys.stderr.isatty()
+    hidden = dry_run or not sys.stderr.isatty()
     with (
-        Tenants(config).visit(tenant),
+        at(config, tenant),
         click.progressbar(length=len(sheet.rows), file=sys.stderr, hidden=hidden) as bar,
     ):
         result = price_list.import_csv(
@@ -244,10 +276,13 @@ def import_products(config: Config, file: Path, tenant: str, dry_run: bool, exce
             dry_run=dry_run,
             progress=lambda done, _: bar.update(done - bar.pos),
         )
-    for error in result.errors[:20]:
+    for error in result.errors[:ERRORS_TOLD]:
         click.echo(f"line {error['line']}: {error['message']}", err=True)
+    if len(result.errors) > ERRORS_TOLD:
+        click.echo("… and more", err=True)
     click.echo(
         f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
+        f" ({result.unchanged} unchanged, {result.rejected} rejected)"
     )
 
 
@@ -261,8 +296,8 @@ def export() -> None:
 @click.option("--excel", is_flag=True, help="For a spreadsheet: BOM, semicolons, decimal comma.")
 def export_products(config: Config, tenant: str, excel: bool) -> None:
     """Write the price list as CSV to stdout."""
-    with Tenants(config).visit(tenant):
-        click.get_binary_stream("stdout").write(price_list.export_csv(excel=excel))
+    with at(config, tenant):
+        click.echo(price_list.export_csv(excel=excel), nl=False)
 
 
 def _moment(text: str) -> str:

@@ -158,6 +158,8 @@ def phone(value: object) -> str | None:
 def email(value: object) -> str | None:
     """An e-mail address as typed, trimmed; None when empty. Only its syntax is checked (D2).
 
+    The file compares ASCII letters in any case; with others among them it is kept in lower case.
+
     Domains in any script are fine; quoted local parts, IP addresses and domains without a dot
     are not. Errors: invalid_type, invalid_text, too_long, invalid_email.
     """
@@ -169,14 +171,11 @@ def email(value: object) -> str | None:
     local, _, domain = text.partition("@")
     if len(local) > 64:
         raise Unfit("too_long", "at most 64 characters before the @")
-    if not text.isascii() and not (text.isprintable() and _is_international(domain)):
+    if text.isascii():
+        return text
+    if not (text.isprintable() and _is_international(domain)):
         raise _not_an_email()
-    return text
-
-
-def email_key(value: str) -> str:
-    """The form in which two addresses, each passed by `email`, are compared (D2)."""
-    return _folded(value)
+    return unicodedata.normalize("NFC", text.lower())
 
 
 _PHONE = re.compile(r"[\s(\[]*\+*[0-9\s().\[\]/~-]+", re.ASCII)

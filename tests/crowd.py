@@ -1,5 +1,6 @@
 """Many at once: threads that start together, and other processes."""
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -43,6 +44,15 @@ def process(code: str, *arguments: Any) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def end(running: subprocess.Popen) -> None:
+    """kill -9."""
+    running.kill()
+    running.wait()
+    for pipe in (running.stdin, running.stdout, running.stderr):
+        with contextlib.suppress(BrokenPipeError):
+            pipe.close()
 
 
 def finish(*running: subprocess.Popen) -> list[str]:

@@ -74,6 +74,10 @@ class Agenda:
         """So many shares of the quarter, growing denser."""
         return [((at + self.random.random()) / number) ** GROWTH for at in range(number)]
 
+    def come(self) -> float:
+        """The share of what is spread so that has come by now."""
+        return (self._passed / self.hours.total) ** (1 / GROWTH)
+
     def office_hour(self, day: float, at_weekends: bool = False) -> float:
         """Some full hour of that day, or of the next one on which people work."""
         while not at_weekends and not is_workday(day):

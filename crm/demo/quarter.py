@@ -52,6 +52,7 @@ class Quarter(Agenda):
         self._clients: list[int] = []
         self._leads: list[int] = []  # under way
         self._deals: list[int] = []  # under way
+        self._deals_made = 0
 
     def play(self) -> None:
         """Let it all happen; inside a transaction at the new tenant, whose owner is there."""
@@ -83,7 +84,7 @@ class Quarter(Agenda):
         counts = self.business.counts
         for share in self.spread(counts["leads"]):
             self.at(share, self._lead_comes, by=self._seller())
-        for share in self.spread(round(counts["deals"] * 0.4)):
+        for share in self.spread(round(counts["deals"] * 0.7)):
             self.at(share, self._client_orders, by=self._seller())
         for stage in range(len(self._path)):
             self.at(0.66, partial(self._client_orders, waits_in=stage), by=self._seller())
@@ -129,10 +130,10 @@ class Quarter(Agenda):
 
     def _who_asked_before(self, project: Project) -> dict[str, Any] | None:
         known = [who for who in self._known if ("company" in who) == project.for_company]
-        no_more = project.for_company and not self._companies
-        return (
-            self.random.choice(known) if known and self.happens(0.9 if no_more else 0.06) else None
-        )
+        no_company_left = project.for_company and not self._companies
+        if known and self.happens(0.9 if no_company_left else 0.06):
+            return self.random.choice(known)
+        return None
 
     def _newcomer(self, project: Project, source: str) -> dict[str, Any]:
         if project.for_company and self._companies:
@@ -189,18 +190,16 @@ class Quarter(Agenda):
             "external_id": f"1C-{number + 17:06}",
         }
         if number % 2 == 0 and len(self._companies) > len(self.business.companies) // 2:
-            company = self._companies.pop()
-            sent |= self._company(company)
+            sent |= self._company(self._companies.pop())
         else:
-            sent |= {"type": "person", **self.people.person()._asdict()}
-            sent["address"] = self._address()
+            person = self.people.person()
+            sent |= {"type": "person", **person._asdict(), "address": self._address()}
         self._clients.append(clients.create(clients.CLIENT_IN.take(sent)))
 
     def _company(self, name: str) -> dict[str, Any]:
         domain = _domain(name)
         persons = [self.people.person(domain) for _ in range(self.random.choice((1, 2, 2)))]
-        person = persons[0]
-        self._known.append({**person._asdict(), "company": name})
+        self._known.append({**persons[0]._asdict(), "company": name})
         return {
             "type": "company",
             "name": name,
@@ -235,6 +234,9 @@ class Quarter(Agenda):
     # Deals
 
     def _client_orders(self, waits_in: int | None = None) -> None:
+        """Somebody known wants something again, unless leads have brought deals enough so far."""
+        if waits_in is None and self._deals_made >= self.business.counts["deals"] * self.come():
+            return
         client = clients.Client.find(self.random.choice(self._clients))
         of_kind = client.type == "company"
         fitting = [each for each in self.business.projects if each.for_company == of_kind]
@@ -248,6 +250,7 @@ class Quarter(Agenda):
     def _pursue(self, id: int, project: Project, waits_in: int | None = None) -> None:
         """Work on a new deal. `waits_in`: on which stage of the path it is left for long."""
         self._deals.append(id)
+        self._deals_made += 1
         expected = self.moment + self.random.randint(10, 40) * DAY
         sent = {"expected_close_date": time_text(int(expected))[:10]}
         if self.happens(0.12):
@@ -257,7 +260,7 @@ class Quarter(Agenda):
         deals.Deal.find(id).change(deals.DEAL_PATCH.take(sent))
         if waits_in is None and self.happens(0.1):
             waits_in = self.random.randrange(len(self._path))
-        self.later(0.5, 4, partial(self._go_on, id, waits_in))
+        self.later(1, 4, partial(self._go_on, id, waits_in))
 
     def _compose(self, id: int, project: Project) -> None:
         lines = []

@@ -8,6 +8,7 @@ from crm.resources.deals.record import DEAL
 from crm.resources.leads import endpoints as leads
 from crm.resources.leads.record import LEAD
 from crm.resources.pipelines import endpoints as pipelines
+from crm.resources.products import endpoints as products
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
 from crm.rest.openapi import Api, describe_webhooks
@@ -18,7 +19,7 @@ SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "products": PRODUCT, 
 
 def register(api: Api) -> None:
     """All endpoints, in the specification's order."""
-    for module in (leads, clients, deals, tasks, pipelines, users, notes, event_feed):
+    for module in (leads, clients, deals, products, tasks, pipelines, users, notes, event_feed):
         api.register_blueprint(module.blueprint)
     api.register_blueprint(changes.endpoints(SHAPES))
     describe_webhooks(api, event_feed.TOLD)

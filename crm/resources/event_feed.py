@@ -58,7 +58,7 @@ class EventNoun(Noun):
     )
 
 
-class ImportedNoun(Noun):
+class ImportSummaryNoun(Noun):
     """What an import came to."""
 
     id = fields.Id(read_only=True)
@@ -76,7 +76,7 @@ TOLD = {
     "to_stage": STAGE.schema,
     "items": [ITEM.schema],
     "product": PRODUCT.schema,
-    "import": ImportedNoun.out("ImportedOut"),
+    "import": ImportSummaryNoun.out("ImportSummaryOut"),
     "task": TASK.schema,
 }
 

@@ -309,7 +309,12 @@ class Moment(Field):
 
 
 class Past(Moment):
-    """A moment that isn't in the future (D17)."""
+    """A moment that isn't in the future (D17). Null when sent means absent."""
+
+    def variant(self, *, incoming: bool, required: bool) -> Field:
+        found = super().variant(incoming=incoming, required=required)
+        found.allow_none = found.nullable = incoming or self.nullable and not self.create_only
+        return found
 
     def read(self, value: Any) -> str:
         found = values.moment(value)

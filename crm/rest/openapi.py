@@ -181,6 +181,21 @@ def _schema_name(schema: Any) -> str:
     return kind.__name__.removesuffix("Schema").removesuffix("Out")
 
 
+UPLOAD = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {"file": {"type": "string", "format": "binary"}},
+                "required": ["file"],
+                "additionalProperties": False,
+            }
+        }
+    },
+}
+
+
 def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dict[str, Any]:
     """One operation of the document."""
     operation: Operation = info["operation"]
@@ -206,6 +221,8 @@ def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dic
         found["requestBody"] = {"required": method != "post" or any(
             f.required for f in operation.body.fields.values()
         ), "content": {"application/json": content}}
+    elif operation.upload is not None:
+        found["requestBody"] = UPLOAD
     problems = set(ALWAYS)
     problems |= {400} if operation.query.fields or operation.body or operation.upload else set()
     problems |= {409} if operation.conflicts else set()

@@ -132,7 +132,9 @@ class User(Reference):
 
     def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
         users = [str(visit().user_id) if text == "me" else text for text in sent if text != "none"]
-        sql, params = super().condition(users, column) if users else ("0", ())
+        if not users:
+            return f"{column} IS NULL", ()
+        sql, params = super().condition(users, column)
         return (f"({column} IS NULL OR {sql})" if len(users) < len(sent) else sql), params
 
 
@@ -247,6 +249,12 @@ class Sort(Parameter):
             raise values.Unfit("invalid_choice", f"must be one of {', '.join(self.orders)}")
         query.sort = sent[0]
 
+    def by(self, chosen: str) -> str:
+        """What stands after ORDER BY: ties are broken by id."""
+        name = chosen.removeprefix("-")
+        way = "DESC" if chosen.startswith("-") else "ASC"
+        return f"id {way}" if name == "id" else f"{self.orders[name]} {way}, id {way}"
+
     def schema_type(self) -> dict[str, Any]:
         names = [sign + name for name in self.orders for sign in ("", "-")]
         return {"type": "string", "enum": names, "default": self.default}
@@ -327,7 +335,7 @@ def page(
     meta = {"total": _total(shape, conditions, params)} if query.total else {}
 
     descending, name = query.sort.startswith("-"), query.sort.removeprefix("-")
-    order, way = sort.orders[name], "DESC" if descending else "ASC"
+    order = sort.orders[name]
     if query.cursor:
         value, id = _position(query)
         sign = "<" if descending else ">"
@@ -338,7 +346,7 @@ def page(
         added += ", deleted_at, updated_at"
     found = rows(
         f"SELECT {shape.columns}{added} FROM {shape.table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {'' if name == 'id' else f'{order} {way}, '}id {way} LIMIT ?",
+        f" ORDER BY {sort.by(query.sort)} LIMIT ?",
         [*params, query.limit + 1],
     )
     more = len(found) > query.limit

@@ -55,8 +55,9 @@ def serve(
     """Serve until SIGTERM or SIGINT, then return. To be called in the main thread.
 
     `app_factory` runs in the worker, after the fork, so the application may start threads.
-    `announce` is called once, in the parent, when the socket listens. A name that has several
-    addresses (localhost) is served on its first IPv4 address.
+    `announce` is called once, in the parent, when the socket listens and before there is a worker;
+    what it raises ends serve. A name that has several addresses (localhost) is served on its first
+    IPv4 address.
     Raises ServeError: another serve on `data`, port in use, unknown host, no start.
     """
     parent = os.getpid()

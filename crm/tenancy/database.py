@@ -23,6 +23,10 @@ from peewee import OperationalError, SqliteDatabase, _ConnectionState
 from crm.errors import Busy, CRMError
 
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
+ROOM = 64 << 20  # bytes of pages kept in memory while many rows are written
+INDEXES_OF = (
+    "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
+)
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
@@ -233,6 +237,9 @@ class TenantDatabase(SqliteDatabase):
     def is_closed(self) -> bool:
         return _visit.get() is None
 
+    def cursor(self, named_cursor: Any = None) -> sqlite3.Cursor:
+        return visit().connection.cursor()
+
     def init(self, database: str, **options: Any) -> None:
         self.database, self.deferred, self._pragmas, self._timeout = database, False, (), 10
 
@@ -323,6 +330,28 @@ def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
     if not here.in_transaction:
         raise NoTenant("writing needs a transaction")
     here.connection.executemany(sql, params)
+
+
+@contextmanager
+def filling(table: str, anew: bool) -> Iterator[None]:
+    """Many rows are about to come into the table; inside `transaction()`.
+
+    Their pages stay in memory meanwhile. With `anew`, for more rows than there are already, the
+    table's indexes are taken away and made again at the end: to sort 50,000 entries once takes a
+    third of the time of inserting each at its place.
+    """
+    connection = visit().connection
+    made = connection.execute(INDEXES_OF, (table,)).fetchall() if anew else []
+    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
+    connection.execute(f"PRAGMA cache_size = -{ROOM >> 10}")
+    try:
+        for name, _ in made:
+            execute(f"DROP INDEX {name}")
+        yield
+        for _, sql in made:
+            execute(sql)
+    finally:
+        connection.execute(f"PRAGMA cache_size = {usual}")
 
 
 def now() -> str:

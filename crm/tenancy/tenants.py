@@ -42,7 +42,7 @@ def is_host(text: str) -> bool:
     """Is it a Host header that the libraries can read without an error?"""
     name = text.lower().partition(":")[0]
     try:
-        return HOST.match(text.lower()) is not None and bool(name.encode().decode("idna"))
+        return bool(HOST.match(text.lower()) and name.encode().decode("idna").encode("idna"))
     except UnicodeError:
         return False
 
@@ -201,7 +201,12 @@ class Tenants:
 
     def labels(self) -> list[str]:
         """The labels of all tenants, in alphabetical order."""
-        return sorted(path.stem for path in self.folder.glob("*.db") if self.exists(path.stem))
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        found = (name.removesuffix(".db") for name in names if name.endswith(".db"))
+        return sorted(label for label in found if self.exists(label))
 
     def exists(self, label: str) -> bool:
         return bool(LABEL.match(label)) and self.path(label).is_file()

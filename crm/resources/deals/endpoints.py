@@ -6,12 +6,12 @@ from flask import g
 
 from crm.access import rights
 from crm.resources.deals import items
+from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import (
     DEAL,
     DEAL_IN,
     DEAL_PATCH,
-    STAGE_MOVE,
     STATUSES,
     Deal,
 )
@@ -147,29 +147,29 @@ def replace_deal_items(data: dict[str, Any], id: str) -> Page:
         return Page(ITEM.every("deal_id = ? ORDER BY position, id", deal.id))
 
 
-@blueprint.get("/deals/<id>/items/<item_id>")
+@blueprint.get("/deals/<id>/items/<itemId>")
 @blueprint.one(ITEM)
-def get_deal_item(id: str, item_id: str) -> dict[str, Any]:
+def get_deal_item(id: str, itemId: str) -> dict[str, Any]:
     """Get one item of a deal."""
-    return ITEM.one(DealItem.of(Deal.find(id), item_id).id)
+    return ITEM.one(DealItem.of(Deal.find(id), itemId).id)
 
 
-@blueprint.patch("/deals/<id>/items/<item_id>")
+@blueprint.patch("/deals/<id>/items/<itemId>")
 @blueprint.arguments(ITEM_PATCH, example={"quantity": 3, "discount": 10})
 @blueprint.one(ITEM)
-def change_deal_item(data: dict[str, Any], id: str, item_id: str) -> dict[str, Any]:
+def change_deal_item(data: dict[str, Any], id: str, itemId: str) -> dict[str, Any]:
     """Change quantity, discount, price or other fields of an item."""
     with transaction():
         deal = Deal.find(id)
-        item = DealItem.of(deal, item_id)
+        item = DealItem.of(deal, itemId)
         item.change(deal, data)
         return ITEM.one(item.id)
 
 
-@blueprint.delete("/deals/<id>/items/<item_id>")
+@blueprint.delete("/deals/<id>/items/<itemId>")
 @blueprint.empty()
-def delete_deal_item(id: str, item_id: str) -> None:
+def delete_deal_item(id: str, itemId: str) -> None:
     """Remove an item from a deal."""
     with transaction():
         deal = Deal.find(id)
-        DealItem.of(deal, item_id).remove(deal)
+        DealItem.of(deal, itemId).remove(deal)

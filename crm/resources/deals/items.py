@@ -176,13 +176,13 @@ def _product(sent: dict[str, Any]) -> Product | None:
     """The active product that a new line names by its id, its sku or both; raises Invalid."""
     id, sku = sent.get("product_id"), sent.get("sku")
     if id is not None:
-        name, found = "product_id", Product.first("id = ?", id)
+        name, code, found = "product_id", "unknown_id", Product.first("id = ?", id)
     elif sku is not None:
-        name, found = "sku", Product.first("sku = ?", sku)
+        name, code, found = "sku", "unknown_sku", Product.first("sku = ?", sku)
     else:
         return None
     if found is None:
-        raise Invalid.field(name, f"unknown_{name[-3:].lstrip('_')}", "there is no such product")
+        raise Invalid.field(name, code, "there is no such product")
     if sku not in (None, found.sku):
         raise Invalid.field("sku", "sku_conflict", "is not the sku of the product named by its id")
     if not found.active:
@@ -260,7 +260,9 @@ class DealItemNoun(Noun):
     unit = fields.Text(32, example="шт")
     quantity = fields.Quantity(nullable=False, default=1)
     price = fields.Price(nullable=False, about="By default the product's.")
-    discount = Discount(nullable=False, default=0, about="Per cent, or an amount off the line.")
+    discount = Discount(
+        nullable=False, default=0, example=10, about="Per cent, or an amount off the line."
+    )
     discount_type = fields.Choice(*DISCOUNT_TYPES, nullable=False, default="percent")
     subtotal = fields.Amount(read_only=True)
     discount_amount = fields.Amount(read_only=True)

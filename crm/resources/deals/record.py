@@ -17,6 +17,7 @@ from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
+from crm.resources.deals import history
 from crm.resources.pipelines.record import STAGE, Pipeline, Stage
 from crm.resources.users import User
 from crm.rest import fields
@@ -148,7 +149,7 @@ class Deal(Kept):
         previous = DEAL.show(before)
         if "stage_id" in before:
             left = Stage.find(before["stage_id"])
-            _note_move(self, left, stage)
+            history.note(self.id, left, stage, self.stage_changed_at)
             shown = {"deal": DEAL.one(self.id)}
             stages = {"from_stage": STAGE.one(left.id), "to_stage": STAGE.one(stage.id)}
             events.emit(events.DEAL_STAGE_CHANGED, self.id, shown | stages, previous)
@@ -191,7 +192,7 @@ def create(data: dict[str, Any]) -> int:
         deal = Deal.add(values)
         if not deal.title:
             _name_by_id(deal)
-        _note_move(deal, None, stage)
+        history.note(deal.id, None, stage, deal.stage_changed_at)
         shown = {"deal": DEAL.one(deal.id)}
         events.emit(events.DEAL_CREATED, deal.id, shown)
         if status in CLOSED:
@@ -279,23 +280,6 @@ def _name_by_id(deal: Deal) -> None:
     deal.title = _untitled(deal.id)
     execute("UPDATE deal SET title = ? WHERE id = ?", (deal.title, deal.id))
     deal.refold()
-
-
-def _note_move(deal: Deal, left: Stage | None, reached: Stage) -> None:
-    """A line of the deal's history, with the names that the stages have now."""
-    execute(
-        "INSERT INTO stage_move (deal_id, from_stage_id, to_stage_id, from_name, to_name,"
-        " moved_at, user_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            deal.id,
-            left and left.id,
-            reached.id,
-            left and left.name,
-            reached.name,
-            deal.stage_changed_at,
-            visit().user_id,
-        ),
-    )
 
 
 class Title(fields.Text):
@@ -387,19 +371,6 @@ class DealNoun(Noun):
     version = fields.Whole(1, 1 << 53, read_only=True)
 
 
-class StageMoveNoun(Noun):
-    """A line of a deal's history; the first one is where it began."""
-
-    id = fields.Id(read_only=True)
-    from_stage_id = fields.Id(read_only=True, nullable=True)
-    from_name = fields.Text(255, read_only=True, nullable=True)
-    to_stage_id = fields.Id(read_only=True, nullable=True, about="null when it was deleted since.")
-    to_name = fields.Text(255, read_only=True)
-    moved_at = fields.Moment(read_only=True)
-    user_id = fields.Id(read_only=True, nullable=True)
-
-
 DEAL = Shape(DealNoun.out("DealOut"), "deal")
 DEAL_IN = DealNoun.body("DealIn")
 DEAL_PATCH = DealNoun.patch("DealPatch")
-STAGE_MOVE = Shape(StageMoveNoun.out("StageMoveOut"), "stage_move", live=False)

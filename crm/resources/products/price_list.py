@@ -25,7 +25,17 @@ from crm.outbox import events
 from crm.resources import tenant
 from crm.resources.products.import_report import PriceImport, forget_old_rejects
 from crm.tenancy import search
-from crm.tenancy.database import among, execute, execute_many, now, row, rows, transaction, visit
+from crm.tenancy.database import (
+    among,
+    execute,
+    execute_many,
+    filling,
+    now,
+    row,
+    rows,
+    transaction,
+    visit,
+)
 from crm.values import Unfit
 
 COLUMNS = ("sku", "name", "price", "unit", "category", "description", "active")
@@ -387,11 +397,12 @@ def _add(new: list[tuple[Any, ...]], report: Report) -> None:
         return
     (last,) = row("SELECT coalesce(max(id), 0) FROM product")
     rest = tenant.currency(), now(), now()
-    for start in range(0, len(new), AT_ONCE):
-        part = new[start : start + AT_ONCE]
-        folded = search.fold_many([(r[0], r[1], r[4], r[5]) for r in part])
-        execute_many(ADD, [(*r, text, *rest) for r, text in zip(part, folded, strict=True)])
-        report(len(part))
+    with filling("product", anew=len(new) > max(last, AT_ONCE)):
+        for start in range(0, len(new), AT_ONCE):
+            part = new[start : start + AT_ONCE]
+            folded = search.fold_many([(r[0], r[1], r[4], r[5]) for r in part])
+            execute_many(ADD, [(*r, text, *rest) for r, text in zip(part, folded, strict=True)])
+            report(len(part))
     execute(search.add_later_statement("product"), (last,))
 
 

@@ -1,0 +1,38 @@
+"""The history of a deal: its moves from stage to stage, the first one into where it began (D7)."""
+
+from crm.resources.pipelines.record import Stage
+from crm.rest import fields
+from crm.rest.shapes import Noun, Shape
+from crm.tenancy.database import execute, visit
+
+
+def note(deal_id: int, left: Stage | None, reached: Stage, moved_at: str) -> None:
+    """Keep a move with the names that the stages have now; inside a transaction."""
+    execute(
+        "INSERT INTO stage_move (deal_id, from_stage_id, to_stage_id, from_name, to_name,"
+        " moved_at, user_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            deal_id,
+            left and left.id,
+            reached.id,
+            left and left.name,
+            reached.name,
+            moved_at,
+            visit().user_id,
+        ),
+    )
+
+
+class StageMoveNoun(Noun):
+    """All fields of a move, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    from_stage_id = fields.Id(read_only=True, nullable=True, about="null for the first move.")
+    from_name = fields.Text(255, read_only=True, nullable=True)
+    to_stage_id = fields.Id(read_only=True, nullable=True, about="null when it was deleted since.")
+    to_name = fields.Text(255, read_only=True)
+    moved_at = fields.Moment(read_only=True)
+    user_id = fields.Id(read_only=True, nullable=True)
+
+
+STAGE_MOVE = Shape(StageMoveNoun.out("StageMoveOut"), "stage_move", live=False)

@@ -1,0 +1,801 @@
+"""The command line, alone and beside a running server; few real processes, for they are slow."""
+
+import contextlib
+import http.client
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Api
+
+from crm import cli, create_app, server
+from crm.config import Config
+from crm.tenancy import migrations
+
+ROOT = Path(__file__).resolve().parent.parent
+APP = (sys.executable, "-W", "error", str(ROOT / "app.py"))
+HEADER = "sku,name,price,unit,category,description,active\n"
+KEY = re.compile(r"crm_[0-9A-Za-z]{46}")
+
+
+class Folder:
+    """A data folder and the command line upon it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def run(self, *words: Any, code: int = 0, env: dict[str, str] | None = None) -> Result:
+        """What a command printed; it ended with `code`."""
+        told = CliRunner().invoke(
+            cli.group, [*map(str, words), "--data", str(self.path)], prog_name="crm", env=env
+        )
+        assert told.exit_code == code, (told.output, told.exception)
+        if code < 2:
+            assert told.stderr.startswith(f"data folder: {self.path}\n")
+        return told
+
+    def refused(self, *words: Any) -> str:
+        """The one line that a command ended with."""
+        told = self.run(*words, code=1)
+        assert told.stdout == ""
+        _, line, *more = told.stderr.splitlines()
+        assert not more
+        assert line.startswith("Error: ")
+        return line.removeprefix("Error: ")
+
+    def key(self, *words: str, tenant: str = "acme") -> str:
+        key = self.run("key", "create", tenant, "--name", "robot", *words).stdout
+        assert KEY.fullmatch(key.removesuffix("\n"))
+        return key.strip()
+
+    def id_of(self, key: str, tenant: str = "acme") -> str:
+        return self.api(key, tenant).read("/users/me")["key"]["id"]
+
+    def api(self, key: str, tenant: str = "acme") -> Api:
+        """A caller of an application of its own, as a server beside the command line is."""
+        return Api(create_app(Config(data=self.path)), tenant, key)
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def folder(furnished: tuple[Path, dict[str, str]], tmp_path: Path) -> Folder:
+    """A folder with the cast."""
+    shutil.copytree(furnished[0], tmp_path / "data")
+    return Folder(tmp_path / "data")
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "empty")
+
+
+@pytest.fixture
+def olena(folder: Folder, furnished: tuple[Path, dict[str, str]]) -> Api:
+    return folder.api(furnished[1]["olena"])
+
+
+# What all commands have in common
+
+COMMANDS = {
+    "serve": (),
+    "demo": (),
+    "migrate": (),
+    "openapi": (),
+    "tenant create": ("initech",),
+    "tenant list": (),
+    "tenant plan": ("acme", "pro"),
+    "tenant suspend": ("acme",),
+    "tenant resume": ("acme",),
+    "user add": ("acme", "--name", "Pavlo"),
+    "key create": ("acme", "--name", "robot"),
+    "key list": ("acme",),
+    "key revoke": ("acme", "1"),
+    "import products": ("prices.csv", "--tenant", "acme"),
+    "export products": ("--tenant", "acme"),
+}
+
+
+def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
+    for name, found in parent.commands.items():
+        if isinstance(found, click.Group):
+            yield from leaves(found, f"{path}{name} ")
+        else:
+            yield f"{path}{name}"
+
+
+def test_no_command_is_forgotten_here() -> None:
+    assert set(leaves(cli.group)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_tells_its_data_folder_on_stderr(
+    command: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "serve", lambda *_, **__: None)
+    monkeypatch.chdir(folder.path.parent)
+    Path("prices.csv").write_text(HEADER)
+    words = [*command.split(), *COMMANDS[command]]
+    told = CliRunner().invoke(cli.group, [*words, "--data", "data"])
+    assert told.exit_code == 0, told.output
+    assert told.stderr.splitlines()[0] == f"data folder: {folder.path}"
+    assert "data folder" not in told.stdout
+
+
+def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
+    told = CliRunner().invoke(cli.group, ["tenant", "list"], env={"CRM_DATA": str(folder.path)})
+    assert told.stderr == f"data folder: {folder.path}\n"
+    assert told.stdout.startswith("acme\t")
+
+
+def test_the_four_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
+    doors = {
+        "app.py": APP,
+        "python -m crm": (sys.executable, "-W", "error", "-m", "crm"),
+        "flask crm": (sys.executable, "-m", "flask", "--app", "app", "crm"),
+    }
+    processes = {
+        (name, words): process([*door, *words], tmp_path, CRM_DATA=str(folder.path))
+        for name, door in doors.items()
+        for words in (("tenant", "list"), ("tenant",))
+    }
+    told = {asked: [*started.communicate(timeout=30)] for asked, started in processes.items()}
+    for name in doors:
+        out, err = told[name, ("tenant", "list")]
+        assert out == "acme\tbusiness\tactive\tAcme\nglobex\tbusiness\tactive\tglobex\n"
+        assert err == f"data folder: {folder.path}\n"
+        assert f"Usage: {name} tenant " in "".join(told[name, ("tenant",)])
+    (script,) = re.findall(r'^crm = "(\S+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+    assert script == f"{cli.main.__module__}:{cli.main.__name__}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dance",),
+        ("tenant", "create"),
+        ("tenant", "plan", "acme", "gold"),
+        ("user", "add", "acme"),
+        ("user", "add", "acme", "--name", "Pavlo", "--role", "king"),
+        ("key", "create", "acme", "--name", "robot", "--user", "olena"),
+        ("import", "products", "no-such-file.csv", "--tenant", "acme"),
+        ("serve", "--port", "0"),
+        ("serve", "--threads", "none"),
+    ],
+)
+def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:
+    assert "Error: " in folder.run(*words, code=2).stderr
+
+
+@pytest.mark.parametrize("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
+def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
+    prices = empty.path.parent / "prices.csv"
+    prices.write_text(HEADER)
+    given = [str(prices) if word == "prices.csv" else word for word in COMMANDS[words]]
+    assert empty.refused(*words.split(), *given) == "there is no tenant acme"
+    assert not empty.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("CRM_PLANS", "gold=1", "it looks like business=0,base=600"),
+        ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
+        ("CRM_PORT", "high", "it is a whole number"),
+        ("CRM_OPEN_FILES", "-1", "it is a whole number"),
+        ("CRM_PUBLIC_URL", "ftp://{label}", "it looks like https://"),
+        ("CRM_TENANT", "Ácme", "it is a tenant's label"),
+    ],
+)
+def test_a_bad_setting_is_one_line(folder: Folder, variable: str, value: str, said: str) -> None:
+    told = CliRunner().invoke(
+        cli.group, ["tenant", "list", "--data", str(folder.path)], env={variable: value}
+    )
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"Error: {variable}={value!r}: {said}")
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_newer_file_is_one_line(folder: Folder) -> None:
+    change_file(folder, "PRAGMA user_version = 99")
+    for words in (("migrate",), ("tenant", "list"), ("key", "list", "acme")):
+        assert folder.refused(*words).startswith("the file of acme has version 99, this release")
+
+
+def test_a_damaged_file_is_one_line(folder: Folder) -> None:
+    (folder.path / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
+    for words in (("migrate",), ("tenant", "list"), ("export", "products", "--tenant", "acme")):
+        assert folder.refused(*words).startswith("the file of acme cannot be used: ")
+
+
+def test_an_unreadable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    inside = Folder(tmp_path / "file" / "data")
+    for words in (("tenant", "list"), ("migrate",), ("tenant", "create", "acme")):
+        assert inside.refused(*words) == f"Not a directory: {inside.path / 'tenants'}"
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> None:
+    rows = "".join(f"s{n},{'Nut ' * 50},1,,,,\n" for n in range(1000))
+    folder.run("import", "products", folder.file("long.csv", HEADER + rows), "--tenant", "acme")
+    export = [*APP, "export", "products", "--tenant", "acme", "--data", str(folder.path)]
+    started = process(export, tmp_path)
+    assert started.stdout
+    started.stdout.close()
+    assert started.stderr
+    with started.stderr:
+        assert started.stderr.read() == f"data folder: {folder.path}\n"
+    assert started.wait(timeout=10) == 1
+
+
+# Tenants
+
+
+def test_tenant_create_makes_an_owner_and_a_pipeline(empty: Folder) -> None:
+    person = ("--owner-name", "Olena", "--owner-email", "O@acme.example")
+    given = ("--name", "Acme Ltd", "--plan", "base", *person, "--owner-phone", "050 111 00 01")
+    assert empty.run("tenant", "create", "acme", *given).stdout == "http://acme.localhost:8000\n"
+    api = empty.api(empty.key())
+    me = api.read("/users/me")
+    assert (me["name"], me["role"], me["phone"]) == ("Olena", "owner", "+380501110001")
+    assert me["tenant"] == {"name": "Acme Ltd", "plan": "base"}
+    (pipeline,) = api.read("/pipelines")
+    assert pipeline["name"] == "Sales"
+    assert len(pipeline["stages"]) == 6
+
+
+def test_a_tenant_needs_no_more_than_a_label(empty: Folder) -> None:
+    told = empty.run("tenant", "create", "acme", env={"CRM_PUBLIC_URL": "https://{label}.crm.ua"})
+    assert told.stdout == "https://acme.crm.ua\n"
+    assert empty.run("tenant", "list").stdout == "acme\tstart\tactive\tacme\n"
+
+
+def test_what_makes_no_tenant(folder: Folder) -> None:
+    assert folder.refused("tenant", "create", "acme") == "the label acme is taken"
+    for label in ("Acme", "www", "a_b", "../acme"):
+        assert folder.refused("tenant", "create", label).startswith("label: use Latin letters")
+    create = ("tenant", "create", "initech")
+    assert folder.refused(*create, "--owner-phone", "12").startswith("phone: ")
+    assert folder.refused(*create, "--owner-email", "@").startswith("email: ")
+    folder.run(*create, "--plan", "gold", code=2)
+    assert "initech" not in folder.run("tenant", "list").stdout
+
+
+def test_tenant_list_of_nothing_is_nothing(empty: Folder) -> None:
+    assert empty.run("tenant", "list").stdout == ""
+    assert not empty.path.exists()
+
+
+def test_plan_and_suspension_are_told_by_the_list(folder: Folder) -> None:
+    folder.run("tenant", "plan", "acme", "base")
+    folder.run("tenant", "suspend", "acme")
+    assert folder.run("tenant", "list").stdout.splitlines()[0] == "acme\tbase\tsuspended\tAcme"
+    folder.run("tenant", "resume", "acme")
+    assert folder.run("tenant", "list").stdout.splitlines()[0] == "acme\tbase\tactive\tAcme"
+
+
+def test_migrate_brings_every_file_up_to_date(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = len(migrations.STEPS)
+    assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
+    step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
+    monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
+    assert folder.run("migrate").stdout == f"acme: version {now + 1}\nglobex: version {now + 1}\n"
+    assert change_file(folder, "SELECT count(*) FROM later") == [(0,)]
+
+
+# Users and keys
+
+
+def test_user_add_prints_the_id(folder: Folder, olena: Api) -> None:
+    given = ("--name", "Pavlo", "--phone", "0501110003", "--email", "p@acme.example")
+    id = folder.run("user", "add", "acme", *given, "--role", "viewer").stdout.strip()
+    (user,) = (user for user in olena.read("/users") if user["id"] == id)
+    assert (user["name"], user["phone"], user["role"]) == ("Pavlo", "+380501110003", "viewer")
+    assert folder.refused("user", "add", "acme", *given) == "another user has this email"
+    assert folder.refused("user", "add", "acme", "--name", "Б", "--phone", "1").startswith("phone")
+
+
+def test_key_create_prints_a_key_that_works(folder: Folder) -> None:
+    told = folder.run("key", "create", "acme", "--name", "robot")
+    assert told.stdout.count("\n") == 1
+    key = told.stdout.strip()
+    assert KEY.fullmatch(key)
+    assert key not in told.stderr
+    me = folder.api(key).read("/users/me")
+    assert (me["name"], me["key"]["name"]) == ("Olena", "robot")
+    assert folder.api(key).create("/leads", name="Марія", phone="+380671234567")
+
+
+def test_a_key_has_its_scopes_user_and_expiry(folder: Folder) -> None:
+    taras = folder.api(
+        folder.key("--scopes", "leads:read", "--user", "2", "--expires", "2099-01-01")
+    )
+    assert taras.read("/users/me")["name"] == "Taras"
+    assert taras.read("/leads") == []
+    assert taras.get("/clients").status_code == 403
+    over = folder.api(folder.key("--expires", "2026-01-01T00:00:00+02:00"))
+    assert over.get("/leads").status_code == 401
+
+
+def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
+    site = {"Origin": "https://shop.example.ua"}
+    form = folder.api(folder.key("--scopes", "leads:create", "--origins", site["Origin"]))
+    lead = {"name": "Марія", "phone": "+380671234567"}
+    assert form.post("/leads", lead, headers=site).status_code == 201
+    assert form.post("/leads", lead).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--scopes", "leads:steal"), "leads:steal"),
+        (("--scopes", ""), "scope"),
+        (("--user", "999"), "user_id: there is no active user with this id"),
+        (("--user", "0"), "user_id: there is no active user with this id"),
+        (("--expires", "soon"), "expires: is a date or a time with offset"),
+        (("--expires", "2099-01-01T00:00:00"), "expires: is a date or a time with offset"),
+        (("--expires", "2099-02-30"), "expires: is a date or a time with offset"),
+        (("--origins", "https://shop.example.ua"), "only a leads:create key names origins"),
+        (("--name", " "), "name: a key needs a name"),
+    ],
+)
+def test_what_makes_no_key(folder: Folder, words: tuple[str, ...], said: str) -> None:
+    before = folder.run("key", "list", "acme").stdout
+    assert said in folder.refused("key", "create", "acme", "--name", "robot", *words)
+    assert folder.run("key", "list", "acme").stdout == before
+
+
+def test_key_list_never_shows_a_key(folder: Folder) -> None:
+    keys = [
+        folder.key(),
+        folder.key("--scopes", "leads:read"),
+        folder.key("--expires", "2020-01-01"),
+    ]
+    folder.run("key", "revoke", "acme", folder.id_of(keys[0]))
+    lines = folder.run("key", "list", "acme").stdout.splitlines()[-3:]
+    columns = [line.split("\t") for line in lines]
+    assert [row[5] for row in columns] == ["revoked", "live", "expired"]
+    assert [row[2] for row in columns] == ["*", "leads:read", "*"]
+    assert columns[1][3:5] == ["user 1", "never used"]
+    for key, row in zip(keys, columns, strict=True):
+        assert row[1] == f"{key[:8]}…"
+        assert key[8:16] not in "".join(lines)
+
+
+def test_a_revoked_key_is_refused(folder: Folder) -> None:
+    key = folder.key()
+    api = folder.api(key)
+    id = folder.id_of(key)
+    assert folder.run("key", "revoke", "acme", id).stdout == ""
+    assert api.get("/leads").status_code == 401
+    folder.run("key", "revoke", "acme", id)
+    assert folder.refused("key", "revoke", "acme", "999") == "there is no key 999"
+    assert folder.refused("key", "revoke", "acme", "x") == "there is no key x"
+
+
+# The price list
+
+
+def test_import_products_with_a_report(folder: Folder, olena: Api) -> None:
+    prices = folder.file("prices.csv", f"{HEADER}a,Nut,1.50,,,,\nb,Bolt,cheap,,,,\n,Nail,1,,,,\n")
+    words = ("import", "products", prices, "--tenant", "acme")
+    dry = folder.run(*words, "--dry-run")
+    assert olena.read("/products") == []
+    told = folder.run(*words)
+    assert dry.output == told.output
+    assert told.stdout == "created 1, updated 0, skipped 2 (0 unchanged, 2 rejected)\n"
+    _, first, second = told.stderr.splitlines()
+    assert first.startswith("line 3: price: ")
+    assert second.startswith("line 4: sku: ")
+    (product,) = olena.read("/products")
+    assert (product["sku"], product["price"]) == ("a", 1.5)
+    assert olena.kinds() == ["product.imported"]
+    again = folder.run(*words).stdout
+    assert again == "created 0, updated 0, skipped 3 (1 unchanged, 2 rejected)\n"
+
+
+def test_import_tells_the_first_errors(folder: Folder) -> None:
+    rows = "".join(f"s{n},Nut,cheap,,,,\n" for n in range(21))
+    prices = folder.file("prices.csv", HEADER + rows)
+    _, *lines = folder.run("import", "products", prices, "--tenant", "acme").stderr.splitlines()
+    assert len(lines) == 21
+    assert lines[19].startswith("line 21: ")
+    assert lines[20] == "… and more"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "file: "), ("sku,colour\na,red\n", "colour"), ("name,price\nNut,1\n", "sku")],
+)
+def test_a_bad_price_list_is_one_line(folder: Folder, text: str, said: str) -> None:
+    prices = folder.file("prices.csv", text)
+    assert said in folder.refused("import", "products", prices, "--tenant", "acme")
+
+
+def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path) -> None:
+    prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
+    words = ("import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path))
+    ours, theirs = pty.openpty()
+    started = process([*APP, *words], tmp_path, stderr=theirs, TERM="xterm")
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # so a terminal says that nobody writes to it any more
+        while came := os.read(ours, 65536):
+            shown += came
+    os.close(ours)
+    told, _ = started.communicate(timeout=10)
+    assert told == "created 6000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert b"100%" in shown
+    assert "%" not in folder.run(*words[:-2]).output
+
+
+@pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
+def test_what_is_exported_can_be_imported(folder: Folder, dialect: tuple[str, ...]) -> None:
+    rows = 'a,"Гайка, М6","1,5",шт,Кріплення,=1+1,так\nb,Nut,2.25,,,,ні\n'
+    prices = folder.file("prices.csv", HEADER + rows)
+    folder.run("import", "products", prices, "--tenant", "acme")
+    told = folder.run("export", "products", "--tenant", "acme", *dialect)
+    assert "data folder" not in told.stdout
+    exported = told.stdout_bytes
+    if dialect:
+        assert exported.startswith(b"\xef\xbb\xbfsku;name;price;")
+        assert b"1,5" in exported
+    else:
+        assert exported.startswith(b"sku,name,price,")
+        assert b"1.5" in exported
+    copy = folder.path / "copy.csv"
+    copy.write_bytes(exported)
+    again = folder.run("import", "products", copy, "--tenant", "acme", *dialect).stdout
+    assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
+
+
+# The document, and what serve is given
+
+
+def test_openapi_is_valid_json(empty: Folder) -> None:
+    document = json.loads(empty.run("openapi").stdout)
+    assert document["openapi"].startswith("3.1")
+    assert "post" in document["paths"]["/leads"]
+    assert not empty.path.exists()
+
+
+def test_serve_takes_its_port_from_the_option_else_the_environment(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+
+    def serve(*given: Any) -> None:
+        taken.append(given[1:5])
+        given[5]()
+
+    monkeypatch.setattr(cli, "serve", serve)
+    env = {"CRM_PORT": "9123"}
+    told = folder.run("serve", env=env)
+    assert told.stderr.splitlines()[1:] == ["listening on http://127.0.0.1:9123"]
+    folder.run("serve", "--port", "9124", "--host", "0.0.0.0", "--threads", "8", env=env)
+    folder.run("serve", env={"CRM_PORT": None})
+    assert taken == [
+        (folder.path, "127.0.0.1", 9123, 4),
+        (folder.path, "0.0.0.0", 9124, 8),
+        (folder.path, "127.0.0.1", 8000, 4),
+    ]
+
+
+# Beside a running server
+
+
+def process(command: list[str], home: Path, **more: Any) -> subprocess.Popen[str]:
+    """A real process; capitals are its environment."""
+    env = {name: more.pop(name) for name in list(more) if name.isupper()}
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        **{"stderr": subprocess.PIPE, **more},
+        text=True,
+        start_new_session=True,
+    )
+
+
+def change_file(folder: Folder, sql: str) -> list[tuple[Any, ...]]:
+    """Do what no command does to the file of acme."""
+    path = folder.path / "tenants" / "acme.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(command: list[str], home: Path, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that ends with the test, whatever becomes of it."""
+    started = process(command, home, **more)
+    try:
+        yield started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate(timeout=10)
+
+
+class Caller:
+    """A client of a real server, with one kept connection."""
+
+    def __init__(self, port: int, key: str, tenant: str = "acme"):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
+        self.headers = {
+            "Host": f"{tenant}.localhost",
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+        }
+
+    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any, Any]:
+        """Status, headers and body of the answer."""
+        sent = None if body is None else json.dumps(body)
+        self.link.request(method, f"/api/v1{path}", sent, self.headers)
+        answer = self.link.getresponse()
+        return answer.status, answer.headers, json.loads(answer.read() or "null")
+
+    def get(self, path: str) -> Any:
+        status, _, body = self("GET", path)
+        assert status == 200, body
+        return body
+
+
+@contextlib.contextmanager
+def calling(port: int, key: str, tenant: str = "acme") -> Iterator[Caller]:
+    caller = Caller(port, key, tenant)
+    with contextlib.closing(caller.link):
+        yield caller
+
+
+def eventually(claim: Callable[[], bool], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if claim():
+            return True
+        time.sleep(0.02)
+    return claim()
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def beside(
+    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Folder, int]]:
+    """A folder with the cast, and the port of a real server on it. The plan pro has no limit."""
+    home = tmp_path_factory.mktemp("beside")
+    shutil.copytree(furnished[0], home / "data")
+    port = free_port()
+    serve = [*APP, "serve", "--port", str(port), "--data", str(home / "data")]
+    with running(serve, home, CRM_PLANS="pro=0") as server:
+        assert server.stderr
+        assert server.stderr.readline() == f"data folder: {home / 'data'}\n"
+        assert server.stderr.readline() == f"listening on http://127.0.0.1:{port}\n"
+        yield Folder(home / "data"), port
+        server.terminate()
+        assert server.communicate(timeout=20) == ("", "")
+        assert server.returncode == 0
+
+
+def test_a_tenant_with_its_key_is_served_at_once(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    folder.run("tenant", "create", "initech", "--owner-name", "Bill")
+    with calling(port, folder.key(tenant="initech"), "initech") as call:
+        assert call.get("/users/me")["name"] == "Bill"
+
+
+def test_a_revoked_key_is_refused_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    key = folder.key()
+    with calling(port, key) as call:
+        assert call("GET", "/leads")[0] == 200
+        folder.run("key", "revoke", "acme", call.get("/users/me")["key"]["id"])
+        assert eventually(lambda: call("GET", "/leads")[0] == 401, 1)
+
+
+def test_a_changed_plan_holds_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    with calling(port, folder.key(tenant="globex"), "globex") as call:
+        assert call("GET", "/leads")[1]["X-RateLimit-Limit"] == "5000"
+        folder.run("tenant", "plan", "globex", "base")
+        assert eventually(lambda: call("GET", "/leads")[1]["X-RateLimit-Limit"] == "300", 1)
+
+
+def test_a_suspension_and_its_end_hold_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    with calling(port, folder.key(tenant="globex"), "globex") as call:
+        folder.run("tenant", "suspend", "globex")
+        assert eventually(lambda: call("GET", "/leads")[0] == 403, 1)
+        assert call("GET", "/leads")[2]["code"] == "tenant_suspended"
+        folder.run("tenant", "resume", "globex")
+        assert eventually(lambda: call("GET", "/leads")[0] == 200, 1)
+
+
+def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    with calling(port, folder.key()) as call:
+        assert len(call.get("/users")["data"]) == 2
+        id = folder.run("user", "add", "acme", "--name", "Pavlo").stdout.strip()
+        assert eventually(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
+
+
+def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    folder.run("tenant", "plan", "acme", "pro")
+    key = folder.key()
+    prices = folder.file("many.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(2000)))
+    answers: list[tuple[int, str]] = []
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def write() -> None:
+        try:
+            with calling(port, key) as call:
+                while not over.is_set():
+                    status, _, body = call("POST", "/leads", {"name": "М", "email": "m@a.example"})
+                    answers.append((status, body["lead_id"] if status == 201 else body["code"]))
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert eventually(lambda: len(answers) > 20, 5)
+        words = ["import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path)]
+        told, _ = process([*APP, *words], folder.path).communicate(timeout=30)
+        before = len(answers)
+        assert eventually(lambda: len(answers) > before + 20, 5)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert told == "created 2000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert {(201, "") if status == 201 else (status, code) for status, code in answers} <= {
+        (201, ""),
+        (503, "busy"),
+    }
+    created = [id for status, id in answers if status == 201]
+    with calling(port, key) as call:
+        assert call.get("/leads?total=true&limit=1")["meta"]["total"] == len(set(created))
+        assert call.get("/products?total=true&limit=1")["meta"]["total"] == 2000
+        told_ids = {row["data"]["lead"]["id"] for row in feed(call, "lead.created")}
+        assert told_ids == set(created)
+        assert len(feed(call, "product.imported")) == 1
+    assert change_file(folder, "PRAGMA integrity_check") == [("ok",)]
+
+
+def feed(call: Caller, kind: str) -> list[dict[str, Any]]:
+    """All events of a kind."""
+    found: list[dict[str, Any]] = []
+    while rows := call.get(
+        f"/events?type={kind}&limit=200&after={found[-1]['sequence'] if found else 0}"
+    )["data"]:
+        found += rows
+    return found
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_second_serve_on_the_folder_is_refused(
+    beside: tuple[Folder, int], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    folder, _ = beside
+    monkeypatch.setattr(server, "TAKEOVER_SECONDS", 0.2)
+    said = folder.refused(command, "--port", str(free_port()))
+    assert re.fullmatch(rf"another serve runs on {re.escape(str(folder.path))} \(pid \d+\)", said)
+
+
+def test_gunicorn_and_flask_serve_the_app(folder: Folder, tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    key = folder.key()
+    gunicorn = ["-m", "gunicorn", "--no-control-socket", "-b", f"127.0.0.1:{ports[0]}", "app:app"]
+    flask = ["-m", "flask", "--app", "app", "run", "--port", str(ports[1])]
+    with contextlib.ExitStack() as servers:
+        for words in (gunicorn, flask):
+            start = running([sys.executable, *words], tmp_path, CRM_DATA=str(folder.path))
+            servers.enter_context(start)
+        for number, port in enumerate(ports, 1):
+            assert eventually(lambda port=port: listens(port), 15)
+            with calling(port, key) as call:
+                lead = {"name": "Марія", "phone": "+380671234567"}
+                status, headers, body = call("POST", "/leads", lead)
+                assert (status, body["status"]) == (201, "ok")
+                assert headers["X-RateLimit-Limit"] == "5000"
+                assert len(call.get("/leads")["data"]) == number
+                assert call.get("/openapi.json")["openapi"].startswith("3.1")
+
+
+# The demo
+
+
+def demo_text(started: subprocess.Popen[str]) -> str:
+    """What the demo says when it listens."""
+    assert started.stdout
+    too_late = threading.Timer(30, started.kill)
+    too_late.start()
+    text = ""
+    for line in started.stdout:
+        text += line
+        if "Stop with" in line:
+            break
+    too_late.cancel()
+    assert "Stop with" in text
+    return text
+
+
+def curl(line: str, home: Path) -> Any:
+    """The answer to a command line, which is run as it stands."""
+    shell = process(["/bin/sh", "-c", line], home)
+    out, err = shell.communicate(timeout=20)
+    assert shell.returncode == 0, err
+    return json.loads(out)
+
+
+def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) -> None:
+    port = free_port()
+    command = [*APP, "demo", "--port", str(port), "--data", str(empty.path)]
+    with running(command, tmp_path) as started:
+        text = demo_text(started)
+        for label in ("acme", "globex"):
+            assert f"http://{label}.localhost:{port}/api/v1/docs" in text
+        (key,) = set(KEY.findall(text))
+        lines = [line for line in text.splitlines() if line.startswith("curl ")]
+        deals, lead, products = (curl(line, tmp_path) for line in lines)
+        assert [deal["status"] for deal in deals["data"]] == ["open"] * 3
+        assert lead["status"] == "ok"
+        assert products["data"]
+        assert all("диван" in str(product).lower() for product in products["data"])
+        with calling(port, key) as call:
+            total = call.get("/leads?total=true")["meta"]["total"]
+        os.killpg(started.pid, signal.SIGINT)
+        _, said = started.communicate(timeout=20)
+        assert (started.returncode, said) == (0, f"data folder: {empty.path}\n")
+    with running(command, tmp_path) as started:
+        (new_key,) = set(KEY.findall(demo_text(started)))
+        with calling(port, new_key) as call:
+            assert call.get(f"/leads/{lead['lead_id']}")["name"] == "Марія Левченко"
+            assert call.get("/leads?total=true")["meta"]["total"] == total
+        with calling(port, key) as call:
+            assert call("GET", "/leads")[0] == 401
+
+
+def test_the_demo_leaves_the_tenants_of_others_alone(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "serve", lambda *_, announce, **__: announce())
+    before = folder.run("key", "list", "acme").stdout
+    assert folder.refused("demo").startswith("the data folder has a tenant acme that is not")
+    assert folder.run("key", "list", "acme").stdout == before

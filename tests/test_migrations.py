@@ -1,0 +1,345 @@
+"""A tenant's file and its versions: whole steps, once, never backwards; and the data model itself."""
+
+import contextlib
+import sqlite3
+
+import pytest
+from conftest import Api
+from crowd import crowd, finish, process
+from wire import speak
+from werkzeug.datastructures import MultiDict
+
+from crm import create_app
+from crm.config import Config
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD, create
+from crm.rest import paging
+from crm.tenancy import migrations
+from crm.tenancy.database import connect, row, rows, visit
+from crm.tenancy.tenants import Tenants
+
+OPEN = """
+import sys
+from pathlib import Path
+from crm.config import Config
+from crm.tenancy import migrations
+from crm.tenancy.database import row, rows
+from crm.tenancy.tenants import Tenants
+if len(sys.argv) > 2:
+    migrations.STEPS.append(("0002", ["CREATE TABLE once (id INTEGER) STRICT",
+                                      "INSERT INTO once VALUES (1)"]))
+tenants = Tenants(Config(data=Path(sys.argv[1])))
+print("ready", flush=True)
+sys.stdin.readline()
+with tenants.visit("acme"):
+    print(row("PRAGMA user_version")[0])
+tenants.forget_idle()
+"""
+KNOWN = len(migrations.STEPS)
+
+
+@contextlib.contextmanager
+def opened(path):
+    connection = connect(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The steps, to be added to."""
+    found = list(migrations.STEPS)
+    monkeypatch.setattr(migrations, "STEPS", found)
+    return found
+
+
+# Versions
+
+
+def test_a_new_file_has_every_step(crm):
+    with crm.tenants.visit("acme"):
+        assert row("PRAGMA user_version") == (KNOWN,)
+
+
+def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
+    crm.tenants.forget_idle()
+    steps.append(("0002", ["CREATE TABLE added (id INTEGER) STRICT"]))
+    assert api.get("/leads").status_code == 200
+    with crm.tenants.visit("acme"):
+        assert row("PRAGMA user_version") == (KNOWN + 1,)
+        assert rows("SELECT * FROM added") == []
+    with opened(crm.tenants.path("globex")) as file:  # the others when they are visited
+        assert migrations.version(file) == KNOWN
+
+
+def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file:
+        file.execute(f"PRAGMA user_version = {KNOWN + 1}")
+    with (
+        pytest.raises(migrations.NewerFile) as refused,
+        crm.tenants.visit("acme"),
+    ):
+        raise AssertionError
+    assert refused.value.detail == (
+        f"the file of acme has version {KNOWN + 1}, this release knows {KNOWN}: upgrade it"
+    )
+    for answer in (api.get("/leads"), api.post("/leads", {"name": "x"}), api.get("/docs")):
+        assert answer.status_code == 503
+        assert answer.mimetype == "application/problem+json"
+        assert answer.json["code"] == "newer_file"
+        assert answer.json["detail"] == refused.value.detail
+        assert answer.headers["X-Request-Id"] == answer.json["request_id"]
+    assert ivan.get("/leads").status_code == 200
+    with opened(crm.tenants.path("acme")) as file:
+        assert migrations.version(file) == KNOWN + 1
+
+
+def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
+    assert api.get("/leads").status_code == 200
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file:
+        file.execute(f"PRAGMA user_version = {KNOWN + 7}")
+    assert api.get("/leads").status_code == 503
+
+
+def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
+    crm.tenants.forget_idle()
+    steps.append(
+        ("0002", ["CREATE TABLE first (id INTEGER) STRICT", "INSERT INTO first VALUES (1)"])
+    )
+    steps.append(
+        ("0003", ["CREATE TABLE second (id INTEGER) STRICT", "DROP TABLE lead", "CREATE NONSENSE"])
+    )
+    with pytest.raises(sqlite3.OperationalError, match="NONSENSE"), crm.tenants.visit("acme"):
+        raise AssertionError
+    with opened(crm.tenants.path("acme")) as file:
+        assert migrations.version(file) == KNOWN + 1
+        assert file.execute("SELECT * FROM first").fetchall() == [(1,)]
+        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_schema")}
+        assert "lead" in tables and "second" not in tables
+    assert api.get("/leads").status_code == 500
+    steps[-1] = ("0003", ["CREATE TABLE second (id INTEGER) STRICT"])  # mended
+    assert api.get("/leads").status_code == 200
+
+
+def test_a_killed_step_leaves_the_version_before(crm):
+    crm.tenants.forget_idle()
+    code = OPEN.replace(
+        '"INSERT INTO once VALUES (1)"', '"INSERT INTO once VALUES (1)", "SELECT die()"'
+    ).replace("from crm.tenancy.tenants", "import os, sqlite3\nfrom crm.tenancy.tenants")
+    code = code.replace(
+        'print("ready"',
+        "import crm.tenancy.tenants as module\n"
+        "real = module.connect\n"
+        "def connect(path, writes=True):\n"
+        "    found = real(path, writes)\n"
+        '    found.create_function("die", 0, lambda: os.kill(os.getpid(), 9))\n'
+        "    return found\n"
+        "module.connect = connect\n"
+        'print("ready"',
+    )
+    died = process(code, crm.tenants.config.data, "step")
+    died.communicate("\n")
+    assert died.returncode == -9
+    with opened(crm.tenants.path("acme")) as file:
+        assert migrations.version(file) == KNOWN
+        assert not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'once'").fetchall()
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("kind", ["new", "old"])
+def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(tmp_path, crm, kind):
+    folder = tmp_path / "data"
+    crm.tenants.forget_idle()
+    if kind == "new":
+        for path in crm.tenants.folder.glob("acme*"):
+            path.unlink()
+        crm.tenants.path("acme").touch()
+    openers = [process(OPEN, folder, *([] if kind == "new" else ["step"])) for _ in range(4)]
+    for opener in openers:
+        assert opener.stdout.readline() == "ready\n"
+    for opener in openers:
+        opener.stdin.write("\n")
+        opener.stdin.flush()
+    expected = KNOWN + (kind == "old")
+    assert finish(*openers) == [f"{expected}\n"] * 4
+    with opened(crm.tenants.path("acme")) as file:
+        if kind == "old":
+            assert file.execute("SELECT * FROM once").fetchall() == [(1,)]
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_of_many_threads_one_migrates(crm, steps):
+    crm.tenants.forget_idle()
+    steps.append(("0002", ["CREATE TABLE once (id INTEGER)", "INSERT INTO once VALUES (1)"]))
+
+    def look(_: int) -> list[tuple]:
+        with crm.tenants.visit("acme"):
+            return rows("SELECT * FROM once")
+
+    assert crowd(16, look) == [[(1,)]] * 16
+
+
+def test_no_statement_of_a_page_is_lost(crm):
+    import re
+    from importlib import resources
+
+    for page in resources.files(migrations).iterdir():
+        if page.name.endswith(".sql"):
+            text = re.sub(r"--[^\n]*", "", page.read_text("utf-8"))
+            begun = re.findall(r"^(CREATE|INSERT|ALTER|UPDATE|DROP|DELETE)\b", text, re.M)
+            (statements,) = (found for name, found in migrations.STEPS if name == page.name)
+            assert len(statements) == len(begun) > 0
+            assert text.rstrip().endswith(";")
+
+
+def test_the_pages_are_numbered_without_gaps():
+    numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+# The data model
+
+
+def test_every_table_is_strict(crm):
+    with crm.tenants.visit("acme"):
+        tables = rows("SELECT name, strict, type FROM pragma_table_list WHERE schema = 'main'")
+    loose = {name for name, strict, kind in tables if kind == "table" and not strict}
+    assert loose <= {"sqlite_schema", "sqlite_sequence"}
+    assert len(tables) > 20
+
+
+def test_references_hold_and_are_enforced(crm, api):
+    api.create("/leads", name="Марія", phone="+380671234567", assigned_to="2")
+    with crm.tenants.visit("acme"):
+        assert rows("PRAGMA foreign_key_check") == []
+        assert row("PRAGMA foreign_keys") == (1,)
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file, pytest.raises(sqlite3.IntegrityError):
+        file.execute("DELETE FROM user WHERE id = 2")
+
+
+def test_every_reference_to_a_kept_noun_has_an_index(crm):
+    """Without one, deleting the row it names reads the whole table."""
+    with crm.tenants.visit("acme"):
+        tables = [name for (name,) in rows("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        lacking = []
+        for table in tables:
+            firsts = set()
+            for _, index, *_ in rows(f"PRAGMA index_list({table})"):
+                firsts.add(rows(f"PRAGMA index_info({index})")[0][2])
+            for key in rows(f"PRAGMA foreign_key_list({table})"):
+                target, column = key[2], key[3]
+                if target in ("lead", "deal", "contact") and column not in firsts:
+                    lacking.append(f"{table}.{column}")
+    assert lacking == []
+
+
+def test_an_id_is_never_reused_because_of_autoincrement(crm):
+    with crm.tenants.visit("acme"):
+        for noun in ("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"):
+            (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
+            assert "AUTOINCREMENT" in sql, noun
+
+
+# Indexes of the list of leads
+
+
+def plan_of(query: str) -> list[str]:
+    """The plan of the list's last statement for a query such as `status=new&sort=name`."""
+    from urllib.parse import parse_qsl
+
+    asked: list[str] = []
+    visit().user_id = 1
+    connection = visit().connection
+    connection.set_trace_callback(asked.append)
+    sent = LEAD_FILTER.read(MultiDict(parse_qsl(query)))
+    paging.page(LEAD, sent, LEAD_FILTER.fields["sort"])
+    connection.set_trace_callback(None)
+    return [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[-1]}")]
+
+
+FILTERS = {
+    "status=new": "lead_status",
+    "source=site": "lead_source",
+    "assigned_to=2": "lead_assigned_to",
+    "assigned_to=me": "lead_assigned_to",
+    "assigned_to=none": "lead_assigned_to",
+    "phone=0671234567": "lead_phone",
+    "email=olena@example.com": "lead_email",
+    "external_id=1C-1": "lead_external_id",
+    "ids=1,2,3": "PRIMARY KEY",
+    "updated_since=2026-01-01T00:00:00Z&sort=updated_at": "lead_updated_at",
+    "created_since=2026-01-01T00:00:00Z&sort=-created_at": "lead_created_at",
+    "updated_since=2026-01-01T00:00:00Z&include_deleted=true&sort=updated_at": "lead_updated_at",
+}
+
+
+@pytest.fixture
+def filled(crm):
+    with crm.tenants.visit("acme"):
+        for number in range(5):
+            create({"name": f"L{number}", "phone": "+380671234567", "source": "site"})
+    return crm
+
+
+def test_each_filter_of_leads_has_its_index_and_sorts_nothing(filled):
+    with filled.tenants.visit("acme"):
+        for query, index in FILTERS.items():
+            plan = plan_of(query)
+            assert len(plan) == 1, (query, plan)
+            assert plan[0].startswith("SEARCH lead USING"), (query, plan)
+            assert index in plan[0], (query, plan)
+
+
+def test_each_sort_of_leads_walks_its_index(filled):
+    with filled.tenants.visit("acme"):
+        for name in LEAD_FILTER.fields["sort"].orders:
+            for sign in ("", "-"):
+                (step,) = plan_of(f"sort={sign}{name}")
+                assert step == "SCAN lead" if name == "id" else f"INDEX lead_{name}" in step
+
+
+def test_a_page_after_a_cursor_starts_in_its_index(filled):
+    with filled.tenants.visit("acme"):
+        for name in LEAD_FILTER.fields["sort"].orders:
+            for sign in ("", "-"):
+                sent = LEAD_FILTER.read(MultiDict({"sort": sign + name, "limit": "2"}))
+                found = paging.page(LEAD, sent, LEAD_FILTER.fields["sort"])
+                (step,) = plan_of(f"sort={sign}{name}&limit=2&cursor={found.next_cursor}")
+                assert step.startswith("SEARCH lead USING"), step
+                assert "PRIMARY KEY" in step if name == "id" else f"lead_{name}" in step
+
+
+def test_several_values_of_a_filter_use_its_index(filled):
+    with filled.tenants.visit("acme"):
+        for query in (
+            "status=new&status=qualified",
+            "source=a&source=b",
+            "assigned_to=1&assigned_to=2",
+        ):
+            assert plan_of(query)[0].startswith("SEARCH lead USING"), query
+
+
+def test_authentication_reads_by_indexes_alone(crm, furnished):
+    asked: list[str] = []
+    with crm.tenants.visit("acme") as here:
+        here.connection.set_trace_callback(asked.append)
+        from crm.access import api_keys
+
+        api_keys.authenticate(furnished[1]["olena"])
+        here.connection.set_trace_callback(None)
+        plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[0]}")]
+    assert plan and all(step.startswith("SEARCH") for step in plan), plan
+
+
+def test_an_app_starts_without_touching_a_file(tmp_path):
+    app = create_app(Config(data=tmp_path / "data"))
+    assert Api(app, "acme", "x").get("/leads").status_code == 404
+    assert speak(app, host="acme.localhost").status == 404
+    assert list(tmp_path.iterdir()) == []
+    assert isinstance(app.tenants, Tenants)
