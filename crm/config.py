@@ -87,7 +87,7 @@ class Config:
     open_files: int = _setting(
         "CRM_OPEN_FILES", "256", _count, "connections to tenants' files kept open when idle"
     )
-    port: int = _setting("CRM_PORT", "8000", _count, "port in links that the service writes")
+    port: int = _setting("CRM_PORT", "8000", _count, "port of `serve`, and in the links")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> "Config":

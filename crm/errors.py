@@ -1,4 +1,4 @@
-"""What can go wrong, in product words. Rules raise these; only the edges know how each door tells it.
+"""What can go wrong, in product words. Rules raise these; each door tells it its own way.
 
 Every error has a stable `code` and a `detail`: a lower-case sentence a person can act on (D14).
 """
@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with one value. `where` is a JSON pointer, a parameter's or a header's name."""
+    """One thing wrong with one value. `where` is its JSON pointer, or a parameter's or header's
+    name, as `kind` says."""
 
     where: str
     code: str

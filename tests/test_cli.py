@@ -146,23 +146,30 @@ def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
     assert told.stdout.startswith("acme\t")
 
 
-def test_the_four_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
+def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
     doors = {
         "app.py": APP,
         "python -m crm": (sys.executable, "-W", "error", "-m", "crm"),
-        "flask crm": (sys.executable, "-m", "flask", "--app", "app", "crm"),
+        "python -m flask crm": (sys.executable, "-m", "flask", "--app", "app", "crm"),
     }
-    processes = {
-        (name, words): process([*door, *words], tmp_path, CRM_DATA=str(folder.path))
-        for name, door in doors.items()
-        for words in (("tenant", "list"), ("tenant",))
-    }
-    told = {asked: [*started.communicate(timeout=30)] for asked, started in processes.items()}
-    for name in doors:
-        out, err = told[name, ("tenant", "list")]
-        assert out == "acme\tbusiness\tactive\tAcme\nglobex\tbusiness\tactive\tglobex\n"
-        assert err == f"data folder: {folder.path}\n"
-        assert f"Usage: {name} tenant " in "".join(told[name, ("tenant",)])
+    asked = ("tenant", "list"), ("key", "list", "nobody"), ("tenant", "create")
+    folder_line = f"data folder: {folder.path}\n"
+    tenants = "acme\tbusiness\tactive\tAcme\nglobex\tbusiness\tactive\tglobex\n"
+    with contextlib.ExitStack() as stack:
+
+        def start(door: tuple[str, ...], words: tuple[str, ...]) -> subprocess.Popen[str]:
+            begun = running([*door, *words], tmp_path, CRM_DATA=str(folder.path))
+            return stack.enter_context(begun)
+
+        started = {name: [start(door, words) for words in asked] for name, door in doors.items()}
+        for name, (listing, refused, misused) in started.items():
+            assert listing.communicate(timeout=30) == (tenants, folder_line)
+            error = f"{folder_line}Error: there is no tenant nobody\n"
+            assert refused.communicate(timeout=30) == ("", error)
+            out, err = misused.communicate(timeout=30)
+            assert (out, err.split(" [")[0]) == ("", f"Usage: {name} tenant create")
+            codes = [process.returncode for process in (listing, refused, misused)]
+            assert codes == [0, 1, 2]
     (script,) = re.findall(r'^crm = "(\S+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
     assert script == f"{cli.main.__module__}:{cli.main.__name__}"
 
@@ -237,13 +244,11 @@ def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> 
     rows = "".join(f"s{n},{'Nut ' * 50},1,,,,\n" for n in range(1000))
     folder.run("import", "products", folder.file("long.csv", HEADER + rows), "--tenant", "acme")
     export = [*APP, "export", "products", "--tenant", "acme", "--data", str(folder.path)]
-    started = process(export, tmp_path)
-    assert started.stdout
-    started.stdout.close()
-    assert started.stderr
-    with started.stderr:
-        assert started.stderr.read() == f"data folder: {folder.path}\n"
-    assert started.wait(timeout=10) == 1
+    with running(export, tmp_path) as started:
+        assert started.stdout
+        started.stdout.close()
+        assert started.communicate(timeout=30)[1] == f"data folder: {folder.path}\n"
+        assert started.returncode == 1
 
 
 # Tenants
@@ -436,14 +441,14 @@ def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path)
     prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
     words = ("import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path))
     ours, theirs = pty.openpty()
-    started = process([*APP, *words], tmp_path, stderr=theirs, TERM="xterm")
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # so a terminal says that nobody writes to it any more
-        while came := os.read(ours, 65536):
-            shown += came
-    os.close(ours)
-    told, _ = started.communicate(timeout=10)
+    with running([*APP, *words], tmp_path, stderr=theirs, TERM="xterm") as started:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # so a terminal says that nobody writes to it any more
+            while came := os.read(ours, 65536):
+                shown += came
+        os.close(ours)
+        told, _ = started.communicate(timeout=10)
     assert told == "created 6000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
     assert b"100%" in shown
     assert "%" not in folder.run(*words[:-2]).output
@@ -504,10 +509,12 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
 # Beside a running server
 
 
-def process(command: list[str], home: Path, **more: Any) -> subprocess.Popen[str]:
-    """A real process; capitals are its environment."""
+@contextlib.contextmanager
+def running(command: list[str], home: Path, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """A real process, which ends with the test whatever becomes of it; capitals are its
+    environment."""
     env = {name: more.pop(name) for name in list(more) if name.isupper()}
-    return subprocess.Popen(
+    started = subprocess.Popen(
         command,
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", **env},
@@ -517,6 +524,12 @@ def process(command: list[str], home: Path, **more: Any) -> subprocess.Popen[str
         text=True,
         start_new_session=True,
     )
+    try:
+        yield started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate(timeout=10)
 
 
 def change_file(folder: Folder, sql: str) -> list[tuple[Any, ...]]:
@@ -530,18 +543,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-@contextlib.contextmanager
-def running(command: list[str], home: Path, **more: Any) -> Iterator[subprocess.Popen[str]]:
-    """A process that ends with the test, whatever becomes of it."""
-    started = process(command, home, **more)
-    try:
-        yield started
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
-        started.communicate(timeout=10)
 
 
 class Caller:
@@ -675,7 +676,8 @@ def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> N
     try:
         assert eventually(lambda: len(answers) > 20, 5)
         words = ["import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path)]
-        told, _ = process([*APP, *words], folder.path).communicate(timeout=30)
+        with running([*APP, *words], folder.path) as importing:
+            told, _ = importing.communicate(timeout=30)
         before = len(answers)
         assert eventually(lambda: len(answers) > before + 20, 5)
     finally:
@@ -758,9 +760,9 @@ def demo_text(started: subprocess.Popen[str]) -> str:
 
 def curl(line: str, home: Path) -> Any:
     """The answer to a command line, which is run as it stands."""
-    shell = process(["/bin/sh", "-c", line], home)
-    out, err = shell.communicate(timeout=20)
-    assert shell.returncode == 0, err
+    with running(["/bin/sh", "-c", line], home) as shell:
+        out, err = shell.communicate(timeout=20)
+        assert shell.returncode == 0, err
     return json.loads(out)
 
 

@@ -47,8 +47,9 @@ def imports_of(path: Path) -> set[str]:
 
 def floor_of(module: str) -> int:
     for number, rooms in enumerate(FLOORS):
-        if any(module == room or (room != "crm" and module.startswith(room + ".")) for room in rooms):
-            return number
+        for room in rooms:
+            if module == room or (room != "crm" and module.startswith(room + ".")):
+                return number
     raise AssertionError(f"{module} has no floor in this picture")
 
 
@@ -56,11 +57,7 @@ def floor_of(module: str) -> int:
 def test_imports_go_one_way(path):
     modules = {name_of(other) for other in MODULES}
     own = floor_of(name_of(path))
-    above = {
-        name
-        for name in imports_of(path) & modules - {"crm"}
-        if floor_of(name) > own
-    }
+    above = {name for name in imports_of(path) & modules - {"crm"} if floor_of(name) > own}
     assert not above
 
 
@@ -107,12 +104,12 @@ def test_every_room_says_what_it_is(path):
 
 
 def test_only_config_reads_the_environment():
-    readers = {name_of(path) for path in MODULES if re.search(r"os\.environ|getenv", path.read_text())}
-    assert readers <= {"crm.config"}
+    reads = re.compile(r"os\.environ|getenv")
+    assert {name_of(path) for path in MODULES if reads.search(path.read_text())} <= {"crm.config"}
 
 
 def test_only_tenancy_speaks_sqlite():
-    dialect = re.compile(r"PRAGMA|json_each|json_group|sqlite_|import sqlite3|MATCH \?|\browid", re.I)
+    dialect = re.compile(r"PRAGMA|json_(each|group)|sqlite_|import sqlite3|MATCH \?|\browid", re.I)
     speakers = {
         name_of(path)
         for path in MODULES

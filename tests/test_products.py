@@ -28,7 +28,11 @@ def sold(api: Api, **item: object) -> str:
 
 def test_a_new_product_is_active_and_in_the_tenants_currency(acme):
     product = PRODUCT.one(create(CHAIR))
-    assert (product["active"], product["currency"], product["used_in_deals"]) == (True, "UAH", False)
+    assert (product["active"], product["currency"], product["used_in_deals"]) == (
+        True,
+        "UAH",
+        False,
+    )
 
 
 def test_two_live_products_never_share_a_sku(acme):
@@ -115,9 +119,8 @@ def test_the_record_comes_along_when_preferred(api):
     assert answer.json["data"] == api.read("/products/1")
 
 
-@pytest.mark.parametrize(
-    ("sent", "field", "code"),
-    [
+def test_what_does_not_fit_is_refused_by_name(api):
+    for sent, field, code in [
         ({"price": 1}, "name", "required"),
         ({"name": "Стіл"}, "price", "required"),
         ({"name": "", "price": 1}, "name", "required"),
@@ -134,22 +137,24 @@ def test_the_record_comes_along_when_preferred(api):
         ({"name": "Стіл", "price": 1, "category": "c" * 129}, "category", "too_long"),
         ({"name": "Стіл", "price": 1, "colour": "red"}, "colour", "unknown_field"),
         ({"name": "Стіл", "price": 1, "used_in_deals": True}, "used_in_deals", "unknown_field"),
-        ({"name": "Стіл", "price": 1, "created_at": "2030-01-01T00:00:00Z"}, "created_at", None),
-    ],
-)
-def test_what_does_not_fit_is_refused_by_name(api, sent, field, code):
-    answer = api.post("/products", sent)
-    assert answer.status_code == 422
-    (fault,) = answer.json["errors"]
-    assert fault["pointer"] == f"/{field}"
-    assert code in (None, fault["code"])
-    assert api.read("/products") == []
+        (
+            {"name": "Стіл", "price": 1, "created_at": "2030-01-01T00:00:00Z"},
+            "created_at",
+            "in_the_future",
+        ),
+    ]:
+        answer = api.post("/products", sent)
+        assert answer.status_code == 422
+        (fault,) = answer.json["errors"]
+        assert fault["pointer"] == f"/{field}"
+        assert fault["code"] == code
+        assert api.read("/products") == []
 
 
-@pytest.mark.parametrize("price", [0, "12.3456", 9_999_999_999.9999, "0.0001"])
-def test_a_price_is_exact_to_four_decimals(api, price):
-    id = api.create("/products", name="Стіл", price=price)
-    assert str(api.read(f"/products/{id}")["price"]) == str(price).rstrip()
+def test_a_price_is_exact_to_four_decimals(api):
+    for price in [0, "12.3456", 9_999_999_999.9999, "0.0001"]:
+        id = api.create("/products", name="Стіл", price=price)
+        assert api.read(f"/products/{id}")["price"] == float(price)
 
 
 def test_an_existing_sku_or_external_id_is_a_conflict(api):
@@ -317,6 +322,7 @@ def catalog(api):
     ):
         fields = {"category": category, "active": active, "description": description}
         api.create("/products", sku=sku, name=name, price=1, **fields)
+    api.patch("/products/2", {"external_id": "1C-7"})
     return api
 
 
@@ -328,9 +334,8 @@ def test_products_are_listed_by_name(catalog):
     assert names(catalog) == ["Диван", "Крісло", "Стіл", "Шафа"]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_filters_narrow_the_list(catalog):
+    for query, found in (
         ("category=Крісла", ["Диван", "Крісло"]),
         ("category=Столи&category=Шафи", ["Стіл", "Шафа"]),
         ("category=крісла", []),
@@ -347,53 +352,52 @@ def test_products_are_listed_by_name(catalog):
         ("q=дуб&active=true", ["Стіл"]),
         ("ids=1,3", ["Стіл", "Шафа"]),
         ("created_since=2026-03-02T09:00:01Z", []),
-        ("external_id=none", []),
-    ],
-)
-def test_filters_narrow_the_list(catalog, query, found):
-    assert names(catalog, f"?{query}") == found
+        ("external_id=1C-7", ["Крісло"]),
+    ):
+        assert names(catalog, f"?{query}") == found, query
 
 
-@pytest.mark.parametrize(
-    ("sort", "found"),
-    [
+def test_the_list_can_be_in_another_order(catalog, clock):
+    clock.tick(60)
+    catalog.patch("/products/1", {"price": 2})
+    for sort, found in (
         ("-name", ["Шафа", "Стіл", "Крісло", "Диван"]),
         ("id", ["Стіл", "Крісло", "Шафа", "Диван"]),
         ("-id", ["Диван", "Шафа", "Крісло", "Стіл"]),
         ("-updated_at", ["Стіл", "Диван", "Шафа", "Крісло"]),
-    ],
-)
-def test_the_list_can_be_in_another_order(catalog, clock, sort, found):
-    clock.tick(60)
-    catalog.patch("/products/1", {"price": 2})
-    assert names(catalog, f"?sort={sort}") == found
+    ):
+        assert names(catalog, f"?sort={sort}") == found, sort
 
 
-@pytest.mark.parametrize("sort", ["name", "-name", "id", "-updated_at"])
-def test_pages_lose_and_repeat_nothing(catalog, sort):
+def test_pages_lose_and_repeat_nothing(catalog):
     for number in range(5):
         catalog.create("/products", name="Стіл", price=number)
-    seen, path = [], f"/products?limit=2&sort={sort}&total=true"
-    answer = catalog.get(path).json
-    assert answer["meta"]["total"] == 9
-    while True:
-        seen += [product["id"] for product in answer["data"]]
-        if not (cursor := answer["meta"]["next_cursor"]):
-            break
-        answer = catalog.get(f"{path}&cursor={cursor}").json
-    whole = catalog.read(f"/products?limit=200&sort={sort}")
-    assert seen == [product["id"] for product in whole]
-    assert len(set(seen)) == 9
+    for sort in ("name", "-name", "id", "-updated_at"):
+        seen, path = [], f"/products?limit=2&sort={sort}&total=true"
+        answer = catalog.get(path).json
+        assert answer["meta"]["total"] == 9
+        while True:
+            seen += [product["id"] for product in answer["data"]]
+            if not (cursor := answer["meta"]["next_cursor"]):
+                break
+            answer = catalog.get(f"{path}&cursor={cursor}").json
+        whole = catalog.read(f"/products?limit=200&sort={sort}")
+        assert seen == [product["id"] for product in whole]
+        assert len(set(seen)) == 9
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["active=yes", "active=true&active=false", "colour=red", "sort=price", "q=", "limit=201"],
-)
-def test_a_mistyped_parameter_never_returns_the_whole_list(catalog, query):
-    answer = catalog.get(f"/products?{query}")
-    assert answer.status_code == 422
-    assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
+def test_a_mistyped_parameter_never_returns_the_whole_list(catalog):
+    for query in (
+        "active=yes",
+        "active=true&active=false",
+        "colour=red",
+        "sort=price",
+        "q=",
+        "limit=201",
+    ):
+        answer = catalog.get(f"/products?{query}")
+        assert answer.status_code == 422, query
+        assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
 
 
 # Who may
@@ -405,7 +409,7 @@ def test_another_tenant_sees_nothing(api, ivan):
     assert ivan.get(f"/products/{id}").status_code == 404
     assert ivan.patch(f"/products/{id}", {"price": 1}).status_code == 404
     assert ivan.delete(f"/products/{id}").status_code == 404
-    assert ivan.create("/products", sku="CH-1", name="Крісло", price=10)
+    assert ivan.create("/products", sku="CH-1", name="Крісло", price=11)
     assert api.read(f"/products/{id}")["price"] == 10
 
 
@@ -422,11 +426,11 @@ def test_a_reader_reads_and_a_form_does_nothing(api, reader, form):
         assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
 
 
-@pytest.mark.parametrize("id", ["0", "99", "abc", "1.0", "٣", "9" * 30])
-def test_an_id_that_is_no_product_is_not_found(api, id):
-    for answer in (
-        api.get(f"/products/{id}"),
-        api.patch(f"/products/{id}", {"price": 1}),
-        api.delete(f"/products/{id}"),
-    ):
-        assert (answer.status_code, answer.json["code"]) == (404, "not_found")
+def test_an_id_that_is_no_product_is_not_found(api):
+    for id in ("0", "99", "abc", "1.0", "٣", "9" * 30):
+        for answer in (
+            api.get(f"/products/{id}"),
+            api.patch(f"/products/{id}", {"price": 1}),
+            api.delete(f"/products/{id}"),
+        ):
+            assert (answer.status_code, answer.json["code"]) == (404, "not_found"), id

@@ -1,6 +1,7 @@
 """API keys (spec: Authentication, D12): shown once, kept as a hash, bound to one tenant."""
 
 import hashlib
+import re
 import secrets
 import zlib
 from dataclasses import dataclass
@@ -83,7 +84,8 @@ def create(
     held = rights.scopes(scopes)
     if not name.strip():
         raise Invalid.field("name", "required", "a key needs a name")
-    if origins and not rights.is_form_key(held):
+    named = _named(origins)
+    if named and not rights.is_form_key(held):
         raise Invalid.field("origins", "not_a_form_key", "only a leads:create key names origins")
     if not row("SELECT 1 FROM user WHERE id = ? AND active", (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
@@ -97,13 +99,24 @@ def create(
                 _hash(secret),
                 secret[:8],
                 ",".join(sorted(held)),
-                ",".join(part.strip() for part in origins.split(",") if part.strip()),
+                ",".join(named),
                 user_id,
                 now(),
                 expires_at,
             ),
         )
     return cursor.lastrowid, secret
+
+
+def _named(origins: str) -> list[str]:
+    """The origins of a text, as browsers write them; raises Invalid for what no browser sends."""
+    found = [part.strip().rstrip("/").lower() for part in origins.split(",") if part.strip()]
+    for origin in found:
+        if not re.match(r"https?://[^/\s?#@*]+\Z", origin, re.ASCII):
+            raise Invalid.field(
+                "origins", "invalid_origin", f"{origin!r} must look like https://shop.example.ua"
+            )
+    return found
 
 
 def find(id: int | str) -> ApiKey:

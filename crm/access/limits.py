@@ -37,11 +37,15 @@ class Limiter:
             counter = self._windows.get(label)
             if counter is None or counter[0] != window:
                 counter = self._windows[label] = [window, 0, 0]
-            allowed = counter[1] < limit and not (form and counter[2] >= max(1, limit // 2))
+            left = limit - counter[1]
+            if form:
+                left = min(left, max(1, limit // 2) - counter[2])
+            allowed = left > 0
             if allowed:
                 counter[1] += 1
                 counter[2] += form
-            return Turn(allowed, limit, limit - counter[1], (window + 1) * WINDOW)
+                left -= 1
+            return Turn(allowed, limit, max(0, left), (window + 1) * WINDOW)
 
     def failed(self, address: str, moment: float) -> bool:
         """Note a bad key from an address; True when there were too many in this minute."""

@@ -26,9 +26,7 @@ def scopes(text: str) -> frozenset[str]:
 
 def allows(held: frozenset[str], needed: str) -> bool:
     """Is `needed` among the rights? Writing does not imply reading; it implies `leads:create`."""
-    return (
-        needed in held or EVERYTHING in held or (needed == FORM and "leads:write" in held)
-    )
+    return needed in held or EVERYTHING in held or (needed == FORM and "leads:write" in held)
 
 
 def require(held: frozenset[str], needed: Iterable[str]) -> None:

@@ -4,9 +4,10 @@
 no change, nor is a deletion, after which the trail is as unseen as the record.
 """
 
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint, named
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import json_row
@@ -33,8 +34,8 @@ class ChangeNoun(Noun):
     after = fields.Extra(read_only=True, about="The same fields, as they became.")
 
 
-class ChangeFilter(paging.Filter):
-    sort = paging.Sort("-id")
+class ChangeFilter(filters.Filter):
+    sort = filters.Sort("-id")
 
 
 CHANGE = Shape(ChangeNoun.out("ChangeOut"), "change", live=False)

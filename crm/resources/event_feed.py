@@ -23,9 +23,9 @@ from crm.resources.leads.record import LEAD
 from crm.resources.pipelines.record import STAGE
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
-from crm.rest import fields, paging
-from crm.rest.openapi import Records
-from crm.rest.paging import Query
+from crm.rest import fields, filters
+from crm.rest.envelopes import Records
+from crm.rest.filters import Query
 from crm.rest.resource import Blueprint
 from crm.rest.shapes import Noun
 
@@ -92,7 +92,7 @@ class EventFeed(Schema):
     meta = ma.Nested(FeedMeta, required=True)
 
 
-class After(paging.Parameter):
+class After(filters.Parameter):
     """The sequence of the last event that is known already."""
 
     def apply(self, sent: list[str], query: Query) -> None:
@@ -105,9 +105,9 @@ class After(paging.Parameter):
         return {"type": "integer", "minimum": 0, "maximum": 10**18 - 1, "default": 0}
 
 
-class EventFilter(paging.Filter):
+class EventFilter(filters.Filter):
     after = After(about="Only events later than this sequence.")
-    type = paging.Chosen(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
+    type = filters.Chosen(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
 
 
 EVENT_FILTER = EventFilter(only=("after", "limit", "type"))

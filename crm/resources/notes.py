@@ -9,9 +9,10 @@ from typing import Any
 from peewee import IntegerField, TextField
 
 from crm.errors import NotFound
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint, named
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import transaction, visit
@@ -58,8 +59,8 @@ NOTE_IN = NoteNoun.body("NoteIn")
 NOTE_PAGE = page_of(NOTE.schema)
 
 
-class NoteFilter(paging.Filter):
-    sort = paging.Sort("-id", created_at="created_at")
+class NoteFilter(filters.Filter):
+    sort = filters.Sort("-id", created_at="created_at")
 
 
 NOTE_FILTER = NoteFilter()

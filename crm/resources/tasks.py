@@ -15,9 +15,10 @@ from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
 from crm.resources.users import User
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import now, transaction, visit
@@ -147,16 +148,16 @@ TASK_PATCH = TaskNoun.patch("TaskPatch")
 COMPLETION = CompletionNoun.body("Completion")
 
 
-class TaskFilter(paging.KeptFilter):
-    assigned_to = paging.User(about="A user's id, `me` or `none`.")
-    status = paging.Equals(fields.Choice(*STATUSES))
-    type = paging.Equals(fields.Choice(*TYPES))
-    lead_id = paging.Reference(about="Tasks of this lead.")
-    client_id = paging.Reference(about="Tasks of this client.")
-    deal_id = paging.Reference(about="Tasks of this deal.")
-    due_before = paging.Before("due_at", about="Due before this moment.")
-    q = paging.Search("task", "Words in title or description.")
-    sort = paging.Sort(
+class TaskFilter(filters.KeptFilter):
+    assigned_to = filters.User(about="A user's id, `me` or `none`.")
+    status = filters.Equals(fields.Choice(*STATUSES))
+    type = filters.Equals(fields.Choice(*TYPES))
+    lead_id = filters.Reference(about="Tasks of this lead.")
+    client_id = filters.Reference(about="Tasks of this client.")
+    deal_id = filters.Reference(about="Tasks of this deal.")
+    due_before = filters.Before("due_at", about="Due before this moment.")
+    q = filters.Search("task", "Words in title or description.")
+    sort = filters.Sort(
         "-id",
         created_at="created_at",
         updated_at="updated_at",

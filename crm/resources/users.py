@@ -13,9 +13,10 @@ from peewee import IntegerField, TextField
 from crm.access import rights
 from crm.config import PLANS
 from crm.errors import Conflict
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import row, transaction
@@ -107,10 +108,10 @@ class MeOut(type(USER.schema)):
     tenant = ma.Nested(TenantOut, required=True)
 
 
-class UserFilter(paging.Filter):
-    role = paging.Equals(fields.Choice(*ROLES))
-    active = paging.Yes(about="`false`: only who was deactivated.")
-    sort = paging.Sort("id", name="name", created_at="created_at")
+class UserFilter(filters.Filter):
+    role = filters.Equals(fields.Choice(*ROLES))
+    active = filters.Yes(about="`false`: only who was deactivated.")
+    sort = filters.Sort("id", name="name", created_at="created_at")
 
 
 USER_FILTER = UserFilter()

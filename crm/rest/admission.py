@@ -104,4 +104,3 @@ def _limit_headers(turn: Turn, moment: int) -> tuple[tuple[str, str], ...]:
         ("RateLimit-Policy", f'"minute";q={turn.limit};w={WINDOW}'),
         ("RateLimit", f'"minute";r={turn.remaining};t={max(0, turn.reset - moment)}'),
     )
-

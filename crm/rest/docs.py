@@ -4,16 +4,19 @@ Swagger UI comes from its installed package, so the page works offline; page and
 ours, because the package's own page has an inline script, which a strict CSP forbids.
 """
 
+from functools import lru_cache
 from pathlib import Path
 
 import flask_swagger_ui
 from flask import Blueprint, Flask, Response, request, send_from_directory
+from werkzeug.exceptions import NotFound
 
 from crm.json import dumps
 from crm.rest.openapi import Api
 from crm.rest.resource import PREFIX
 
-ASSETS = Path(flask_swagger_ui.__file__).parent / "dist"
+FOLDER = Path(flask_swagger_ui.__file__).parent / "dist"
+ASSETS = ("swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -38,22 +41,22 @@ START = """SwaggerUIBundle({
 });
 """
 POLICY = (
-    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline';"
-    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 
 
 def install(app: Flask, api: Api) -> None:
     """Serve the document and the page; neither needs a key nor counts against the limit."""
     docs = Blueprint("docs", __name__, url_prefix=PREFIX)
-    kept: dict[str, bytes] = {}
+
+    @lru_cache(maxsize=8)  # by mount point: there is one, or a few
+    def document(root: str) -> bytes:
+        return dumps(api.document(root))
 
     @docs.get("/openapi.json")
     def openapi() -> Response:
-        root = request.root_path
-        if root not in kept:
-            kept[root] = dumps(api.document(root))
-        return Response(kept[root], mimetype="application/json")
+        return Response(document(request.root_path), mimetype="application/json")
 
     @docs.get("/docs")
     @docs.get("/docs/")
@@ -67,9 +70,11 @@ def install(app: Flask, api: Api) -> None:
     def start() -> Response:
         return Response(START, mimetype="text/javascript")
 
-    @docs.get("/docs/<path:name>")
+    @docs.get("/docs/<name>")
     def asset(name: str) -> Response:
-        return send_from_directory(ASSETS, name, max_age=86_400)
+        if name not in ASSETS:  # the package has a page of its own, with an inline script
+            raise NotFound
+        return send_from_directory(FOLDER, name, max_age=86_400)
 
     for view in (openapi, page, start, asset):
         view.public = True

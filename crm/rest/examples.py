@@ -1,4 +1,4 @@
-"""Examples for the document (D16): one for each schema, from its fields' own or one of their type."""
+"""Examples for the document (D16): for each schema one, from its fields' own or by their type."""
 
 from typing import Any
 
@@ -31,14 +31,11 @@ SAMPLES = {
 
 
 def example(schema: Schema | Shape) -> dict[str, Any]:
-    """An example; of a shape with exactly the parts that it shows, of a schema without optional
-    ones of an answer."""
-    if isinstance(schema, Shape):
-        chosen = schema.fields
-    elif isinstance(schema, Body):
-        chosen = schema.fields
-    else:
-        chosen = {name: field for name, field in schema.fields.items() if field.required}
+    """An example: of a body with all its fields, of a shape with the parts that it shows, of
+    another answer with what is never left out."""
+    chosen = schema.fields
+    if not isinstance(schema, (Body, Shape)):
+        chosen = {name: field for name, field in chosen.items() if field.required}
     return {name: _sample(field) for name, field in chosen.items()}
 
 

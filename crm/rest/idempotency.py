@@ -33,9 +33,8 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Response]) ->
     """Answer as before if this request was answered, else act and keep the answer."""
     key = request.headers["Idempotency-Key"]
     if not (0 < len(key) <= 255 and all("!" <= letter <= "~" for letter in key)):
-        raise Invalid(
-            Fault("Idempotency-Key", "invalid_header", "1 to 255 visible ASCII characters", "header")
-        )
+        detail = "1 to 255 visible ASCII characters"
+        raise Invalid(Fault("Idempotency-Key", "invalid_header", detail, "header"))
     scope = (key, request.method, request.path, g.caller.key_id)
     fingerprint = _fingerprint(request)
     with transaction():
@@ -52,12 +51,13 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Response]) ->
             return response
         response = act()
         if 200 <= response.status_code < 300:
-            headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
-            _keep(scope, fingerprint, response, headers)
+            _keep(scope, fingerprint, response)
         return response
 
 
-def _keep(scope: tuple, fingerprint: bytes, response: Response, headers: dict[str, str]) -> None:
+def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
+    told = response.headers
+    headers = {name: told[name] for name in KEPT_HEADERS if name in told}
     execute(
         "DELETE FROM answer WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?", scope
     )

@@ -21,7 +21,8 @@ from crm.access import rights
 from crm.errors import Malformed, Stale, TooLarge, WrongType
 from crm.json import dumps, loads
 from crm.rest import idempotency
-from crm.rest.paging import Filter, Page
+from crm.rest.filters import Filter
+from crm.rest.paging import Page
 from crm.rest.shapes import Body, Sent, Shape, unchanged
 from crm.tenancy.database import transaction
 
@@ -300,6 +301,7 @@ def _prefers_representation() -> bool:
 
 
 def _next_link(page: Page) -> str:
-    sent = quote(request.environ.get("QUERY_STRING", ""), safe="%&=+,:;@/?!$'()*~-._", encoding="latin-1")
+    sent = request.environ.get("QUERY_STRING", "")
+    sent = quote(sent, safe="%&=+,:;@/?!$'()*~-._", encoding="latin-1")
     kept = [pair for pair in sent.split("&") if pair and not pair.startswith("cursor=")]
     return f"{request.root_path}{request.path}?{'&'.join([*kept, f'cursor={page.next_cursor}'])}"

@@ -61,7 +61,8 @@ def faults(messages: Any, pointer: str = "") -> Any:
     """marshmallow's nested messages as a flat list of Fault."""
     if isinstance(messages, dict):
         for name, inner in messages.items():
-            step = "" if name == "_schema" else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            escaped = str(name).replace("~", "~0").replace("/", "~1")
+            step = "" if name == "_schema" else f"/{escaped}"
             yield from faults(inner, pointer + step)
         return
     for message in messages:
@@ -82,21 +83,29 @@ class Noun(Schema):
     @classmethod
     def body(cls, name: str, base: type[Body] = Body) -> Body:
         """What may be sent to create one."""
-        return _variant(name, base, {
-            field_name: field.variant(incoming=True, required=field.required)
-            for field_name, field in cls._declared_fields.items()
-            if not field.dump_only
-        })
+        return _variant(
+            name,
+            base,
+            {
+                field_name: field.variant(incoming=True, required=field.required)
+                for field_name, field in cls._declared_fields.items()
+                if not field.dump_only
+            },
+        )
 
     @classmethod
     def patch(cls, name: str) -> Body:
         """What may be sent to change one: a merge patch; read-only fields only as they are."""
         declared = cls._declared_fields.items()
-        schema = _variant(name, Body, {
-            field_name: field.variant(incoming=True, required=False)
-            for field_name, field in declared
-            if not field.dump_only and not field.create_only
-        })
+        schema = _variant(
+            name,
+            Body,
+            {
+                field_name: field.variant(incoming=True, required=False)
+                for field_name, field in declared
+                if not field.dump_only and not field.create_only
+            },
+        )
         schema.echoes = {
             field_name: field.variant(incoming=False, required=False)
             for field_name, field in declared
@@ -107,11 +116,15 @@ class Noun(Schema):
     @classmethod
     def out(cls, name: str) -> Schema:
         """What is shown."""
-        return _variant(name, Noun, {
-            field_name: field.variant(incoming=False, required=True)
-            for field_name, field in cls._declared_fields.items()
-            if not field.load_only
-        })
+        return _variant(
+            name,
+            Noun,
+            {
+                field_name: field.variant(incoming=False, required=True)
+                for field_name, field in cls._declared_fields.items()
+                if not field.load_only
+            },
+        )
 
 
 def _variant(name: str, base: type[Schema], fields: dict[str, Any]) -> Any:

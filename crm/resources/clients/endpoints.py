@@ -16,14 +16,15 @@ from crm.resources.clients.record import (
     create,
     having,
 )
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class Reached(paging.Equals):
+class Reached(filters.Equals):
     """The client's own or one of its contacts'."""
 
     def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
@@ -31,27 +32,27 @@ class Reached(paging.Equals):
         return f"id IN ({having(sql)})", [*params, *params]
 
 
-class ClientFilter(paging.KeptFilter):
-    type = paging.Equals(fields.Choice(*TYPES))
-    tag = paging.Tag(
+class ClientFilter(filters.KeptFilter):
+    type = filters.Equals(fields.Choice(*TYPES))
+    tag = filters.Tag(
         "id IN (SELECT client_id FROM client_tag WHERE tag = ?)", about="All of these, in any case."
     )
-    assigned_to = paging.User(about="A user's id, `me` or `none`.")
+    assigned_to = filters.User(about="A user's id, `me` or `none`.")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
-    q = paging.Search("client", "Words in name, phone, email, or those of a contact.")
-    expand = paging.Expand("contacts")
-    sort = paging.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
+    q = filters.Search("client", "Words in name, phone, email, or those of a contact.")
+    expand = filters.Expand("contacts")
+    sort = filters.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
-class ClientView(paging.Filter):
+class ClientView(filters.Filter):
     """What GET one takes."""
 
-    expand = paging.Expand("possible_duplicates")
+    expand = filters.Expand("possible_duplicates")
 
 
-class ContactFilter(paging.Filter):
-    sort = paging.Sort("-id", name="name")
+class ContactFilter(filters.Filter):
+    sort = filters.Sort("-id", name="name")
 
 
 CLIENT_FILTER = ClientFilter()

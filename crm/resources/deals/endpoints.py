@@ -16,21 +16,22 @@ from crm.resources.deals.record import (
     Deal,
 )
 from crm.resources.leads import conversion
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class DealFilter(paging.KeptFilter):
-    pipeline_id = paging.Reference()
-    stage_id = paging.Reference()
-    assigned_to = paging.User(about="A user's id, `me` or `none`.")
-    status = paging.Equals(fields.Choice(*STATUSES))
-    client_id = paging.Reference(about="Deals of this client.")
-    q = paging.Search("deal", "Words in title or client's name.")
-    sort = paging.Sort(
+class DealFilter(filters.KeptFilter):
+    pipeline_id = filters.Reference()
+    stage_id = filters.Reference()
+    assigned_to = filters.User(about="A user's id, `me` or `none`.")
+    status = filters.Equals(fields.Choice(*STATUSES))
+    client_id = filters.Reference(about="Deals of this client.")
+    q = filters.Search("deal", "Words in title or client's name.")
+    sort = filters.Sort(
         "-id",
         created_at="created_at",
         updated_at="updated_at",
@@ -39,12 +40,12 @@ class DealFilter(paging.KeptFilter):
     )
 
 
-class DealItemFilter(paging.Filter):
-    sort = paging.Sort("position", position="position")
+class DealItemFilter(filters.Filter):
+    sort = filters.Sort("position", position="position")
 
 
-class StageMoveFilter(paging.Filter):
-    sort = paging.Sort("id")
+class StageMoveFilter(filters.Filter):
+    sort = filters.Sort("id")
 
 
 DEAL_FILTER = DealFilter()

@@ -16,27 +16,28 @@ from crm.resources.leads.record import (
     create,
     from_form,
 )
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import PREFIX, Blueprint
 from crm.tenancy.database import transaction
 
 
-class LeadFilter(paging.KeptFilter):
-    source = paging.Equals(fields.Text(64), about="Where it came from.")
-    status = paging.Equals(fields.Choice(*STATUSES))
-    assigned_to = paging.User(about="A user's id, `me` or `none`.")
-    phone = paging.Equals(fields.Phone(), about="In any spelling.")
-    email = paging.Equals(fields.Email(), about="In any case.")
-    q = paging.Search("lead", "Words in name, phone, email, company or comment.")
-    sort = paging.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
+class LeadFilter(filters.KeptFilter):
+    source = filters.Equals(fields.Text(64), about="Where it came from.")
+    status = filters.Equals(fields.Choice(*STATUSES))
+    assigned_to = filters.User(about="A user's id, `me` or `none`.")
+    phone = filters.Equals(fields.Phone(), about="In any spelling.")
+    email = filters.Equals(fields.Email(), about="In any case.")
+    q = filters.Search("lead", "Words in name, phone, email, company or comment.")
+    sort = filters.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
-class LeadView(paging.Filter):
+class LeadView(filters.Filter):
     """What GET one takes."""
 
-    expand = paging.Expand("possible_duplicates")
+    expand = filters.Expand("possible_duplicates")
 
 
 LEAD_FILTER = LeadFilter()

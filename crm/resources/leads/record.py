@@ -23,7 +23,7 @@ from crm.values import Unfit, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
 NOT_FOR_FORMS = frozenset(
-    "assigned_to status tags amount currency created_at external_id extra".split()
+    ["assigned_to", "status", "tags", "amount", "currency", "created_at", "external_id", "extra"]
 )
 
 
@@ -157,7 +157,7 @@ class LeadIn(Body):
 
 
 def from_form(data: dict[str, Any]) -> dict[str, Any]:
-    """A lead as a website form may send it: what is the office's to say is kept in `extra` (D12)."""
+    """A lead as a website form may send it: what is not its to say is kept in `extra` (D12)."""
     theirs = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
     ours = LEAD.show({name: value for name, value in data.items() if name not in theirs})
     extra = ours.pop("extra", None)

@@ -20,19 +20,20 @@ from crm.resources.pipelines.record import (
     create,
 )
 from crm.resources.pipelines.removal import remove_pipeline, remove_stage
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
 from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class BoardFilter(paging.Filter):
-    sort = paging.Sort("position", position="position")
+class BoardFilter(filters.Filter):
+    sort = filters.Sort("position", position="position")
 
 
-class RemovalFilter(paging.Filter):
-    move_to = paging.Chosen(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
+class RemovalFilter(filters.Filter):
+    move_to = filters.Chosen(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
 
 
 BOARD_FILTER = BoardFilter()

@@ -5,40 +5,39 @@ from typing import Any
 from flask import Request, Response, request
 from marshmallow import fields as ma
 
-from crm.errors import Fault, Invalid, WrongType
 from crm.resources.products import price_list
 from crm.resources.products.import_report import IMPORT, rejected_rows
 from crm.resources.products.price_list import PriceList
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
-from crm.rest import fields, paging
-from crm.rest.openapi import page_of
-from crm.rest.paging import Page, Query
-from crm.rest.resource import PREFIX, Blueprint, raw_body
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
+from crm.rest.resource import PREFIX, Blueprint
 from crm.rest.shapes import Noun
+from crm.rest.upload import one_file
 from crm.tenancy.database import transaction
 
 CSV = "text/csv"
-ENVELOPE = 64 << 10  # bytes that multipart may need around the file
-
-DIALECT = paging.Chosen(
+DIALECT = filters.Chosen(
     fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
 )
 
 
-class ProductFilter(paging.KeptFilter):
-    category = paging.Equals(fields.Text(128))
-    active = paging.Yes()
-    sku = paging.Equals(fields.Text(64), about="The key of the price list.")
-    q = paging.Search("product", "Words in sku, name, category or description.")
-    sort = paging.Sort("name", name="name", updated_at="updated_at")
+class ProductFilter(filters.KeptFilter):
+    category = filters.Equals(fields.Text(128))
+    active = filters.Yes()
+    sku = filters.Equals(fields.Text(64), about="The key of the price list.")
+    q = filters.Search("product", "Words in sku, name, category or description.")
+    sort = filters.Sort("name", name="name", updated_at="updated_at")
 
 
 class ExportFilter(ProductFilter):
     dialect = DIALECT
 
 
-class ImportFilter(paging.Filter):
-    dry_run = paging.Chosen(fields.Choice("true", "false"), "`true`: only count, write nothing.")
+class ImportFilter(filters.Filter):
+    dry_run = filters.Chosen(fields.Choice("true", "false"), "`true`: only count, write nothing.")
     dialect = DIALECT
 
 
@@ -55,19 +54,10 @@ EXPORT_FILTER = ExportFilter(exclude=("limit", "cursor", "total", "include_delet
 IMPORT_FILTER = ImportFilter(only=("dry_run", "dialect"))
 
 
-def sent_file(sent: Request) -> tuple[str | None, PriceList]:
-    """The name and the rows of the one part `file` of a multipart body, before any transaction."""
-    if sent.mimetype != "multipart/form-data":
-        raise WrongType("send the price list as multipart/form-data, in a file part named file")
-    raw_body(price_list.MOST_BYTES + ENVELOPE)
-    files = sent.files.getlist("file")
-    others = sorted({*sent.form, *sent.files} - {"file"})
-    if others:
-        raise Invalid(Fault(f"/{others[0]}", "unknown_field", "there is only the part file"))
-    if len(files) != 1 or "file" in sent.form:
-        code, detail = ("repeated", "send one file") if files else ("required", "a file is missing")
-        raise Invalid.field("file", code, f"{detail}: one file part named file with the CSV")
-    return files[0].filename, price_list.read(files[0].read(), sent.args.get("dialect") == "excel")
+def sent_list(sent: Request) -> tuple[str | None, PriceList]:
+    """The name and the rows of the file sent."""
+    name, data = one_file(sent, "file", price_list.MOST_BYTES)
+    return name, price_list.read(data, sent.args.get("dialect") == "excel")
 
 
 blueprint = Blueprint("products", "What is sold, and the price list as CSV.")
@@ -121,7 +111,7 @@ def delete_product(id: str) -> None:
 
 @blueprint.post("/products/import")
 @blueprint.arguments(IMPORT_FILTER, location="query")
-@blueprint.upload(sent_file)
+@blueprint.upload(sent_list)
 @blueprint.answer(ImportedOut())
 def import_products(
     query: Query, sent: tuple[str | None, PriceList]

@@ -1,0 +1,314 @@
+"""The query parameters of lists (D3): what each filter, order and switch may be.
+
+A `Filter` schema names the parameters of a list. Each reads the texts that came and gives an SQL
+condition with its parameters; conditions are joined by AND, and the texts that come of it are few
+enough for SQLite to keep them prepared.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from marshmallow import Schema
+from werkzeug.datastructures import MultiDict
+
+from crm import values
+from crm.errors import Fault, Invalid
+from crm.rest import fields
+from crm.tenancy import search
+from crm.tenancy.database import rows, visit
+from crm.tenancy.records import key
+
+DEFAULT_LIMIT, MOST = 50, 200
+
+
+@dataclass(slots=True)
+class Query:
+    """The parameters of one request, read by their `Filter` schema."""
+
+    conditions: list[str] = field(default_factory=list)
+    params: list[Any] = field(default_factory=list)
+    limit: int = DEFAULT_LIMIT
+    cursor: str = ""
+    sort: str = ""
+    total: bool = False
+    include_deleted: bool = False
+    expand: tuple[str, ...] = ()
+    chosen: dict[str, Any] = field(default_factory=dict)
+    sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this list from others, so that a cursor of one is refused by another."""
+        kept = [pair for pair in self.sent if pair[0] not in ("cursor", "limit", "total")]
+        return hashlib.blake2b(repr(sorted(kept)).encode(), digest_size=6).hexdigest()
+
+
+class Parameter(fields.Field):
+    """A query parameter. `repeated` ones may come more than once."""
+
+    repeated = False
+    inner: fields.Field
+
+    def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
+        super().__init__(nullable=False, about=about, column=column)
+        if inner is not None:
+            self.inner = inner.variant(incoming=False, required=False)
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        """Take what was sent into the query; raises values.Unfit."""
+        sql, params = self.condition(sent, self.column or self.name)
+        query.conditions.append(sql)
+        query.params.extend(params)
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        """(SQL, parameters) of the texts that came."""
+        raise NotImplementedError
+
+    def schema_type(self) -> dict[str, Any]:
+        return self.inner.schema_type()
+
+    def json_schema(self) -> dict[str, Any]:
+        found = {**self.schema_type(), **({"description": self.about} if self.about else {})}
+        if not self.repeated:
+            return found
+        about = found.pop("description", None)
+        return {"type": "array", "items": found, **({"description": about} if about else {})}
+
+
+class Equals(Parameter):
+    """Equal to any of the values sent."""
+
+    repeated = True
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        return _among(column, [self.inner.read(text) for text in sent])
+
+
+class Reference(Equals):
+    """One of these records; an unknown or malformed id matches nothing (D2)."""
+
+    def __init__(self, column: str = "", about: str = ""):
+        super().__init__(fields.Id(nullable=False), column, about)
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        return _among(column, [key(text) for text in sent])
+
+
+class Ids(Reference):
+    """Records by id, also several in one value with commas between."""
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        ids = [id for text in sent for id in text.split(",")]
+        if len(ids) > MOST:
+            raise values.Unfit("too_many", f"at most {MOST} ids")
+        return super().condition(ids, column)
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+class User(Reference):
+    """A user's id, `me` (the key's user) or `none`."""
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        users = [str(visit().user_id) if text == "me" else text for text in sent if text != "none"]
+        if not users:
+            return f"{column} IS NULL", ()
+        sql, params = super().condition(users, column)
+        return (f"({column} IS NULL OR {sql})" if len(users) < len(sent) else sql), params
+
+
+class Tag(Parameter):
+    """Tagged with all of these; `column` is a condition with a place for the folded tag."""
+
+    repeated = True
+
+    def __init__(self, column: str, about: str = ""):
+        super().__init__(fields.Text(64), column, about)
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        tags = [search.fold(self.inner.read(text)) for text in sent]
+        return " AND ".join([column] * len(tags)), tags
+
+
+class Yes(Parameter):
+    """`true` or `false`."""
+
+    def __init__(self, column: str = "", about: str = ""):
+        super().__init__(fields.Flag(), column, about)
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        return f"{column} = ?", (int(_yes(sent[0])),)
+
+
+class Since(Parameter):
+    """At or after a moment."""
+
+    sign = ">="
+
+    def __init__(self, column: str, about: str = ""):
+        super().__init__(fields.Moment(), column, about)
+
+    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+        return f"{column} {self.sign} ?", (self.inner.read(sent[0]),)
+
+
+class Before(Since):
+    """Earlier than a moment."""
+
+    sign = "<"
+
+
+class Search(Parameter):
+    """`q`: every word must be somewhere in the record's texts."""
+
+    def __init__(self, table: str, about: str):
+        super().__init__(None, table, about)
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        text = sent[0].strip()
+        if not 1 <= len(text) <= 200:
+            raise values.Unfit("invalid_length", "from 1 to 200 characters")
+        by_id = query.sort in ("id", "-id")
+        sql, params = search.condition(self.column, text, rows, by_id=by_id)
+        query.conditions.append(sql)
+        query.params.extend(params)
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1, "maxLength": 200}
+
+
+class Switch(Yes):
+    """A `Yes` that sets the attribute of the query with its name."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        setattr(query, self.name, _yes(sent[0]))
+
+
+class Chosen(Parameter):
+    """A parameter that narrows nothing: what was sent is in `chosen`, in stored form."""
+
+    def __init__(self, inner: fields.Field, about: str = "", repeated: bool = False):
+        super().__init__(inner, about=about)
+        self.repeated = repeated
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        found = [self.inner.read(text) for text in sent]
+        query.chosen[self.name] = found if self.repeated else found[0]
+
+
+class Limit(Parameter):
+    def apply(self, sent: list[str], query: Query) -> None:
+        text = sent[0]
+        if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= MOST):
+            raise values.Unfit("out_of_range", f"must be from 1 to {MOST}")
+        query.limit = int(text)
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT}
+
+
+class Cursor(Parameter):
+    def apply(self, sent: list[str], query: Query) -> None:
+        query.cursor = sent[0]
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string", "maxLength": 2000}
+
+
+class Sort(Parameter):
+    """The orders of a list: {name: SQL expression that is never null}; `id` is always one."""
+
+    def __init__(self, default: str = "-id", **orders: str):
+        super().__init__(None, about="One field; `-` in front for descending.")
+        self.default = default
+        self.orders = {"id": "id", **orders}
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        if sent[0].removeprefix("-") not in self.orders:
+            raise values.Unfit("invalid_choice", f"must be one of {', '.join(self.orders)}")
+        query.sort = sent[0]
+
+    def by(self, chosen: str) -> str:
+        """What stands after ORDER BY: ties are broken by id."""
+        name = chosen.removeprefix("-")
+        way = "DESC" if chosen.startswith("-") else "ASC"
+        return f"id {way}" if name == "id" else f"{self.orders[name]} {way}, id {way}"
+
+    def schema_type(self) -> dict[str, Any]:
+        names = [sign + name for name in self.orders for sign in ("", "-")]
+        return {"type": "string", "enum": names, "default": self.default}
+
+
+class Expand(Parameter):
+    """Parts that are shown only on request."""
+
+    repeated = True
+
+    def __init__(self, *names: str):
+        super().__init__(fields.Choice(*names), about="Show this part too.")
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        query.expand = tuple(self.inner.read(text) for text in sent)
+
+
+class Filter(Schema):
+    """What every list takes."""
+
+    limit = Limit(about="How many records at most.")
+    cursor = Cursor(about="`meta.next_cursor` of the page before.")
+    total = Switch(about="`true` adds `meta.total`.")
+
+    def unasked(self) -> Query:
+        """The query of a request without parameters."""
+        sort = self.fields.get("sort")
+        return Query(sort=sort.default if sort else "")
+
+    def read(self, sent: MultiDict) -> Query:
+        """The query of a request's parameters; raises Invalid naming each that doesn't fit."""
+        query = self.unasked()
+        query.sent = tuple((name, tuple(texts)) for name, texts in sent.lists())
+        found = []
+        for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q knows the rest
+            parameter = self.fields.get(name)
+            try:
+                if parameter is None:
+                    raise values.Unfit("unknown_parameter", "there is no such parameter")
+                if len(texts) > (MOST if parameter.repeated else 1):
+                    raise values.Unfit("repeated", "may be sent only once")
+                parameter.apply(list(texts), query)
+            except values.Unfit as unfit:
+                found.append(Fault(name, unfit.code, unfit.detail, "parameter"))
+        if query.include_deleted and "updated_since" not in sent:
+            detail = "goes with updated_since"
+            found.append(Fault("include_deleted", "needs_updated_since", detail, "parameter"))
+        if found:
+            raise Invalid(found)
+        return query
+
+
+class KeptFilter(Filter):
+    """What the lists of the specification's nouns take besides their own filters (D3)."""
+
+    ids = Ids(column="id", about="Only these.")
+    external_id = Equals(fields.Text(128), about="The id in another system.")
+    created_since = Since("created_at", about="Created at or after this moment.")
+    updated_since = Since("updated_at", about="Changed at or after this moment.")
+    include_deleted = Switch(
+        about="With `updated_since`: also what was deleted in the last 30 days, as "
+        "`{id, deleted_at, updated_at}`."
+    )
+
+
+def _among(column: str, found: list[Any]) -> tuple[str, list[Any]]:
+    if len(found) == 1:
+        return f"{column} = ?", found
+    return f"{column} IN ({', '.join('?' * len(found))})", found
+
+
+def _yes(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise values.Unfit("invalid_choice", "must be true or false")
+    return text == "true"
