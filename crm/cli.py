@@ -4,7 +4,6 @@ Every command works beside a running server, calls the same verbs as the API, pr
 it uses on stderr, and ends with 0, with 1 and one line for an error, or with 2 for wrong usage.
 """
 
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import peewee
 
 from crm import create_app, demo
 from crm.access import api_keys
@@ -25,6 +23,7 @@ from crm.resources import users
 from crm.resources.products import price_list
 from crm.server import ServeError, serve
 from crm.tenancy import migrations
+from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.tenants import Tenants, UnknownTenant
 from crm.values import Unfit, day, moment
 
@@ -78,7 +77,7 @@ def at(config: Config, label: str) -> Iterator[None]:
             yield
     except UnknownTenant:
         raise NotFound(f"there is no tenant {label}") from None
-    except (sqlite3.Error, peewee.PeeweeException) as error:
+    except FILE_ERRORS as error:
         raise CRMError(f"the file of {label} cannot be used: {error}") from error
     finally:
         tenants.forget_idle()

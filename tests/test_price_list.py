@@ -11,7 +11,8 @@ from crm.errors import Invalid, TooLarge
 from crm.outbox import events
 from crm.resources.products import price_list
 from crm.resources.products.record import PRODUCT, Product
-from crm.tenancy.database import row, rows, transaction
+from crm.tenancy import search
+from crm.tenancy.database import execute, row, rows, transaction
 from tests.conftest import Api
 
 HEADER = "sku,name,price,unit,category,description,active"
@@ -296,6 +297,8 @@ def test_a_large_list_is_written_whole_and_searchable(acme, api):
     assert {"product_sku", "product_name", "product_category"} <= {name for (name,) in made}
     with pytest.raises(sqlite3.IntegrityError), transaction():
         Product.add({"sku": "N-1", "name": "x", "price": 1, "currency": "UAH"})
+    with transaction():
+        execute("INSERT INTO product_search (product_search) VALUES ('integrity-check')")
     assert row("PRAGMA integrity_check") == ("ok",)
     assert row("PRAGMA cache_size") == (-2000,)
 
@@ -666,6 +669,13 @@ NASTY = (
     "0012",
     "\ufeffbom",
 )
+
+
+def test_many_texts_are_folded_as_each_would_be():
+    texts = [text.strip() for text in (*NASTY, "Мар’яна", "Об`єкт")]
+    records = [(text, None, f"{text}\n\n {text}") for text in texts]
+    assert search.fold_many(records) == [search.fold(*record) for record in records]
+    assert search.fold_many([]) == []
 
 
 @pytest.mark.parametrize("dialect", ["", "?dialect=excel"])

@@ -101,7 +101,7 @@ class Api(flask_smorest.Api):
         )
         for name, (about, kind) in TOLD.items():
             header = {"description": about, "schema": {"type": kind}}
-            self.spec.components.header(name, header, lazy=True)
+            self.spec.components.header(name, header)
 
     def register_blueprint(self, blueprint: Blueprint, **options: Any) -> None:
         blueprint._prepare_doc_cbks = [_document]

@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from crm.errors import CRMError
+from crm.errors import Malformed
 from crm.rest.filters import Query, Sort
 from crm.rest.shapes import Shape
 from crm.tenancy.database import row, rows, time_before
 from crm.tenancy.retention import KEPT_DAYS
 
 
-class InvalidCursor(CRMError):
+class InvalidCursor(Malformed):
     code = "invalid_cursor"
     detail = "this cursor belongs to another list: start without one"
 

@@ -18,10 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from peewee import OperationalError, SqliteDatabase, _ConnectionState
+from peewee import OperationalError, PeeweeException, SqliteDatabase, _ConnectionState
 
-from crm.errors import Busy, CRMError
+from crm.errors import Busy
 
+FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
 ROOM = 64 << 20  # bytes of pages kept in memory while many rows are written
 INDEXES_OF = (
@@ -36,10 +37,9 @@ PRAGMAS = (
 )
 
 
-class NoTenant(CRMError):
-    """A query outside a visit, in another thread than its visit's, or across two tenants."""
-
-    code = "no_tenant"
+class NoTenant(RuntimeError):
+    """A mistake of ours: a query outside a visit, in another thread than its visit's, across two
+    tenants, or a write outside a transaction."""
 
 
 class WriterLock:

@@ -12,17 +12,17 @@ A list is checked column by column and written by a few statements: 50,000 produ
 single ones would take a minute.
 """
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from crm import sheets, values
+from crm import sheets
 from crm.errors import Fault, Invalid, TooLarge
 from crm.json import dumps
 from crm.outbox import events
 from crm.resources import tenant
+from crm.resources.products.cells import LONGEST, Bad, stored
 from crm.resources.products.import_report import PriceImport, forget_old_rejects
 from crm.tenancy import search
 from crm.tenancy.database import (
@@ -36,11 +36,10 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
-from crm.values import Unfit
+from crm.values import Unfit, one_line
 
 COLUMNS = ("sku", "name", "price", "unit", "category", "description", "active")
 REASON = "error"
-LONGEST = {"sku": 64, "name": 255, "unit": 32, "category": 128, "description": 20_000}
 TEXTS = frozenset((*LONGEST, REASON))
 SEARCHED = frozenset(("name", "category", "description"))
 REQUIRED = (("name", 1), ("price", 2))  # of a new product, and their places
@@ -50,7 +49,7 @@ MOST_ERRORS = 1000
 AT_ONCE = 5000  # rows written between two reports of progress
 
 KNOWN = f"""
-    SELECT sku, id, name, price, unit, category, description, active FROM product
+    SELECT sku, name, price, unit, category, description, active, id FROM product
     WHERE {among("sku")} AND deleted_at IS NULL
 """
 ADD = """
@@ -71,13 +70,6 @@ class RowFault(NamedTuple):
     """Why a row is rejected."""
 
     column: str
-    code: str
-    detail: str
-
-
-class Bad(NamedTuple):
-    """What stands for the value of a cell that doesn't fit."""
-
     code: str
     detail: str
 
@@ -105,7 +97,7 @@ class Change:
     id: int
     before: dict[str, Any]
     after: dict[str, Any]
-    texts: tuple[str | None, ...]  # those that are searched, as they will be
+    becomes: tuple[Any, ...]  # in the order of COLUMNS
 
 
 @dataclass(slots=True)
@@ -229,75 +221,10 @@ def export_csv(
 
 
 def _column(sheet: sheets.Sheet, name: str) -> list[Any]:
-    """The stored value of each cell: None where it is empty, Bad where it doesn't fit."""
     if name not in sheet.columns:
         return [None] * len(sheet.rows)
     place = sheet.columns.index(name)
-    cells = [row_cells[place] for _, row_cells in sheet.rows]
-    if name in LONGEST and _are_clean(cells, LONGEST[name]):
-        return [cell.strip() or None for cell in cells]
-    return list(map(_Values(READ[name]).__getitem__, cells))
-
-
-def _are_clean(cells: list[str], longest: int) -> bool:
-    """Would each text only be trimmed? Asked of all at once: 5 ms instead of 15 to 80."""
-    text = " ".join(cells)
-    return (
-        text.isprintable()
-        and unicodedata.is_normalized("NFC", text)
-        and max(map(len, cells), default=0) <= longest
-    )
-
-
-class _Values(dict):
-    """{cell: its stored value, or Bad}: what comes often is read once."""
-
-    def __init__(self, read: Callable[[str], Any]):
-        super().__init__()
-        self.read = read
-
-    def __missing__(self, cell: str) -> Any:
-        try:
-            found = self.read(cell)
-        except Unfit as unfit:
-            found = Bad(unfit.code, unfit.detail)
-        self[cell] = found
-        return found
-
-
-def _price(cell: str) -> int | None:
-    whole, point, part = cell.partition(".")
-    plain = whole.isdecimal() and (part.isdecimal() or not point) and cell.isascii()
-    if plain and len(whole) < 10 and len(part) <= 4:
-        return int(whole + part.ljust(4, "0"))
-    if not cell.strip():
-        return None
-    try:
-        number = sheets.parse_decimal(cell)
-    except ValueError as error:
-        raise Unfit("invalid_number", str(error)) from None
-    return values.money(number, 4, values.PRICE_MAX)
-
-
-def _flag(cell: str) -> int | None:
-    if not cell.strip():
-        return None
-    try:
-        return int(sheets.parse_flag(cell))
-    except ValueError as error:
-        raise Unfit("invalid_choice", str(error)) from None
-
-
-def _one_line(longest: int) -> Callable[[str], str | None]:
-    return lambda cell: values.one_line(cell, longest)
-
-
-READ: dict[str, Callable[[str], Any]] = {
-    **{name: _one_line(longest) for name, longest in LONGEST.items()},
-    "price": _price,
-    "description": values.long_text,
-    "active": _flag,
-}
+    return stored(name, [row_cells[place] for _, row_cells in sheet.rows])
 
 
 def _faults(sheet: sheets.Sheet, columns: list[list[Any]]) -> dict[int, list[RowFault]]:
@@ -328,7 +255,7 @@ def _sorted_out(prices: PriceList) -> Work:
     """Which rows are new, which change something, which are rejected, by what is kept now."""
     work = Work(dict(prices.faults))
     asked = dumps([sku for sku in prices.columns[0] if type(sku) is str]).decode()
-    known = {sku: kept for sku, *kept in rows(KNOWN, (asked,))}
+    known = {kept[0]: kept for kept in rows(KNOWN, (asked,))}
     for at, record in enumerate(zip(*prices.columns, strict=True)):
         if at in work.faults:
             continue
@@ -340,26 +267,24 @@ def _sorted_out(prices: PriceList) -> Work:
                 work.faults[at] = [RowFault(name, "required", detail) for name in lacking]
             else:
                 work.new.append(record if record[6] is not None else (*record[:6], 1))
-        elif change := _difference(record, *kept):
+        elif kept[:-1] != record and (change := _difference(kept, record)):
             work.changes.append(change)
         else:
             work.unchanged += 1
     return work
 
 
-def _difference(record: tuple[Any, ...], id: int, *kept: Any) -> Change | None:
+def _difference(kept: tuple[Any, ...], record: tuple[Any, ...]) -> Change | None:
     """What a row changes of a product; empty cells change nothing."""
-    was = dict(zip(COLUMNS[1:], kept, strict=True))
-    after = {
-        name: value
-        for name, value in zip(COLUMNS[1:], record[1:], strict=True)
-        if value is not None and value != was[name]
-    }
+    *was, id = kept
+    before, after = {}, {}
+    for name, old, value in zip(COLUMNS, was, record, strict=True):
+        if value is not None and value != old:
+            before[name], after[name] = old, value
     if not after:
         return None
-    becomes = was | after
-    texts = (record[0], becomes["name"], becomes["category"], becomes["description"])
-    return Change(id, {name: was[name] for name in after}, after, texts)
+    becomes = dict(zip(COLUMNS, was, strict=True)) | after
+    return Change(id, before, after, tuple(becomes.values()))
 
 
 def _result(prices: PriceList, work: Work) -> tuple[Result, list[Reject]]:
@@ -400,7 +325,7 @@ def _add(new: list[tuple[Any, ...]], report: Report) -> None:
     with filling("product", anew=len(new) > max(last, AT_ONCE)):
         for start in range(0, len(new), AT_ONCE):
             part = new[start : start + AT_ONCE]
-            folded = search.fold_many([(r[0], r[1], r[4], r[5]) for r in part])
+            folded = _folded(part)
             execute_many(ADD, [(*r, text, *rest) for r, text in zip(part, folded, strict=True)])
             report(len(part))
     execute(search.add_later_statement("product"), (last,))
@@ -423,7 +348,7 @@ def _change(changes: list[Change], report: Report) -> None:
     ]
     execute_many(TRAIL, trail)
     reworded = [change for change in changes if not SEARCHED.isdisjoint(change.after)]
-    folded = search.fold_many([change.texts for change in reworded])
+    folded = _folded([change.becomes for change in reworded])
     for change, text in zip(reworded, folded, strict=True):
         change.after["folded"] = text
     ids = dumps([change.id for change in reworded]).decode()
@@ -437,6 +362,11 @@ def _change(changes: list[Change], report: Report) -> None:
         execute_many(sql, [(*change.after.values(), moment, change.id) for change in found])
         report(len(found))
     execute(search.add_many_statement("product"), (ids,))
+
+
+def _folded(records: list[tuple[Any, ...]]) -> list[str]:
+    """What `q` will look into, of products in the order of COLUMNS: see Product.search_texts."""
+    return search.fold_many([(r[0], r[1], r[4], r[5]) for r in records])
 
 
 def _reporter(progress: Progress | None, total: int) -> Report:
@@ -453,6 +383,6 @@ def _reporter(progress: Progress | None, total: int) -> Report:
 
 def _fitting(file_name: str | None) -> str | None:
     try:
-        return values.one_line(file_name or "", 255)
+        return one_line(file_name or "", 255)
     except Unfit:
         return None  # it is only told again
