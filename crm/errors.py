@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+MOST_FAULTS = 100  # of one request that are told
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing wrong with one value. `where` is its JSON pointer, or a parameter's or header's
@@ -42,7 +45,7 @@ class Invalid(CRMError):
             super().__init__(faults, code, **more)
             self.faults: list[Fault] = []
             return
-        self.faults = [faults] if isinstance(faults, Fault) else faults
+        self.faults = [faults] if isinstance(faults, Fault) else faults[:MOST_FAULTS]
         first = self.faults[0]
         super().__init__(f"{first.where.strip('/') or 'body'}: {first.detail}", code, **more)
 

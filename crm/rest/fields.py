@@ -348,7 +348,8 @@ class Tags(Field):
         return found
 
     def read(self, value: Any) -> str:
-        return dumps(values.tag_list(value)).decode() if value else ""
+        found = values.tag_list(value) if value != "" else []
+        return dumps(found).decode() if found else ""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         return super()._deserialize(value, attr, data) or None

@@ -14,7 +14,7 @@ from marshmallow import Schema
 from werkzeug.datastructures import MultiDict
 
 from crm import values
-from crm.errors import Fault, Invalid
+from crm.errors import MOST_FAULTS, Fault, Invalid
 from crm.rest import fields
 from crm.tenancy import search
 from crm.tenancy.database import rows, visit
@@ -37,12 +37,13 @@ class Query:
     expand: tuple[str, ...] = ()
     chosen: dict[str, Any] = field(default_factory=dict)
     sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    of: tuple[Any, ...] = ()  # which list: its table and what narrows it beforehand
 
     @property
     def fingerprint(self) -> str:
-        """Tells this list from others, so that a cursor of one is refused by another."""
+        """Tells these filters from others, so that a cursor of one list is refused by another."""
         kept = [pair for pair in self.sent if pair[0] not in ("cursor", "limit", "total")]
-        return hashlib.blake2b(repr(sorted(kept)).encode(), digest_size=6).hexdigest()
+        return hashlib.blake2b(repr((*self.of, sorted(kept))).encode(), digest_size=6).hexdigest()
 
 
 class Parameter(fields.Field):
@@ -168,9 +169,9 @@ class Search(Parameter):
         super().__init__(None, table, about)
 
     def apply(self, sent: list[str], query: Query) -> None:
-        text = sent[0].strip()
-        if not 1 <= len(text) <= 200:
+        if not 1 <= len(sent[0].strip()) <= 200:
             raise values.Unfit("invalid_length", "from 1 to 200 characters")
+        text = values.one_line(sent[0], 200)
         by_id = query.sort in ("id", "-id")
         sql, params = search.condition(self.column, text, rows, by_id=by_id)
         query.conditions.append(sql)
@@ -276,11 +277,14 @@ class Filter(Schema):
             try:
                 if parameter is None:
                     raise values.Unfit("unknown_parameter", "there is no such parameter")
-                if len(texts) > (MOST if parameter.repeated else 1):
-                    raise values.Unfit("repeated", "may be sent only once")
+                if len(texts) > (most := MOST if parameter.repeated else 1):
+                    detail = f"at most {most} times" if parameter.repeated else "only once"
+                    raise values.Unfit("repeated", f"may be sent {detail}")
                 parameter.apply(list(texts), query)
             except values.Unfit as unfit:
                 found.append(Fault(name, unfit.code, unfit.detail, "parameter"))
+                if len(found) == MOST_FAULTS:
+                    break
         if query.include_deleted and "updated_since" not in sent:
             detail = "goes with updated_since"
             found.append(Fault("include_deleted", "needs_updated_since", detail, "parameter"))

@@ -32,7 +32,9 @@ def page(
     shape: Shape, query: Query, sort: Sort, where: str = "", params: Iterable[Any] = ()
 ) -> Page:
     """The page of a list that the query asks for; `where` narrows the list beforehand."""
-    conditions, params = ([where] if where else []), [*params, *query.params]
+    params = [*params]
+    query.of = (shape.table, where, *params)
+    conditions, params = ([where] if where else []), params + query.params
     if not query.include_deleted:
         conditions.append(shape.live)
     conditions += query.conditions
@@ -96,10 +98,11 @@ def _position(query: Query) -> tuple[Any, int]:
         fingerprint, value, id = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
     except (ValueError, TypeError):
         raise InvalidCursor from None
-    if fingerprint != query.fingerprint or not all(map(_keepable, (id, value))):
+    fits = type(value) is str or _is_whole(value)
+    if fingerprint != query.fingerprint or not _is_whole(id) or not fits:
         raise InvalidCursor
     return value, id
 
 
-def _keepable(part: Any) -> bool:
-    return type(part) is str or (type(part) is int and abs(part) < 1 << 63)
+def _is_whole(part: Any) -> bool:
+    return type(part) is int and abs(part) < 1 << 63

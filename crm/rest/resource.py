@@ -31,6 +31,7 @@ BODY_LIMIT = 1 << 20  # bytes of a JSON body (D4)
 JSON_TYPES = ("application/json", "application/merge-patch+json")
 JSON = "application/json"
 NO_PARAMETERS = Filter(only=())
+NO_BODY = Body()
 
 
 class Answer(Response):
@@ -192,7 +193,7 @@ def compiled(view: Callable, operation: Operation, method: str, current: Shape |
         elif operation.upload is not None:
             arguments.append(operation.upload(asked))
         elif method == "POST":
-            json_body()
+            NO_BODY.take(json_body())
 
         def act() -> Response:
             return respond(view(*arguments, **path), operation)
@@ -222,9 +223,11 @@ def respond(result: Any, operation: Operation) -> Response:
         if (
             "HTTP_IF_NONE_MATCH" in request.environ
             and request.method in ("GET", "HEAD")
-            and request.if_none_match.contains(etag)
+            and request.if_none_match.contains_weak(etag)  # a proxy that packs makes it weak
         ):
-            return Response(status=304, headers=headers)
+            response = Response(status=304, headers=headers)
+            del response.headers["Content-Type"]
+            return response
         return Answer(body, headers=headers)
     if kind == "page":
         meta = {"next_cursor": result.next_cursor, **result.meta}
@@ -251,7 +254,7 @@ def _created(id: Any, operation: Operation) -> Response:
         body: dict[str, Any] = {"status": "ok", f"{noun}_ids": [str(each) for each in id]}
     else:
         body = {"status": "ok", f"{noun}_id": str(id)}
-        headers["Location"] = f"{request.root_path}{request.path}/{id}"
+        headers["Location"] = f"{request.root_path}{request.path.rstrip('/')}/{id}"
         if operation.shape and _prefers_representation():
             body["data"] = operation.shape.one(id)
             headers["Preference-Applied"] = "return=representation"
