@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from typing import Any
 
 from flask import Flask
@@ -13,7 +12,7 @@ from crm.access.limits import Limiter
 from crm.config import Config
 from crm.rest import admission, docs, problems
 from crm.rest.openapi import Api
-from crm.tenancy.tenants import Tenants, UnknownTenant, is_host
+from crm.tenancy.tenants import Stay, Tenants, UnknownTenant, is_host
 
 __version__ = "0.1.0"
 
@@ -30,18 +29,29 @@ class CRMApp(Flask):
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, headers + told, *more)
 
-        host = environ.get("HTTP_HOST", "")
-        with ExitStack() as stay:
-            try:
-                label = self.tenants.label_of(host)
-                if label is None:
-                    raise UnknownTenant
-                stay.enter_context(self.tenants.visit(label))
-            except Exception as refused:
-                environ[admission.REFUSED] = refused
-            if admission.REFUSED in environ or (self.tenants.config.tenant and not is_host(host)):
-                environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
+        stay = self._arrive(environ)
+        try:
             return super().wsgi_app(environ, start)
+        finally:
+            if stay is not None:
+                stay.end()
+
+    def _arrive(self, environ: dict[str, Any]) -> Stay | None:
+        """Begin the visit to the tenant of the Host header, or note why there is none."""
+        host = environ.get("HTTP_HOST", "")
+        stay = None
+        try:
+            label = self.tenants.label_of(host)
+            if label is None:
+                raise UnknownTenant
+            stay = self.tenants.visit(label)
+            stay.__enter__()
+        except Exception as refused:
+            environ[admission.REFUSED] = refused
+            stay = None
+        if stay is None or (self.tenants.config.tenant and not is_host(host)):
+            environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
+        return stay
 
 
 def create_app(config: Config | None = None, clock: Callable[[], float] = time.time) -> CRMApp:

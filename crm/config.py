@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
+COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
@@ -19,6 +20,8 @@ class ConfigError(Exception):
 
 
 def _folder(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("is the path of a folder")
     return Path(text).expanduser().absolute()
 
 
@@ -39,21 +42,27 @@ def _plans(text: str) -> dict[str, int]:
     plans = dict(PLANS)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
-        if name.strip() not in PLANS or not number.strip().isdecimal():
+        if name.strip() not in PLANS or not COUNT.match(number.strip()):
             raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
         plans[name.strip()] = int(number)
     return plans
 
 
 def _template(text: str) -> str:
-    if text and not re.match(r"https?://[^\s{}]*(\{label\})?[^\s{}]*\Z", text):
+    if text and not re.match(r"https?://(?!/|\Z)[^\s{}]*(\{label\})?[^\s{}]*\Z", text):
         raise ValueError("looks like https://{label}.crm.example.ua")
     return text.rstrip("/")
 
 
 def _count(text: str) -> int:
-    if not re.match(r"[0-9]{1,9}\Z", text.strip()):
+    if not COUNT.match(text.strip()):
         raise ValueError("is a whole number, 0 or more")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not COUNT.match(text.strip()) or not 1 <= int(text) <= 65535:
+        raise ValueError("is a port, 1 to 65535")
     return int(text)
 
 
@@ -87,7 +96,7 @@ class Config:
     open_files: int = _setting(
         "CRM_OPEN_FILES", "256", _count, "connections to tenants' files kept open when idle"
     )
-    port: int = _setting("CRM_PORT", "8000", _count, "port of `serve`, and in the links")
+    port: int = _setting("CRM_PORT", "8000", _port, "port of `serve`, and in the links")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> "Config":
@@ -103,7 +112,7 @@ class Config:
             try:
                 values[setting.name] = setting.metadata["read"](environ[env])
             except ValueError as error:
-                raise ConfigError(f"{env}={environ[env]!r}: it {error}") from None
+                raise ConfigError(f"{env}={environ[env][:100]!r}: it {error}") from None
         return cls(**values)
 
     def url_of(self, label: str) -> str:

@@ -6,7 +6,6 @@ Every error has a stable `code` and a `detail`: a lower-case sentence a person c
 from dataclasses import dataclass, field
 from typing import Any
 
-
 MOST_FAULTS = 100  # of one request that are told
 
 

@@ -79,6 +79,10 @@ def read(
     sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter)
     whole = len(header) if len(header) == len(places) else None
     texts = [at for at, name in enumerate(sheet.columns) if excel and name in text_columns]
+    if whole and not texts and (rows := _regular(file, delimiter, line, whole)):
+        if len(rows) > most_rows:
+            raise Unreadable("too_many_rows", f"the file has more than {most_rows} rows")
+        return sheet._replace(rows=rows)
     records = _records(file, delimiter, line, len(header), sheet.errors)
     for count, (line, cells) in enumerate(records, 1):
         if count > most_rows:
@@ -205,6 +209,26 @@ def _check_header(header: list[str], columns: Sequence[str], required: Sequence[
     for name in required:
         if name not in header:
             raise Unreadable("missing_column", f"the column {name!r} is missing from the header")
+
+
+def _regular(
+    file: io.StringIO, delimiter: str, end: int, width: int
+) -> list[tuple[int, tuple[str, ...]]] | None:
+    """All rows below line `end` of a file in which each line is a whole row, else None.
+
+    Most files are; asking each row on its own takes twice as long.
+    """
+    start = file.tell()
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    try:
+        rows = list(map(tuple, reader))
+        regular = reader.line_num == len(rows) and set(map(len, rows)) == {width}
+        if regular and all(cells[0].strip() for cells in rows):
+            return list(zip(range(end + 1, end + 1 + len(rows)), rows, strict=True))
+    except csv.Error:
+        pass  # told row by row
+    file.seek(start)
+    return None
 
 
 def _records(

@@ -12,7 +12,11 @@ from crm.config import Config
 from crm.resources import tenant
 from crm.tenancy.database import time_text
 
-SHOP, BLOG, THIEF = "https://shop.example.ua", "https://blog.example.ua:8443", "https://evil.example"
+SHOP, BLOG, THIEF = (
+    "https://shop.example.ua",
+    "https://blog.example.ua:8443",
+    "https://evil.example",
+)
 CORS = ("Access-Control-Allow-Origin", "Access-Control-Expose-Headers")
 BODY = {"name": "Марія", "phone": "067 123 45 67"}
 
@@ -188,7 +192,9 @@ def test_errors_carry_cors_too(app, shop):
 
     origin = {"Origin": SHOP}
     told(post(shop, body={"name": "x"}), 422)
-    told(shop.call("POST", "/leads", headers=origin, data=b"{", content_type="application/json"), 400)
+    told(
+        shop.call("POST", "/leads", headers=origin, data=b"{", content_type="application/json"), 400
+    )
     told(shop.call("POST", "/leads", headers=origin, data=b"x", content_type="text/plain"), 415)
     told(shop.get("/leads", headers=origin), 403)
     told(shop.get("/nothing", headers=origin), 404)

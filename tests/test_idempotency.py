@@ -10,7 +10,7 @@ from wire import speaker
 from crm import create_app
 from crm.config import Config
 from crm.outbox import events
-from crm.tenancy.database import execute, row, rows, transaction
+from crm.tenancy.database import execute, row, rows, transaction, visit
 
 BODY = {"name": "Марія", "phone": "+380671234567"}
 DAY = 24 * 3600
@@ -81,10 +81,10 @@ def test_without_a_key_every_request_is_a_lead(api):
 
 def test_another_body_with_the_same_key_is_refused(api):
     send(api)
-    for other in ({**BODY, "name": "Other"}, {**BODY, "comment": "x"}, {"name": "Марія"} | BODY | {}):
+    for other in ({**BODY, "name": "Other"}, {**BODY, "comment": "x"}, {}, []):
         answer = send(api, body=other)
-        if other == BODY:
-            assert answer.status_code == 201
+        if not other:  # refused for itself
+            assert answer.status_code == 422
             continue
         assert answer.status_code == 422
         assert answer.json["code"] == "idempotency_key_reused"
@@ -161,7 +161,9 @@ def test_other_methods_take_no_notice_of_it(api):
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\tb", "\xe9", "a" * 256, "\x7f", "\x00"])
 def test_a_key_is_1_to_255_visible_ascii_characters(app, api, key):
     call = speaker(app, api.key)
-    answer = call("POST", headers={"Idempotency-Key": key}, body=b'{"name": "a", "email": "a@b.cd"}')
+    answer = call(
+        "POST", headers={"Idempotency-Key": key}, body=b'{"name": "a", "email": "a@b.cd"}'
+    )
     assert answer.status == 422
     assert answer.json["errors"] == [
         {
@@ -223,8 +225,6 @@ def test_the_answer_is_in_the_transaction_of_the_change(app, api, monkeypatch):
 
     def look(*values: object) -> None:
         real(*values)
-        from crm.tenancy.database import visit
-
         seen.append(visit().in_transaction)
 
     monkeypatch.setattr(events, "emit", look)

@@ -18,6 +18,8 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 from running import running
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi import checks
 from wire import speak
 
@@ -301,8 +303,13 @@ def at_acme(app: Any) -> Any:
 
 
 def must_refuse_the_unfit(case: Any) -> bool:
-    """A form loses no lead (D4), and the empty string means null in optional fields (D2)."""
-    return case.operation.label != "POST /leads" and not has_an_empty_text(case.body)
+    """A form loses no lead (D4), the empty string means null in optional fields (D2), and a random
+    value of another type is in a query a text like any other."""
+    if case.operation.label == "POST /leads" or has_an_empty_text(case.body):
+        return False
+    body = case.meta.components.get(ParameterLocation.BODY)
+    in_body = body is not None and body.mode is schemathesis.GenerationMode.NEGATIVE
+    return in_body or case.meta.phase.name is not TestPhase.FUZZING
 
 
 def has_an_empty_text(value: Any) -> bool:

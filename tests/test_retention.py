@@ -232,7 +232,7 @@ def test_the_answer_does_not_wait_for_a_writer(crm, api, clock):
     api.create("/tasks", title="Call")
     clock.tick(MONTH + 1)
     crm.tenants.forget_idle()
-    with crm.tenants._tenant("acme").lock():
+    with crm.tenants.tenant("acme").lock():
         with crm.tenants.visit("acme"):
             tasks_left = row("SELECT count(*) FROM task")
         assert tasks_left == (1,)

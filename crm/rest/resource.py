@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import flask_smorest
-from flask import Response, g, request
+from flask import Request, Response, g, request
 from marshmallow import Schema
 from werkzeug.exceptions import RequestEntityTooLarge
 
@@ -41,10 +41,8 @@ class Answer(Response):
         super().__init__(body, status, [*headers, ("Content-Type", JSON)])
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> list[bytes]:
-        (body,) = self.response
-        headers = [*self.headers, ("Content-Length", str(len(body)))]
-        start_response(self.status, headers)
-        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+        start_response(self.status, [*self.headers])
+        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else self.response
 
 
 @dataclass(slots=True)
@@ -196,7 +194,7 @@ def compiled(view: Callable, operation: Operation, method: str, current: Shape |
             NO_BODY.take(json_body())
 
         def act() -> Response:
-            return respond(view(*arguments, **path), operation)
+            return respond(asked, view(*arguments, **path), operation)
 
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in asked.environ:
             return idempotency.once(asked, arguments, act)
@@ -213,7 +211,7 @@ def compiled(view: Callable, operation: Operation, method: str, current: Shape |
     return serve
 
 
-def respond(result: Any, operation: Operation) -> Response:
+def respond(asked: Request, result: Any, operation: Operation) -> Response:
     """The answer of an operation (D1)."""
     kind = operation.kind
     if kind == "record":
@@ -221,9 +219,9 @@ def respond(result: Any, operation: Operation) -> Response:
         etag = etag_of(body)
         headers = [("ETag", f'"{etag}"')]
         if (
-            "HTTP_IF_NONE_MATCH" in request.environ
-            and request.method in ("GET", "HEAD")
-            and request.if_none_match.contains_weak(etag)  # a proxy that packs makes it weak
+            "HTTP_IF_NONE_MATCH" in asked.environ
+            and asked.method in ("GET", "HEAD")
+            and asked.if_none_match.contains_weak(etag)  # a proxy that packs makes it weak
         ):
             response = Response(status=304, headers=headers)
             del response.headers["Content-Type"]
@@ -235,7 +233,7 @@ def respond(result: Any, operation: Operation) -> Response:
         link = [("Link", f'<{_next_link(result)}>; rel="next"')] if result.next_cursor else ()
         return Answer(body, headers=link)
     if kind == "created":
-        return _created(result, operation)
+        return _created(asked, result, operation)
     if kind == "empty":
         response = Response(status=204)
         del response.headers["Content-Type"]
@@ -247,14 +245,14 @@ def respond(result: Any, operation: Operation) -> Response:
     return result
 
 
-def _created(id: Any, operation: Operation) -> Response:
+def _created(asked: Request, id: Any, operation: Operation) -> Response:
     noun = operation.noun
     headers = {}
     if isinstance(id, list):
         body: dict[str, Any] = {"status": "ok", f"{noun}_ids": [str(each) for each in id]}
     else:
         body = {"status": "ok", f"{noun}_id": str(id)}
-        headers["Location"] = f"{request.root_path}{request.path.rstrip('/')}/{id}"
+        headers["Location"] = f"{asked.root_path}{asked.path.rstrip('/')}/{id}"
         if operation.shape and _prefers_representation():
             body["data"] = operation.shape.one(id)
             headers["Preference-Applied"] = "return=representation"

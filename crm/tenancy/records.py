@@ -61,9 +61,15 @@ class Record(Row):
         moment = now()
         created_at = values.get("created_at") or moment  # history moves in with its dates (D17)
         values = {**values, "created_at": created_at, "updated_at": moment, "version": 1}
-        names = tuple(values)
-        id = execute(_insert(cls._meta.table_name, names), tuple(values.values())).lastrowid
-        return cls(id=id, **values)
+        record = cls(**values)
+        values |= record.derived()
+        sql = _insert(cls._meta.table_name, tuple(values))
+        record.id = execute(sql, tuple(values.values())).lastrowid
+        return record
+
+    def derived(self) -> dict[str, Any]:
+        """Columns of a new row that are made from its others."""
+        return {}
 
     def put(self, values: dict[str, Any]) -> dict[str, Any]:
         """Store what differs and give what it was: {column: the value before}. May be empty."""
@@ -105,10 +111,13 @@ class Kept(Record):
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
-        draft = cls(**values)
-        record = super().add({**values, "folded": search.fold(*draft.search_texts())})
+        record = super().add(values)
         execute(search.add_statement(cls._meta.table_name), (record.id,))
         return record
+
+    def derived(self) -> dict[str, Any]:
+        self.folded = search.fold(*self.search_texts())
+        return {"folded": self.folded}
 
     def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
         """As Record.put. `beside` is what changed in other rows of it: {name: (before, after)}."""

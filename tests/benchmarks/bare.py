@@ -20,8 +20,8 @@ def bare_app(file: Path, rows: list[tuple]) -> tuple[Flask, sqlite3.Connection]:
     names = ", ".join(COLUMNS)
     connection.execute(
         "CREATE TABLE lead (id INTEGER PRIMARY KEY, name TEXT, phone TEXT, email TEXT,"
-        " company TEXT, source TEXT, status TEXT, assigned_to INTEGER, comment TEXT, created_at TEXT,"
-        " updated_at TEXT)"
+        " company TEXT, source TEXT, status TEXT, assigned_to INTEGER, comment TEXT,"
+        " created_at TEXT, updated_at TEXT)"
     )
     connection.execute("CREATE INDEX lead_status ON lead (status, id)")
     connection.execute("BEGIN")

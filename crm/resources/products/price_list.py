@@ -261,8 +261,8 @@ def _sorted_out(prices: PriceList) -> Work:
             continue
         kept = known.get(record[0])
         if kept is None:
-            lacking = [name for name, place in REQUIRED if record[place] is None]
-            if lacking:
+            if None in record[1:3]:
+                lacking = [name for name, place in REQUIRED if record[place] is None]
                 detail = "a new product needs it"
                 work.faults[at] = [RowFault(name, "required", detail) for name in lacking]
             else:

@@ -360,7 +360,7 @@ CREATE INDEX change_record ON change (noun, record_id, id);
 -- The outbox: written in the transaction of the change it tells of (D15).
 CREATE TABLE event (
     sequence  INTEGER PRIMARY KEY AUTOINCREMENT,
-    id        TEXT NOT NULL UNIQUE,
+    id        TEXT NOT NULL, -- random, not an index of its own: it is looked for by sequence
     type      TEXT NOT NULL,
     at        TEXT NOT NULL,
     noun      TEXT NOT NULL,
