@@ -14,6 +14,7 @@ from crm.tenancy.database import execute, now, row, rows, time_before, transacti
 from crm.tenancy.records import Row, key
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
 LENGTH = len("crm_") + 40 + 6
 LAST_USE_KEPT_EVERY = 600  # seconds: a write for every read would double the work of a key
 
@@ -189,11 +190,10 @@ def _hash(secret: str) -> bytes:
 
 
 def _checksum(body: str) -> str:
-    number, found = zlib.crc32(body.encode()), ""
-    for _ in range(6):
-        number, digit = divmod(number, 62)
-        found += ALPHABET[digit]
-    return found
+    """The CRC-32 in base62, lowest digit first."""
+    rest, low = divmod(zlib.crc32(body.encode()), 62 * 62)
+    high, middle = divmod(rest, 62 * 62)
+    return PAIRS[low] + PAIRS[middle] + PAIRS[high]
 
 
 _kept_scopes: dict[str, frozenset[str]] = {}

@@ -29,7 +29,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> None:
         asked: Request = request._get_current_object()
         environ = asked.environ
         told = environ.get(TOLD, [])
-        told.append(("X-Request-Id", request_id()))
+        told.append(("X-Request-Id", request_id(environ)))
         here = visiting()
         if here is None:
             raise environ.get(REFUSED) or UnknownTenant()

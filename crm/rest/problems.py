@@ -5,7 +5,7 @@ from http import HTTPStatus
 from random import getrandbits
 from typing import Any
 
-from flask import Response, g, request
+from flask import Response, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from crm import errors
@@ -50,7 +50,7 @@ def answer(error: Exception) -> Response:
         if allowed := getattr(error, "valid_methods", None):
             response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
         return response
-    log.error("unforeseen error, request %s", request_id(), exc_info=error)
+    log.error("unforeseen error, request %s", request_id(request.environ), exc_info=error)
     return problem(500, "internal_error", "something went wrong on our side")
 
 
@@ -62,19 +62,19 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Response:
         "detail": detail,
         "instance": request.path,
         "code": code,
-        "request_id": request_id(),
+        "request_id": request_id(request.environ),
         **more,
     }
     return Response(dumps(body), status, mimetype="application/problem+json")
 
 
-def request_id() -> str:
-    """The id of this request, as sent in X-Request-Id or made here."""
-    found = g.get("request_id")
+def request_id(environ: dict[str, Any]) -> str:
+    """The id of a request, as sent in X-Request-Id or made here; kept in its environ."""
+    found = environ.get("crm.request_id")
     if found is None:
-        sent = request.environ.get("HTTP_X_REQUEST_ID", "")
+        sent = environ.get("HTTP_X_REQUEST_ID", "")
         fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
-        found = g.request_id = sent if fits else f"{getrandbits(96):024x}"
+        found = environ["crm.request_id"] = sent if fits else f"{getrandbits(96):024x}"
     return found
 
 
