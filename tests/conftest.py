@@ -1,6 +1,7 @@
 """The cast: Olena owns acme, Taras works there, Ivan is at globex and must see nothing."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.outbox import events
 from crm.resources import tenant, users
+from crm.tenancy.tenants import Tenants
 
 OLENA, TARAS = 1, 2  # user ids at acme
 
@@ -119,13 +121,22 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def wired(furnished: tuple[Path, dict[str, str]]) -> CRMApp:
+    """The app, wired once: its routes and schemas take longer than most tests."""
+    return create_app(Config(data=furnished[0]), Clock())
+
+
 @pytest.fixture
-def crm(furnished: tuple[Path, dict[str, str]], tmp_path: Path, clock: Clock) -> Any:
+def crm(
+    wired: CRMApp, furnished: tuple[Path, dict[str, str]], tmp_path: Path, clock: Clock
+) -> Iterator[CRMApp]:
     """The app with the cast's data folder, fresh for each test."""
     shutil.copytree(furnished[0], tmp_path / "data")
-    app = create_app(Config(data=tmp_path / "data"), clock)
-    yield app
-    app.tenants.forget_idle()
+    wired.tenants = Tenants(Config(data=tmp_path / "data"), clock)
+    wired.limiter.__init__()
+    yield wired
+    wired.tenants.forget_idle()
 
 
 @pytest.fixture

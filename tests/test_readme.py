@@ -1,0 +1,97 @@
+"""What the README says is so: its two commands, its tour by curl, its tables."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from crm import errors
+from crm.config import PLANS, Config
+from crm.outbox import events
+from tests.running import free_port
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(text: str, language: str = "sh") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
+
+
+def section(title: str) -> str:
+    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_first_screen_has_exactly_two_commands():
+    first_screen = README.split("\n## ")[0]
+    demo, tests = (block.strip() for block in blocks(first_screen))
+    assert len(first_screen.splitlines()) <= 30
+    assert demo.endswith(".venv/bin/python app.py demo")
+    assert "pytest" in tests
+    for command in (demo, tests):
+        assert "\n" not in command
+        assert command.startswith("python3 -m venv .venv && .venv/bin/pip install")
+
+
+def test_ci_runs_the_second_command_as_it_stands():
+    told = subprocess.run(
+        ["bash", "-c", "eval() { echo \"$1\"; exit 0; }; . .ci/run"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert blocks(README)[1].strip() in told.stdout.splitlines()
+
+
+def test_the_tour_by_curl_works_as_it_stands(tmp_path):
+    port = free_port()
+    assert shutil.which("curl")
+    lines = "\n".join(blocks(section("A tour by curl")))
+    lines = lines.replace(".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}")
+    lines = lines.replace(":8000/", f":{port}/").replace(
+        "curl ", "curl -sS --retry 20 --retry-connrefused --retry-delay 1 "
+    )
+    lines = lines.replace("serve &", f"serve --port {port} & SERVER=$!")
+    script = f"set -e\n{lines}\necho\nkill $SERVER\nwait $SERVER\n"
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert '{"status":"ok","lead_id":"1"}' in ran.stdout
+    assert '{"status":"ok","lead_id":"1","deal_id":"1","client_id":"1"}' in ran.stdout
+    feed = json.loads(ran.stdout[ran.stdout.rindex('{"data":[{"id":"evt_') :])
+    assert [event["type"] for event in feed["data"]] == [
+        *("lead.created", "client.created", "deal.created", "lead.converted"),
+        *("deal.items_changed", "deal.won"),
+    ]
+
+
+def test_each_event_and_plan_is_named():
+    assert set(re.findall(r"`(\w+\.\w+)`", section("Events"))) >= set(events.KINDS)
+    assert dict(re.findall(r"^\| (\w+) \| (\d+) \|$", section("Limits"), re.M)) == {
+        plan: str(number) for plan, number in PLANS.items()
+    }
+
+
+def test_each_setting_is_named_with_its_default():
+    from dataclasses import fields
+
+    named = dict(
+        re.findall(r"^\| `(CRM_\w+)` \| `?([^|`]*?)`? *\|", section("On one server"), re.M)
+    )
+    for setting in fields(Config):
+        env, default = setting.metadata["env"], setting.metadata["default"]
+        assert named[env] == default or not default, env
+
+
+def test_each_status_is_in_the_table_of_errors():
+    from crm.rest.problems import STATUS
+
+    named = {int(number) for number in re.findall(r"\b(\d{3})\b", section("Errors"))}
+    assert {STATUS[kind] for kind in (errors.NotFound, *STATUS)} <= named
+
+
+def test_each_decision_is_cited():
+    assert re.findall(r"^\| (D\d+) \|", README, re.M) == [f"D{number}" for number in range(1, 19)]
