@@ -62,7 +62,7 @@ def _count(text: str) -> int:
 
 def _port(text: str) -> int:
     if not COUNT.match(text.strip()) or not 1 <= int(text) <= 65535:
-        raise ValueError("is a port, 1 to 65535")
+        raise ValueError("is a whole number from 1 to 65535")
     return int(text)
 
 

@@ -62,9 +62,12 @@ BAD = [
     ("CRM_DATA", ""),
     ("CRM_DATA", "  "),
     *[("CRM_BASE_DOMAIN", value) for value in (
-        "", ".", "a..b", "localhost:8000", "http://a", "a b", "-a", "a-", LONG, "їжак", "a_b", "*.a",
+        "", ".", "a..b", "localhost:8000", "http://a", "a b", "-a", "a-", LONG, "їжак", "a_b",
+        "*.a",
     )],
-    *[("CRM_TENANT", value) for value in ("ACME", "a.b", "-a", "a-", "a b", LONG, "xn--a", "їжак", "a/b")],
+    *[("CRM_TENANT", value) for value in (
+        "ACME", "a.b", "-a", "a-", "a b", LONG, "xn--a", "їжак", "a/b",
+    )],
     *[("CRM_PUBLIC_URL", value) for value in (
         "crm.ua", "ftp://a", "https://", "http:///", "https://{name}.a", "https://{label}{label}.a",
         "https://a b", "https://{label", "javascript:alert(1)", "https://a\n",

@@ -1,4 +1,4 @@
-"""Errors (spec: Errors; D14): one body for every 4xx and 5xx, and never the inside of the service."""
+"""Errors (spec: Errors; D14): one body for every 4xx and 5xx, and nothing of the inside."""
 
 import json
 import logging

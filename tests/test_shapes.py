@@ -17,7 +17,8 @@ from crm import create_app, values
 from crm.config import Config
 from crm.json import dumps
 from crm.resources.leads.record import LEAD
-from crm.rest import fields
+from crm.rest import fields, parts
+from crm.rest.parts import Part
 from crm.rest.shapes import Shape
 from crm.tenancy.database import rows
 
@@ -49,7 +50,7 @@ def stored(field: Any, chance: random.Random) -> Any:
     """A value as the column of a field may keep it."""
     if field.nullable and chance.random() < 0.3:
         return None
-    if isinstance(field, fields.Part):
+    if isinstance(field, Part):
         inner = [
             {name: stored(each, chance) for name, each in field.schema.fields.items()}
             for _ in range(chance.randint(0, 3) if field.many else 1)

@@ -189,14 +189,16 @@ def test_no_resource_takes_what_it_does_not_know(crm, api):
 
 
 @each("kind", ["application/json", "application/merge-patch+json", "APPLICATION/JSON",
-               "application/json; charset=utf-8", "application/json;charset=\"UTF-8\""])  # fmt: skip
+               "application/json; charset=utf-8",
+               "application/json;charset=\"UTF-8\""])  # fmt: skip
 def test_kinds_of_bodies_that_are_read(call, lead, kind):
     answer = call("PATCH", path(lead), {"Content-Type": kind}, b'{"name": "\xd0\x9e"}')
     assert (answer.status, answer.json["name"]) == (200, "О")
 
 
 @each("kind", [None, "", "text/plain", "text/json", "application/jsonp", "application/xml",
-               "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json"])  # fmt: skip
+               "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+               "json"])  # fmt: skip
 def test_any_other_kind_changes_nothing(call, api, lead, kind):
     headers = {"Content-Type": kind or ""}
     assert call("PATCH", path(lead), headers, b'{"name": "X"}').status == 415

@@ -4,7 +4,7 @@
 no change, nor is a deletion, after which the trail is as unseen as the record.
 """
 
-from crm.rest import fields, filters, paging
+from crm.rest import fields, filters, paging, parts
 from crm.rest.envelopes import page_of
 from crm.rest.filters import Query
 from crm.rest.paging import Page
@@ -23,7 +23,7 @@ class ChangeNoun(Noun):
     id = fields.Id(read_only=True)
     at = fields.Moment(read_only=True)
     user_id = fields.Id(read_only=True, nullable=True)
-    key = fields.Part(
+    key = parts.Part(
         ChangeKeyNoun.out("ChangeKeyOut"),
         column=json_row({"id": "id", "name": "name"}, "api_key WHERE api_key.id = change.key_id"),
         read_only=True,

@@ -5,7 +5,7 @@ of other records. A client's contacts count as the client. A lead and the client
 no duplicates of each other.
 """
 
-from crm.rest import fields
+from crm.rest import fields, parts
 from crm.rest.shapes import Noun
 from crm.tenancy.database import json_rows
 
@@ -21,9 +21,9 @@ class DuplicateNoun(Noun):
 DUPLICATE = DuplicateNoun.out("DuplicateOut")
 
 
-def field(noun: str) -> fields.Parts:
+def field(noun: str) -> parts.Parts:
     """The field `possible_duplicates` of a client or a lead."""
-    return fields.Parts(
+    return parts.Parts(
         DUPLICATE,
         column=json_rows({name: name for name in DUPLICATE.fields}, f"({_same(noun)}){ORDER}"),
         read_only=True,

@@ -333,39 +333,10 @@ class Day(Field):
         return {"type": "string", "format": "date"}
 
 
-class Tags(Field):
-    """A list of words; case doesn't distinguish them."""
+class Collection(Field):
+    """A JSON text in the file, null when empty; never null when shown. Null when sent clears."""
 
-    code = "loads({v}) if {v} else []"
-    json_type = "array"
-
-    def __init__(self, **options: Any):
-        super().__init__(nullable=False, **options)
-
-    def variant(self, *, incoming: bool, required: bool) -> Field:
-        found = super().variant(incoming=incoming, required=required)
-        found.allow_none = incoming
-        return found
-
-    def read(self, value: Any) -> str:
-        found = values.tag_list(value) if value != "" else []
-        return dumps(found).decode() if found else ""
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
-        return super()._deserialize(value, attr, data) or None
-
-    def show(self, value: Any) -> list[str]:
-        return loads(value) if value else []
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 50}
-
-
-class Extra(Field):
-    """A free JSON object of at most 50 keys, 16 KiB, depth 4."""
-
-    code = "loads({v}) if {v} else {{}}"
-    json_type = "object"
+    empty: type
 
     def __init__(self, **options: Any):
         super().__init__(nullable=False, **options)
@@ -377,13 +348,36 @@ class Extra(Field):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         found = super()._deserialize(value, attr, data)
-        return None if found == "{}" else found
+        return None if found in ("[]", "{}") else found
+
+    def show(self, value: Any) -> Any:
+        return loads(value) if value else self.empty()
+
+
+class Tags(Collection):
+    """A list of words; case doesn't distinguish them."""
+
+    code = "loads({v}) if {v} else []"
+    json_type = "array"
+    empty = list
+
+    def read(self, value: Any) -> str:
+        return dumps(values.tag_list(value) if value != "" else []).decode()
+
+    def schema_type(self) -> dict[str, Any]:
+        tag = {"type": "string", "minLength": 1, "maxLength": 64}
+        return {"type": "array", "items": tag, "maxItems": 50}
+
+
+class Extra(Collection):
+    """A free JSON object of at most 50 keys, 16 KiB, depth 4."""
+
+    code = "loads({v}) if {v} else {{}}"
+    json_type = "object"
+    empty = dict
 
     def read(self, value: Any) -> str:
         return values.json_object(value)
-
-    def show(self, value: Any) -> dict[str, Any]:
-        return loads(value) if value else {}
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": True}
@@ -399,57 +393,3 @@ class Color(Field):
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"}
-
-
-class Part(ma.Nested):
-    """An object inside a record, from a JSON text of stored values; `column` selects it."""
-
-    incoming = True
-    code = "{n}(loads({v})) if {v} else None"
-
-    def __init__(
-        self,
-        schema: Any,
-        *,
-        sent: Any = None,
-        column: str = "",
-        read_only: bool = False,
-        nullable: bool = False,
-        about: str = "",
-        many: bool = False,
-        expanded: bool = False,
-    ):
-        super().__init__(schema, dump_only=read_only, allow_none=nullable, many=many)
-        self.column = column
-        self.nullable = nullable
-        self.about = about
-        self.create_only = False
-        self.expanded = expanded  # only shown by a shape that names it, as for `expand=`
-        self.sent = sent or schema  # what may be sent, where it isn't what is shown
-
-    def variant(self, *, incoming: bool, required: bool) -> "Part":
-        found = copy(self)
-        found.incoming = incoming
-        found.required = required and not self.expanded
-        found.dump_only = found.load_only = False
-        found.nested = self.sent if incoming else self.nested
-        found.allow_none = self.nullable or (incoming and self.many)  # null clears a list
-        return found
-
-    def show(self, value: Any) -> Any:
-        """The form on the wire of a stored value."""
-        return self._serialize(value, None, None)
-
-    def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
-        if isinstance(value, str):
-            value = loads(value)
-        return super()._serialize(value, attr, obj)
-
-
-class Parts(Part):
-    """A list of objects inside a record."""
-
-    code = "[{n}(part) for part in loads({v})] if {v} else []"
-
-    def __init__(self, schema: Any, **options: Any):
-        super().__init__(schema, many=True, **options)

@@ -12,14 +12,17 @@ from flask import Flask
 from flask_smorest.spec.plugins import FlaskPlugin
 from marshmallow import fields as ma
 
+from crm.errors import Invalid
 from crm.outbox import events
 from crm.rest import envelopes, fields
 from crm.rest.envelopes import ProblemSchema, Records
 from crm.rest.examples import example
+from crm.rest.parts import Part
 from crm.rest.resource import JSON, PREFIX, Blueprint, Operation
+from crm.rest.shapes import Body
 
 PROBLEM = "application/problem+json"
-ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # of 400, 404 and 422 at least: query and host
+ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
 WITH_BODY = (413, 415)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
 
@@ -158,7 +161,7 @@ def _described(self: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
     """apispec's attribute function for our own fields."""
     if isinstance(field, fields.Field):
         return field.json_schema()
-    if isinstance(field, fields.Part) and field.about:
+    if isinstance(field, Part) and field.about:
         return {"description": field.about}
     if isinstance(field, Records):
         found = [self.resolve_nested_schema(schema) for schema in field.schemas]
@@ -207,9 +210,18 @@ def _request_body(operation: Operation) -> dict[str, Any] | None:
         return {"required": True, "content": {"multipart/form-data": {"schema": FILE}}}
     if (body := operation.body) is None:
         return None
-    content = {"schema": body, "example": operation.example or example(body)}
-    required = any(field.required for field in body.fields.values())
-    return {"required": required, "content": {JSON: content}}
+    one_of = {"oneOf": list(body.alternatives)} if body.alternatives else body
+    content = {"schema": one_of, "example": operation.example or example(body)}
+    return {"required": not _takes_nothing(body), "content": {JSON: content}}
+
+
+def _takes_nothing(body: Body) -> bool:
+    """Is a request without a body good too?"""
+    try:
+        body.take({})
+    except Invalid:
+        return False
+    return True
 
 
 def _successes(operation: Operation) -> list[int]:

@@ -7,13 +7,14 @@ both give the same.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from marshmallow import INCLUDE, RAISE, Schema, ValidationError
 
 from crm.errors import MOST_FAULTS, Fault, Invalid, NotFound
 from crm.json import dumps, loads
-from crm.rest.fields import Part
+from crm.rest.parts import Part
 from crm.tenancy.database import now, row, rows
 from crm.tenancy.records import key
 from crm.values import as_number
@@ -32,6 +33,7 @@ class Body(Schema):
         unknown = RAISE
 
     echoes: dict[str, Any] = {}
+    alternatives: tuple["Body", ...] = ()  # bodies of which it takes one, for the documentation
 
     def take(self, sent: Any) -> Sent:
         """The stored form of a body, or Invalid naming every value that doesn't fit."""
@@ -42,7 +44,7 @@ class Body(Schema):
             sent = {name: value for name, value in sent.items() if name not in echoed}
         if len(sent) > len(self.fields) + MOST_FAULTS:  # before each is looked at: that takes long
             unknown = dict.fromkeys(sent.keys() - self.fields.keys(), ["Unknown field."])
-            raise Invalid(list(faults(unknown)))
+            raise Invalid(list(islice(faults(unknown), MOST_FAULTS)))
         try:
             found = Sent(self.load(sent))
         except ValidationError as error:

@@ -16,7 +16,7 @@ from crm.json import loads
 from crm.outbox import events
 from crm.resources import duplicates
 from crm.resources.users import User
-from crm.rest import fields
+from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy import search
 from crm.tenancy.database import execute, execute_many, json_rows, row, transaction
@@ -316,7 +316,7 @@ class ClientNoun(Noun):
     assigned_to = fields.Id(example="1")
     source = fields.Text(64, example="referral")
     comment = fields.LongText()
-    contacts = fields.Parts(
+    contacts = parts.Parts(
         CONTACT.schema,
         sent=ContactEntry(),
         column=CONTACTS,
@@ -331,7 +331,7 @@ class ClientNoun(Noun):
         " AND deal.status = 'open' AND deal.deleted_at IS NULL)",
         about="How many open deals there are.",
     )
-    won_amounts = fields.Parts(
+    won_amounts = parts.Parts(
         MoneyNoun.out("MoneyOut"),
         column=json_rows(
             {"currency": "currency", "amount": "sum(amount / 100)"},

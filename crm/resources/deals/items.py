@@ -275,7 +275,7 @@ class DealItemNoun(Noun):
 
 
 ITEM = Shape(DealItemNoun.out("DealItemOut"), "deal_item", live=False)
-ITEM_ENTRY = DealItemNoun.body("DealItemEntry")
+ITEM_ENTRY = DealItemNoun.body("DealItemIn")
 ITEM_PATCH = DealItemNoun.patch("DealItemPatch")
 
 
@@ -291,14 +291,16 @@ class DealItemLine(type(ITEM_ENTRY)):
     version = fields.Whole(1, 1 << 53, about="Read-only.")
 
 
+class DealItemsIn(Body):
+    """Several items at once."""
+
+    items = ma.List(ma.Nested(ITEM_ENTRY), required=True, validate=Length(1, MOST_ADDED))
+
+
 class OneOrMore(Body):
     """One item, or `items`: a list of them."""
 
-    items = ma.List(
-        ma.Nested(ITEM_ENTRY),
-        validate=Length(1, MOST_ADDED),
-        metadata={"description": "Several at once, instead of one."},
-    )
+    alternatives = (ITEM_ENTRY, DealItemsIn())
 
     def take(self, sent: Any) -> Sent:
         """`item` in stored form, or `items`."""
@@ -342,5 +344,5 @@ def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Sent]) -> Se
     return Sent(items=_each(lines, read))
 
 
-ITEM_IN = DealItemNoun.body("DealItemIn", OneOrMore)
+ITEM_IN = OneOrMore()
 ITEMS_PUT = AllItems()

@@ -20,7 +20,7 @@ from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history
 from crm.resources.pipelines.record import STAGE, Pipeline, Stage
 from crm.resources.users import User
-from crm.rest import fields
+from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import execute, json_row, now, row, transaction, visit
 from crm.tenancy.records import Kept, reference
@@ -315,7 +315,7 @@ class ManagerNoun(Noun):
     name = fields.Text(255, required=True, example="Тарас")
 
 
-class Manager(fields.Part):
+class Manager(parts.Part):
     """Shown as {id, name}, sent as an id or {id}."""
 
     def variant(self, *, incoming: bool, required: bool) -> Any:

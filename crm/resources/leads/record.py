@@ -7,7 +7,7 @@ lead: what doesn't fit on create is kept in `extra` under the name it came with.
 
 from typing import Any
 
-from marshmallow import ValidationError
+from marshmallow import INCLUDE, ValidationError
 from peewee import IntegerField, TextField
 
 from crm.errors import Conflict, Fault, Invalid
@@ -135,6 +135,9 @@ class LeadNoun(Noun):
 
 class LeadIn(Body):
     """A new lead: only a name and a way to reach the person are insisted on (D4)."""
+
+    class Meta:
+        unknown = INCLUDE
 
     def take(self, sent: Any) -> Sent:
         """The lead in stored form; what doesn't fit goes into `extra`."""

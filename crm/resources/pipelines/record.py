@@ -11,7 +11,7 @@ from typing import Any, Self
 from peewee import IntegerField, TextField
 
 from crm.errors import Conflict, Invalid, NotFound
-from crm.rest import fields
+from crm.rest import fields, parts
 from crm.rest.shapes import Body, Noun, Shape
 from crm.tenancy.database import json_rows, row, transaction
 from crm.tenancy.records import Record
@@ -223,7 +223,7 @@ class PipelineNoun(Noun):
     name = fields.Text(255, required=True, example="Sales")
     is_default = fields.Flag(nullable=False, default=False, about="Exactly one pipeline is.")
     position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
-    stages = fields.Parts(STAGE.schema, read_only=True, column=STAGES)
+    stages = parts.Parts(STAGE.schema, read_only=True, column=STAGES)
     created_at = fields.Moment(read_only=True)
     updated_at = fields.Moment(read_only=True)
     version = fields.Whole(1, 1 << 53, read_only=True)
@@ -232,7 +232,7 @@ class PipelineNoun(Noun):
 class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
-    stages = fields.Parts(STAGE_IN, about="By default those of a new tenant's first pipeline.")
+    stages = parts.Parts(STAGE_IN, about="By default those of a new tenant's first pipeline.")
 
 
 PIPELINE = Shape(PipelineNoun.out("PipelineOut"), "pipeline", live=False)

@@ -7,7 +7,7 @@ as large as what was sent, for 30 days.
 from peewee import BlobField, IntegerField, TextField
 
 from crm.errors import NotFound
-from crm.rest import fields
+from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import execute, time_before
 from crm.tenancy.records import Record
@@ -70,7 +70,7 @@ class ImportNoun(Noun):
     )
     unchanged = fields.Whole(0, 1 << 53, read_only=True)
     rejected = fields.Whole(0, 1 << 53, read_only=True)
-    errors = fields.Parts(
+    errors = parts.Parts(
         RowErrorNoun.out("RowErrorOut"), read_only=True, about="The first 1000, by line."
     )
     user_id = fields.Id(read_only=True, nullable=True)

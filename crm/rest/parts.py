@@ -1,0 +1,62 @@
+"""Objects and lists of objects inside a record, as fields of its schema."""
+
+from copy import copy
+from typing import Any
+
+from marshmallow import fields as ma
+
+from crm.json import loads
+
+
+class Part(ma.Nested):
+    """An object inside a record, from a JSON text of stored values; `column` selects it."""
+
+    incoming = True
+    code = "{n}(loads({v})) if {v} else None"
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        sent: Any = None,
+        column: str = "",
+        read_only: bool = False,
+        nullable: bool = False,
+        about: str = "",
+        many: bool = False,
+        expanded: bool = False,
+    ):
+        super().__init__(schema, dump_only=read_only, allow_none=nullable, many=many)
+        self.column = column
+        self.nullable = nullable
+        self.about = about
+        self.create_only = False
+        self.expanded = expanded  # only shown by a shape that names it, as for `expand=`
+        self.sent = sent or schema  # what may be sent, where it isn't what is shown
+
+    def variant(self, *, incoming: bool, required: bool) -> "Part":
+        found = copy(self)
+        found.incoming = incoming
+        found.required = required and not self.expanded
+        found.dump_only = found.load_only = False
+        found.nested = self.sent if incoming else self.nested
+        found.allow_none = self.nullable or (incoming and self.many)  # null clears a list
+        return found
+
+    def show(self, value: Any) -> Any:
+        """The form on the wire of a stored value."""
+        return self._serialize(value, None, None)
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
+        if isinstance(value, str):
+            value = loads(value)
+        return super()._serialize(value, attr, obj)
+
+
+class Parts(Part):
+    """A list of objects inside a record."""
+
+    code = "[{n}(part) for part in loads({v})] if {v} else []"
+
+    def __init__(self, schema: Any, **options: Any):
+        super().__init__(schema, many=True, **options)

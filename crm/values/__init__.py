@@ -1,0 +1,46 @@
+"""What a single value may be, and the form in which it is kept.
+
+Texts, phones, e-mail addresses, numbers, times, currencies, tags and free JSON objects, each by
+one function: it takes what was sent and returns what is stored, or raises `Unfit`. Functions of
+optional texts return None for the empty one. Nothing here knows fields, HTTP or the database.
+
+spec: Leads, Clients, Deals, Products (formats of fields); D2, D4, D17.
+"""
+
+from crm.values.numbers import (
+    AMOUNT_MAX,
+    CURRENCIES,
+    PRICE_MAX,
+    QUANTITY_MAX,
+    as_number,
+    currency,
+    money,
+    percent,
+    quantity,
+)
+from crm.values.objects import json_object
+from crm.values.reach import email, phone
+from crm.values.texts import long_text, one_line, tag_list
+from crm.values.times import day, moment
+from crm.values.unfit import Unfit
+
+__all__ = [
+    "AMOUNT_MAX",
+    "CURRENCIES",
+    "PRICE_MAX",
+    "QUANTITY_MAX",
+    "Unfit",
+    "as_number",
+    "currency",
+    "day",
+    "email",
+    "json_object",
+    "long_text",
+    "money",
+    "moment",
+    "one_line",
+    "percent",
+    "phone",
+    "quantity",
+    "tag_list",
+]
