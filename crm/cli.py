@@ -139,14 +139,15 @@ def tenant() -> None:
 @click.argument("label")
 @click.option("--name", default="", help="Name of the business; the label when absent.")
 @click.option("--plan", default="start", show_default=True, type=click.Choice(list(PLANS)))
+@click.option("--currency", default="UAH", show_default=True, help="Of what doesn't name one.")
 @click.option("--owner-name")
 @click.option("--owner-phone")
 @click.option("--owner-email")
-def tenant_create(config: Config, label: str, name: str, plan: str, **owner: str | None) -> None:
+def tenant_create(config: Config, label: str, **options: str | None) -> None:
     """Create the tenant LABEL with its owner."""
-    person = {field: owner[f"owner_{field}"] for field in OWNER_FIELDS}
+    person = {field: options.pop(f"owner_{field}") for field in OWNER_FIELDS}
     given = {field: value for field, value in person.items() if value is not None}
-    tenants_rules.open_tenant(Tenants(config), label, name=name, plan=plan, owner=given)
+    tenants_rules.open_tenant(Tenants(config), label, owner=given, **options)
     click.echo(config.url_of(label))
 
 

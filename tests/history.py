@@ -1,8 +1,8 @@
 """Plays a published sales history through the API of a running server, as an integrator would.
 
 `python tests/history.py PORT KEY` plays it for the tenant acme on 127.0.0.1:PORT and tells the
-rate. Every POST carries an Idempotency-Key made of the history's own ids, so it may be played again
-after a break.
+rate; the plan must have room for it (`CRM_PLANS=business=0`). Every POST carries an Idempotency-Key
+made of the history's own ids, so it may be played again after a break.
 """
 
 import csv

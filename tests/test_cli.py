@@ -273,6 +273,14 @@ def test_a_tenant_needs_no_more_than_a_label(empty: Folder) -> None:
     assert empty.run("tenant", "list").stdout == "acme\tstart\tactive\tacme\n"
 
 
+def test_a_tenant_has_its_currency(empty: Folder) -> None:
+    empty.run("tenant", "create", "acme", "--currency", "usd")
+    api = empty.api(empty.key())
+    lead = api.read(f"/leads/{api.create('/leads', name='Ann', email='ann@acme.example')}")
+    assert lead["currency"] == "USD"
+    assert "currency" in empty.refused("tenant", "create", "other", "--currency", "ZZZ")
+
+
 def test_what_makes_no_tenant(folder: Folder) -> None:
     assert folder.refused("tenant", "create", "acme") == "the label acme is taken"
     for label in ("Acme", "www", "a_b", "../acme"):

@@ -17,7 +17,7 @@ from crm import create_app, values
 from crm.config import Config
 from crm.json import dumps
 from crm.resources.leads.record import LEAD
-from crm.rest import fields, parts
+from crm.rest import fields
 from crm.rest.parts import Part
 from crm.rest.shapes import Shape
 from crm.tenancy.database import rows

@@ -11,6 +11,7 @@ from wire import speaker
 from crm import create_app
 from crm.config import Config
 from crm.resources.leads.record import LEAD
+from crm.rest.resource import Blueprint
 
 each = pytest.mark.parametrize
 
@@ -20,6 +21,15 @@ def crm(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("writing") / "data"
     shutil.copytree(furnished[0], folder)
     app = create_app(Config(data=folder), Clock())
+    bare = Blueprint("bare", "An operation that takes nothing.")
+
+    @bare.post("/bare")
+    @bare.needs()
+    @bare.empty()
+    def take_nothing() -> None:
+        """Take nothing."""
+
+    app.api.register_blueprint(bare)
     yield app
     app.tenants.forget_idle()
 
@@ -210,6 +220,14 @@ def test_no_body_needs_no_kind_and_counts_as_empty(call, api, lead):
         assert call("PATCH", path(lead), headers).status == 200
         assert call("POST", "/leads", headers).status == 422
     assert api.read(path(lead)) == lead
+
+
+def test_an_operation_without_a_body_takes_none(call):
+    assert call("POST", "/bare").status == call("POST", "/bare", body=b"{}").status == 204
+    for body, status in ((b'{"x": 1}', 422), (b"[]", 422), (b"{", 400)):
+        assert call("POST", "/bare", body=body).status == status
+    assert call("POST", "/bare", {"Content-Type": "text/plain"}, b"{}").status == 415
+    assert call("POST", "/bare", body=b" " * ((1 << 20) + 1)).status == 413
 
 
 def test_a_delete_needs_no_body_and_takes_no_notice_of_one(call, api, lead):

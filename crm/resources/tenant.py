@@ -6,6 +6,7 @@ An API request never creates or changes a tenant.
 from collections.abc import Callable
 from typing import Any
 
+from crm import values
 from crm.config import PLANS
 from crm.errors import Invalid
 from crm.resources import pipelines, users
@@ -19,18 +20,25 @@ def open_tenant(
     *,
     name: str = "",
     plan: str = "start",
+    currency: str = "UAH",
     owner: dict[str, Any] | None = None,
     furnish: Callable[[], None] = lambda: None,
 ) -> None:
-    """Create a tenant with its owner and the pipeline "Sales" (D11). `owner` is as sent to users.
+    """Create a tenant with its owner and the pipeline "Sales" (D11). `owner` is as sent to users,
+    `currency` the ISO 4217 code of what doesn't name one (D2).
 
     `furnish` adds what else shall be there, in the same transaction, before anyone can see it.
     Raises Invalid, or Conflict `label_taken`.
     """
+    try:
+        code = values.currency(currency)
+    except values.Unfit as unfit:
+        raise Invalid.field("currency", unfit.code, unfit.detail) from None
     person = {"name": name or label, **(owner or {}), "role": "owner"}
 
     def begin() -> None:
         with transaction():
+            execute("UPDATE tenant SET currency = ?", (code,))
             users.create(users.USER_IN.take(person))
             pipelines.create_first()
             furnish()
