@@ -12,6 +12,7 @@ from crm.access import rights
 from crm.errors import Busy, Forbidden, Invalid, NotFound, Unauthorized
 from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
 from crm.tenancy.records import Row, key
+from crm.values import Unfit, one_line
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
@@ -83,7 +84,11 @@ def create(
     `https://shop.example.ua` for a form's key. Raises Invalid.
     """
     held = rights.scopes(scopes)
-    if not name.strip():
+    try:
+        shown = one_line(name, 255)
+    except Unfit as unfit:
+        raise Invalid.field("name", unfit.code, unfit.detail) from None
+    if shown is None:
         raise Invalid.field("name", "required", "a key needs a name")
     named = _named(origins)
     if named and not rights.is_form_key(held):
@@ -96,7 +101,7 @@ def create(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
             " expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                name.strip(),
+                shown,
                 _hash(secret),
                 secret[:8],
                 ",".join(sorted(held)),
