@@ -178,6 +178,13 @@ def test_every_example_of_a_field_fits_it():
     assert wrong == []
 
 
+def test_a_patch_has_no_defaults():
+    patches = {n: s for n, s in DOCUMENT["components"]["schemas"].items() if n.endswith("Patch")}
+    assert "LeadPatch" in patches
+    for name, schema in patches.items():
+        assert not [field for field, s in schema["properties"].items() if "default" in s], name
+
+
 def test_the_fourteen_kinds_of_events_are_webhooks():
     assert list(DOCUMENT["webhooks"]) == list(events.KINDS)
     assert len(events.KINDS) == 14

@@ -111,6 +111,8 @@ class Noun(Schema):
                 if not field.dump_only and not field.create_only
             },
         )
+        for field in schema.fields.values():
+            field.default = None  # what is absent stays as it is
         schema.echoes = {
             field_name: field.variant(incoming=False, required=False)
             for field_name, field in declared
