@@ -91,6 +91,8 @@ def read(
             strays = [at for at, cell in enumerate(cells) if cell.strip() and at not in places]
             if strays:
                 message = f"cell {strays[0] + 1} stands under no column of the header"
+                for at in (places[at] for at in texts if places[at] < len(cells)):
+                    cells[at] = cells[at].removeprefix("'")
                 sheet.errors.append(RowError(line, "too_many_cells", message, cells))
             if strays or not cells:
                 continue

@@ -273,3 +273,9 @@ def test_forms_leave_half_of_the_window_to_integrations(app, shop, own_site, api
     finally:
         with app.tenants.visit("acme"):
             tenant.change_plan("business")
+
+
+def test_a_form_sees_no_phone_and_no_address_of_its_user(form, api):
+    assert api.read("/users/me")["email"] == "olena@acme.example"
+    me = form.read("/users/me")
+    assert (me["name"], me["email"], me["phone"]) == ("Olena", None, None)

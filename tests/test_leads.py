@@ -36,6 +36,22 @@ def test_create_answers_ok_and_the_id_as_text(api):
     assert answer.headers["Location"] == "/api/v1/leads/1"
 
 
+def test_an_empty_lead_is_told_all_that_it_needs(api):
+    answer = api.post("/leads", {})
+    assert answer.status_code == 422
+    assert [(error["pointer"], error["code"]) for error in answer.json["errors"]] == [
+        ("/name", "required"),
+        ("/phone", "phone_or_email"),
+        ("/email", "phone_or_email"),
+    ]
+
+
+def test_a_nameless_lead_with_a_phone_is_told_of_its_name_only(api):
+    for phone in ("067 123 45 67", "12"):
+        codes = {e["code"] for e in api.post("/leads", {"phone": phone}).json["errors"]}
+        assert "phone_or_email" not in codes and "required" in codes
+
+
 def test_a_form_loses_nothing(api):
     answer = api.post(
         "/leads", {"name": "Марія", "phone": "067 123 45 67", "amount": "many", "floor": 3}
@@ -51,3 +67,25 @@ def test_each_lead_has_its_event(api):
     (event,) = api.events()
     assert event["type"] == "lead.created"
     assert event["data"] == {"lead": api.read(f"/leads/{id}")}
+
+
+def test_a_lead_for_nobody_known_is_kept_unassigned(api):
+    for unknown in ("77", "abc"):
+        id = api.create("/leads", name="Марія", phone="+380671234567", assigned_to=unknown)
+        lead = api.read(f"/leads/{id}")
+        assert (lead["assigned_to"], lead["extra"]) == (None, {"assigned_to": unknown})
+
+
+def test_nothing_sent_is_nothing_kept(api):
+    id = api.create("/leads", name="Марія", phone="+380671234567", status=None, currency=None)
+    lead = api.read(f"/leads/{id}")
+    assert (lead["status"], lead["currency"], lead["extra"]) == ("new", "UAH", {})
+
+
+def test_a_known_external_id_tells_whose_it_is(api):
+    id = api.create("/leads", name="Марія", phone="+380671234567", external_id="A-1")
+    answer = api.post("/leads", {"name": "Ганна", "phone": "+380671234568", "external_id": "A-1"})
+    assert (answer.status_code, answer.json["code"], answer.json["id"]) == (
+        *(409, "duplicate_external_id"),
+        id,
+    )

@@ -443,6 +443,16 @@ def test_rejected_rows_can_be_mended_and_imported(api, dialect):
     assert names == {"A": "Добрий", "B": "=Стіл", "C": shelf, "D": "Полиця"}
 
 
+def test_repair_of_a_row_with_too_many_cells_adds_no_apostrophe(api):
+    send(api, "sku;name;price\n'-A;'=Стіл;1;зайве\n", "?dialect=excel")
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    assert repair.splitlines()[1].endswith(";'-A;'=Стіл;1;зайве")
+    assert send(api, repair.replace(";зайве", ""), "?dialect=excel").json["created"] == 1
+    assert [(product["sku"], product["name"]) for product in api.read("/products")] == [
+        ("-A", "=Стіл")
+    ]
+
+
 def test_a_second_round_of_repair_has_one_reason_column(api):
     send(api, "error,sku,name,price\nколись,A,Стіл,x\n")
     text = api.get("/imports/1/errors.csv").text

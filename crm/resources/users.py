@@ -135,4 +135,7 @@ def get_current_user() -> dict[str, Any]:
     caller = g.caller
     key = {"id": str(caller.key_id), "name": caller.key_name, "scopes": sorted(caller.scopes)}
     name, plan = row("SELECT name, plan FROM tenant")
-    return {**USER.one(caller.user_id), "key": key, "tenant": {"name": name, "plan": plan}}
+    user = USER.one(caller.user_id)
+    if caller.is_form:  # this key stands in the source of a public page
+        user |= {"email": None, "phone": None}
+    return {**user, "key": key, "tenant": {"name": name, "plan": plan}}

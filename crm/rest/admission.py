@@ -47,7 +47,8 @@ def install(app: Flask, config: Config, limiter: Limiter) -> None:
         except Unauthorized:
             if limiter.failed(asked.remote_addr or "", moment):
                 raise TooMany(
-                    "too many requests with a bad key from this address", retry_after=60
+                    "too many requests with a bad key from this address",
+                    retry_after=WINDOW - int(moment) % WINDOW,
                 ) from None
             raise
         form = caller.is_form

@@ -6,6 +6,7 @@ enough for SQLite to keep them prepared.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,7 +154,8 @@ class Since(Parameter):
         super().__init__(fields.Moment(), column, about)
 
     def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        return f"{column} {self.sign} ?", (self.inner.read(sent[0]),)
+        text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
+        return f"{column} {self.sign} ?", (self.inner.read(text),)
 
 
 class Before(Since):

@@ -171,10 +171,9 @@ class Kept(Record):
 
     @classmethod
     def _external_id_is_free(cls, external_id: str | None) -> None:
-        if external_id is not None and cls.first("external_id = ?", external_id):
-            raise Conflict(
-                f"another {cls.noun} has the external_id {external_id}", "duplicate_external_id"
-            )
+        if external_id is not None and (other := cls.first("external_id = ?", external_id)):
+            detail = f"the {cls.noun} {other.id} has the external_id {external_id}"
+            raise Conflict(detail, "duplicate_external_id", id=str(other.id))
 
 
 def key(id: Any) -> int:

@@ -13,6 +13,7 @@ from crm.resources.leads.record import (
     LEAD_PATCH,
     STATUSES,
     Lead,
+    assigned,
     create,
     from_form,
 )
@@ -54,7 +55,7 @@ blueprint = Blueprint("leads", "People who asked, not yet clients.")
 @blueprint.created("lead", LEAD)
 def create_lead(data: dict[str, Any]) -> int:
     """Create a lead from a website form or by hand."""
-    return create(from_form(data) if g.caller.is_form else data)
+    return create(from_form(data) if g.caller.is_form else assigned(data))
 
 
 @blueprint.get("/leads")

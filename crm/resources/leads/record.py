@@ -17,7 +17,7 @@ from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Body, Noun, Sent, Shape, faults
-from crm.tenancy.database import transaction, visit
+from crm.tenancy.database import row, transaction, visit
 from crm.tenancy.records import Kept, reference
 from crm.values import Unfit, json_object
 
@@ -25,6 +25,10 @@ STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
 NOT_FOR_FORMS = frozenset(
     ["assigned_to", "status", "tags", "amount", "currency", "created_at", "external_id", "extra"]
 )
+UNREACHABLE = [
+    Fault(f"/{name}", "phone_or_email", "a lead needs a phone or an email")
+    for name in ("phone", "email")
+]
 
 
 class Lead(Kept):
@@ -93,8 +97,7 @@ def create(data: dict[str, Any]) -> int:
 def can_be_reached(phone: str | None, email: str | None) -> None:
     """spec: Resources, rule 1."""
     if not phone and not email:
-        detail = "a lead needs a phone or an email"
-        raise Invalid([Fault(f"/{name}", "phone_or_email", detail) for name in ("phone", "email")])
+        raise Invalid(UNREACHABLE)
 
 
 class LeadNoun(Noun):
@@ -149,14 +152,28 @@ class LeadIn(Body):
         except ValidationError as error:
             unfit = error.normalized_messages()
             if "name" in unfit or not _reachable_without(unfit, fitting):
-                raise Invalid(list(faults(unfit))) from None
+                unreachable = [] if _reachable_without({}, fitting) else UNREACHABLE
+                raise Invalid([*faults(unfit), *unreachable]) from None
             fitting = {name: value for name, value in fitting.items() if name not in unfit}
             found = Sent(self.load(fitting))
-        strange = {name: value for name, value in sent.items() if name not in fitting}
+        strange = {
+            name: value
+            for name, value in sent.items()
+            if name not in fitting and not (name in self.fields and value is None)
+        }
         if strange:
             found["extra"] = with_extra(found.get("extra"), strange)
         found.echoed = {}
         return found
+
+
+def assigned(data: dict[str, Any]) -> dict[str, Any]:
+    """A lead as it came; the id of a user whom nobody knows goes into `extra` (D4)."""
+    assignee = data.get("assigned_to")
+    if assignee is None or row("SELECT 1 FROM user WHERE id = ?", (assignee,)):
+        return data
+    extra = with_extra(data.get("extra"), {"assigned_to": str(assignee)})
+    return {**data, "assigned_to": None, "extra": extra}
 
 
 def from_form(data: dict[str, Any]) -> dict[str, Any]:

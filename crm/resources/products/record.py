@@ -78,8 +78,9 @@ def create(data: dict[str, Any]) -> int:
 
 def sku_is_free(sku: str | None) -> None:
     """No other live product has it, or Conflict."""
-    if sku is not None and Product.first("sku = ?", sku):
-        raise Conflict(f"another product has the sku {sku}", "duplicate_sku")
+    if sku is not None and (other := Product.first("sku = ?", sku)):
+        detail = f"the product {other.id} has the sku {sku}"
+        raise Conflict(detail, "duplicate_sku", id=str(other.id))
 
 
 class ProductNoun(Noun):
