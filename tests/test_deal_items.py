@@ -6,6 +6,7 @@ import pytest
 from conftest import OLENA
 
 from crm.errors import Conflict, Invalid
+from crm.json import loads
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM, DealItem
 from crm.resources.deals.record import DEAL, Deal, create
@@ -212,9 +213,27 @@ def test_every_change_of_the_items_is_one_of_the_deal(acme, clock):
     assert (shown["version"], shown["updated_at"]) == (3, "2026-03-02T09:01:00Z")
     changed(deal, id, comment="Синій")
     assert DEAL.one(deal)["version"] == 3
-    ((before, after),) = rows("SELECT before, after FROM change")
-    assert before == '{"amount_mode":"manual","amount":null,"items_count":0}'
-    assert after == '{"amount_mode":"items","amount":1000000,"items_count":1}'
+    added, recoloured = (
+        (loads(before), loads(after)) for before, after in rows("SELECT before, after FROM change")
+    )
+    assert added[0] == {
+        "amount_mode": "manual", "amount": None, "items_count": 0, "items": []
+    }  # fmt: skip
+    assert (added[1]["amount"], added[1]["items_count"]) == (1_000_000, 1)
+    assert [line["id"] for line in added[1]["items"]] == [id]
+    assert set(recoloured[0]) == set(recoloured[1]) == {"items"}
+    comments = [side["items"][0]["comment"] for side in recoloured]
+    assert comments == [None, "Синій"]
+
+
+def test_changes_of_a_deal_show_its_lines(api):
+    deal = api.create("/deals", title="Кухня")
+    item = api.create(f"/deals/{deal}/items", name="Стіл", price=1.5)
+    api.delete(f"/deals/{deal}/items/{item}")
+    gone, added = api.read(f"/deals/{deal}/changes")
+    assert gone["before"]["items"] == added["after"]["items"]
+    assert [(line["id"], line["price"]) for line in added["after"]["items"]] == [(item, 1.5)]
+    assert gone["after"]["items"] == added["before"]["items"] == []
 
 
 def test_no_line_and_no_deal_comes_to_more_than_fits(acme):

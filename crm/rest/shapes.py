@@ -183,11 +183,11 @@ class Shape:
         return [self.of_row(*found) for found in rows(f"{self.select} WHERE {rest}", params)]
 
     def show(self, stored: dict[str, Any]) -> dict[str, Any]:
-        """Single columns as they are shown, such as the changed fields of an event."""
+        """Single columns as they are shown, such as the changed fields of an event; what is no
+        field of the record, such as a deal's lines, comes as it is shown."""
         return {
-            name: self.fields[name].show(value)
+            name: self.fields[name].show(value) if name in self.fields else value
             for name, value in stored.items()
-            if name in self.fields
         }
 
     def _column(self, name: str) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-import orjson
 from peewee import AutoField, IntegerField, Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound
+from crm.json import dumps
 from crm.tenancy import search
 from crm.tenancy.database import database, execute, now, row, rows, visit
 
@@ -164,8 +164,8 @@ class Kept(Record):
                 self.updated_at,
                 here.user_id,
                 here.key_id,
-                orjson.dumps(before).decode(),
-                orjson.dumps(after).decode(),
+                dumps(before).decode(),
+                dumps(after).decode(),
             ),
         )
 

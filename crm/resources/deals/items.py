@@ -63,15 +63,15 @@ class DealItem(Record):
 
     def change(self, deal: Deal, data: dict[str, Any]) -> None:
         """Change the sent fields; inside a transaction. Raises Invalid."""
-        count, _, _ = deal.items()
+        were = _lines(deal)
         if self.put(self.revised(data)):
-            _settle(deal, count)
+            _settle(deal, were)
 
     def remove(self, deal: Deal) -> None:
         """Take the line off its deal; inside a transaction."""
-        count, _, _ = deal.items()
+        were = _lines(deal)
         self.erase()
-        _settle(deal, count)
+        _settle(deal, were)
 
     def revised(self, data: dict[str, Any]) -> dict[str, Any]:
         """The sent fields, and what the line comes to with them; raises Invalid."""
@@ -95,6 +95,7 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
     A line with the id of one there is keeps it and changes what it names; one without is new; who
     isn't listed goes. They stand as listed unless they say a position.
     """
+    were = _lines(deal)
     there = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
     kept: set[int] = set()
 
@@ -124,32 +125,38 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
             DealItem.add({**line, "deal_id": deal.id})
             changed = True
     if changed:
-        _settle(deal, len(there))
+        _settle(deal, were)
 
 
 def _add(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
+    were = _lines(deal)
     count, _, last = deal.items()
     _fits(count + len(lines), (line["total"] for line in lines))
     ids = []
     for line in lines:
         last = line.get("position") or min(last + 1, LAST_POSITION)
         ids.append(DealItem.add({**line, "position": last, "deal_id": deal.id}).id)
-    _settle(deal, count)
+    _settle(deal, were)
     return ids
 
 
-def _settle(deal: Deal, count_before: int) -> None:
+def _lines(deal: Deal) -> list[dict[str, Any]]:
+    return ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
+
+
+def _settle(deal: Deal, were: list[dict[str, Any]]) -> None:
     """After a change of its lines: the deal's amount, its next version, and the event."""
     count, total, _ = deal.items()
     _fits(count, [total])
     values: dict[str, Any] = {}
-    if deal.amount_mode == "items" or (count and not count_before):
+    if deal.amount_mode == "items" or (count and not were):
         values = {"amount_mode": "items", "amount": total}
-    counts = {"items_count": (count_before, count)}
-    before = deal.put(values, counts if count != count_before else None)
-    if not before:
-        deal.touch()
-    lines = ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
+    lines = _lines(deal)
+    beside = {"items": (were, lines)}
+    if count != len(were):
+        beside["items_count"] = (len(were), count)
+    before = deal.put(values, beside)
+    del before["items"]  # the trail has them; the event tells of the deal's own fields
     shown = {"deal": DEAL.one(deal.id), "items": lines}
     events.emit(events.DEAL_ITEMS_CHANGED, deal.id, shown, DEAL.show(before))
 
