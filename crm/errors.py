@@ -105,6 +105,13 @@ class Busy(CRMError):
     retry_after = 1
 
 
+class StorageFull(Busy):
+    """The disk takes nothing more. What was acknowledged before is safe."""
+
+    code, detail = "storage_full", "the service cannot store anything now: its disk is full"
+    retry_after = 60
+
+
 @dataclass(slots=True)
 class Faults:
     """Collects what is wrong with one body, so that the sender hears of everything at once."""

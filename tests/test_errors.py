@@ -13,7 +13,7 @@ from crm import create_app, errors
 from crm.config import Config
 from crm.rest.problems import STATUS
 from crm.tenancy import database
-from crm.tenancy.database import NoTenant
+from crm.tenancy.database import NoTenant, transaction
 
 each = pytest.mark.parametrize
 MEMBERS = ["type", "title", "status", "detail", "instance", "code", "request_id"]
@@ -369,3 +369,21 @@ def test_nothing_is_html(crm, api):
             for method in ("GET", "POST", "PATCH", "PUT", "DELETE", "TRACE"):
                 answer = api.call(method, path)
                 assert answer.mimetype != "text/html" or not answer.data, (method, path)
+
+
+def test_a_full_disk_is_503_and_loses_nothing(crm, api):
+    api.create("/leads", name="Марія", phone="+380671234567")
+    before = {lead["id"] for lead in api.read("/leads")}
+    with crm.tenants.visit("acme") as here, transaction():
+        (pages,) = here.connection.execute("PRAGMA page_count").fetchone()
+        here.connection.execute(f"PRAGMA max_page_count = {pages}")
+    long = {"name": "Марія", "phone": "+380671234567", "comment": "х" * 20_000}
+    answers = [api.post("/leads", long) for _ in range(9)]
+    full = answers[-1]
+    assert (full.status_code, full.json["code"]) == (503, "storage_full")
+    assert full.headers["Retry-After"] == "60"
+    kept = {answer.json["lead_id"] for answer in answers if answer.status_code == 201}
+    assert {lead["id"] for lead in api.read("/leads")} == before | kept
+    with crm.tenants.visit("acme") as here, transaction():
+        here.connection.execute("PRAGMA max_page_count = 1073741823")
+    assert api.post("/leads", long).status_code == 201

@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from crm import errors
 from crm.json import dumps
-from crm.tenancy.database import is_busy
+from crm.tenancy.database import is_busy, is_full
 from crm.tenancy.migrations import NewerFile
 
 log = logging.getLogger("crm")
@@ -86,6 +86,9 @@ def _known(error: Exception) -> Exception:
         return errors.TooLarge()
     if is_busy(error):
         return errors.Busy()
+    if is_full(error):
+        log.error("the disk is full, request %s", request_id(request.environ))
+        return errors.StorageFull()
     return error
 
 

@@ -387,6 +387,11 @@ def among(column: str) -> str:
     return f"{column} IN (SELECT value FROM json_each(?))"
 
 
+def is_full(error: BaseException) -> bool:
+    """Is it SQLite saying that the disk is full?"""
+    return isinstance(error, FILE_ERRORS) and "database or disk is full" in str(error)
+
+
 def is_busy(error: BaseException) -> bool:
     """Is it SQLite saying that another holds the file for too long?"""
     return isinstance(error, (sqlite3.OperationalError, OperationalError)) and any(
