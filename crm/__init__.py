@@ -10,6 +10,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from crm import resources
 from crm.access.limits import Limiter
 from crm.config import Config
+from crm.outbox.sender import Sender
 from crm.rest import admission, docs, problems
 from crm.rest.openapi import Api
 from crm.tenancy.tenants import Stay, Tenants, UnknownTenant, is_host
@@ -21,10 +22,13 @@ class CRMApp(Flask):
     """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
 
     tenants: Tenants
+    sender: Sender | None  # None when this app doesn't deliver webhooks
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         told: list[tuple[str, str]] = []
         environ[admission.TOLD] = told
+        if self.sender is not None and not self.sender.started:
+            self.sender.start()  # here and not before: a server may have forked
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, headers + told, *more)
@@ -35,6 +39,11 @@ class CRMApp(Flask):
         finally:
             if stay is not None:
                 stay.end()
+
+    def leave(self) -> None:
+        """The process is about to end: begin no delivery any more."""
+        if self.sender is not None:
+            self.sender.stop()
 
     def _arrive(self, environ: dict[str, Any]) -> Stay | None:
         """Begin the visit to the tenant of the Host header, or note why there is none."""
@@ -54,9 +63,12 @@ class CRMApp(Flask):
         return stay
 
 
-def create_app(config: Config | None = None, clock: Callable[[], float] = time.time) -> CRMApp:
+def create_app(
+    config: Config | None = None, clock: Callable[[], float] = time.time, sends: bool = True
+) -> CRMApp:
     """The whole service as a WSGI app. Settings come from the environment unless given.
 
+    It delivers webhooks from its first request on, or from `app.sender.start()`, if `sends`.
     Raises ConfigError for a setting that can't work. No file is touched before a request.
     """
     config = config or Config.load()
@@ -65,6 +77,7 @@ def create_app(config: Config | None = None, clock: Callable[[], float] = time.t
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
     app.tenants = Tenants(config, clock)
     app.limiter = Limiter()
+    app.sender = Sender(app.tenants) if sends else None
 
     admission.install(app, config, app.limiter)
     api = app.api = Api(app)

@@ -7,16 +7,62 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
+PART = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
+HOST = re.compile(rf"(?=.{{1,253}}\Z){PART}(?:\.{PART})*\Z")
+HOST_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]+)\Z")
+NUMBER = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # the end of a host that is an address
 
 
 class ConfigError(Exception):
     """A setting has a value that cannot work. The text is one line for the operator."""
+
+
+class Allow(NamedTuple):
+    """Hosts and networks that webhooks may call though they are not public, plain http too (D15).
+
+    A host is its `host_of()` spelling and a port, None for every port.
+    """
+
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    hosts: frozenset[tuple[str, int | None]] = frozenset()
+
+    def __or__(self, other: "Allow") -> "Allow":
+        return Allow(self.networks + other.networks, self.hosts | other.hosts)
+
+    def has_host(self, host: str, port: int) -> bool:
+        return (host, port) in self.hosts or (host, None) in self.hosts
+
+    def has_address(self, address: IPv4Address | IPv6Address, port: int) -> bool:
+        listed = any(address in network for network in self.networks)
+        return listed or self.has_host(str(address), port)
+
+
+LOOPBACK = Allow(
+    (ip_network("127.0.0.0/8"), ip_network("::1/128")), frozenset({("localhost", None)})
+)
+
+
+def host_of(text: str) -> str:
+    """The one spelling of a host in a URL: a name in ASCII and lower case, or a literal address.
+
+    ValueError for anything else, such as 127.1 and 0x7f000001, which resolvers take for addresses.
+    """
+    if text.startswith("[") and text.endswith("]") and "%" not in text:
+        return str(IPv6Address(text[1:-1]))
+    # This codec makes ASCII digits and dots of their look-alikes, so it comes before the checks.
+    name = text.encode("idna").decode("ascii").lower().removesuffix(".")
+    if NUMBER.search(name):
+        return str(IPv4Address(name))
+    if not HOST.match(name):
+        raise ValueError("is a host name")
+    return name
 
 
 def _folder(text: str) -> Path:
@@ -46,6 +92,23 @@ def _plans(text: str) -> dict[str, int]:
             raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
         plans[name.strip()] = int(number)
     return plans
+
+
+def _allow(text: str) -> Allow:
+    networks, hosts = [], []
+    try:
+        if "%" in text:
+            raise ValueError("zones are of one machine, not of a network")
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            if found := HOST_PORT.match(part):
+                hosts.append((host_of(found[1]), _port(found[2])))
+            elif ":" in part or "/" in part or NUMBER.search(part):
+                networks.append(ip_network(host_of(part) if part[0] == "[" else part))
+            else:
+                hosts.append((host_of(part), None))
+    except ValueError:
+        raise ValueError("looks like 10.0.0.0/8,erp.local:8080,[::1]:9000") from None
+    return Allow(tuple(networks), frozenset(hosts))
 
 
 def _template(text: str) -> str:
@@ -95,6 +158,9 @@ class Config:
     )
     open_files: int = _setting(
         "CRM_OPEN_FILES", "256", _count, "connections to tenants' files kept open when idle"
+    )
+    webhook_allow: Allow = _setting(
+        "CRM_WEBHOOK_ALLOW", "", _allow, "hosts and networks that webhooks may call (D15)"
     )
     port: int = _setting("CRM_PORT", "8000", _port, "port of `serve`, and in the links")
 

@@ -31,6 +31,11 @@ def dumps(value: Any) -> bytes:
     return orjson.dumps(value, default=_number)
 
 
+def pretty(value: Any) -> str:
+    """The same in lines, for people."""
+    return orjson.dumps(value, default=_number, option=orjson.OPT_INDENT_2).decode()
+
+
 def _integer(text: str) -> int | Decimal:
     return int(text) if len(text) < 19 else Decimal(text)
 

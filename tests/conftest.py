@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from receiving import Hook, receiving
 
 from crm import CRMApp, create_app
 from crm.access import api_keys
-from crm.config import Config
+from crm.config import LOOPBACK, Config
 from crm.outbox import events
+from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.tenancy.tenants import Tenants
 
@@ -92,7 +94,7 @@ def key_for(crm: CRMApp, label: str, scopes: str, user_id: int = OLENA, **more: 
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """A data folder with the cast, and their keys, made once and copied for each test."""
     folder = tmp_path_factory.mktemp("furnished")
-    crm = create_app(Config(data=folder), Clock())
+    crm = create_app(Config(data=folder), Clock(), sends=False)
     tenant.open_tenant(
         crm.tenants,
         "acme",
@@ -124,7 +126,7 @@ def clock() -> Clock:
 @pytest.fixture(scope="session")
 def wired(furnished: tuple[Path, dict[str, str]]) -> CRMApp:
     """The app, wired once: its routes and schemas take longer than most tests."""
-    return create_app(Config(data=furnished[0]), Clock())
+    return create_app(Config(data=furnished[0]), Clock(), sends=False)
 
 
 @pytest.fixture
@@ -166,3 +168,23 @@ def form(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
 def ivan(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
     """Another tenant's owner."""
     return Api(crm, "globex", furnished[1]["ivan"])
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """A receiver of webhooks that listens on loopback."""
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def sending(crm: CRMApp) -> Iterator[CRMApp]:
+    """The app by the real clock, allowed to call loopback, with its sender at work."""
+    config = Config(data=crm.tenants.config.data, webhook_allow=LOOPBACK)
+    crm.tenants = Tenants(config)
+    crm.sender = Sender(crm.tenants)
+    crm.sender.start()
+    yield crm
+    crm.sender.close()
+    crm.sender = None
+    crm.tenants.forget_idle()

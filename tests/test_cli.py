@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Api
+from receiving import Hook
 
-from crm import cli, create_app, server
-from crm.config import Config
+from crm import CRMApp, cli, create_app, server
+from crm.config import LOOPBACK, Config
+from crm.outbox import deliveries, signature
+from crm.outbox.call import Outcome
+from crm.resources import webhooks
 from crm.tenancy import migrations
+from crm.tenancy.database import now, transaction
+from crm.tenancy.tenants import Tenants
 
 ROOT = Path(__file__).resolve().parent.parent
 APP = (sys.executable, "-W", "error", str(ROOT / "app.py"))
@@ -68,7 +75,30 @@ class Folder:
 
     def api(self, key: str, tenant: str = "acme") -> Api:
         """A caller of an application of its own, as a server beside the command line is."""
-        return Api(create_app(Config(data=self.path)), tenant, key)
+        return Api(create_app(Config(data=self.path), sends=False), tenant, key)
+
+    @contextlib.contextmanager
+    def visit(self) -> Iterator[None]:
+        """Acme's file, for what a sender does."""
+        tenants = Tenants(Config(data=self.path, webhook_allow=LOOPBACK))
+        with tenants.visit("acme"):
+            yield
+        tenants.forget_idle()
+
+    def webhook(self, **data: Any) -> str:
+        """The id of a new webhook of acme."""
+        with self.visit():
+            return str(webhooks.create({"url": "https://erp.example.com/crm", **data})[0])
+
+    def deliver(self, outcome: Outcome) -> None:
+        """All that is due was sent, and that is what became of it."""
+        with self.visit():
+            for sent in deliveries.claim("tests", 50, 50)[0]:
+                deliveries.record(sent, now(), outcome)
+
+    def rows(self, *words: Any) -> list[list[str]]:
+        """A printed table."""
+        return [line.split("\t") for line in self.run(*words).stdout.splitlines()]
 
     def file(self, name: str, text: str) -> Path:
         path = self.path / name
@@ -111,7 +141,13 @@ COMMANDS = {
     "key revoke": ("acme", "1"),
     "import products": ("prices.csv", "--tenant", "acme"),
     "export products": ("--tenant", "acme"),
+    "webhook list": ("acme",),
+    "webhook test": ("acme", "1"),
+    "webhook deliveries": ("acme", "1"),
+    "webhook resend": ("acme", "1"),
+    "webhook recover": ("acme", "1", "--since", "2026-03-02"),
 }
+NEEDS_NO_FOLDER = {"webhook listen"}
 
 
 def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
@@ -123,16 +159,19 @@ def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
 
 
 def test_no_command_is_forgotten_here() -> None:
-    assert set(leaves(cli.group)) == set(COMMANDS)
+    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_tells_its_data_folder_on_stderr(
     command: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "serve", lambda *_, **__: None)
+    monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
     monkeypatch.chdir(folder.path.parent)
     Path("prices.csv").write_text(HEADER)
+    webhook = folder.webhook()
+    with folder.visit():
+        deliveries.test(webhook)
     words = [*command.split(), *COMMANDS[command]]
     told = CliRunner().invoke(cli.group, [*words, "--data", "data"])
     assert told.exit_code == 0, told.output
@@ -186,6 +225,9 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
         ("import", "products", "no-such-file.csv", "--tenant", "acme"),
         ("serve", "--port", "0"),
         ("serve", "--threads", "none"),
+        ("webhook", "deliveries", "acme", "1", "--limit", "0"),
+        ("webhook", "recover", "acme", "1"),
+        ("webhook", "resend", "acme"),
     ],
 )
 def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:
@@ -482,6 +524,199 @@ def test_what_is_exported_can_be_imported(folder: Folder, dialect: tuple[str, ..
     assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
 
 
+# Webhooks
+
+
+def test_webhook_list_tells_what_each_gets_and_how_it_is(folder: Folder) -> None:
+    assert folder.run("webhook", "list", "acme").stdout == ""
+    folder.webhook()
+    folder.webhook(url="https://shop.example.com/", events='["lead.created","deal.won"]')
+    folder.webhook(active=0)
+    with folder.visit(), transaction():
+        webhooks.Webhook.find("2").failed(now(), 500)
+        webhooks.Webhook.find("1").succeeded("2026-03-02T09:00:00Z")
+    erp, shop = "https://erp.example.com/crm", "https://shop.example.com/"
+    assert folder.rows("webhook", "list", "acme") == [
+        ["1", "active", erp, "all kinds", "2026-03-02T09:00:00Z"],
+        ["2", "failing", shop, "lead.created,deal.won", "no success yet"],
+        ["3", "inactive", erp, "all kinds", "no success yet"],
+    ]
+    assert "whsec_" not in folder.run("webhook", "list", "acme").output
+
+
+def test_deliveries_are_told_with_what_became_of_them(folder: Folder, olena: Api) -> None:
+    id = folder.webhook(events='["lead.created"]')
+    other = folder.webhook(events='["client.created"]')
+    assert folder.rows("webhook", "deliveries", "acme", id) == []
+    for outcome in (Outcome(3, 204), Outcome(3, 503), Outcome(3, None, "connection refused")):
+        olena.create("/leads", name="Марія", phone="+380671234567")
+        folder.deliver(outcome)
+    test = folder.run("webhook", "test", "acme", id).stdout.strip()
+    told = folder.rows("webhook", "deliveries", "acme", id)
+    shown = {row["id"]: row for row in olena.read(f"/webhooks/{id}/deliveries")}
+    assert list(shown) == [row[0] for row in told]
+    assert [row[1:6] for row in told] == [
+        ["pending", "webhook.test", "-", "0", "-"],
+        ["pending", "lead.created", "3", "1", "connection refused"],
+        ["pending", "lead.created", "2", "1", "503"],
+        ["delivered", "lead.created", "1", "1", "204"],
+    ]
+    assert told[0][0] == test
+    assert [row[6] for row in told] == [row["next_attempt_at"] or "-" for row in shown.values()]
+    assert told[2][6] > told[0][6] > told[3][6] == "-"
+    assert folder.rows("webhook", "deliveries", "acme", id, "--limit", 2) == told[:2]
+    assert folder.rows("webhook", "deliveries", "acme", other) == []
+
+
+def test_a_delivery_is_resent(folder: Folder, olena: Api) -> None:
+    id = folder.webhook()
+    olena.create("/leads", name="Марія", phone="+380671234567")
+    folder.deliver(Outcome(3, 204))
+    ((delivery, state, *_),) = folder.rows("webhook", "deliveries", "acme", id)
+    assert state == "delivered"
+    assert folder.run("webhook", "resend", "acme", delivery).stdout == ""
+    assert folder.rows("webhook", "deliveries", "acme", id)[0][1] == "pending"
+    folder.deliver(Outcome(3, 200))
+    assert folder.rows("webhook", "deliveries", "acme", id)[0][1:6] == [
+        *("delivered", "lead.created", "1", "2", "200")
+    ]
+
+
+def test_a_paused_webhook_is_recovered(folder: Folder, olena: Api) -> None:
+    id = folder.webhook()
+    for phone in ("+380671234567", "+380671234568"):
+        olena.create("/leads", name="Марія", phone=phone)
+    with folder.visit(), transaction():
+        webhooks.Webhook.find(id).failed("2026-03-02T09:00:00Z", 500)
+    folder.deliver(Outcome(3, 500))
+    recover = ("webhook", "recover", "acme", id, "--since")
+    before = folder.rows("webhook", "deliveries", "acme", id)
+    assert [row[1] for row in before] == ["held", "held"]
+    assert folder.rows("webhook", "list", "acme")[0][1] == "paused"
+    assert folder.run(*recover, "2026-01-01", "--dry-run").stdout == "2\n"
+    assert folder.rows("webhook", "deliveries", "acme", id) == before
+    assert folder.run(*recover, "2099-01-01T00:00:00+02:00", "--dry-run").stdout == "0\n"
+    assert folder.run(*recover, "2026-01-01").stdout == "2\n"
+    assert folder.rows("webhook", "list", "acme")[0][1] == "active"
+    assert [row[1] for row in folder.rows("webhook", "deliveries", "acme", id)] == ["pending"] * 2
+    folder.deliver(Outcome(3, 204))
+    assert folder.run(*recover, "2026-01-01").stdout == "0\n"
+
+
+def test_what_is_no_webhook_and_no_delivery(folder: Folder) -> None:
+    folder.webhook(active=0)
+    with folder.visit():
+        delivery = deliveries.test("1")
+    for id in ("999", "x"):
+        for verb, *more in (("test",), ("deliveries",), ("recover", "--since", "2026-01-01")):
+            said = folder.refused("webhook", verb, "acme", id, *more)
+            assert said == f"there is no webhook {id}"
+        assert folder.refused("webhook", "resend", "acme", id) == f"there is no delivery {id}"
+    recover = ("webhook", "recover", "acme", "1", "--since")
+    for moment in ("soon", "2026-02-30", "2026-01-01T00:00:00"):
+        assert folder.refused(*recover, moment) == "since: is a date or a time with offset"
+    off = "this webhook is switched off: set active to true"
+    assert folder.refused(*recover, "2026-01-01") == off
+    folder.run("webhook", "resend", "acme", delivery)  # a test is sent all the same
+
+
+# A receiver for a laptop
+
+SECRET = signature.new_secret()
+EVENT = {"id": "evt_1", "type": "lead.created", "sequence": 7, "data": {"lead": {"name": "Марія"}}}
+
+
+@contextlib.contextmanager
+def listening(home: Path, port: int, *words: str) -> Iterator[subprocess.Popen[str]]:
+    command = [*APP, "webhook", "listen", "--port", str(port), *words]
+    with running(command, home) as started:
+        assert started.stdout
+        assert started.stdout.readline() == f"listening on http://127.0.0.1:{port}/\n"
+        yield started
+
+
+def deliver(port: int, headers: dict[str, str]) -> int:
+    """The status that the receiver answers to an event with."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=15)) as link:
+        link.request("POST", "/", json.dumps(EVENT), headers)
+        return link.getresponse().status
+
+
+def delivery_told(started: subprocess.Popen[str]) -> tuple[list[str], Any]:
+    """The columns and the body of the next delivery that a receiver tells of."""
+    assert started.stdout
+    columns = started.stdout.readline().rstrip("\n").split("\t")
+    body = ""
+    while not body.endswith("\n}\n"):
+        line = started.stdout.readline()
+        assert line
+        body += line
+    return columns, json.loads(body)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_listen_shows_what_comes_until_it_is_stopped(tmp_path: Path, stop: signal.Signals) -> None:
+    port = free_port()
+    sent = json.dumps(EVENT).encode()
+    old = signature.new_secret()
+    words = ("--secret", old, "--secret", SECRET, "--status", "202")
+    with listening(tmp_path, port, *words) as started:
+        good = signature.headers([SECRET], "evt_1", int(time.time()), sent)
+        assert deliver(port, good) == 202
+        (at, *told), body = delivery_told(started)
+        assert told == ["lead.created", "7", "evt_1", "signature good"]
+        assert abs(datetime.fromisoformat(at).timestamp() - time.time()) < 60
+        assert body == EVENT
+        assert deliver(port, good | {"webhook-id": "evt_2"}) == 400
+        (_, *told), body = delivery_told(started)
+        assert told[:3] == ["lead.created", "7", "evt_2"]
+        assert told[3].startswith("signature bad: ")
+        assert body == EVENT
+        os.killpg(started.pid, stop)
+        assert started.communicate(timeout=10) == ("", "")
+        assert started.returncode == 0
+    assert not (tmp_path / "data").exists()
+
+
+def test_listen_without_a_secret_checks_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    with listening(tmp_path, port) as started:
+        assert deliver(port, {}) == 204
+        assert delivery_told(started)[0][1:] == ["lead.created", "7", "-", "signature not checked"]
+        taken = listen("--port", port)
+        assert (taken.exit_code, taken.stdout) == (1, "")
+        assert taken.stderr == f"Error: port {port} is in use\n"
+
+
+def test_listen_ends_when_nobody_reads_on(tmp_path: Path) -> None:
+    port = free_port()
+    with listening(tmp_path, port) as started:
+        assert started.stdout
+        started.stdout.close()
+        deliver(port, {})
+        assert started.communicate(timeout=10)[1] == ""
+        assert started.returncode == 1
+
+
+def listen(*words: Any) -> Result:
+    return CliRunner().invoke(cli.group, ["webhook", "listen", *map(str, words)])
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_not base64", "whsec_Ї", f"{SECRET}="])
+def test_what_is_no_secret_is_not_repeated(secret: str) -> None:
+    told = listen("--port", free_port(), "--secret", secret)
+    assert told.exit_code == 2
+    assert "a secret looks like whsec_…" in told.stderr
+    assert not secret.removeprefix("whsec_") or secret not in told.output
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--port", "0"), ("--port", "9000", "--status", "100"), ("--data", "data")]
+)
+def test_wrong_usage_of_listen_ends_with_2(words: tuple[str, ...]) -> None:
+    assert listen(*words).exit_code == 2
+
+
 # The document, and what serve is given
 
 
@@ -501,7 +736,7 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
         taken.append(given[1:5])
         given[5]()
 
-    monkeypatch.setattr(cli, "serve", serve)
+    monkeypatch.setattr(cli.serving, "serve", serve)
     env = {"CRM_PORT": "9123"}
     told = folder.run("serve", env=env)
     assert told.stderr.splitlines()[1:] == ["listening on http://127.0.0.1:9123"]
@@ -512,6 +747,26 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
         (folder.path, "0.0.0.0", 9124, 8),
         (folder.path, "127.0.0.1", 8000, 4),
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "env"), [("serve", {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}), ("demo", {})]
+)
+def test_what_waited_for_the_server_is_sent_before_anybody_asks(
+    folder: Folder, hook: Hook, monkeypatch: pytest.MonkeyPatch, command: str, env: dict[str, str]
+) -> None:
+    folder.run("webhook", "test", "acme", folder.webhook(url=hook.url))
+
+    def serve(app_factory: Callable[[], CRMApp], *_: Any, **__: Any) -> None:
+        app = app_factory()
+        try:
+            assert hook.wait_for(1)[0].event["type"] == "webhook.test"
+        finally:
+            app.sender.close()
+            app.tenants.forget_idle()
+
+    monkeypatch.setattr(cli.serving, "serve", serve)
+    folder.run(command, env=env)
 
 
 # Beside a running server
@@ -608,7 +863,7 @@ def beside(
     shutil.copytree(furnished[0], home / "data")
     port = free_port()
     serve = [*APP, "serve", "--port", str(port), "--data", str(home / "data")]
-    with running(serve, home, CRM_PLANS="pro=0") as server:
+    with running(serve, home, CRM_PLANS="pro=0", CRM_WEBHOOK_ALLOW="127.0.0.0/8") as server:
         assert server.stderr
         assert server.stderr.readline() == f"data folder: {home / 'data'}\n"
         assert server.stderr.readline() == f"listening on http://127.0.0.1:{port}\n"
@@ -658,6 +913,25 @@ def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folde
         assert len(call.get("/users")["data"]) == 2
         id = folder.run("user", "add", "acme", "--name", "Pavlo").stdout.strip()
         assert eventually(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
+
+
+def test_a_server_sends_at_once_what_the_command_line_asks_for(
+    beside: tuple[Folder, int], hook: Hook
+) -> None:
+    folder, port = beside
+    with calling(port, folder.key()) as call:
+        status, _, made = call("POST", "/webhooks", {"url": hook.url, "events": ["lead.created"]})
+        assert status == 201, made
+        id = made["webhook_id"]
+        delivery = folder.run("webhook", "test", "acme", id).stdout.strip()
+        assert hook.wait_for(1, 2)[0].event["type"] == "webhook.test"
+        done = [delivery, "delivered", "webhook.test", "-", "1", "204", "-"]
+        deliveries = ("webhook", "deliveries", "acme", id)
+        assert eventually(lambda: folder.rows(*deliveries) == [done], 2)
+        folder.run("webhook", "resend", "acme", delivery)
+        first, second = hook.wait_for(2, 2)
+        assert first.body == second.body
+        call("DELETE", f"/webhooks/{id}")
 
 
 def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> None:
@@ -782,12 +1056,23 @@ def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) 
         for label in ("acme", "globex"):
             assert f"http://{label}.localhost:{port}/api/v1/docs" in text
         (key,) = set(KEY.findall(text))
-        lines = [line for line in text.splitlines() if line.startswith("curl ")]
-        deals, lead, products = (curl(line, tmp_path) for line in lines)
+        receiver = free_port()
+        lines = text.replace(":9000/", f":{receiver}/").splitlines()
+        curls = [line for line in lines if line.startswith("curl ")]
+        deals, lead, products = (curl(line, tmp_path) for line in curls[:3])
         assert [deal["status"] for deal in deals["data"]] == ["open"] * 3
         assert lead["status"] == "ok"
         assert products["data"]
         assert all("диван" in str(product).lower() for product in products["data"])
+        (listen,) = (line for line in lines if line.endswith(" webhook listen --port 9000"))
+        listen = listen.replace("9000", str(receiver))
+        with running(["/bin/sh", "-c", f"exec {listen}"], tmp_path) as watching:
+            assert watching.stdout
+            assert watching.stdout.readline().startswith("listening on ")
+            assert curl(curls[3], tmp_path)["status"] == "ok"
+            again = curl(curls[1], tmp_path)
+            (_, kind, *_), event = delivery_told(watching)
+            assert (kind, event["data"]["lead"]["id"]) == ("lead.created", again["lead_id"])
         with calling(port, key) as call:
             total = call.get("/leads?total=true")["meta"]["total"]
         os.killpg(started.pid, signal.SIGINT)
@@ -805,7 +1090,7 @@ def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) 
 def test_the_demo_leaves_the_tenants_of_others_alone(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "serve", lambda *_, announce, **__: announce())
+    monkeypatch.setattr(cli.serving, "serve", lambda *_, announce, **__: announce())
     before = folder.run("key", "list", "acme").stdout
     assert folder.refused("demo").startswith("the data folder has a tenant acme that is not")
     assert folder.run("key", "list", "acme").stdout == before

@@ -85,7 +85,7 @@ def names_in(crm, label: str) -> list[str]:
 
 def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, clock):
     shutil.copytree(furnished[0], tmp_path / "data")
-    crm = create_app(Config(data=tmp_path / "data", open_files=2), clock)
+    crm = create_app(Config(data=tmp_path / "data", open_files=2), clock, sends=False)
     keys = {"acme": furnished[1]["olena"], "globex": furnished[1]["ivan"]}
 
     def work(number: int) -> None:
@@ -105,7 +105,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
 
 
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
-    crm = create_app(Config(data=tmp_path, open_files=4), clock)
+    crm = create_app(Config(data=tmp_path, open_files=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
     for label in labels:
         tenant.open_tenant(crm.tenants, label)
@@ -131,14 +131,14 @@ def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
 
 
 def test_idle_connections_are_few(crm):
-    crm.tenants._pool._size = 3
+    crm.tenants.pool._size = 3
     for number in range(6):
         tenant.open_tenant(crm.tenants, f"tenant{number}")
     for _ in range(3):
         for number in range(6):
             with crm.tenants.visit(f"tenant{number}"):
                 lead("x")
-    assert len(crm.tenants._pool._idle) == 3
+    assert len(crm.tenants.pool._idle) == 3
 
 
 def test_a_connection_is_kept_for_the_next_visit(crm):
@@ -152,7 +152,7 @@ def test_a_connection_is_kept_for_the_next_visit(crm):
 def test_a_kept_connection_of_a_busy_tenant_is_closed_later(crm):
     with crm.tenants.visit("globex"):
         lead("x")
-    crm.tenants._pool._size = 0
+    crm.tenants.pool._size = 0
     with held_elsewhere(crm, "globex"):
         began = time.monotonic()
         with crm.tenants.visit("acme"):
@@ -160,11 +160,11 @@ def test_a_kept_connection_of_a_busy_tenant_is_closed_later(crm):
         with crm.tenants.visit("globex"):
             rows("SELECT 1")
         assert time.monotonic() - began < 0.9
-        assert crm.tenants._pool._idle
+        assert crm.tenants.pool._idle
     for _ in range(8):
         with crm.tenants.visit("globex"):
             lead("x")
-    assert len(crm.tenants._pool._idle) <= 2
+    assert len(crm.tenants.pool._idle) <= 2
 
 
 # Loud mistakes

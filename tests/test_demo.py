@@ -16,7 +16,7 @@ from conftest import Api, Clock
 
 from crm import create_app, demo
 from crm.access import api_keys
-from crm.config import Config, ConfigError
+from crm.config import LOOPBACK, Config, ConfigError
 from crm.demo.agenda import CLOSES, OPENS, Hours
 from crm.demo.people import slug
 from crm.errors import Conflict
@@ -56,7 +56,7 @@ def folder(started, tmp_path: Path) -> Path:
 
 
 def caller(label: str, folder: Path, told: str):
-    app = create_app(Config(data=folder), Clock())
+    app = create_app(Config(data=folder), Clock(), sends=False)
     yield Api(app, label, key_in(told))
     app.tenants.forget_idle()
 
@@ -259,7 +259,7 @@ def test_a_second_start_finds_everything_as_it_was(started, folder):
     after = {label: counts(folder, label) for label in BUSINESSES}
     assert after["acme"].pop("api_key") == before["acme"].pop("api_key") + 1
     assert after == before
-    app = create_app(Config(data=folder), Clock())
+    app = create_app(Config(data=folder), Clock(), sends=False)
     assert Api(app, "acme", key_in(told)).get("/leads").status_code == 200
     assert Api(app, "acme", key_in(started[1])).get("/leads").status_code == 401
     app.tenants.forget_idle()
@@ -349,7 +349,7 @@ def replayed(line: str, folder: Path, config: Config) -> Any:
                 assert not word.startswith("-") and not address
                 address = word
     url = urlsplit(address)
-    app = create_app(config, Clock())
+    app = create_app(config, Clock(), sends=False)
     answer = app.test_client().open(
         url.path,
         method=method,
@@ -369,17 +369,25 @@ def test_the_text_names_both_addresses_and_the_key(started):
     assert "\n\n\n" not in told
 
 
-def test_three_curl_lines_work_as_they_stand(started, folder):
+def test_four_curl_lines_work_as_they_stand(started, folder):
     lines = curl_lines(started[1])
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert all(key_in(started[1]) in line for line in lines)
-    config = Config(data=folder)
-    deals, lead, products = (replayed(line, folder, config) for line in lines)
+    config = Config(data=folder, webhook_allow=LOOPBACK)  # as `demo` serves it
+    deals, lead, products, webhook = (replayed(line, folder, config) for line in lines)
+    assert webhook.status_code == 201 and webhook.json["secret"].startswith("whsec_")
     assert deals.status_code == products.status_code == 200
     assert [deal["status"] for deal in deals.json["data"]] == ["open"] * 3
     assert lead.status_code == 201 and lead.json["status"] == "ok"
     assert len(products.json["data"]) > 3
     assert all("диван" in str(product).lower() for product in products.json["data"])
+
+
+def test_the_receiver_is_started_as_the_demo_was(started, folder):
+    assert "\npython app.py webhook listen --port 9000\n" in started[1]
+    told = demo.furnish(Tenants(Config(data=folder), Clock()), "crm")
+    assert "\ncrm webhook listen --port 9000\n" in told
+    assert '"url":"http://127.0.0.1:9000/"' in told
 
 
 def test_the_lines_follow_the_port(folder):
@@ -394,7 +402,7 @@ def test_a_bare_address_serves_one_tenant(tmp_path):
     assert tenants.labels() == ["globex"]
     assert "localhost" not in told
     assert "http://127.0.0.1:8000/api/v1/docs" in told
-    deals, lead, products = (replayed(line, tmp_path, config) for line in curl_lines(told))
+    deals, lead, products, _ = (replayed(line, tmp_path, config) for line in curl_lines(told))
     assert deals.json["data"] and lead.status_code == 201 and products.json["data"]
 
 

@@ -45,7 +45,7 @@ def crm(furnished, tmp_path_factory):
     """The app with a view for everything that a rule may raise."""
     folder = tmp_path_factory.mktemp("errors") / "data"
     shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock())
+    app = create_app(Config(data=folder), Clock(), sends=False)
 
     def fail(name: str):
         raise RAISED[name]

@@ -25,7 +25,7 @@ BODY = {"name": "Марія", "phone": "067 123 45 67"}
 def app(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("forms") / "data"
     shutil.copytree(furnished[0], folder)
-    found = create_app(Config(data=folder), Clock())
+    found = create_app(Config(data=folder), Clock(), sends=False)
     yield found
     found.tenants.forget_idle()
 

@@ -22,7 +22,7 @@ DEEP = b"[" * 50_000 + b"]" * 50_000
 def crm(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile") / "data"
     shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock())
+    app = create_app(Config(data=folder), Clock(), sends=False)
     yield app
     app.tenants.forget_idle()
 

@@ -21,7 +21,7 @@ def app(furnished, tmp_path_factory):
     """One app for all; each test has a tenant's day and a key of its own."""
     folder = tmp_path_factory.mktemp("idempotency") / "data"
     shutil.copytree(furnished[0], folder)
-    found = create_app(Config(data=folder), Clock())
+    found = create_app(Config(data=folder), Clock(), sends=False)
     yield found
     found.tenants.forget_idle()
 

@@ -159,7 +159,7 @@ def test_a_smaller_plan_in_the_middle_of_a_minute_leaves_nothing_below_zero(crm,
 def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
     shutil.copytree(furnished[0], tmp_path / "data")
     config = Config.load({"CRM_PLANS": "business=2, start=1"}, data=tmp_path / "data")
-    crm = create_app(config, clock)
+    crm = create_app(config, clock, sends=False)
     api = Api(crm, "acme", furnished[1]["olena"])
     assert [api.get("/users/me").status_code for _ in range(3)] == [200, 200, 429]
     crm.tenants.forget_idle()
@@ -168,7 +168,7 @@ def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
 def test_no_limit_is_no_headers(furnished, tmp_path, clock):
     shutil.copytree(furnished[0], tmp_path / "data")
     config = Config.load({"CRM_PLANS": "business=0"}, data=tmp_path / "data")
-    crm = create_app(config, clock)
+    crm = create_app(config, clock, sends=False)
     for name in ("olena", "form"):
         api = Api(crm, "acme", furnished[1][name])
         answers = [api.get("/users/me") for _ in range(80)]

@@ -15,11 +15,13 @@ from wire import speak
 from crm import create_app
 from crm.access import api_keys
 from crm.config import Config
+from crm.outbox import deliveries
+from crm.resources import webhooks
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, create
 from crm.rest import paging
 from crm.tenancy import migrations
-from crm.tenancy.database import connect, row, rows, visit
+from crm.tenancy.database import connect, execute, row, rows, transaction, visit
 from crm.tenancy.tenants import Tenants
 
 OPEN = """
@@ -30,7 +32,7 @@ from crm.tenancy import migrations
 from crm.tenancy.database import row, rows
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(
-    ("0002", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
+    ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
 tenants = Tenants(Config(data=Path(sys.argv[1])))
 gate, opened = os.pipe()
@@ -55,7 +57,7 @@ from pathlib import Path
 from crm.tenancy import migrations
 connection = sqlite3.connect(Path(sys.argv[1]) / "tenants" / "acme.db", isolation_level=None)
 connection.create_function("die", 0, lambda: os.kill(os.getpid(), 9))
-migrations.STEPS.append(("0002", ["CREATE TABLE once (id INTEGER) STRICT", "SELECT die()"]))
+migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT", "SELECT die()"]))
 migrations.migrate(connection, "acme")
 """
 KNOWN = len(migrations.STEPS)
@@ -88,13 +90,32 @@ def test_a_new_file_has_every_step(crm):
 
 def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
     crm.tenants.forget_idle()
-    steps.append(("0002", ["CREATE TABLE added (id INTEGER) STRICT"]))
+    steps.append(("next", ["CREATE TABLE added (id INTEGER) STRICT"]))
     assert api.get("/leads").status_code == 200
     with crm.tenants.visit("acme"):
         assert row("PRAGMA user_version") == (KNOWN + 1,)
         assert rows("SELECT * FROM added") == []
     with opened(crm.tenants.path("globex")) as file:  # the others when they are visited
         assert migrations.version(file) == KNOWN
+
+
+def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:1])
+        crm.tenants.create("early")
+        with crm.tenants.visit("early"), transaction():
+            assert row("PRAGMA user_version") == (1,)
+            execute(
+                "INSERT INTO event (id, type, at, noun, record_id, data, previous)"
+                " VALUES ('evt_1', 'lead.created', '2026-03-01T09:00:00Z', 'lead', 1, '{}', '{}')"
+            )
+    crm.tenants.forget_idle()
+    with crm.tenants.visit("early"):
+        assert row("PRAGMA user_version") == (KNOWN,)
+        id, _ = webhooks.create({"url": "https://erp.example.com/crm"})
+        assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 1
+        (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
+        assert log["event_id"] == "evt_1"
 
 
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
@@ -130,9 +151,9 @@ def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
 
 def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
     crm.tenants.forget_idle()
-    steps.append(("0002", ["CREATE TABLE first (id INTEGER)", "INSERT INTO first VALUES (1)"]))
+    steps.append(("next", ["CREATE TABLE first (id INTEGER)", "INSERT INTO first VALUES (1)"]))
     steps.append(
-        ("0003", ["CREATE TABLE second (id INTEGER) STRICT", "DROP TABLE lead", "CREATE NONSENSE"])
+        ("later", ["CREATE TABLE second (id INTEGER) STRICT", "DROP TABLE lead", "CREATE NONSENSE"])
     )
     with pytest.raises(sqlite3.OperationalError, match="NONSENSE"), crm.tenants.visit("acme"):
         raise AssertionError
@@ -142,7 +163,7 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
         tables = {name for (name,) in file.execute("SELECT name FROM sqlite_schema")}
         assert "lead" in tables and "second" not in tables
     assert api.get("/leads").status_code == 500
-    steps[-1] = ("0003", ["CREATE TABLE second (id INTEGER) STRICT"])  # mended
+    steps[-1] = ("later", ["CREATE TABLE second (id INTEGER) STRICT"])  # mended
     assert api.get("/leads").status_code == 200
 
 
@@ -174,7 +195,7 @@ def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
 
 def test_of_many_threads_one_migrates(crm, steps):
     crm.tenants.forget_idle()
-    steps.append(("0002", ["CREATE TABLE once (id INTEGER)", "INSERT INTO once VALUES (1)"]))
+    steps.append(("next", ["CREATE TABLE once (id INTEGER)", "INSERT INTO once VALUES (1)"]))
 
     def look(_: int) -> list[tuple]:
         with crm.tenants.visit("acme"):
@@ -219,7 +240,10 @@ def test_references_hold_and_are_enforced(crm, api):
         file.execute("DELETE FROM user WHERE id = 2")
 
 
-def test_every_reference_to_a_kept_noun_has_an_index(crm):
+DELETED = ("lead", "deal", "contact", "event", "webhook", "delivery")
+
+
+def test_every_reference_to_what_may_be_deleted_has_an_index(crm):
     """Without one, deleting the row it names reads the whole table."""
     with crm.tenants.visit("acme"):
         tables = [name for (name,) in rows("SELECT name FROM sqlite_schema WHERE type = 'table'")]
@@ -230,14 +254,17 @@ def test_every_reference_to_a_kept_noun_has_an_index(crm):
                 firsts.add(rows(f"PRAGMA index_info({index})")[0][2])
             for key in rows(f"PRAGMA foreign_key_list({table})"):
                 target, column = key[2], key[3]
-                if target in ("lead", "deal", "contact") and column not in firsts:
+                if target in DELETED and column not in firsts:
                     lacking.append(f"{table}.{column}")
     assert lacking == []
 
 
 def test_an_id_is_never_reused_because_of_autoincrement(crm):
     with crm.tenants.visit("acme"):
-        for noun in ("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"):
+        for noun in (
+            *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
+            *("webhook", "delivery", "attempt"),
+        ):
             (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
             assert "AUTOINCREMENT" in sql, noun
 
@@ -319,6 +346,21 @@ def test_several_values_of_a_filter_use_its_index(filled):
             assert plan_of(query)[0].startswith("SEARCH lead USING"), query
 
 
+def test_the_log_of_an_endpoint_walks_its_index_and_sorts_nothing(crm):
+    order = webhooks.DELIVERY_FILTER.fields["sort"]
+    with crm.tenants.visit("acme") as here:
+        for query in ("", "status=failed", "sort=id", "total=true&status=held&status=pending"):
+            asked: list[str] = []
+            sent = webhooks.DELIVERY_FILTER.read(MultiDict(parse_qsl(query)))
+            here.connection.set_trace_callback(asked.append)
+            paging.page(webhooks.DELIVERY, sent, order, "webhook_id = ?", (1,))
+            here.connection.set_trace_callback(None)
+            for sql in asked:
+                first, *others = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {sql}")]
+                assert "delivery_webhook" in first, (query, first)
+                assert not re.search("TEMP|SCAN (?!.subquery)", str(others)), (query, others)
+
+
 def test_authentication_reads_by_indexes_alone(crm, furnished):
     asked: list[str] = []
     with crm.tenants.visit("acme") as here:
@@ -330,7 +372,7 @@ def test_authentication_reads_by_indexes_alone(crm, furnished):
 
 
 def test_an_app_starts_without_touching_a_file(tmp_path):
-    app = create_app(Config(data=tmp_path / "data"))
+    app = create_app(Config(data=tmp_path / "data"), sends=False)
     assert Api(app, "acme", "x").get("/leads").status_code == 404
     assert speak(app, host="acme.localhost").status == 404
     assert list(tmp_path.iterdir()) == []

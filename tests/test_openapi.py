@@ -29,7 +29,7 @@ from crm.json import dumps
 from crm.outbox import events
 
 UNLIMITED = dict.fromkeys(PLANS, 0)
-DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused"))).api.document("")))
+DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
 METHODS = ("get", "post", "put", "patch", "delete")
 OPERATIONS = {
     f"{method.upper()} {path}": operation
@@ -103,7 +103,7 @@ def test_operation_ids_are_unique_and_are_said_as_in_the_code():
 
 
 def test_every_operation_of_the_app_is_in_the_document():
-    app = create_app(Config(data=Path("unused")))
+    app = create_app(Config(data=Path("unused")), sends=False)
     rules = {
         (method, re.sub(r"<(\w+)>", r"{\1}", rule.rule.removeprefix("/api/v1")))
         for rule in app.url_map.iter_rules()
@@ -272,7 +272,9 @@ def furnished_api(furnished, tmp_path_factory) -> Api:
     folder, keys = furnished
     data = tmp_path_factory.mktemp("openapi") / "data"
     shutil.copytree(folder, data)
-    api = Api(create_app(Config(data=data, plans=UNLIMITED), Clock()), "acme", keys["olena"])
+    api = Api(
+        create_app(Config(data=data, plans=UNLIMITED), Clock(), sends=False), "acme", keys["olena"]
+    )
     api.create("/leads", name="Марія", phone="+380671234567")
     client = api.create("/clients", name="ТОВ Ромашка", contacts=[{"name": "Олена"}])
     deal = api.create("/deals", client_id=client)
@@ -281,6 +283,8 @@ def furnished_api(furnished, tmp_path_factory) -> Api:
     api.create("/tasks", title="Зателефонувати")
     for plural in ("leads", "clients", "deals"):
         api.create(f"/{plural}/1/notes", text="Зателефонувала")
+    webhook = api.create("/webhooks", url="https://erp.example.com/crm")
+    assert api.post(f"/webhooks/{webhook}/test").json["delivery_id"] == "1"
     return api
 
 

@@ -24,7 +24,7 @@ def crm(furnished, tmp_path_factory):
     """57 leads at acme, several with the same name and at the same moment."""
     folder = tmp_path_factory.mktemp("reading") / "data"
     shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock())
+    app = create_app(Config(data=folder), Clock(), sends=False)
     with app.tenants.visit("acme"), transaction():
         for number in range(1, COUNT + 1):
             create(

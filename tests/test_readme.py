@@ -5,11 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from crm import errors
 from crm.config import PLANS, Config
-from crm.outbox import events
+from crm.outbox import deliveries, events, signature
 from tests.running import free_port
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +74,28 @@ def test_each_event_and_plan_is_named():
     assert dict(re.findall(r"^\| (\w+) \| (\d+) \|$", section("Limits"), re.M)) == {
         plan: str(number) for plan, number in PLANS.items()
     }
+
+
+def test_the_lines_that_verify_a_delivery_do_so():
+    (lines,) = re.findall(r"<!-- verify -->\n```python\n(.*?)```", README, re.S)
+    told: dict = {}
+    exec(lines, told)
+    body = '{"id":"evt_1","data":{"lead":{"name":"Олена"}}}'.encode()
+    old, new = signature.new_secret(), signature.new_secret()
+    headers = signature.headers((new, old), "evt_1", int(time.time()), body)
+    assert told["verify"](new, headers, body)
+    assert told["verify"](old, headers, body)
+    assert not told["verify"](new, headers, body + b" ")
+    assert not told["verify"](signature.new_secret(), headers, body)
+    stale = signature.headers((new,), "evt_1", int(time.time()) - 301, body)
+    assert not told["verify"](new, stale, body)
+
+
+def test_the_schedule_is_told_as_it_is():
+    found = re.search(r"at\s+once and after (.*?),\s+later if", section("Events"), re.S)[1]
+    seconds = {"s": 1, "min": 60, "h": 3600}
+    told = [int(n) * seconds[unit] for n, unit in re.findall(r"(\d+)\s+(s|min|h)\b", found)]
+    assert tuple(told) == deliveries.DELAYS
 
 
 def test_each_setting_is_named_with_its_default():

@@ -4,13 +4,16 @@ import logging
 
 import pytest
 
-from crm.resources import tasks
+from crm.outbox import deliveries
+from crm.outbox.call import Outcome
+from crm.outbox.endpoints import Webhook
+from crm.resources import tasks, webhooks
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products import record as products
 from crm.tenancy import retention
-from crm.tenancy.database import execute, execute_many, row, rows, transaction
+from crm.tenancy.database import execute, execute_many, now, row, rows, transaction
 
 DAY = 86_400
 MONTH = 30 * DAY
@@ -71,6 +74,71 @@ def test_events_go_after_thirty_days(acme, clock):
     clock.tick(MONTH)
     retention.tidy()
     assert rows("SELECT sequence FROM event") == [(2,)]
+
+
+def endpoint():
+    """The id of an endpoint that gets everything."""
+    return webhooks.create({"url": "https://erp.example.com/crm"})[0]
+
+
+def send():
+    """Send all that is due, in vain."""
+    for sent in deliveries.claim("tests", 50, 50)[0]:
+        deliveries.record(sent, now(), Outcome(duration_ms=1, status=500))
+
+
+def test_deliveries_go_with_their_events_whatever_became_of_them(acme, clock):
+    id = endpoint()
+    for _ in range(3):
+        leads.create(MARIA)
+        clock.tick(1)
+        send()
+    with transaction():
+        execute("UPDATE delivery SET status = 'held', due_at = NULL WHERE sequence = 2")
+    clock.tick(MONTH - 1)
+    retention.tidy()
+    assert rows("SELECT sequence, status FROM delivery") == [(3, "pending")]
+    assert rows("SELECT delivery_id FROM attempt") == [(3,)]
+    assert webhooks.WEBHOOK.one(id)["state"] == "failing"
+
+
+def test_tests_go_after_thirty_days_too(acme, clock):
+    id = endpoint()
+    early = deliveries.test(id)
+    send()
+    clock.tick(1)
+    late = deliveries.test(id)
+    clock.tick(MONTH)
+    retention.tidy()
+    assert rows("SELECT id FROM delivery") == [(late,)]
+    clock.tick(1)
+    retention.tidy()
+    assert (count("delivery"), count("attempt"), early < late) == (0, 0, True)
+
+
+def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
+    webhook = Webhook.find(endpoint())
+    kept = [webhook.secret, webhook.rotate()]
+    clock.tick(DAY)
+    retention.tidy()
+    assert rows("SELECT secret, old_secret FROM webhook") == [(kept[1], kept[0])]
+    clock.tick(1)
+    retention.tidy()
+    assert rows("SELECT secret, old_secret, old_secret_until FROM webhook") == [
+        (kept[1], None, None)
+    ]
+    assert webhooks.WEBHOOK.one(webhook.id)["version"] == 2
+
+
+def test_endpoints_and_their_notices_stay(acme, clock):
+    id = endpoint()
+    with transaction():
+        Webhook.find(id).failed(now(), 410)
+    before = webhooks.WEBHOOK.one(id)
+    assert before["notices"]
+    clock.tick(12 * MONTH)
+    retention.tidy()
+    assert webhooks.WEBHOOK.one(id) == before
 
 
 def test_numbers_go_on_after_all_events_went(acme, clock):
@@ -186,6 +254,15 @@ def test_a_few_rows_go_at_a_time(acme, clock):
     assert retention.tidy(2) is False
     assert retention.tidy(2) is True
     assert (count("event"), retention.is_due()) == (0, False)
+
+
+def test_a_few_tests_go_at_a_time(acme, clock):
+    id = endpoint()
+    for _ in range(5):
+        deliveries.test(id)
+    clock.tick(MONTH + 1)
+    left = [(retention.tidy(2), count("delivery")) for _ in range(3)]
+    assert left == [(False, 3), (False, 1), (True, 0)]
 
 
 def test_it_is_due_after_a_day(acme, clock):

@@ -28,7 +28,7 @@ PUBLIC = {
 # Any valid key may ask who it is; of the events each key gets those of the nouns it may read.
 NEEDS_NONE = {"GET /users/me", "GET /events"}
 
-MAP = create_app(Config(data=Path("unused")))
+MAP = create_app(Config(data=Path("unused")), sends=False)
 OPERATIONS = {
     f"{method} {rule.rule.removeprefix(PREFIX)}": getattr(
         MAP.view_functions[rule.endpoint], "operation", None
@@ -47,6 +47,7 @@ BODIES = {
     "POST /leads/<id>/notes": b'{"text": "!"}',
     "POST /clients/<id>/notes": b'{"text": "!"}',
     "POST /deals/<id>/notes": b'{"text": "!"}',
+    "POST /webhooks/<id>/recover": b'{"since": "2026-01-01T00:00:00Z"}',
 }
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
@@ -56,7 +57,7 @@ def house(furnished, tmp_path_factory) -> CRMApp:
     """One app for all requests of the map that leave no trace."""
     data = tmp_path_factory.mktemp("rights") / "data"
     shutil.copytree(furnished[0], data)
-    return create_app(Config(data=data), Clock())
+    return create_app(Config(data=data), Clock(), sends=False)
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +255,8 @@ def acmes(owner) -> dict[str, str]:
         "stageId": owner.read(f"/pipelines/{pipeline}/stages")[0]["id"],
         "imports": imported.headers["Location"].rpartition("/")[2],
     }
+    found["webhooks"] = owner.create("/webhooks", url="https://erp.example.com/crm")
+    found["deliveries"] = owner.post(f"/webhooks/{found['webhooks']}/test").json["delivery_id"]
     for plural in ("leads", "clients", "deals"):
         found[f"noteId of {plural}"] = owner.create(f"/{plural}/{found[plural]}/notes", text="!")
     return found

@@ -17,6 +17,7 @@ from crm import create_app, values
 from crm.config import Config
 from crm.json import dumps
 from crm.resources.leads.record import LEAD
+from crm.resources.webhooks import Kinds
 from crm.rest import fields
 from crm.rest.parts import Part
 from crm.rest.shapes import Shape
@@ -62,6 +63,8 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice((0, 1))
     if isinstance(field, fields.Tags):
         return chance.choice((None, "", "[]", '["vip","Київ"]', '["a\\"b"]'))
+    if isinstance(field, Kinds):
+        return chance.choice(('["lead.created"]', '["deal.won","deal.lost"]'))
     if isinstance(field, fields.Extra):
         return chance.choice(
             (None, "{}", '{"a":1.10,"b":[1E+20,null,{"x":"ї"}]}', '{"n":9007199254740993}')
@@ -155,7 +158,7 @@ def test_the_select_can_be_asked(visiting, shape):
 def app(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shapes") / "data"
     shutil.copytree(furnished[0], folder)
-    found = create_app(Config(data=folder), Clock())
+    found = create_app(Config(data=folder), Clock(), sends=False)
     yield found
     found.tenants.forget_idle()
 

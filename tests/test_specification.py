@@ -352,14 +352,18 @@ def test_rule(acme, row):
 
 
 @rows(EVENTS)
-def test_event(acme, row):
-    """The proof makes it happen and gives the paths that show the records as the event has them."""
+def test_event(sending, hook, acme, row):
+    """The proof makes it happen and gives the paths that show the records as the event has them;
+    it is sent as an HTTP POST request to the URL that the tenant set."""
+    acme.create("/webhooks", url=hook.url, events=[row])
     before = acme.read("/events")
     paths = PROOFS[row](acme)
     told = [event for event in acme.read("/events") if event not in before]
     (event,) = (event for event in told if event["type"] == row)
     for noun, path in paths.items():
         assert event["data"][noun] == acme.read(path)
+    assert event in [received.event for received in hook.wait_for(1)]
+    assert {received.event["type"] for received in hook.received} == {row}
     assert EVENTS[row] == KINDS[row]
 
 

@@ -174,7 +174,7 @@ def test_a_host_is_not_taken_from_other_headers(crm, furnished):
 
 
 def test_behind_a_trusted_proxy_its_host_counts(crm, furnished, clock):
-    app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock)
+    app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
     headers = {"Authorization": f"Bearer {furnished[1]['olena']}"}
     forwarded = headers | {"X-Forwarded-Host": "acme.localhost"}
     assert speak(app, headers=forwarded, host="10.0.0.7:8000").status == 200
@@ -183,7 +183,7 @@ def test_behind_a_trusted_proxy_its_host_counts(crm, furnished, clock):
 
 
 def test_one_tenant_may_be_served_on_every_host(crm, furnished, clock):
-    app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock)
+    app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock, sends=False)
     for host in [*NOT_A_TENANTS_HOST, "globex.localhost", "acme.localhost", None]:
         host = host and host.encode("utf-8").decode("latin-1")
         call = speaker(app, furnished[1]["olena"])
@@ -194,7 +194,7 @@ def test_one_tenant_may_be_served_on_every_host(crm, furnished, clock):
 
 
 def test_the_one_tenant_must_exist(crm, clock):
-    app = create_app(Config(data=crm.tenants.config.data, tenant="nobody"), clock)
+    app = create_app(Config(data=crm.tenants.config.data, tenant="nobody"), clock, sends=False)
     assert speak(app, host="acme.localhost").status == 404
 
 
@@ -232,7 +232,7 @@ def test_an_api_request_never_makes_a_tenant(crm, furnished):
 
 
 def test_without_a_data_folder_nothing_is_made(tmp_path):
-    app = create_app(Config(data=tmp_path / "none"))
+    app = create_app(Config(data=tmp_path / "none"), sends=False)
     assert speak(app, host="acme.localhost").status == 404
     assert not (tmp_path / "none").exists()
     assert app.tenants.labels() == []
@@ -331,7 +331,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
                 replace(crm, "acme", "globex")
                 step.wait()
                 step.wait()
-            crm.tenants._pool.forget()  # the last of the old file's connections go
+            crm.tenants.pool.forget()  # the last of the old file's connections go
             step.wait()
         else:
             step.wait()
@@ -342,7 +342,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
                 create({"name": "Later", "phone": "+380671234567"})
 
     crowd(2, stay_or_write)
-    fresh = create_app(crm.tenants.config)
+    fresh = create_app(crm.tenants.config, sends=False)
     with fresh.tenants.visit("acme"):
         assert [lead["name"] for lead in LEAD.every("1")] == ["Other", "After", "Later"]
     fresh.tenants.forget_idle()
@@ -444,3 +444,16 @@ def test_strange_files_are_no_tenants(crm):
     (folder / "folder.db").mkdir()
     assert crm.tenants.labels() == ["acme", "globex"]
     assert not crm.tenants.exists("folder")
+
+
+def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm):
+    tenants = Tenants(crm.tenants.config)
+    folder = tenants.folder
+    for number, name in enumerate(("acme.db", "globex.db"), 1):
+        os.utime(folder / name, (number, number))
+    for log in folder.glob("*.db-wal"):
+        os.utime(log, (0, 0))
+    assert tenants.recent_first() == ["globex", "acme"]
+    (folder / "acme.db-wal").touch()
+    assert tenants.recent_first() == ["acme", "globex"]
+    assert Tenants(Config(data=folder / "none")).recent_first() == []

@@ -20,7 +20,7 @@ each = pytest.mark.parametrize
 def crm(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("writing") / "data"
     shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock())
+    app = create_app(Config(data=folder), Clock(), sends=False)
     bare = Blueprint("bare", "An operation that takes nothing.")
 
     @bare.post("/bare")

@@ -17,11 +17,13 @@ from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 
 KEY = "demo"  # the name of the key that is printed
+RECEIVER_PORT = 9000
 
 
-def furnish(tenants: Tenants) -> str:
+def furnish(tenants: Tenants, program: str = "python app.py") -> str:
     """Make what isn't there yet, and give the text that tells how to begin.
 
+    `program` is how the command line is called in a shell.
     Raises Conflict `label_taken` for another's tenant, ConfigError for a CRM_TENANT of no use here.
     """
     businesses = _served(tenants.config)
@@ -32,7 +34,7 @@ def furnish(tenants: Tenants) -> str:
         key = _new_key(tenants, businesses[0].label)
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
-    return _told(tenants.config, businesses, key)
+    return _told(tenants.config, businesses, key, program)
 
 
 def _served(config: Config) -> list[Business]:
@@ -79,11 +81,13 @@ def _new_key(tenants: Tenants, label: str) -> str:
         return api_keys.create(KEY, "*", users.owner_id())[1]
 
 
-def _told(config: Config, businesses: list[Business], key: str) -> str:
+def _told(config: Config, businesses: list[Business], key: str, program: str) -> str:
     first = businesses[0]
     bearer = f'-H "Authorization: Bearer {key}"'
+    json = '-H "Content-Type: application/json"'
     api = f"{_address(config, first)}/api/v1"
     lead = {"name": "Марія Левченко", "phone": "+380 70 123 45 67", "source": "site-form"}
+    receiver = {"url": f"http://127.0.0.1:{RECEIVER_PORT}/"}
     places = [
         f"{each.name} ({each.plan} plan):\n{_address(config, each)}/api/v1/docs"
         for each in businesses
@@ -95,9 +99,11 @@ def _told(config: Config, businesses: list[Business], key: str) -> str:
             f"API key of the owner of {first.label}, new at each start:\n{key}",
             "Try it in another shell: open deals, a new lead, a search of the price list.",
             f'curl {bearer} "{api}/deals?status=open&limit=3"',
-            f'curl {bearer} -H "Content-Type: application/json"'
-            f" -d '{dumps(lead).decode()}' \"{api}/leads\"",
+            f"curl {bearer} {json} -d '{dumps(lead).decode()}' \"{api}/leads\"",
             f'curl {bearer} -G --data-urlencode "q={first.word}" "{api}/products"',
+            "Watch events: start a receiver in a shell of its own, tell its address, try again.",
+            f"{program} webhook listen --port {RECEIVER_PORT}",
+            f"curl {bearer} {json} -d '{dumps(receiver).decode()}' \"{api}/webhooks\"",
             "Stop with Ctrl-C. The next start finds everything as you left it.\n",
         )
     )

@@ -1,7 +1,8 @@
 """The 14 kinds of events (spec: Events) and the outbox that keeps them (D15).
 
 `emit()` writes an event in the transaction of the change it tells of, so a committed change has its
-event and a rolled back one has none. `data` has the records as GET one shows them.
+event, and its deliveries, and a rolled back one has none. `data` has the records as GET one shows
+them.
 """
 
 import secrets
@@ -10,6 +11,7 @@ from typing import Any
 import orjson
 
 from crm.json import dumps
+from crm.outbox import endpoints
 from crm.tenancy.database import execute, now, row, rows, time_before, visit
 from crm.tenancy.retention import KEPT_DAYS
 
@@ -67,10 +69,10 @@ def emit(
     `data` is {noun: record as GET one shows it, …}; `previous` has the changed fields' old values.
     """
     noun = kind.partition(".")[0]
-    execute(
+    sequence = execute(
         INSERT,
         (
-            f"evt_{secrets.token_hex(12)}",
+            new_id(),
             kind,
             now(),
             noun,
@@ -78,7 +80,13 @@ def emit(
             dumps(data).decode(),
             dumps(previous or {}).decode(),
         ),
-    )
+    ).lastrowid
+    endpoints.address(sequence, kind, noun, record_id)
+
+
+def new_id() -> str:
+    """The id of a new event: random, so that it says nothing."""
+    return f"evt_{secrets.token_hex(12)}"
 
 
 def records_of(kind: str) -> tuple[str, ...]:
@@ -104,6 +112,14 @@ def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -
 def scope_of(kind: str) -> str:
     """The right that reading an event of this kind needs: to read its noun (D12)."""
     return f"{kind.partition('.')[0]}s:read"
+
+
+def told(sequence: int) -> tuple[str, bytes]:
+    """The id and the body of one event."""
+    found = row(
+        "SELECT sequence, id, type, at, data, previous FROM event WHERE sequence = ?", (sequence,)
+    )
+    return found[1], body(*found)
 
 
 def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:

@@ -10,7 +10,7 @@ from crm.rest.filters import Query
 from crm.rest.paging import Page
 from crm.rest.resource import Blueprint, named
 from crm.rest.shapes import Noun, Shape
-from crm.tenancy.database import json_row
+from crm.tenancy.dialect import json_row
 from crm.tenancy.records import live
 
 

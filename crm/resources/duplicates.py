@@ -7,7 +7,7 @@ no duplicates of each other.
 
 from crm.rest import fields, parts
 from crm.rest.shapes import Noun
-from crm.tenancy.database import json_rows
+from crm.tenancy.dialect import json_rows
 
 MOST = 50
 

@@ -65,6 +65,15 @@ class Records(ma.Field):
         self.schemas = schemas
 
 
+SHOWN_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
+SECRET = ma.String(
+    metadata={
+        "description": "Told this once; a replay is without it.",
+        "examples": [SHOWN_SECRET],
+    }
+)
+
+
 @cache  # the same records may be listed at several paths: their page has one name
 def page_of(schema: Schema, deleted: bool = False) -> Schema:
     """The envelope of a list."""
@@ -74,7 +83,7 @@ def page_of(schema: Schema, deleted: bool = False) -> Schema:
 
 
 @cache  # as above, of what is created at several paths
-def created(noun: str, shape: Shape | None, several: bool) -> Schema:
+def created(noun: str, shape: Shape | None, several: bool, secret: bool = False) -> Schema:
     """`{"status": "ok", "<noun>_id": "…"}`, with `data` when preferred (D1)."""
     found: dict[str, Any] = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
     if several:
@@ -82,6 +91,8 @@ def created(noun: str, shape: Shape | None, several: bool) -> Schema:
         found[f"{noun}_ids"] = ma.List(ma.String(), metadata={"description": "Of several."})
     else:
         found[f"{noun}_id"] = ma.String(required=True)
+    if secret:
+        found["secret"] = SECRET
     if shape:
         about = "With `Prefer: return=representation`."
         found["data"] = ma.Nested(shape.schema, metadata={"description": about})

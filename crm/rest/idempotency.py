@@ -69,7 +69,7 @@ def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
             fingerprint,
             response.status_code,
             dumps(headers).decode(),
-            response.get_data(),
+            getattr(response, "kept", None) or response.get_data(),
             now(),
         ),
     )

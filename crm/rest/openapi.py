@@ -252,16 +252,17 @@ def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
     if operation.kind == "raw":
         return {**found, "content": {operation.doc["media_type"]: {"schema": {"type": "string"}}}}
     schema = told = operation.answer
+    once = {"secret": envelopes.SHOWN_SECRET} if operation.secret else {}
     if operation.kind == "record":
         told = operation.shape
     elif operation.kind == "created":
         several = bool(operation.doc.get("several"))
-        schema = envelopes.created(operation.noun, operation.shape, several)
-        shown = {"status": "ok", f"{operation.noun}_id": "12"}
+        schema = envelopes.created(operation.noun, operation.shape, several, operation.secret)
+        shown = {"status": "ok", f"{operation.noun}_id": "12", **once}
         return {**found, "content": {JSON: {"schema": schema, "example": shown}}}
     if schema is None:
         return found
-    return {**found, "content": {JSON: {"schema": schema, "example": example(told)}}}
+    return {**found, "content": {JSON: {"schema": schema, "example": example(told) | once}}}
 
 
 def _headers(*names: str) -> dict[str, str]:

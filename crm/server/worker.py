@@ -101,6 +101,8 @@ class Worker(ThreadWorker):
     def finish(self) -> None:
         """Answer what has begun; a kept-alive connection gets a second to begin."""
         now = time.monotonic()
+        if leave := getattr(self.wsgi, "leave", None):
+            leave()
         self.set_accept_enabled(False)
         for listener in self.sockets:
             while self.nr_conns < self.worker_connections and self.accept(listener):

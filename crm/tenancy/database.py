@@ -14,20 +14,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from peewee import OperationalError, PeeweeException, SqliteDatabase, _ConnectionState
 
+from crm.config import Config
 from crm.errors import Busy
+from crm.tenancy.bell import Bell
 
 FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
-ROOM = 64 << 20  # bytes of pages kept in memory while many rows are written
-INDEXES_OF = (
-    "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
-)
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
@@ -132,6 +130,8 @@ class Keeper(Protocol):
     """Whoever keeps a tenant's open connections between visits."""
 
     lock: WriterLock
+    config: Config
+    bell: Bell
 
     def take(self, writes: bool) -> Connection: ...
 
@@ -307,6 +307,17 @@ def after_commit(wake: Callable[[], None]) -> None:
     database.after_commit(wake)
 
 
+def rouse() -> None:
+    """Once the transaction under way is committed, tell the background that there is work."""
+    here = visit()
+    after_commit(partial(here.keeper.bell.ring, here.label))
+
+
+def settings() -> Config:
+    """The settings of the installation that is being visited."""
+    return visit().keeper.config
+
+
 def rows(sql: str, params: Sequence[Any] = ()) -> list[tuple]:
     """All rows of a prepared text: an unfinished cursor would hold back the log's checkpoint."""
     return visit().connection.execute(sql, params).fetchall()
@@ -332,28 +343,6 @@ def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
     here.connection.executemany(sql, params)
 
 
-@contextmanager
-def filling(table: str, anew: bool) -> Iterator[None]:
-    """Many rows are about to come into the table; inside `transaction()`.
-
-    Their pages stay in memory meanwhile. With `anew`, for more rows than there are already, the
-    table's indexes are taken away and made again at the end: to sort 50,000 entries once takes a
-    third of the time of inserting each at its place.
-    """
-    connection = visit().connection
-    made = connection.execute(INDEXES_OF, (table,)).fetchall() if anew else []
-    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
-    connection.execute(f"PRAGMA cache_size = -{ROOM >> 10}")
-    try:
-        for name, _ in made:
-            execute(f"DROP INDEX {name}")
-        yield
-        for _, sql in made:
-            execute(sql)
-    finally:
-        connection.execute(f"PRAGMA cache_size = {usual}")
-
-
 def now() -> str:
     """The time by the tenant's clock: RFC 3339, UTC, whole seconds (D2)."""
     return time_text(int(visit().clock()))
@@ -367,24 +356,6 @@ def time_text(seconds: int) -> str:
 def time_before(seconds: int) -> str:
     """The time `seconds` ago by the tenant's clock."""
     return time_text(int(visit().clock()) - seconds)
-
-
-def json_rows(columns: dict[str, str], rest: str) -> str:
-    """An SQL expression: the rows of `SELECT columns FROM rest` as one JSON text."""
-    names = ", ".join(f"'{name}', {name}" for name in columns)
-    chosen = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    return f"(SELECT json_group_array(json_object({names})) FROM (SELECT {chosen} FROM {rest}))"
-
-
-def json_row(columns: dict[str, str], rest: str) -> str:
-    """An SQL expression: the one row of `SELECT columns FROM rest` as a JSON text, or null."""
-    pairs = ", ".join(f"'{name}', {expression}" for name, expression in columns.items())
-    return f"(SELECT json_object({pairs}) FROM {rest})"
-
-
-def among(column: str) -> str:
-    """An SQL condition: the column is one of the values of a JSON array, its one parameter."""
-    return f"{column} IN (SELECT value FROM json_each(?))"
 
 
 def is_full(error: BaseException) -> bool:

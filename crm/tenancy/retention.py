@@ -1,8 +1,8 @@
 """What is kept for a while only, and how it goes (D3, D4, D5, D9, D15).
 
-Answers to idempotent requests for 24 hours; events, and the rows of deleted leads, tasks and
-products that nothing names any more, for 30 days. A tenant is tidied about once a day, a few rows
-at a time, by whoever happens to visit it: a visitor must not wait for much.
+Answers to idempotent requests for 24 hours; events with their deliveries, and the rows of deleted
+leads, tasks and products that nothing names any more, for 30 days. A tenant is tidied about once a
+day, a few rows at a time, by whoever happens to visit it: a visitor must not wait for much.
 """
 
 import json
@@ -28,7 +28,10 @@ def tidy(most: int = MOST) -> bool:
     False when there may be more: the next go is then due at once.
     """
     with transaction():
-        goes: tuple[Callable[[int], int], ...] = (_answers, _events, _leads, _tasks, _products)
+        goes: tuple[Callable[[int], int], ...] = (
+            *(_answers, _events, _tests, _secrets),
+            *(_leads, _tasks, _products),
+        )
         finished = max([go(most) for go in goes]) < most
         if finished:
             execute("UPDATE tenant SET tidied_at = ?", (now(),))
@@ -50,6 +53,22 @@ def _events(most: int) -> int:
         " (SELECT sequence, at FROM event ORDER BY sequence LIMIT ?) WHERE at < ?)",
         (most, _outlived()),
     ).rowcount
+
+
+def _tests(most: int) -> int:
+    return execute(
+        "DELETE FROM delivery WHERE id IN"
+        " (SELECT id FROM delivery WHERE sequence IS NULL AND created_at < ? LIMIT ?)",
+        (_outlived(), most),
+    ).rowcount
+
+
+def _secrets(_: int) -> int:
+    execute(
+        "UPDATE webhook SET old_secret = NULL, old_secret_until = NULL WHERE old_secret_until < ?",
+        (now(),),
+    )
+    return 0
 
 
 def _leads(most: int) -> int:

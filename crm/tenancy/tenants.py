@@ -11,12 +11,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid, NotFound
 from crm.tenancy import migrations, retention
+from crm.tenancy.bell import Bell
 from crm.tenancy.database import (
     Connection,
     Visit,
@@ -54,13 +56,14 @@ class UnknownTenant(NotFound):
 class Tenant:
     """A tenant's file and its writer lock. Small, and kept for as long as the process."""
 
-    def __init__(self, label: str, path: Path, pool: "Pool"):
+    def __init__(self, label: str, path: Path, home: "Tenants"):
         self.label = label
         self.path = path
+        self.config, self.bell = home.config, home.bell
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
-        self._pool = pool
+        self._pool = home.pool
         self._name = str(path)
 
     def take(self, writes: bool) -> Connection:
@@ -177,7 +180,8 @@ class Tenants:
         self.folder = config.data / "tenants"
         self._tenants: dict[str, Tenant] = {}
         self._hosts: dict[str, str] = {}
-        self._pool = Pool(config.open_files)
+        self.bell = Bell(config.data)
+        self.pool = Pool(config.open_files)
         self._suffix = "." + config.base_domain
 
     def label_of(self, host: str) -> str | None:
@@ -207,6 +211,18 @@ class Tenants:
             return []
         found = (name.removesuffix(".db") for name in names if name.endswith(".db"))
         return sorted(label for label in found if self.exists(label))
+
+    def recent_first(self) -> list[str]:
+        """The labels of all tenants, those written to last at the beginning."""
+
+        def written_at(label: str) -> float:
+            found = 0.0
+            for name in (f"{label}.db", f"{label}.db-wal"):
+                with suppress(FileNotFoundError):
+                    found = max(found, os.stat(self.folder / name).st_mtime)
+            return found
+
+        return sorted(self.labels(), key=written_at, reverse=True)
 
     def exists(self, label: str) -> bool:
         return bool(LABEL.match(label)) and self.path(label).is_file()
@@ -254,7 +270,7 @@ class Tenants:
         if self.path(label).exists():
             raise Conflict(f"the label {label} is taken", "label_taken")
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        unseen = Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self._pool)
+        unseen = Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
         try:
             self._build(unseen, name or label, plan, furnish)
             os.link(unseen.path, self.path(label))
@@ -266,7 +282,7 @@ class Tenants:
 
     def forget_idle(self) -> None:
         """Close every idle connection, for a clean stop."""
-        self._pool.forget()
+        self.pool.forget()
 
     def _build(self, unseen: Tenant, name: str, plan: str, furnish: Callable[[], None]) -> None:
         os.close(os.open(unseen.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -286,14 +302,14 @@ class Tenants:
                 end_visit(token)
         finally:
             connection.close()
-            self._pool.forget(unseen)
+            self.pool.forget(unseen)
 
     def tenant(self, label: str) -> Tenant:
         found = self._tenants.get(label)
         if found is None:
             if not self.exists(label):
                 raise UnknownTenant
-            found = self._tenants.setdefault(label, Tenant(label, self.path(label), self._pool))
+            found = self._tenants.setdefault(label, Tenant(label, self.path(label), self))
         return found
 
 

@@ -19,7 +19,8 @@ from crm.resources.users import User
 from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy import search
-from crm.tenancy.database import execute, execute_many, json_rows, row, transaction
+from crm.tenancy.database import execute, execute_many, row, transaction
+from crm.tenancy.dialect import json_rows
 from crm.tenancy.records import Kept, Record, reference
 
 TYPES = ("company", "person")

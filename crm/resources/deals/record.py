@@ -22,7 +22,8 @@ from crm.resources.pipelines.record import STAGE, Pipeline, Stage
 from crm.resources.users import User
 from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
-from crm.tenancy.database import execute, json_row, now, row, transaction, visit
+from crm.tenancy.database import execute, now, row, transaction, visit
+from crm.tenancy.dialect import json_row
 from crm.tenancy.records import Kept, reference
 
 STATUSES = ("open", "won", "lost")

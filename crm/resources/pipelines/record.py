@@ -13,7 +13,8 @@ from peewee import IntegerField, TextField
 from crm.errors import Conflict, Invalid, NotFound
 from crm.rest import fields, parts
 from crm.rest.shapes import Body, Noun, Shape
-from crm.tenancy.database import json_rows, row, transaction
+from crm.tenancy.database import row, transaction
+from crm.tenancy.dialect import json_rows
 from crm.tenancy.records import Record
 
 TYPES = ("open", "won", "lost")

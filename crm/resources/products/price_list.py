@@ -26,16 +26,15 @@ from crm.resources.products.cells import LONGEST, Bad, stored
 from crm.resources.products.import_report import PriceImport, forget_old_rejects
 from crm.tenancy import search
 from crm.tenancy.database import (
-    among,
     execute,
     execute_many,
-    filling,
     now,
     row,
     rows,
     transaction,
     visit,
 )
+from crm.tenancy.dialect import among, filling
 from crm.values import Unfit, one_line
 
 COLUMNS = ("sku", "name", "price", "unit", "category", "description", "active")

@@ -1,0 +1,82 @@
+"""What all commands share: the group, the data folder, errors, a tenant, options."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crm.config import Config, ConfigError
+from crm.errors import CRMError, Invalid, NotFound
+from crm.server import ServeError
+from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.tenants import Tenants, UnknownTenant
+from crm.values import Unfit, day, moment
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def group() -> None:
+    """A lightweight CRM: one process, one SQLite file per tenant."""
+
+
+def command(parent: click.Group, name: str) -> Callable:
+    """A command with `--data`, whose function gets the Config first; errors become one line."""
+
+    def decorate(function: Callable) -> click.Command:
+        @wraps(function)
+        def run(data: Path | None, **options: Any) -> None:
+            try:
+                folder = data and data.absolute()
+                config = Config.load(data=folder, port=options.pop("port", None))
+                click.echo(f"data folder: {config.data}", err=True)
+                function(config, **options)
+            except (CRMError, ConfigError, ServeError) as error:
+                raise click.ClickException(" ".join(str(error).split())) from error
+            except BrokenPipeError:
+                raise  # click ends quietly when nobody reads on
+            except OSError as error:
+                told = (error.strerror or "input or output failed", error.filename)
+                raise click.ClickException(": ".join(str(part) for part in told if part)) from error
+
+        found = parent.command(name)(run)
+        folder = click.Path(path_type=Path, file_okay=False)
+        option = click.option("--data", type=folder, metavar="DIR", help="Data folder.")
+        return option(found)
+
+    return decorate
+
+
+@contextmanager
+def at(config: Config, label: str) -> Iterator[None]:
+    """A visit to one tenant; what is wrong with the tenant is told with its label."""
+    tenants = Tenants(config)
+    try:
+        with tenants.visit(label):
+            yield
+    except UnknownTenant:
+        raise NotFound(f"there is no tenant {label}") from None
+    except FILE_ERRORS as error:
+        raise CRMError(f"the file of {label} cannot be used: {error}") from error
+    finally:
+        tenants.forget_idle()
+
+
+def moment_of(text: str, field: str) -> str:
+    """The moment that an option tells: a time with its offset, or the start of a day in UTC."""
+    try:
+        return moment(text)
+    except Unfit:
+        try:
+            return f"{day(text)}T00:00:00Z"
+        except Unfit as unfit:
+            raise Invalid.field(field, unfit.code, "is a date or a time with offset") from None
+
+
+port = click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    show_default="CRM_PORT, else 8000",
+    help="To listen on.",
+)

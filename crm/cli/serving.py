@@ -1,0 +1,63 @@
+"""The commands of the installation: serve, demo, migrate, openapi."""
+
+import shlex
+import sys
+from dataclasses import replace
+from itertools import takewhile
+
+import click
+
+from crm import CRMApp, create_app, demo
+from crm.cli.frame import at, command, group, port
+from crm.config import LOOPBACK, Config
+from crm.json import dumps
+from crm.server import serve
+from crm.tenancy import migrations
+from crm.tenancy.tenants import Tenants
+
+
+@command(group, "serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@port
+@click.option("--threads", default=4, show_default=True, type=click.IntRange(1, 256))
+def serve_(config: Config, host: str, threads: int) -> None:
+    """Serve the API: one worker process with threads."""
+
+    def announce() -> None:
+        click.echo(f"listening on http://{host}:{config.port}", err=True)
+
+    serve(lambda: _app(config), config.data, host, config.port, threads, announce)
+
+
+@command(group, "demo")
+@port
+def demo_(config: Config) -> None:
+    """Fill a fresh data folder with two believable tenants and serve them."""
+
+    def announce() -> None:
+        # Only who has the folder may furnish it: it ends the key of the start before.
+        program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
+        click.echo(demo.furnish(Tenants(config), program))
+
+    watched = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
+    serve(lambda: _app(watched), config.data, port=config.port, announce=announce)
+
+
+def _app(config: Config) -> CRMApp:
+    app = create_app(config)
+    app.sender.start()  # what waited for this start goes out before anybody asks for anything
+    return app
+
+
+@command(group, "migrate")
+def migrate(config: Config) -> None:
+    """Bring the files of all tenants up to this release."""
+    for label in Tenants(config).labels():
+        with at(config, label):
+            click.echo(f"{label}: version {len(migrations.STEPS)}")
+
+
+@command(group, "openapi")
+def openapi(config: Config) -> None:
+    """Print the OpenAPI document."""
+    click.echo(dumps(create_app(config).api.document("")))

@@ -1,0 +1,134 @@
+"""Tenants of this installation, their users and their API keys."""
+
+import click
+
+from crm.access import api_keys
+from crm.cli.frame import at, command, group, moment_of
+from crm.config import PLANS, Config
+from crm.resources import tenant as tenants_rules
+from crm.resources import users
+from crm.tenancy.tenants import Tenants
+
+OWNER_FIELDS = ("name", "phone", "email")
+
+
+@group.group("tenant")
+def tenant() -> None:
+    """Tenants of this installation."""
+
+
+@command(tenant, "create")
+@click.argument("label")
+@click.option("--name", default="", help="Name of the business; the label when absent.")
+@click.option("--plan", default="start", show_default=True, type=click.Choice(list(PLANS)))
+@click.option("--currency", default="UAH", show_default=True, help="Of what doesn't name one.")
+@click.option("--owner-name")
+@click.option("--owner-phone")
+@click.option("--owner-email")
+def tenant_create(config: Config, label: str, **options: str | None) -> None:
+    """Create the tenant LABEL with its owner."""
+    person = {field: options.pop(f"owner_{field}") for field in OWNER_FIELDS}
+    given = {field: value for field, value in person.items() if value is not None}
+    tenants_rules.open_tenant(Tenants(config), label, owner=given, **options)
+    click.echo(config.url_of(label))
+
+
+@command(tenant, "list")
+def tenant_list(config: Config) -> None:
+    """List the tenants: label, plan, state, name."""
+    for label in Tenants(config).labels():
+        with at(config, label):
+            about = tenants_rules.about()
+        state = "suspended" if about["suspended_at"] else "active"
+        click.echo("\t".join((label, about["plan"], state, about["name"])))
+
+
+@command(tenant, "plan")
+@click.argument("label")
+@click.argument("plan", type=click.Choice(list(PLANS)))
+def tenant_plan(config: Config, label: str, plan: str) -> None:
+    """Change the plan of the tenant LABEL."""
+    with at(config, label):
+        tenants_rules.change_plan(plan)
+
+
+@command(tenant, "suspend")
+@click.argument("label")
+def tenant_suspend(config: Config, label: str) -> None:
+    """Refuse all keys of the tenant LABEL until it is resumed."""
+    with at(config, label):
+        tenants_rules.suspend()
+
+
+@command(tenant, "resume")
+@click.argument("label")
+def tenant_resume(config: Config, label: str) -> None:
+    """Let the keys of the tenant LABEL work again."""
+    with at(config, label):
+        tenants_rules.resume()
+
+
+@group.group("user")
+def user() -> None:
+    """Users of a tenant."""
+
+
+@command(user, "add")
+@click.argument("tenant")
+@click.option("--name", required=True)
+@click.option("--phone")
+@click.option("--email")
+@click.option("--role", default="manager", show_default=True, type=click.Choice(users.ROLES))
+def user_add(config: Config, tenant: str, **fields: str | None) -> None:
+    """Add a user to TENANT and print its id."""
+    sent = {name: value for name, value in fields.items() if value is not None}
+    with at(config, tenant):
+        click.echo(users.create(users.USER_IN.take(sent)).id)
+
+
+@group.group("key")
+def key() -> None:
+    """API keys of a tenant."""
+
+
+@command(key, "create")
+@click.argument("tenant")
+@click.option("--name", required=True)
+@click.option("--scopes", default="*", show_default=True, help="leads:read,leads:write or *")
+@click.option("--user", "user_id", type=int, help="Whom it acts for; the owner when absent.")
+@click.option("--origins", default="", help="Origins of a leads:create key, with commas.")
+@click.option("--expires", help="A date, or a time with its offset.")
+def key_create(config: Config, tenant: str, user_id: int | None, **options: str) -> None:
+    """Create a key of TENANT. It is shown this once, as the last line."""
+    expires = options["expires"] and moment_of(options["expires"], "expires")
+    with at(config, tenant):
+        _, secret = api_keys.create(
+            options["name"],
+            options["scopes"],
+            users.owner_id() if user_id is None else user_id,
+            origins=options["origins"],
+            expires_at=expires,
+        )
+    click.echo("keep it safe: it is not shown again", err=True)
+    click.echo(secret)
+
+
+@command(key, "list")
+@click.argument("tenant")
+def key_list(config: Config, tenant: str) -> None:
+    """List the keys of TENANT: id, beginning, scopes, user, last use, state, name."""
+    with at(config, tenant):
+        for found in api_keys.every():
+            used, state = found.last_used_at or "never used", found.state()
+            user = f"user {found.user_id}"
+            parts = (str(found.id), f"{found.hint}…", found.scopes, user, used, state, found.name)
+            click.echo("\t".join(parts))
+
+
+@command(key, "revoke")
+@click.argument("tenant")
+@click.argument("id")
+def key_revoke(config: Config, tenant: str, id: str) -> None:
+    """Refuse the key ID of TENANT from now on."""
+    with at(config, tenant):
+        api_keys.find(id).revoke()

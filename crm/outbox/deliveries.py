@@ -1,0 +1,330 @@
+"""Deliveries: each event on its way to each endpoint, as rows; every attempt is kept (D15).
+
+At least once, in order per endpoint and record: of a record's pending deliveries to an endpoint
+only the earliest has a `due_at`, and the next gets its own when that one is delivered or given up.
+A claim is a lease in the row: whoever claimed and died is found out, and the delivery goes again.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from crm.errors import NotFound
+from crm.json import dumps
+from crm.outbox import events
+from crm.outbox.call import Outcome
+from crm.outbox.endpoints import Webhook
+from crm.tenancy.database import (
+    execute,
+    now,
+    rouse,
+    row,
+    rows,
+    time_before,
+    time_text,
+    transaction,
+    visit,
+)
+from crm.tenancy.records import key
+
+DELAYS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # seconds between attempts
+JITTER = 0.1  # of the delay at most, upward
+LONGEST_DELAY = 86_400  # that a receiver may ask for by Retry-After
+AT_ONCE = 4  # deliveries in flight to a healthy endpoint; to a failing one it is one
+AT_ONCE_OF_TENANT = 12  # beyond that each endpoint keeps one
+LEASE_SECONDS = 60
+TEST = "webhook.test"
+
+OF = "FROM delivery WHERE webhook_id = webhook.id AND"
+STANDING = f"""
+    SELECT id, failing_since IS NOT NULL,
+        (SELECT count(*) {OF} lease = ?1 AND leased_until >= ?2),
+        (SELECT count(*) {OF} lease IS NOT NULL AND (lease <> ?1 OR leased_until < ?2)),
+        (SELECT min(leased_until) {OF} lease = ?1 AND leased_until >= ?2),
+        (SELECT min(due_at) {OF} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
+    FROM webhook
+"""
+FREE = """
+    UPDATE delivery SET lease = NULL, leased_until = NULL
+    WHERE webhook_id = ? AND lease IS NOT NULL AND (lease <> ? OR leased_until < ?)
+"""
+CLAIM = """
+    UPDATE delivery SET lease = ?, leased_until = ? WHERE id IN (
+        SELECT id FROM delivery WHERE webhook_id = ? AND status = 'pending' AND due_at <= ?
+            AND lease IS NULL ORDER BY due_at, id LIMIT ?)
+    RETURNING id, sequence, test_id, created_at, cause, user_id, key_id
+"""
+NEXT = """
+    UPDATE delivery SET due_at = ?1 WHERE due_at IS NULL AND id = (
+        SELECT id FROM delivery WHERE webhook_id = ?2 AND noun = ?3 AND record_id = ?4
+            AND status = 'pending' ORDER BY sequence LIMIT 1)
+"""
+# Of what is pending to an endpoint, the first of each record is due and the others wait.
+LINE_UP = """
+    UPDATE delivery SET due_at = CASE WHEN EXISTS (
+            SELECT 1 FROM delivery AS earlier WHERE earlier.webhook_id = delivery.webhook_id
+                AND earlier.noun = delivery.noun AND earlier.record_id = delivery.record_id
+                AND earlier.status = 'pending' AND earlier.sequence < delivery.sequence
+        ) THEN NULL ELSE coalesce(due_at, ?) END
+    WHERE webhook_id = ? AND status = 'pending' AND lease IS NULL AND sequence IS NOT NULL
+"""
+MISSED = """
+    FROM event WHERE at >= ?2 AND instr(?3, '"' || type || '"') > 0 AND {} EXISTS (
+        SELECT 1 FROM delivery WHERE delivery.sequence = event.sequence AND webhook_id = ?1 {})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A delivery that its claimer is to send now."""
+
+    id: int
+    url: str
+    secrets: tuple[str, ...]
+    event_id: str
+    body: bytes
+    lease: str
+    probes: bool  # its endpoint is failing: this one finds out whether it still does
+    cause: str
+    user_id: int | None
+    key_id: int | None
+
+
+class Standing(NamedTuple):
+    """How things are with an endpoint: what is in flight to it, and when more is due."""
+
+    id: int
+    failing: int
+    flying: int
+    abandoned: int
+    leased_until: str | None
+    due_at: str | None
+
+    @property
+    def spare(self) -> int:
+        """How many more may be in flight to it."""
+        return (1 if self.failing else AT_ONCE) - self.flying
+
+
+def claim(lease: str, most: int, probes: int) -> tuple[list[Claimed], float | None]:
+    """Take up to `most` of the deliveries that are due, `probes` of them to failing endpoints.
+
+    `lease` names the claimer; leases of others are those of the dead. Gives them, and the epoch
+    seconds when to look again if nothing happens: in the past when more was due than could be
+    taken, None when there is nothing to wait for.
+    """
+    moment = now()
+    found = _standings(lease, moment)
+    if not any(each.abandoned or (each.due_at and each.due_at <= moment) for each in found):
+        return [], _look_again(found)
+    with transaction():
+        for each in found:
+            if each.abandoned:
+                execute(FREE, (each.id, lease, moment))
+        claimed: list[Claimed] = []
+        of_tenant = AT_ONCE_OF_TENANT - sum(each.flying for each in found)
+        for each in _standings(lease, moment):
+            room = min(each.spare, max(of_tenant, 0 if each.flying else 1), most)
+            if each.failing:
+                room = min(room, probes)
+            taken = _take(lease, each, room) if room > 0 else []
+            claimed += taken
+            most -= len(taken)
+            of_tenant -= len(taken)
+            probes -= len(taken) if each.failing else 0
+        return claimed, _look_again(_standings(lease, moment))
+
+
+def _standings(lease: str, moment: str) -> list[Standing]:
+    return [Standing(*found) for found in rows(STANDING, (lease, moment))]
+
+
+def _look_again(standings: list[Standing]) -> float | None:
+    """When more is due to one that has room; what is in flight rings when it ends, or is freed
+    when its lease does."""
+    due = [each.due_at for each in standings if each.due_at and each.spare > 0]
+    freed = [each.leased_until for each in standings if each.leased_until]
+    moments = [_epoch(text) for text in due] + [_epoch(text) + 1 for text in freed]
+    return min(moments, default=None)
+
+
+def _epoch(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _take(lease: str, standing: Standing, most: int) -> list[Claimed]:
+    until = time_before(-LEASE_SECONDS)
+    found = execute(CLAIM, (lease, until, standing.id, now(), most)).fetchall()
+    if not found:
+        return []
+    to = Webhook.find(standing.id)
+    taken = []
+    for id, sequence, test_id, created_at, *caused in sorted(found):
+        if sequence is None:
+            event_id, body = test_id, _test_body(test_id, to.id, created_at)
+        else:
+            event_id, body = events.told(sequence)
+        about = (lease, bool(standing.failing), *caused)
+        taken.append(Claimed(id, to.url, to.secrets(), event_id, body, *about))
+    return taken
+
+
+def _test_body(id: str, webhook_id: int, at: str) -> bytes:
+    return dumps(
+        {
+            "id": id,
+            "type": TEST,
+            "timestamp": at,
+            "tenant": visit().label,
+            "sequence": 0,
+            "data": {"webhook": {"id": str(webhook_id)}},
+            "previous": {},
+        }
+    )
+
+
+def record(sent: Claimed, at: str, outcome: Outcome) -> None:
+    """Keep what became of a delivery sent at that time, and when it is tried again, if ever."""
+    with transaction():
+        found = row(
+            "SELECT webhook_id, sequence, noun, record_id, status, tries, lease FROM delivery"
+            " WHERE id = ?",
+            (sent.id,),
+        )
+        if found is None:
+            return  # its endpoint was deleted meanwhile
+        webhook_id, sequence, noun, record_id, status, tries, lease = found
+        _note(sent, at, outcome)
+        tries += 1
+        if outcome.ok or sequence is None:
+            _end(sent.id, "delivered" if outcome.ok else "failed", tries)
+        elif status == "pending" and lease == sent.lease:
+            if tries > len(DELAYS):
+                _end(sent.id, "failed", tries)
+            else:
+                _try_again(sent.id, tries, outcome)
+        if sequence is None:
+            return  # a test tells nothing of the endpoint's health
+        if status == "pending":
+            execute(NEXT, (now(), webhook_id, noun, record_id))
+        to = Webhook.find(webhook_id)
+        if outcome.ok:
+            to.succeeded(at)
+        else:
+            to.failed(at, outcome.status)
+
+
+def _note(sent: Claimed, at: str, outcome: Outcome) -> None:
+    execute(
+        "INSERT INTO attempt (delivery_id, at, duration_ms, status_code, error, answer, cause,"
+        " user_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            sent.id,
+            at,
+            outcome.duration_ms,
+            outcome.status,
+            outcome.error,
+            outcome.answer,
+            sent.cause,
+            sent.user_id,
+            sent.key_id,
+        ),
+    )
+
+
+def _end(id: int, status: str, tries: int) -> None:
+    delivered_at = now() if status == "delivered" else None
+    execute(
+        "UPDATE delivery SET status = ?, tries = ?, due_at = NULL, lease = NULL,"
+        " leased_until = NULL, delivered_at = coalesce(?, delivered_at) WHERE id = ?",
+        (status, tries, delivered_at, id),
+    )
+
+
+def _try_again(id: int, tries: int, outcome: Outcome) -> None:
+    delay = DELAYS[tries - 1] * (1 + JITTER * random.random())
+    delay = max(delay, min(outcome.retry_after or 0, LONGEST_DELAY))
+    execute(
+        "UPDATE delivery SET tries = ?, due_at = ?, lease = NULL, leased_until = NULL WHERE id = ?",
+        (tries, time_text(math.ceil(visit().clock() + delay)), id),
+    )
+
+
+def test(webhook_id: int | str) -> int:
+    """Send a test to the endpoint, once, also to one that is switched off; gives its delivery."""
+    with transaction():
+        moment, here = now(), visit()
+        to = Webhook.find(webhook_id)
+        id = execute(
+            "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, user_id, key_id,"
+            " created_at) VALUES (?, ?, 'pending', ?, 'test', ?, ?, ?)",
+            (to.id, events.new_id(), moment, here.user_id, here.key_id, moment),
+        ).lastrowid
+        rouse()
+        return id
+
+
+def resend(id: int | str) -> int:
+    """Send a delivery once more, now and on a new schedule; gives its id.
+
+    One that waits for an earlier event of its record keeps its place in the line. Raises NotFound,
+    or Conflict `webhook_inactive`.
+    """
+    with transaction():
+        found = row(
+            "SELECT id, webhook_id, sequence, noun, record_id, status, due_at FROM delivery"
+            " WHERE id = ?",
+            (key(id),),
+        )
+        if found is None:
+            raise NotFound
+        id, webhook_id, sequence, noun, record_id, status, due_at = found
+        if sequence is not None:
+            Webhook.find(webhook_id).require_active()
+        here = visit()
+        waits = status == "pending" and due_at is None
+        execute(
+            "UPDATE delivery SET status = 'pending', tries = 0, due_at = ?, cause = 'resend',"
+            " user_id = ?, key_id = ? WHERE id = ?",
+            (None if waits else now(), here.user_id, here.key_id, id),
+        )
+        if sequence is not None:
+            of_record = (now(), webhook_id, noun, record_id)
+            execute(f"{LINE_UP} AND noun = ? AND record_id = ?", of_record)
+        rouse()
+        return id
+
+
+def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
+    """Send now every event since that time that the endpoint wants and never got; gives how many.
+
+    A paused endpoint goes on, and what waits for its next attempt begins a new schedule. Raises
+    NotFound, or Conflict `webhook_inactive`.
+    """
+    with transaction():
+        to = Webhook.find(webhook_id)
+        if not dry_run:
+            to.resume()
+        wanted = (to.id, since, to.events)
+        delivered = "AND status = 'delivered'"
+        (count,) = row("SELECT count(*)" + MISSED.format("NOT", delivered), wanted)
+        if dry_run or not count:
+            return count
+        here, moment = visit(), now()
+        again = "SELECT sequence" + MISSED.format("", "AND status <> 'delivered' AND lease IS NULL")
+        execute(
+            "UPDATE delivery SET status = 'pending', tries = 0, due_at = NULL, cause = 'recover',"
+            f" user_id = ?4, key_id = ?5 WHERE webhook_id = ?1 AND sequence IN ({again})",
+            (*wanted, here.user_id, here.key_id),
+        )
+        execute(
+            "INSERT INTO delivery (webhook_id, sequence, noun, record_id, status, cause, user_id,"
+            " key_id, created_at) SELECT ?1, sequence, noun, record_id, 'pending', 'recover', ?4,"
+            " ?5, ?6" + MISSED.format("NOT", ""),
+            (*wanted, here.user_id, here.key_id, moment),
+        )
+        execute(LINE_UP, (moment, to.id))
+        rouse()
+        return count

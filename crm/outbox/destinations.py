@@ -1,0 +1,172 @@
+"""Which addresses a webhook may call: public ones by https, and what the operator allows (D15).
+
+A URL is read once, when it is set (`parse`), and again at every delivery, which then asks what the
+name resolves to, refuses the whole name if one answer is not allowed, and connects to one of these
+answers (`addresses`). So neither a name that changes its mind nor a redirect leads inside.
+"""
+
+import re
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import quote, unquote
+
+from urllib3.util import parse_url
+
+from crm.config import Allow, host_of
+from crm.values import Unfit
+
+Address = IPv4Address | IPv6Address
+LONGEST = 2048  # characters of a URL
+PORTS = {"https": 443, "http": 80}
+VISIBLE = "".join(map(chr, range(33, 127)))
+STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+# ipaddress.is_global lets 6to4, multicast and 168.63.129.16 pass, and changes between versions.
+UNICAST = ip_network("2000::/3")
+CLOSED = [
+    ip_network(text)
+    for text in (
+        "0.0.0.0/8",  # this network, this host
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # behind a carrier's NAT; Alibaba's metadata
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # Azure's wire server
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocols; Oracle's metadata
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+        "2001::/23",  # protocols: Teredo, benchmarks, ORCHID
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which has an IPv4 address inside
+        "3fff::/20",  # documentation
+    )
+]
+
+
+class Refused(Unfit):
+    """An address that is neither public nor allowed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "forbidden_address",
+            "must be a public address, or one that the operator of the service allows",
+        )
+
+
+class Unresolved(Exception):
+    """The name has no address now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where to call. `host` is a name in ASCII or an address without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str  # path and query
+
+
+def parse(url: str, allow: Allow) -> Destination:
+    """The parts of a URL that may be called as far as it can be told without resolving its name.
+
+    Raises Unfit: too_long, invalid_url, forbidden_address.
+    """
+    if len(url) > LONGEST:
+        raise Unfit("too_long", f"at most {LONGEST} characters")
+    if not url.isprintable() or re.search(r"[ \\]", url) or STRAY_PERCENT.search(url):
+        raise _unfit("must not contain spaces, backslashes, control characters or a bare %")
+    try:
+        parts = parse_url(quote(url, safe=VISIBLE))
+        host = host_of(unquote(parts.host or "", errors="strict"))
+    except ValueError:
+        raise _unfit("must have a valid host and port, as in https://example.com/path") from None
+    if parts.scheme not in PORTS:
+        raise _unfit("must begin with https://")
+    if parts.auth is not None or url.partition("://")[2].startswith("@"):
+        raise _unfit("must not contain a user name or password")
+    if parts.fragment is not None:
+        raise _unfit("must not contain a fragment (#)")
+    port = PORTS[parts.scheme] if parts.port is None else parts.port
+    if not port:
+        raise _unfit("must have a port from 1 to 65535")
+    literal = _literal(host)
+    allowed = allow.has_address(literal, port) if literal else allow.has_host(host, port)
+    if parts.scheme == "http" and not allowed:
+        raise _unfit("must begin with https://")
+    if literal and not allowed and not is_public(literal):
+        raise Refused
+    return Destination(parts.scheme, host, port, parts.request_uri)
+
+
+def addresses(
+    to: Destination,
+    allow: Allow,
+    seconds: float,
+    resolve: Callable[..., list] = socket.getaddrinfo,
+) -> list[Address]:
+    """The addresses to connect to, in the order to try them; each of them is allowed.
+
+    Raises Refused, Unresolved, and TimeoutError when there is no answer in `seconds`.
+    """
+    literal = _literal(to.host)
+    found = [literal] if literal else _resolve(to, seconds, resolve)
+    if literal is None and allow.has_host(to.host, to.port):
+        return found
+    if not all(is_public(address) or allow.has_address(address, to.port) for address in found):
+        raise Refused
+    return found
+
+
+def is_public(address: Address) -> bool:
+    """Is it the address of one machine on the internet, as far as its number tells?
+
+    Of IPv6 only global unicast: forms that have an IPv4 address inside are not public.
+    """
+    if address.version == 6 and address not in UNICAST:
+        return False
+    return not any(address in network for network in CLOSED)
+
+
+def _resolve(to: Destination, seconds: float, resolve: Callable[..., list]) -> list[Address]:
+    answer: Future[list] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(resolve(to.host, to.port, type=socket.SOCK_STREAM))
+        except Exception as error:
+            answer.set_exception(error)
+
+    # The resolver of the system has no deadline that could be set, so it may end alone.
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    try:
+        found = answer.result(max(0.0, seconds))
+    except TimeoutError:
+        raise
+    except (OSError, UnicodeError):
+        raise Unresolved from None
+    if not found:
+        raise Unresolved
+    return list(dict.fromkeys(ip_address(entry[4][0].partition("%")[0]) for entry in found))
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _unfit(detail: str) -> Unfit:
+    return Unfit("invalid_url", detail)

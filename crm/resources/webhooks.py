@@ -1,0 +1,321 @@
+"""Webhooks: where events are sent, and what became of each delivery (spec: Events; D1, D12, D15).
+
+An endpoint gets the 14 kinds unless it chooses. Its secret is shown once. A key that sets an
+address or kinds needs the right to read their nouns: an endpoint must not tell what its maker may
+not know. The rules and the sending are in the outbox; these are the doors.
+"""
+
+from typing import Any
+
+from flask import g
+from marshmallow import fields as ma
+
+from crm import values
+from crm.access import rights
+from crm.json import dumps, loads
+from crm.outbox import deliveries, endpoints, events
+from crm.outbox.endpoints import Webhook
+from crm.rest import fields, filters, paging
+from crm.rest.envelopes import SECRET, Open, page_of
+from crm.rest.filters import Query
+from crm.rest.paging import Page
+from crm.rest.parts import Parts
+from crm.rest.resource import Blueprint
+from crm.rest.shapes import Noun, Shape
+from crm.tenancy.database import transaction
+from crm.tenancy.dialect import json_rows
+
+STATES = ("active", "failing", "paused", "disabled", "inactive")
+STATUSES = ("pending", "delivered", "failed", "held")
+CAUSES = ("event", "resend", "recover", "test")
+
+
+def create(data: dict[str, Any]) -> tuple[int, str]:
+    """Add an endpoint, by default for all kinds; gives its id and its secret."""
+    return endpoints.create({"events": ALL_KINDS, **data})
+
+
+def may_tell(wanted: str) -> None:
+    """The caller may read all that these kinds, a JSON list, will tell; raises Forbidden."""
+    rights.require(g.caller.scopes, map(events.scope_of, loads(wanted)))
+
+
+class Kinds(fields.Field):
+    """A list of kinds of events, in the specification's order."""
+
+    code = "loads({v})"
+    json_type = "array"
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, list) or not value:
+            raise values.Unfit("invalid_type", "must be a list of at least one kind of event")
+        for kind in value:
+            if not isinstance(kind, str):
+                raise values.Unfit("invalid_type", "must be a list of kinds of events")
+            if kind not in events.KINDS:
+                raise values.Unfit("invalid_choice", f"{kind[:64]!r} is no kind of event")
+        return dumps([kind for kind in events.KINDS if kind in value]).decode()
+
+    def show(self, value: Any) -> list[str]:
+        return loads(value)
+
+    def schema_type(self) -> dict[str, Any]:
+        kind = {"type": "string", "enum": list(events.KINDS)}
+        return {"type": "array", "items": kind, "minItems": 1}
+
+
+class NoticeNoun(Noun):
+    """What happened to an endpoint that its owner should know."""
+
+    at = fields.Moment(read_only=True)
+    code = fields.Choice(endpoints.PAUSED, endpoints.GONE, read_only=True)
+    detail = fields.Text(255, read_only=True)
+
+
+class WebhookNoun(Noun):
+    """All fields of an endpoint, in the order they are shown."""
+
+    id = fields.Id(read_only=True)
+    url = fields.Text(
+        2048, required=True, example="https://erp.example.com/crm", about="https, without fragment."
+    )
+    events = Kinds(
+        nullable=False,
+        default=list(events.KINDS),
+        example=["lead.created", "deal.won"],
+        about="A key may choose those whose nouns it may read.",
+    )
+    description = fields.Text(255, example="ERP")
+    active = fields.Flag(nullable=False, default=True)
+    state = fields.Choice(
+        *STATES,
+        read_only=True,
+        column="CASE WHEN active = 1 AND failing_since IS NULL THEN 'active'"
+        " WHEN active = 1 THEN 'failing' WHEN stopped = 'paused' THEN 'paused'"
+        " WHEN stopped = 'gone' THEN 'disabled' ELSE 'inactive' END",
+        about="`failing`: since the last attempt; `paused`: after five days of failures; "
+        "`disabled`: it answered 410; `inactive`: switched off by hand.",
+    )
+    failing_since = fields.Moment(read_only=True, nullable=True)
+    last_success_at = fields.Moment(read_only=True, nullable=True)
+    last_failure_at = fields.Moment(read_only=True, nullable=True)
+    notices = Parts(
+        NoticeNoun.out("NoticeOut"),
+        read_only=True,
+        column=json_rows(
+            {"at": "at", "code": "code", "detail": "detail"},
+            "notice WHERE webhook_id = webhook.id ORDER BY id DESC LIMIT 10",
+        ),
+        about="The latest ten, newest first.",
+    )
+    created_at = fields.Moment(read_only=True)
+    updated_at = fields.Moment(read_only=True)
+    version = fields.Whole(1, 1 << 53, read_only=True)
+
+
+class AttemptNoun(Noun):
+    """One try to deliver."""
+
+    at = fields.Moment(read_only=True)
+    duration_ms = fields.Whole(0, 1 << 53, read_only=True)
+    status_code = fields.Whole(100, 999, read_only=True, nullable=True)
+    error = fields.Text(
+        64, read_only=True, nullable=True, about="What went wrong when there is no good answer."
+    )
+    answer = fields.LongText(read_only=True, nullable=True, about="Its first 4 kB.")
+    cause = fields.Choice(*CAUSES, read_only=True)
+    user_id = fields.Id(read_only=True, nullable=True, about="Who asked for it, if anybody.")
+    key_id = fields.Id(read_only=True, nullable=True)
+
+
+ATTEMPT = AttemptNoun.out("AttemptOut")
+
+
+class DeliveryNoun(Noun):
+    """An event on its way to an endpoint."""
+
+    id = fields.Id(read_only=True)
+    webhook_id = fields.Id(read_only=True)
+    event_id = fields.Text(
+        64,
+        read_only=True,
+        column="coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))",
+        example="evt_5f0c2a9be41d7736c8a1f4e2",
+    )
+    type = fields.Choice(
+        *events.KINDS,
+        deliveries.TEST,
+        read_only=True,
+        column="coalesce((SELECT type FROM event WHERE sequence = delivery.sequence),"
+        f" '{deliveries.TEST}')",
+    )
+    sequence = fields.Whole(1, 1 << 53, read_only=True, nullable=True, about="Null of a test.")
+    status = fields.Choice(
+        *STATUSES,
+        read_only=True,
+        about="`failed`: after ten attempts; `held`: its endpoint was switched off.",
+    )
+    next_attempt_at = fields.Moment(
+        read_only=True,
+        nullable=True,
+        column="delivery.due_at",
+        about="Null while it waits for an earlier event of the same record.",
+    )
+    attempts = Parts(
+        ATTEMPT,
+        read_only=True,
+        column=json_rows(
+            {name: name for name in ATTEMPT.fields},
+            "attempt WHERE delivery_id = delivery.id ORDER BY id",
+        ),
+    )
+    created_at = fields.Moment(read_only=True)
+    delivered_at = fields.Moment(read_only=True, nullable=True)
+
+
+class RecoveryNoun(Noun):
+    since = fields.Moment(required=True, about="Events are kept for 30 days.")
+
+
+class Rotated(Open):
+    status = ma.String(required=True, metadata={"enum": ["ok"]})
+    webhook_id = ma.String(required=True)
+    secret = SECRET
+
+
+class Sending(Open):
+    status = ma.String(required=True, metadata={"enum": ["ok"]})
+    delivery_id = ma.String(required=True)
+
+
+class Recovery(Open):
+    status = ma.String(required=True, metadata={"enum": ["ok"]})
+    count = ma.Integer(required=True, metadata={"description": "Deliveries that go (again)."})
+
+
+ALL_KINDS = dumps(list(events.KINDS)).decode()
+WEBHOOK = Shape(WebhookNoun.out("WebhookOut"), "webhook", live=False)
+WEBHOOK_IN = WebhookNoun.body("WebhookIn")
+WEBHOOK_PATCH = WebhookNoun.patch("WebhookPatch")
+DELIVERY = Shape(DeliveryNoun.out("DeliveryOut"), "delivery", live=False)
+RECOVERY_IN = RecoveryNoun.body("RecoveryIn")
+
+
+class WebhookFilter(filters.Filter):
+    sort = filters.Sort("-id", created_at="created_at")
+
+
+class DeliveryFilter(filters.Filter):
+    status = filters.Equals(fields.Choice(*STATUSES))
+    sort = filters.Sort("-id")
+
+
+class RecoveryFilter(filters.Filter):
+    dry_run = filters.Chosen(fields.Choice("true", "false"), "Count, and send nothing.")
+
+
+WEBHOOK_FILTER = WebhookFilter()
+DELIVERY_FILTER = DeliveryFilter()
+RECOVERY_FILTER = RecoveryFilter(only=("dry_run",))
+
+blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries.")
+
+
+@blueprint.get("/webhooks")
+@blueprint.arguments(WEBHOOK_FILTER, location="query")
+@blueprint.page(page_of(WEBHOOK.schema))
+def list_webhooks(query: Query) -> Page:
+    """List the endpoints, the newest first."""
+    return paging.page(WEBHOOK, query, WEBHOOK_FILTER.fields["sort"])
+
+
+@blueprint.post("/webhooks")
+@blueprint.arguments(WEBHOOK_IN, example={"url": "https://erp.example.com/crm"})
+@blueprint.created("webhook", WEBHOOK)
+@blueprint.secret()
+@blueprint.conflicts()
+def create_webhook(data: dict[str, Any]) -> tuple[int, str]:
+    """Add an endpoint; its secret is in this answer and in no other."""
+    may_tell(data.get("events", ALL_KINDS))
+    return create(data)
+
+
+@blueprint.get("/webhooks/<id>")
+@blueprint.one(WEBHOOK)
+def get_webhook(id: str) -> dict[str, Any]:
+    """Get one endpoint with its health."""
+    return WEBHOOK.one(id)
+
+
+@blueprint.patch("/webhooks/<id>")
+@blueprint.arguments(WEBHOOK_PATCH)
+@blueprint.one(WEBHOOK)
+def change_webhook(data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Change the sent fields of an endpoint; `active: true` switches it on again."""
+    with transaction():
+        webhook = Webhook.find(id)
+        if "url" in data or "events" in data:
+            may_tell(data.get("events", webhook.events))
+        webhook.change(data)
+        return WEBHOOK.one(webhook.id)
+
+
+@blueprint.delete("/webhooks/<id>")
+@blueprint.empty()
+def delete_webhook(id: str) -> None:
+    """Delete an endpoint with its deliveries."""
+    with transaction():
+        Webhook.find(id).erase()
+
+
+@blueprint.post("/webhooks/<id>/rotate")
+@blueprint.answer(Rotated())
+@blueprint.secret()
+def rotate_webhook_secret(id: str) -> dict[str, str]:
+    """Make a new secret; the one before signs too for 24 hours."""
+    with transaction():
+        webhook = Webhook.find(id)
+        return {"status": "ok", "webhook_id": str(webhook.id), "secret": webhook.rotate()}
+
+
+@blueprint.post("/webhooks/<id>/test")
+@blueprint.answer(Sending(), 202)
+def test_webhook(id: str) -> dict[str, str]:
+    """Send a `webhook.test`, once."""
+    return {"status": "ok", "delivery_id": str(deliveries.test(id))}
+
+
+@blueprint.get("/webhooks/<id>/deliveries")
+@blueprint.arguments(DELIVERY_FILTER, location="query")
+@blueprint.page(page_of(DELIVERY.schema))
+def list_deliveries(query: Query, id: str) -> Page:
+    """List the deliveries to an endpoint with their attempts, the newest first."""
+    of_webhook = (Webhook.find(id).id,)
+    order = DELIVERY_FILTER.fields["sort"]
+    return paging.page(DELIVERY, query, order, "webhook_id = ?", of_webhook)
+
+
+@blueprint.post("/webhooks/<id>/recover")
+@blueprint.arguments(RECOVERY_FILTER, location="query")
+@blueprint.arguments(RECOVERY_IN, example={"since": "2026-03-02T09:00:00Z"})
+@blueprint.answer(Recovery(), 202)
+@blueprint.conflicts()
+def recover_webhook(query: Query, data: dict[str, Any], id: str) -> dict[str, Any]:
+    """Send all that the endpoint missed since a time; a paused one goes on."""
+    dry_run = query.chosen.get("dry_run") == "true"
+    return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
+
+
+@blueprint.get("/deliveries/<id>")
+@blueprint.one(DELIVERY)
+def get_delivery(id: str) -> dict[str, Any]:
+    """Get one delivery with its attempts."""
+    return DELIVERY.one(id)
+
+
+@blueprint.post("/deliveries/<id>/resend")
+@blueprint.answer(Sending(), 202)
+@blueprint.conflicts()
+def resend_delivery(id: str) -> dict[str, str]:
+    """Send a delivery once more, now and on a new schedule."""
+    return {"status": "ok", "delivery_id": str(deliveries.resend(id))}
