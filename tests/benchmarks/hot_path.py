@@ -83,7 +83,9 @@ def caller(app: Any, headers: dict[str, str]) -> Callable[..., None]:
 
 
 def furnish(folder: Path) -> tuple[CRMApp, str]:
-    crm = create_app(Config(data=folder, plans=dict.fromkeys(("start", "base", "pro"), 10**9)))
+    crm = create_app(
+        Config(data=folder, plans=dict.fromkeys(("start", "base", "pro"), 10**9)), sends=False
+    )
     tenant.open_tenant(crm.tenants, "acme", plan="pro")
     with crm.tenants.visit("acme"):
         _, key = api_keys.create("benchmark", "*", users.owner_id())

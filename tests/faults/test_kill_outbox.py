@@ -1,0 +1,301 @@
+"""kill -9 of the whole server while it delivers: what was committed arrives, and nothing else.
+
+Twenty kills, sixteen clients that write, a receiver that fails half of the time. Afterwards the
+receiver is well, and what still waits for its next attempt is recovered by the product's own means.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from receiving import Hook, Received
+from running import ROOT, free_port, running, wait_for
+from standardwebhooks.webhooks import Webhook
+
+from crm.access import api_keys
+from crm.config import Config
+from crm.resources import tenant, users
+from crm.tenancy.tenants import Tenants
+
+KILLS = 20
+WRITERS = 16
+GROWTH = 48  # answers between two kills at least,
+LINGER = 0.4  # and seconds more at most: a kill may come at any moment of a delivery
+FIRST_DELAY = 5  # seconds between the first attempt and the second (D15)
+PATIENCE = 20  # seconds
+SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    tenants = Tenants(Config(data=tmp_path))
+    tenant.open_tenant(tenants, "acme", plan="business")
+    with tenants.visit("acme"):
+        secret = api_keys.create("writer", "*", users.owner_id())[1]
+    tenants.forget_idle()
+    return secret
+
+
+class Caller:
+    """A client of whichever server there is: each request is sent until it is answered."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.port = 0
+        self.over = threading.Event()
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
+        sent = {"Host": "acme.localhost", "Authorization": f"Bearer {self.key}"} | headers
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        while not self.over.is_set():
+            link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+            try:
+                with contextlib.closing(link):
+                    link.request(method, f"/api/v1{path}", json.dumps(body), sent)
+                    answer = link.getresponse()
+                    return answer.status, answer.read()
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.02)
+        raise Over
+
+    def read(self, path: str) -> Any:
+        status, said = self.call("GET", path)
+        assert status == 200, said
+        return json.loads(said)
+
+
+class Over(Exception):
+    """The server of an unanswered request is gone for good."""
+
+
+class Writer(threading.Thread):
+    """A client of the API: again and again a new client, changed twice."""
+
+    def __init__(self, number: int, caller: Caller) -> None:
+        super().__init__(daemon=True)
+        self.number, self.caller = number, caller
+        self.answers = 0
+        self.made: list[str] = []  # ids of clients with all of their changes
+        self.strange: list[tuple[int, bytes]] = []
+
+    def run(self) -> None:
+        count = 0
+        with contextlib.suppress(Over):
+            while not self.caller.over.is_set():
+                count += 1
+                self.write(f"{self.number}-{count}")
+
+    def write(self, name: str) -> None:
+        path, body = "/clients", {"name": name}
+        said = self.answer(201, "POST", path, body, **{"Idempotency-Key": name})
+        id = said["client_id"]
+        for comment in ("first", "second"):
+            said = self.answer(200, "PATCH", f"/clients/{id}", {"comment": comment})
+        self.made.append(id)
+
+    def answer(self, wanted: int, *request: Any, **headers: str) -> Any:
+        status, said = self.caller.call(*request, **headers)
+        if status != wanted:
+            self.strange.append((status, said))
+            raise Over
+        self.answers += 1
+        return json.loads(said)
+
+
+class Moody:
+    """How the receiver answers: well, with 500, or not at all."""
+
+    def __init__(self) -> None:
+        self.well = False
+        self.counts: dict[str, int] = defaultdict(int)
+        self._dice = random.Random(20)
+
+    def __call__(self, received: Received) -> int:
+        mood = 1.0 if self.well else self._dice.random()
+        if mood < 0.25:
+            self.counts["dropped"] += 1
+            raise ConnectionAbortedError  # closes the connection
+        self.counts["refused" if mood < 0.5 else "taken"] += 1
+        return 500 if mood < 0.5 else 204
+
+
+@contextlib.contextmanager
+def killed(data: Path) -> Iterator[int]:
+    """The port of a server whose two processes are killed at the end."""
+    port = free_port()
+    command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    server = subprocess.Popen(
+        command, cwd=ROOT, env=environ | SETTINGS, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for(port, server)
+        yield port
+    finally:
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        for pid in (*map(int, children), server.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        # Comes to an end when the worker, too, has let go of the pipe.
+        said = server.communicate(timeout=PATIENCE)[1]
+    assert "Traceback" not in said, said
+
+
+def feed(caller: Caller) -> Iterator[tuple[list[dict[str, Any]], bytes]]:
+    """All pages of GET /events: their events, and the answer as it came."""
+    after = 0
+    while True:
+        status, said = caller.call("GET", f"/events?limit=200&after={after}")
+        assert status == 200, said
+        page = json.loads(said)
+        if not page["data"]:
+            return
+        yield page["data"], said
+        after = page["meta"]["next_after"]
+
+
+def deliveries(caller: Caller, webhook: str, query: str = "") -> Iterator[dict[str, Any]]:
+    cursor = ""
+    while True:
+        page = caller.read(f"/webhooks/{webhook}/deliveries?limit=200{query}{cursor}")
+        yield from page["data"]
+        if page["meta"]["next_cursor"] is None:
+            return
+        cursor = f"&cursor={page['meta']['next_cursor']}"
+
+
+def by_itself(delivery: dict[str, Any]) -> bool:
+    """Was it taken at a later attempt that nobody had asked for, at the time of the schedule?"""
+    attempts = delivery["attempts"]
+    return (
+        len(attempts) > 1
+        and attempts[-1]["status_code"] == 204
+        and {attempt["cause"] for attempt in attempts} == {"event"}
+    )
+
+
+def until(holds: Any, what: str, seconds: float = PATIENCE) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def test_every_committed_event_arrives_through_twenty_kills(
+    tmp_path: Path, key: str, hook: Hook
+) -> None:
+    caller = Caller(key)
+    writers = [Writer(number, caller) for number in range(WRITERS)]
+    dice = random.Random(16)
+    hook.answer = moody = Moody()
+
+    def answers() -> int:
+        assert [writer.strange for writer in writers] == [[]] * WRITERS
+        return sum(writer.answers for writer in writers)
+
+    def write_on(port: int) -> None:
+        """Until there are more answers, and writers and deliveries in the midst of their next."""
+        caller.port = port
+        wanted = answers() + GROWTH
+        for writer in writers:
+            if not writer.ident:
+                writer.start()
+        until(lambda: answers() >= wanted, "the writers get no answers")
+        time.sleep(LINGER * dice.random())
+
+    try:
+        with running(tmp_path, **SETTINGS) as port:
+            caller.port = port
+            status, said = caller.call("POST", "/webhooks", {"url": hook.url})
+            assert status == 201, said
+            webhook, secret = (json.loads(said)[name] for name in ("webhook_id", "secret"))
+        for _ in range(KILLS):
+            with killed(tmp_path) as port:
+                write_on(port)
+        with running(tmp_path, **SETTINGS) as port:
+            write_on(port)
+            caller.over.set()
+            for writer in writers:
+                writer.join(PATIENCE)
+                assert not writer.is_alive()
+            caller.over.clear()
+            finish(caller, webhook, moody)
+            events = check(caller, hook, secret)
+            kept = list(deliveries(caller, webhook))
+    finally:
+        caller.over.set()
+
+    assert [each["status"] for each in kept] == ["delivered"] * len(events)
+    assert sorted(each["sequence"] for each in kept) == [event["sequence"] for event in events]
+    assert any(map(by_itself, kept))
+    came = Counter(received.event["id"] for received in hook.received)
+    cut = [each for each in kept if came[each["event_id"]] > len(each["attempts"])]
+    assert len(cut) >= KILLS // 4  # arrived, and killed before it was noted: sent once more
+    told = defaultdict(list)
+    for event in events:
+        told[event["data"]["client"]["id"]].append((event["type"], event["previous"]))
+    for id in (id for writer in writers for id in writer.made):
+        assert [kind for kind, _ in told[id]] == ["client.created", *["client.updated"] * 2]
+        assert [was.get("comment") for _, was in told[id]] == [None, None, "first"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "tenants" / "acme.db")) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert file.execute("SELECT count(*) FROM delivery WHERE lease IS NOT NULL").fetchone() == (
+            0,
+        )
+
+
+def finish(caller: Caller, webhook: str, moody: Moody) -> None:
+    """The first retries come by themselves; then all goes well, and the rest is asked for."""
+    until(
+        lambda: any(map(by_itself, deliveries(caller, webhook, "&status=delivered"))),
+        "nothing is tried again by itself",
+        3 * FIRST_DELAY,
+    )
+    assert min(moody.counts[name] for name in ("dropped", "refused", "taken")) > KILLS
+    moody.well = True
+
+    def is_all_delivered() -> bool:
+        # Again, because what is just being sent isn't hurried, and may fail yet.
+        status, said = caller.call("POST", f"/webhooks/{webhook}/recover", {"since": LONG_AGO})
+        assert status == 202, said
+        time.sleep(0.5)
+        return json.loads(said)["count"] == 0
+
+    until(is_all_delivered, "not everything is delivered", 2 * PATIENCE)
+
+
+def check(caller: Caller, hook: Hook, secret: str) -> list[dict[str, Any]]:
+    """What arrived is the feed, byte by byte; gives its events."""
+    bodies: dict[str, bytes] = {}
+    last: dict[str, int] = defaultdict(int)
+    for received in list(hook.received):
+        event = Webhook(secret).verify(received.body, received.headers)
+        assert bodies.setdefault(event["id"], received.body) == received.body
+        assert received.headers["webhook-id"] == event["id"]
+        # In order for each record; the same once more is all that at least once allows.
+        assert event["sequence"] >= last[event["data"]["client"]["id"]]
+        last[event["data"]["client"]["id"]] = event["sequence"]
+    events: list[dict[str, Any]] = []
+    for page, said in feed(caller):
+        rows = b",".join(bodies[event["id"]] for event in page)
+        assert said == b'{"data":[%s],"meta":{"next_after":%d}}' % (rows, page[-1]["sequence"])
+        events += page
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert len(bodies) == len(events)
+    return events
