@@ -60,7 +60,10 @@ def receiving(port: int = 0) -> Iterator[Hook]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            length = int(self.headers["Content-Length"])
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return  # its sender was killed
             names = {name.lower(): value for name, value in self.headers.items()}
             told = hook.take(Received(self.path, names, body))
             status, headers = told if isinstance(told, tuple) else (told, {})

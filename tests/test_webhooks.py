@@ -510,7 +510,7 @@ def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
         signing = Webhook.find(1).secrets()
     assert len(signing) == 2
     assert set(signing) <= told
-    assert api.read(hooked)["version"] == 9  # one came after another
+    assert api.read(hooked)["version"] == 9  # one after another, none lost
 
 
 def test_a_secret_is_shown_when_it_is_made_and_nowhere_else(crm, api, post, caplog):

@@ -254,8 +254,9 @@ def change_webhook(data: dict[str, Any], id: str) -> dict[str, Any]:
     """Change the sent fields of an endpoint; `active: true` switches it on again."""
     with transaction():
         webhook = Webhook.find(id)
-        if "url" in data or "events" in data:
-            may_tell(data.get("events", webhook.events))
+        wanted = data.get("events", webhook.events)
+        if (data.get("url", webhook.url), wanted) != (webhook.url, webhook.events):
+            may_tell(wanted)
         webhook.change(data)
         return WEBHOOK.one(webhook.id)
 

@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -180,13 +181,14 @@ def deliveries(caller: Caller, webhook: str, query: str = "") -> Iterator[dict[s
 
 
 def by_itself(delivery: dict[str, Any]) -> bool:
-    """Was it taken at a later attempt that nobody had asked for, at the time of the schedule?"""
+    """Was it taken at its second attempt, for which nobody had asked?"""
     attempts = delivery["attempts"]
-    return (
-        len(attempts) > 1
-        and attempts[-1]["status_code"] == 204
-        and {attempt["cause"] for attempt in attempts} == {"event"}
-    )
+    causes = [attempt["cause"] for attempt in attempts]
+    if causes != ["event", "event"] or attempts[1]["status_code"] != 204:
+        return False
+    first, second = (datetime.fromisoformat(attempt["at"]) for attempt in attempts)
+    assert second - first >= timedelta(seconds=FIRST_DELAY)
+    return True
 
 
 def until(holds: Any, what: str, seconds: float = PATIENCE) -> None:
