@@ -40,14 +40,20 @@ class Client:
 
     def read(self) -> "Client":
         """The whole request."""
-        sent = b""
+        sent = self.more()
         while b"\r\n\r\n" not in sent:
-            sent += self.connection.recv(65536)
+            sent += self.more()
         self.head, _, self.body = sent.partition(b"\r\n\r\n")
         length = int(re.search(rb"content-length: (\d+)", self.head, re.I)[1])
         while len(self.body) < length:
-            self.body += self.connection.recv(65536)
+            self.body += self.more()
         return self
+
+    def more(self) -> bytes:
+        part = self.connection.recv(65536)
+        if not part:
+            raise ConnectionError("the caller has gone")
+        return part
 
     def say(self, *parts: bytes) -> None:
         self.read()

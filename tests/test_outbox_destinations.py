@@ -325,6 +325,7 @@ def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside
         ("10.0.0.0/8", ["10.0.0.1", PUBLIC, "10.255.0.1"]),
         ("64:ff9b::/96", ["64:ff9b::7f00:1"]),
         ("::ffff:0:0/96", ["::ffff:7f00:1"]),
+        ("fe80::/10", ["fe80::1%lo"]),
         ("fd00::/8,10.0.0.0/8", ["fd00::1", "10.0.0.1"]),
         ("10.0.0.1:443", ["10.0.0.1"]),
         ("", [PUBLIC, PUBLIC6]),
@@ -455,6 +456,8 @@ def test_a_resolver_that_hangs_is_not_waited_for():
     with pytest.raises(TimeoutError):
         addresses(to, NOBODY, 0.1, lambda *_, **__: over.wait(10))
     assert 0.09 < time.monotonic() - began < 1
+    left = [thread for thread in threading.enumerate() if thread.name == "resolve"]
+    assert left and all(thread.daemon for thread in left)  # the process can end without them
     over.set()
 
 

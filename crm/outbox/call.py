@@ -110,7 +110,7 @@ def _dial(found: list[Address], port: int, deadline: float) -> socket.socket:
             if not left:
                 raise
     try:
-        if ip_address(dialed.getpeername()[0].partition("%")[0]) != address:
+        if ip_address(dialed.getpeername()[0]) != address:
             raise destinations.Refused
         dialed.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         dialed.settimeout(max(0.001, deadline - time.monotonic()))

@@ -89,7 +89,7 @@ def parse(url: str, allow: Allow) -> Destination:
         raise _unfit("must not contain spaces, backslashes, control characters or a bare %")
     try:
         parts = parse_url(quote(url, safe=VISIBLE))
-        host = host_of(unquote(parts.host or "", errors="strict"))
+        host = host_of(unquote(parts.host or ""))
     except ValueError:
         raise _unfit("must have a valid host and port, as in https://example.com/path") from None
     if parts.scheme not in PORTS:
@@ -158,7 +158,7 @@ def _resolve(to: Destination, seconds: float, resolve: Callable[..., list]) -> l
         raise Unresolved from None
     if not found:
         raise Unresolved
-    return list(dict.fromkeys(ip_address(entry[4][0].partition("%")[0]) for entry in found))
+    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 
 
 def _literal(host: str) -> Address | None:
