@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import trustme
+from crowd import crowd
 
 from crm.config import LOOPBACK, Allow
 from crm.outbox import call
@@ -606,6 +607,18 @@ def test_tls_that_nobody_vouches_for_fails(authority):
     with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
         outcome = post(at.url("hook.test"), resolve=towards("127.0.0.1"))
         assert without_time(outcome) == Outcome(0, error="tls_failed")
+
+
+def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypatch, tmp_path):
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    call._context.cache_clear()
+    with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
+        outcomes = crowd(8, lambda _: post(at.url("hook.test"), resolve=towards("127.0.0.1")))
+        other = post(at.url("other.test"), resolve=towards("127.0.0.1"))
+    call._context.cache_clear()
+    assert {without_time(outcome) for outcome in outcomes} == {Outcome(0, status=200, answer="")}
+    assert other.error == "tls_failed"
 
 
 def test_tls_that_has_expired_fails(authority, trusting):

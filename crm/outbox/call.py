@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -220,15 +221,13 @@ def _connection(
     return connection
 
 
-_own = threading.local()
-
-
+@lru_cache(1)
 def _context() -> ssl.SSLContext:
-    """With the certificates of the system. One a thread: making it takes 20 ms, and urllib3 sets
-    its protocols at every call, which OpenSSL doesn't guard against other threads."""
-    if not hasattr(_own, "context"):
-        _own.context = ssl.create_default_context()
-    return _own.context
+    """With the certificates of the system; one for all threads, as it takes 20 ms and 1 MB."""
+    context = ssl.create_default_context()
+    # urllib3 sets these at every call, while OpenSSL may be reading them in another thread.
+    context.set_alpn_protocols = lambda protocols: None
+    return context
 
 
 def _exchange(
