@@ -3,17 +3,37 @@
 A bad value stops the start with one clear line (`ConfigError`).
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from email.headerregistry import Address
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
+WORD = re.compile(r"[!-~]*\Z")
+HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z"), re.compile(r"[ -~]*\Z")
+_SERVER = r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
+GATEWAY = re.compile(rf"https?://{_SERVER}(?:[/?][!-~]*)?\Z")
+MAIL_SERVER = re.compile(
+    rf"(?P<scheme>smtps?)://(?:(?P<user>[^\s:@/]+):(?P<password>[^\s:@/]+)@)?{_SERVER}/?\Z"
+)
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+MAIL_FROM = re.compile(
+    r"(?:(?P<name>[^<>@\"\x00-\x1f\x7f-\x9f\u2028\u2029]*)<)?"
+    rf"(?P<user>{_ATOM}(?:\.{_ATOM})*)@(?P<domain>{_LABEL}(?:\.{_LABEL})*)(?(name)>)\Z"
+)
+SMTP_URL = "looks like console, or smtp://user:password@mail.example.ua:587, all of it in ASCII"
+PLACE = re.compile(r"\{(phone|digits|text)\}")
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+XML = ("application/xml", "text/xml")
 PART = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
 HOST = re.compile(rf"(?=.{{1,253}}\Z){PART}(?:\.{PART})*\Z")
 HOST_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]+)\Z")
@@ -22,6 +42,30 @@ NUMBER = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # the end of a host t
 
 class ConfigError(Exception):
     """A setting has a value that cannot work. The text is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Who takes e-mail for others. `tls`: from the first byte on."""
+
+    host: str
+    port: int
+    tls: bool
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template of an SMS gateway with {phone}, {digits} and {text} filled in."""
+    return PLACE.sub(lambda place: values[place[1]], template)
+
+
+def body_type(headers: Mapping[str, str], body: str) -> str:
+    """The content type of a gateway's body: as its headers say, else as it begins."""
+    for name, value in headers.items():
+        if name.lower() == "content-type":
+            return value.partition(";")[0].strip().lower()
+    return {"{": JSON, "[": JSON, "<": XML[0]}.get(PLACE.sub("", body).lstrip()[:1], FORM)
 
 
 class Allow(NamedTuple):
@@ -84,6 +128,12 @@ def _label(text: str) -> str | None:
     return text or None
 
 
+def _open(text: str) -> bool:
+    if text not in ("open", "closed"):
+        raise ValueError("is open or closed")
+    return text == "open"
+
+
 def _plans(text: str) -> dict[str, int]:
     plans = dict(PLANS)
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -129,11 +179,76 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _setting(env: str, default: str, read: Callable[[str], Any], meaning: str) -> Any:
-    return field(
-        default_factory=lambda: read(default),
-        metadata={"env": env, "default": default, "read": read, "meaning": meaning},
-    )
+def _way(text: str) -> str:
+    if text not in ("console", "turbosms", "http"):
+        raise ValueError("is console, turbosms or http")
+    return text
+
+
+def _word(text: str) -> str:
+    if not WORD.match(text.strip()):
+        raise ValueError("is one word of ASCII characters")
+    return text.strip()
+
+
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("is one line of text")
+    return text.strip()
+
+
+def _gateway(text: str) -> str:
+    found = GATEWAY.match(text)
+    if text and (not found or not _fits(found["port"]) or set("{}#") & set(PLACE.sub("", text))):
+        raise ValueError("looks like https://gateway.example.ua/send?to={phone}&text={text}")
+    return text
+
+
+def _headers(text: str) -> dict[str, str]:
+    try:
+        found = json.loads(text or "{}")
+        if not isinstance(found, dict):
+            raise ValueError
+        for parts in found.items():
+            if not all(shape.match(part) for shape, part in zip(HEADER, parts, strict=True)):
+                raise ValueError
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError('looks like {"Authorization": "Bearer …"}, in ASCII') from None
+    return found
+
+
+def _mail(text: str) -> MailServer | None:
+    if text == "console":
+        return None
+    found = MAIL_SERVER.match(text)
+    if not found or not _fits(found["port"]):
+        raise ValueError(SMTP_URL)
+    user, password = (unquote(found[part] or "") for part in ("user", "password"))
+    if not WORD.match(user + password):
+        raise ValueError(SMTP_URL)
+    tls = found["scheme"] == "smtps"
+    port = int(found["port"] or (465 if tls else 587))
+    return MailServer(found["host"].strip("[]"), port, tls, user, password)
+
+
+def _mail_from(text: str) -> Address | None:
+    found = MAIL_FROM.match(text.strip())
+    if text and not found:
+        raise ValueError("looks like CRM <crm@example.ua>")
+    if not found:
+        return None
+    return Address((found["name"] or "").strip(), found["user"], found["domain"])
+
+
+def _fits(port: str | None) -> bool:
+    return port is None or 1 <= int(port) <= 65535
+
+
+def _setting(
+    env: str, default: str, read: Callable[[str], Any], meaning: str, *, secret: bool = False
+) -> Any:
+    about = {"env": env, "default": default, "read": read, "meaning": meaning, "secret": secret}
+    return field(default_factory=lambda: read(default), repr=not secret, metadata=about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +261,9 @@ class Config:
     )
     tenant: str | None = _setting(
         "CRM_TENANT", "", _label, "serve this one tenant on every host, for a bare address"
+    )
+    signup: bool = _setting(
+        "CRM_SIGNUP", "open", _open, "may strangers open a tenant; closed with CRM_TENANT"
     )
     public_url: str = _setting(
         "CRM_PUBLIC_URL", "", _template, "template of links, with {label}; by default the base"
@@ -163,6 +281,55 @@ class Config:
         "CRM_WEBHOOK_ALLOW", "", _allow, "hosts and networks that webhooks may call (D15)"
     )
     port: int = _setting("CRM_PORT", "8000", _port, "port of `serve`, and in the links")
+    sms: str = _setting("CRM_SMS", "console", _way, "who sends SMS: console, turbosms or http")
+    sms_token: str = _setting("CRM_SMS_TOKEN", "", _word, "key of TurboSMS", secret=True)
+    sms_sender: str = _setting("CRM_SMS_SENDER", "", _line, "the sender's name at TurboSMS")
+    sms_url: str = _setting(
+        "CRM_SMS_URL", "", _gateway, "gateway of http, with {phone} and {text}", secret=True
+    )
+    sms_headers: dict[str, str] = _setting(
+        "CRM_SMS_HEADERS", "", _headers, "headers for http, as a JSON object", secret=True
+    )
+    sms_body: str = _setting(
+        "CRM_SMS_BODY", "", str.strip, "body for http, with {phone} and {text}", secret=True
+    )
+    mail: MailServer | None = _setting(
+        "CRM_MAIL", "console", _mail, "who takes e-mail: console or smtp://…", secret=True
+    )
+    mail_from: Address | None = _setting(
+        "CRM_MAIL_FROM", "", _mail_from, "the sender of e-mails, with CRM_MAIL"
+    )
+
+    def __post_init__(self) -> None:
+        if self.tenant:
+            object.__setattr__(self, "signup", False)  # there is room for no other
+        if self.sms == "turbosms" and not (self.sms_token and self.sms_sender):
+            raise ConfigError("CRM_SMS=turbosms: it needs CRM_SMS_TOKEN and CRM_SMS_SENDER")
+        if self.sms == "http":
+            self._check_gateway()
+        if self.mail and not self.mail_from:
+            raise ConfigError("CRM_MAIL=smtp: it needs CRM_MAIL_FROM")
+
+    def _check_gateway(self) -> None:
+        if not self.sms_url:
+            raise ConfigError("CRM_SMS=http: it needs CRM_SMS_URL")
+        places = set(
+            PLACE.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
+        )
+        if "text" not in places or not places & {"phone", "digits"}:
+            raise ConfigError(
+                "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY"
+            )
+        kind = body_type(self.sms_headers, self.sms_body)
+        if kind not in (JSON, FORM, *XML):
+            raise ConfigError("CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML")
+        if self.sms_body and kind == JSON:
+            try:
+                json.loads(fill(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"}))
+            except (ValueError, RecursionError):
+                raise ConfigError(
+                    "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"
+                ) from None
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> "Config":
@@ -178,7 +345,8 @@ class Config:
             try:
                 values[setting.name] = setting.metadata["read"](environ[env])
             except ValueError as error:
-                raise ConfigError(f"{env}={environ[env][:100]!r}: it {error}") from None
+                shown = "" if setting.metadata["secret"] else f"={environ[env][:100]!r}"
+                raise ConfigError(f"{env}{shown}: it {error}") from None
         return cls(**values)
 
     def url_of(self, label: str) -> str:

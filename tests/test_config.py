@@ -4,6 +4,7 @@ import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterable
+from email.headerregistry import Address
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from crowd import ROOT
 
 from crm import create_app
-from crm.config import LOOPBACK, PLANS, Allow, Config, ConfigError
+from crm.config import LOOPBACK, PLANS, Allow, Config, ConfigError, MailServer
 
 each = pytest.mark.parametrize
 LONG = "a" * 64
@@ -32,7 +33,14 @@ def test_without_an_environment_the_defaults_hold():
     assert (config.base_domain, config.tenant, config.public_url) == ("localhost", None, "")
     assert config.plans == PLANS == {"start": 60, "base": 300, "pro": 1000, "business": 5000}
     assert (config.trusted_proxies, config.port) == (0, 8000)
+    assert (config.sms, config.mail, config.mail_from) == ("console", None, None)
     assert config.webhook_allow == Allow((), frozenset())
+
+
+def test_who_serves_one_tenant_opens_no_other():
+    assert load().signup
+    assert not load(CRM_TENANT="acme").signup
+    assert not load(CRM_TENANT="acme", CRM_SIGNUP="open").signup
 
 
 def test_every_setting_has_a_name_a_default_and_a_meaning():
@@ -52,6 +60,8 @@ def test_every_setting_has_a_name_a_default_and_a_meaning():
         ("CRM_BASE_DOMAIN", "CRM.Example.UA.", "base_domain", "crm.example.ua"),
         ("CRM_TENANT", "acme", "tenant", "acme"),
         ("CRM_TENANT", "", "tenant", None),
+        ("CRM_SIGNUP", "open", "signup", True),
+        ("CRM_SIGNUP", "closed", "signup", False),
         ("CRM_PUBLIC_URL", "https://{label}.crm.ua/", "public_url", "https://{label}.crm.ua"),
         ("CRM_PUBLIC_URL", "https://crm.ua:8443/x", "public_url", "https://crm.ua:8443/x"),
         ("CRM_PLANS", "business=0, base=600", "plans", PLANS | {"business": 0, "base": 600}),
@@ -59,6 +69,18 @@ def test_every_setting_has_a_name_a_default_and_a_meaning():
         ("CRM_TRUSTED_PROXIES", "2", "trusted_proxies", 2),
         ("CRM_OPEN_FILES", "0", "open_files", 0),
         ("CRM_PORT", " 80 ", "port", 80),
+        ("CRM_SMS_TOKEN", " abc ", "sms_token", "abc"),
+        ("CRM_SMS_SENDER", " Меблі Затишок", "sms_sender", "Меблі Затишок"),
+        ("CRM_SMS_URL", "http://10.0.0.5:8080", "sms_url", "http://10.0.0.5:8080"),
+        ("CRM_SMS_URL", "https://[::1]/?t={text}", "sms_url", "https://[::1]/?t={text}"),
+        ("CRM_SMS_HEADERS", '{"X-Key": "a b"}', "sms_headers", {"X-Key": "a b"}),
+        ("CRM_SMS_HEADERS", "", "sms_headers", {}),
+        ("CRM_SMS_BODY", ' {"a": "{text}"}\n', "sms_body", '{"a": "{text}"}'),
+        ("CRM_MAIL", "console", "mail", None),
+        ("CRM_MAIL_FROM", "crm@example.ua", "mail_from", Address("", "crm", "example.ua")),
+        ("CRM_MAIL_FROM", "<crm@localhost>", "mail_from", Address("", "crm", "localhost")),
+        ("CRM_MAIL_FROM", "Зручна CRM, Inc. <a.b+c@example.ua>", "mail_from",
+         Address("Зручна CRM, Inc.", "a.b+c", "example.ua")),
         ("CRM_WEBHOOK_ALLOW", " , ", "webhook_allow", Allow()),
         ("CRM_WEBHOOK_ALLOW", "10.0.0.0/8,erp.local:8080,[::1]:9000", "webhook_allow",
          allowed("10.0.0.0/8", hosts={("erp.local", 8080), ("::1", 9000)})),
@@ -85,6 +107,7 @@ BAD = [
     *[("CRM_TENANT", value) for value in (
         "ACME", "a.b", "-a", "a-", "a b", LONG, "xn--a", "їжак", "a/b",
     )],
+    *[("CRM_SIGNUP", value) for value in ("", "yes", "Open", "1", " open")],
     *[("CRM_PUBLIC_URL", value) for value in (
         "crm.ua", "ftp://a", "https://", "http:///", "https://{name}.a", "https://{label}{label}.a",
         "https://a b", "https://{label", "javascript:alert(1)", "https://a\n",
@@ -105,6 +128,12 @@ BAD = [
     )],
     ("CRM_PORT", "65536"),
     ("CRM_PORT", "0"),
+    *[("CRM_SMS", value) for value in ("", "Console", "twilio", "turbosms ")],
+    ("CRM_SMS_SENDER", "Acme\r\nEvil"),
+    *[("CRM_MAIL_FROM", value) for value in (
+        "crm", "CRM crm@a.ua", "CRM <crm@a.ua", "crm@a.ua>", "a@a.ua, b@a.ua", "a@a.ua\nb",
+        "a\nBcc: b <crm@a.ua>", "@a.ua", "a@", "a..b@a.ua", ".a@a.ua", "a@-a", "a@a..ua", "a@а.ua",
+    )],
 ]  # fmt: skip
 
 
@@ -134,6 +163,127 @@ def test_what_is_allowed_can_be_joined():
         assert both.has_address(ip_address(address), 1)
     assert not LOOPBACK.has_address(ip_address("10.0.0.1"), 1)
     assert LOOPBACK | Allow() == LOOPBACK
+
+
+@each(
+    ("url", "server"),
+    [
+        ("smtp://mail", MailServer("mail", 587, False)),
+        ("smtp://10.0.0.5:25/", MailServer("10.0.0.5", 25, False)),
+        ("smtps://[::1]", MailServer("::1", 465, True)),
+        (
+            "smtps://crm%40acme.ua:p%3A%2F%25@mail.acme.ua:2465",
+            MailServer("mail.acme.ua", 2465, True, "crm@acme.ua", "p:/%"),
+        ),
+    ],
+)
+def test_mail_servers(url, server):
+    assert load(CRM_MAIL=url, CRM_MAIL_FROM="crm@acme.ua").mail == server
+
+
+SECRET = [
+    *[("CRM_SMS_TOKEN", value) for value in ("s3cret s3cret", "s3cretї", "s3cret\r\nX: y")],
+    *[("CRM_SMS_URL", value) for value in (
+        "s3cret", "ftp://s3cret", "https://", "https://a b?s3cret", "https://a/s3cret#x",
+        "https://user:s3cret@a/", "https://a:65536/s3cret", "https://a:0/s3cret", "https://a:s3cret",
+        "https://{phone}.s3cret", "https://a/{s3cret}", "https://a/{text", "https://a/s3cretї",
+        "https://a/?s3cret\n",
+    )],
+    *[("CRM_SMS_HEADERS", value) for value in (
+        "s3cret", "X-Key: s3cret", '["s3cret"]', '"s3cret"', '{"X-Key": 5}', '{"X Key": "s3cret"}',
+        '{"X-Key": "s3cret\\r\\nX: y"}', '{"X-Key": "s3cretї"}', '{"": "s3cret"}',
+        '{"a": ["s3cret"]}', '{"s3cret":', "[" * 100_000,
+    )],
+    *[("CRM_MAIL", value) for value in (
+        "", "mail", "http://mail", "smtp://", "smtp://user@mail", "smtp://user:@mail",
+        "smtp://:s3cret@mail", "smtp://user:s3@cret@mail", "smtp://user:s3cret@mail:0",
+        "smtp://user:s3cret@mail:65536", "smtp://user:s3cret@mail:x", "smtp://user:s3cret@mail/x",
+        "smtp://user:s3cret@mail?x", "smtp://user:s3cret@", "smtp://user:s3/cret@mail",
+        "smtp://user:s3cret%D1%97@mail", "smtp://user:s3cret%00@mail", "smtp://user:s3cret@їжак",
+        "smtp://user:s3cret@mail\n", "SMTP://user:s3cret@mail",
+    )],
+]  # fmt: skip
+
+
+@each(("env", "value"), SECRET)
+def test_a_bad_secret_is_one_clear_line_that_does_not_show_it(env, value):
+    with pytest.raises(ConfigError) as refused:
+        load(**{env: value}, CRM_MAIL_FROM="crm@a.ua")
+    line = str(refused.value)
+    assert line.startswith(f"{env}: it looks like ") or line.startswith(f"{env}: it is ")
+    assert "s3cret" not in line and "\n" not in line and len(line) < 300
+
+
+def test_what_may_hold_a_secret_is_marked_and_does_not_show():
+    marked = {about.metadata["env"] for about in dataclasses.fields(Config)
+              if about.metadata["secret"]}  # fmt: skip
+    assert marked == {
+        *("CRM_SMS_TOKEN", "CRM_SMS_URL", "CRM_SMS_HEADERS", "CRM_SMS_BODY", "CRM_MAIL")
+    }
+    config = load(
+        CRM_SMS="http",
+        CRM_SMS_TOKEN="s3cret",
+        CRM_SMS_URL="https://a/s3cret?{phone}",
+        CRM_SMS_HEADERS='{"X-Key": "s3cret"}',
+        CRM_SMS_BODY="key=s3cret&text={text}",
+        CRM_MAIL="smtp://user:s3cret@mail",
+        CRM_MAIL_FROM="crm@acme.ua",
+    )
+    assert "s3cret" not in repr(config)
+    assert "s3cret" not in repr(config.mail)
+
+
+GATEWAY = {"CRM_SMS": "http", "CRM_SMS_URL": "https://a/send"}
+
+
+@each(
+    ("environ", "line"),
+    [
+        *[
+            ({"CRM_SMS": "turbosms", **more},
+             "CRM_SMS=turbosms: it needs CRM_SMS_TOKEN and CRM_SMS_SENDER")
+            for more in ({}, {"CRM_SMS_TOKEN": "s3cret"}, {"CRM_SMS_SENDER": "Acme"},
+                         {"CRM_SMS_TOKEN": " ", "CRM_SMS_SENDER": "Acme"})
+        ],
+        ({"CRM_SMS": "http"}, "CRM_SMS=http: it needs CRM_SMS_URL"),
+        ({"CRM_SMS": "http", "CRM_SMS_BODY": "{phone}{text}"},
+         "CRM_SMS=http: it needs CRM_SMS_URL"),
+        *[
+            ({**GATEWAY, **more},
+             "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY")
+            for more in ({}, {"CRM_SMS_BODY": "to={phone}"}, {"CRM_SMS_BODY": "text={text}"},
+                         {"CRM_SMS_BODY": "to={to}&text={message}"})
+        ],
+        ({**GATEWAY, "CRM_SMS_BODY": '{"to": {phone}, "text": "{text}"}'},
+         "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"),
+        ({**GATEWAY, "CRM_SMS_BODY": '["{digits}", {text}]'},
+         "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"),
+        ({**GATEWAY, "CRM_SMS_BODY": "{phone}{text}",
+          "CRM_SMS_HEADERS": '{"content-TYPE": "multipart/form-data"}'},
+         "CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML"),
+        ({"CRM_MAIL": "smtp://user:s3cret@mail"}, "CRM_MAIL=smtp: it needs CRM_MAIL_FROM"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_go_together_are_one_clear_line(environ, line):
+    with pytest.raises(ConfigError) as refused:
+        load(**environ)
+    assert str(refused.value) == line
+
+
+@each(
+    "body",
+    ['{"to": {digits}, "text": "{text}"}', "to={phone}&text={text}", "<a b='{phone}'>{text}</a>",
+     "{text}{phone}"],
+)  # fmt: skip
+def test_gateways_that_can_work(body):
+    assert load(**GATEWAY, CRM_SMS_BODY=body).sms_body == body
+    assert load(CRM_SMS="http", CRM_SMS_URL="https://a/{digits}?{text}").sms_body == ""
+
+
+def test_settings_of_a_way_that_is_not_taken_may_stay():
+    assert load(CRM_SMS_TOKEN="s3cret", CRM_SMS_URL="https://a", CRM_MAIL_FROM="a@b.ua")
+    config = Config.load({"CRM_SMS": "http", "CRM_SMS_URL": "https://a"}, sms="console")
+    assert config.sms == "console"
 
 
 def test_what_the_command_line_gives_comes_before_the_environment():

@@ -8,8 +8,9 @@ from crowd import crowd, finish, process
 from wire import speak
 
 from crm import create_app
-from crm.access.limits import FAILED_KEYS, Limiter
+from crm.access.limits import FAILED_KEYS, Limiter, Tries
 from crm.config import PLANS, Config
+from crm.errors import TooMany
 from crm.resources import tenant
 
 each = pytest.mark.parametrize
@@ -291,3 +292,63 @@ def test_the_memory_of_addresses_is_bounded(monkeypatch):
     for number in range(1000):
         limiter.failed(f"10.0.{number}", START)
     assert len(limiter._failures) <= 101
+
+
+# Tries of passwords and letters
+
+
+def tried(tries: Tries, moment: float = START, **names: str) -> int:
+    """In how many seconds it may be tried again; 0 when it was let through."""
+    try:
+        tries.take(moment, **names)
+    except TooMany as refused:
+        return refused.retry_after
+    return 0
+
+
+def test_each_name_has_its_own_count():
+    tries = Tries(900, account=2, network=4)
+    begin = START - START % 900
+    assert [tried(tries, begin, account="a", network="x") for _ in range(3)] == [0, 0, 900]
+    assert tried(tries, begin, account="b", network="x") == 0
+    assert tried(tries, begin, account="a", network="y") == 900
+    assert tried(tries, begin, account="b", network="x") == 0
+    assert tried(tries, begin + 30.5, account="c", network="x") == 870
+    assert tried(tries, begin, account="c", network="y") == 0
+
+
+def test_tries_begin_anew_with_each_window():
+    tries = Tries(900, account=1)
+    begin = START - START % 900
+    assert [tried(tries, begin + 899, account="a") for _ in range(2)] == [0, 1]
+    assert tried(tries, begin + 900, account="a") == 0
+
+
+def test_a_refused_try_does_not_count():
+    tries = Tries(900, account=1, network=3)
+    for _ in range(9):
+        tried(tries, account="a", network="x")
+    assert tried(tries, account="b", network="x") == 0
+
+
+def test_what_was_right_is_forgotten():
+    tries = Tries(900, account=1, network=2)
+    tried(tries, account="a", network="x")
+    tries.forget(account="a")
+    tries.forget(account="nobody")
+    assert tried(tries, account="a", network="x") == 0
+    assert tried(tries, account="b", network="x") > 0
+
+
+def test_32_threads_have_their_tries_counted_exactly():
+    tries = Tries(900, account=100)
+    seen = crowd(32, lambda _: [tried(tries, account="a") for _ in range(10)])
+    assert sum(wait == 0 for mine in seen for wait in mine) == 100
+
+
+def test_the_memory_of_tries_is_bounded(monkeypatch):
+    monkeypatch.setattr("crm.access.limits.MOST_ADDRESSES", 100)
+    tries = Tries(900, account=5)
+    for number in range(1000):
+        tried(tries, account=str(number))
+    assert len(tries._counts) <= 101

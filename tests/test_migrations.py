@@ -13,14 +13,14 @@ from werkzeug.datastructures import MultiDict
 from wire import speak
 
 from crm import create_app
-from crm.access import api_keys
+from crm.access import api_keys, codes, links, sessions
 from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, create
 from crm.rest import paging
-from crm.tenancy import migrations
+from crm.tenancy import migrations, retention
 from crm.tenancy.database import connect, execute, row, rows, transaction, visit
 from crm.tenancy.tenants import Tenants
 
@@ -263,6 +263,7 @@ def test_an_id_is_never_reused_because_of_autoincrement(crm):
     with crm.tenants.visit("acme"):
         for noun in (
             *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
+            *("session", "code", "link"),
             *("webhook", "delivery", "attempt"),
         ):
             (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
@@ -369,6 +370,57 @@ def test_authentication_reads_by_indexes_alone(crm, furnished):
         here.connection.set_trace_callback(None)
         plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[0]}")]
     assert plan and all(step.startswith("SEARCH") for step in plan), plan
+
+
+DOORS = {
+    "find a session": lambda: sessions.find("token"),
+    "list sessions": lambda: sessions.every(1),
+    "end a session": lambda: sessions.end(1, 1),
+    "end the others": lambda: sessions.end_others(1, 1),
+    "wait for a code": lambda: codes.wait(codes.LOGIN, "+380671234567"),
+    "ask for a code": lambda: codes.ask(codes.LOGIN, "+380671234567", "browser"),
+    "make a link": lambda: links.make(links.RESET, 1),
+    "peek at a link": lambda: links.peek(links.RESET, "token"),
+    "use a link": lambda: links.use(links.RESET, links.make(links.RESET, 1)),
+    "let go": lambda: retention.tidy(),
+}
+
+
+def steps_of(asked: list[str]) -> list[str]:
+    """How the statements about the cabinet's tables are carried out."""
+    about = [text for text in asked if re.search(r"\b(session|code|link)\b", text)]
+    assert about
+    plans = [rows(f"EXPLAIN QUERY PLAN {text}") for text in about]
+    return [step[3] for plan in plans for step in plan if not step[3].startswith("LIST")]
+
+
+@pytest.mark.parametrize("act", DOORS.values(), ids=DOORS)
+def test_the_cabinets_doors_read_by_indexes_alone(crm, act):
+    asked: list[str] = []
+    with crm.tenants.visit("acme") as here, transaction():
+        here.connection.set_trace_callback(asked.append)
+        act()
+        here.connection.set_trace_callback(None)
+        found = steps_of(asked)
+    assert found and all(step.startswith("SEARCH") for step in found), found
+
+
+def test_a_code_is_checked_by_indexes_alone(crm):
+    asked: list[str] = []
+    with crm.tenants.visit("acme") as here:
+        here.connection.set_trace_callback(asked.append)
+        codes.check(codes.LOGIN, "+380671234567", "browser", "123456")
+        here.connection.set_trace_callback(None)
+        (step,) = steps_of(asked)
+    assert step.startswith("SEARCH code USING INDEX code_phone")
+
+
+def test_a_language_is_one_of_the_pages_or_none(crm):
+    with crm.tenants.visit("acme"), transaction():
+        for language in ("uk", "en", None):
+            visit().connection.execute("UPDATE user SET language = ?", (language,))
+        with pytest.raises(sqlite3.IntegrityError):
+            visit().connection.execute("UPDATE user SET language = 'ru'")
 
 
 def test_an_app_starts_without_touching_a_file(tmp_path):

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from crm.access import codes, links, sessions
 from crm.outbox import deliveries
 from crm.outbox.call import Outcome
 from crm.outbox.endpoints import Webhook
@@ -74,6 +75,51 @@ def test_events_go_after_thirty_days(acme, clock):
     clock.tick(MONTH)
     retention.tidy()
     assert rows("SELECT sequence FROM event") == [(2,)]
+
+
+def test_codes_go_after_a_day(acme, clock):
+    codes.ask(codes.LOGIN, MARIA["phone"], "early")
+    clock.tick(60)
+    codes.ask(codes.LOGIN, MARIA["phone"], "late")
+    clock.tick(DAY - 60)
+    retention.tidy()
+    assert count("code") == 2
+    clock.tick(1)
+    retention.tidy()
+    assert rows("SELECT id FROM code") == [(2,)]
+
+
+def test_sessions_go_thirty_days_after_they_were_last_seen(acme, clock):
+    tokens = [sessions.open(1, agent) for agent in ("ended", "seen", "forgotten")]
+    sessions.end(1, 1)
+    clock.tick(DAY)
+    sessions.find(tokens[1])
+    clock.tick(29 * DAY)
+    retention.tidy()
+    assert count("session") == 3
+    clock.tick(1)
+    retention.tidy()
+    assert rows("SELECT agent FROM session") == [("seen",)]
+    assert sessions.find(tokens[1])
+
+
+def test_no_live_session_goes(acme, clock):
+    token = sessions.open(1, "")
+    clock.tick(sessions.SECONDS - 1)
+    retention.tidy()
+    assert sessions.find(token)
+
+
+def test_links_go_thirty_days_after_they_expired(acme, clock):
+    links.use(links.RESET, links.make(links.RESET, 1))
+    links.make(links.RESET, 1)
+    links.make(links.INVITE, 1)
+    clock.tick(30 * 60 + MONTH)
+    retention.tidy()
+    assert count("link") == 3
+    clock.tick(1)
+    retention.tidy()
+    assert rows("SELECT purpose FROM link") == [("invite",)]
 
 
 def endpoint():
@@ -254,6 +300,22 @@ def test_a_few_rows_go_at_a_time(acme, clock):
     assert retention.tidy(2) is False
     assert retention.tidy(2) is True
     assert (count("event"), retention.is_due()) == (0, False)
+
+
+@pytest.mark.parametrize("table", ["code", "session", "link"])
+def test_of_what_opens_the_cabinet_too(acme, clock, table):
+    for number in range(3):
+        codes.ask(codes.LOGIN, f"+38067000000{number}", "browser")
+        sessions.open(1, "")
+        links.make(links.LOGIN, 1)
+    clock.tick(MONTH + DAY)
+    with transaction():
+        for other in {"code", "session", "link"} - {table}:
+            execute(f"DELETE FROM {other}")
+    assert retention.tidy(2) is False
+    assert rows(f"SELECT id FROM {table}") == [(3,)]
+    assert retention.tidy(2) is True
+    assert (count(table), retention.is_due()) == (0, False)
 
 
 def test_a_few_tests_go_at_a_time(acme, clock):

@@ -1058,3 +1058,26 @@ def test_hostile_values_are_refused_and_never_crash():
         for value in hostile:
             refused += code_of(function, value) is not None
     assert 300 < refused < len(functions) * len(hostile)
+
+
+# Latin letters
+
+
+@pytest.mark.parametrize(
+    ("text", "latin"),
+    [
+        ("Згурський Юрій", "zghurskyi-yurii"),
+        ("Розгін", "rozghin"),
+        ("Мар'ян Знам’янський", "marian-znamianskyi"),
+        ("Їжакевич Йосип Є. Гаєвич", "yizhakevych-yosyp-ye-haievych"),
+        ("Щоголь", "shchohol"),
+        ("ЇЖАК", "yizhak"),
+        ("Café Straße 24/7", "cafe-strasse-24-7"),
+        (" -- a -- ", "a"),
+        ("咖啡", ""),
+        ("", ""),
+    ],
+)
+def test_words_in_latin_letters(text, latin):
+    assert values.latin(text) == latin
+    assert values.latin(unicodedata.normalize("NFD", text)) == latin

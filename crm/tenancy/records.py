@@ -13,7 +13,8 @@ from peewee import AutoField, IntegerField, Model, TextField
 from crm.errors import Conflict, Invalid, NotFound
 from crm.json import dumps
 from crm.tenancy import search
-from crm.tenancy.database import database, execute, now, row, rows, visit
+from crm.tenancy.database import database, execute, now, row, rows, time_before, visit
+from crm.tenancy.retention import DAY, KEPT_DAYS
 
 
 class Row(Model):
@@ -144,6 +145,30 @@ class Kept(Record):
         """Soft-delete: the row stays, nobody finds it."""
         self._fold(None)
         self._store({"deleted_at": now(), **last})
+
+    @classmethod
+    def removed(cls, id: int | str) -> Self:
+        """The record of that id that was deleted and is still kept; raises NotFound."""
+        names = _columns(cls)
+        found = row(
+            f"SELECT {', '.join(names)} FROM {cls._meta.table_name}"
+            " WHERE id = ? AND deleted_at >= ?",
+            (key(id), time_before(KEPT_DAYS * DAY)),
+        )
+        if found is None:
+            raise NotFound
+        return cls(**dict(zip(names, found, strict=True)))
+
+    def restore(self) -> None:
+        """Undo remove(): it is found again, and the trail tells of it; inside a transaction.
+
+        Raises Conflict `duplicate_external_id` when another record has its external_id by now.
+        """
+        self._external_id_is_free(self.external_id)
+        before = {"deleted_at": self.deleted_at}
+        self._store({"deleted_at": None})
+        self.refold()
+        self._trail(before, {"deleted_at": None})
 
     def _fold(self, folded: str | None) -> None:
         table = self._meta.table_name

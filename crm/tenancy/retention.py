@@ -1,8 +1,9 @@
 """What is kept for a while only, and how it goes (D3, D4, D5, D9, D15).
 
-Answers to idempotent requests for 24 hours; events with their deliveries, and the rows of deleted
-leads, tasks and products that nothing names any more, for 30 days. A tenant is tidied about once a
-day, a few rows at a time, by whoever happens to visit it: a visitor must not wait for much.
+Answers to idempotent requests and codes by SMS for 24 hours; events with their deliveries, and the
+rows of deleted leads, tasks and products that nothing names any more, for 30 days; a session that
+long after it was last seen, a one-time link after it expired. A tenant is tidied about once a day,
+a few rows at a time, by whoever happens to visit it: a visitor must not wait for much.
 """
 
 import json
@@ -29,8 +30,8 @@ def tidy(most: int = MOST) -> bool:
     """
     with transaction():
         goes: tuple[Callable[[int], int], ...] = (
-            *(_answers, _events, _tests, _secrets),
-            *(_leads, _tasks, _products),
+            *(_answers, _codes, _sessions, _links, _secrets),
+            *(_events, _tests, _leads, _tasks, _products),
         )
         finished = max([go(most) for go in goes]) < most
         if finished:
@@ -43,6 +44,27 @@ def _answers(most: int) -> int:
         "DELETE FROM answer WHERE (key, method, path, user_key_id) IN"
         " (SELECT key, method, path, user_key_id FROM answer WHERE created_at < ? LIMIT ?)",
         (time_before(ANSWER_SECONDS), most),
+    ).rowcount
+
+
+def _codes(most: int) -> int:
+    return _delete("code", "created_at", time_before(DAY), most)
+
+
+def _sessions(most: int) -> int:
+    return _delete("session", "last_seen_at", _outlived(), most)
+
+
+def _links(most: int) -> int:
+    return _delete("link", "expires_at", _outlived(), most)
+
+
+def _delete(table: str, column: str, before: str, most: int) -> int:
+    """Delete the rows of a table whose time is over."""
+    return execute(
+        f"DELETE FROM {table} WHERE id IN"
+        f" (SELECT id FROM {table} WHERE {column} < ? ORDER BY {column} LIMIT ?)",
+        (before, most),
     ).rowcount
 
 

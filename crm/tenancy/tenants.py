@@ -17,7 +17,7 @@ from typing import Any
 
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid, NotFound
-from crm.tenancy import migrations, retention
+from crm.tenancy import migrations, retention, uploads
 from crm.tenancy.bell import Bell
 from crm.tenancy.database import (
     Connection,
@@ -31,6 +31,7 @@ from crm.tenancy.database import (
     visiting,
 )
 
+FRONT = "_front"  # the base host's own file, visited like a tenant's; no label is spelled so
 RESERVED = frozenset({"www", "api", "app", "admin", "mail", "static"})
 TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
 TIDIED_ON = 60  # and how soon the next one goes on where there was more to do
@@ -191,6 +192,8 @@ class Tenants:
         if host in self._hosts:
             return self._hosts[host]
         found = HOST.match(host.lower()) if host.isascii() else None
+        if found and found[1] == self.config.base_domain:
+            return FRONT
         if not found or not found[1].endswith(self._suffix):
             return None
         label = found[1][: -len(self._suffix)]
@@ -201,6 +204,8 @@ class Tenants:
         return label
 
     def path(self, label: str) -> Path:
+        if label == FRONT:
+            return self.config.data / "front.db"
         return self.folder / f"{label}.db"
 
     def labels(self) -> list[str]:
@@ -240,6 +245,7 @@ class Tenants:
         tenant.tidy_at = self.clock() + TIDIED_EVERY
         here.wait = 0
         try:
+            uploads.forget_old()
             finished = not retention.is_due() or retention.tidy()
         except Busy:
             finished = False
@@ -280,9 +286,36 @@ class Tenants:
             for path in self.folder.glob(unseen.path.name + "*"):
                 path.unlink()
 
+    def secret_key(self) -> bytes:
+        """What signs the forms of pages; made on the first call and kept in the data folder."""
+        path = self.config.data / "secret.key"
+        self.config.data.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return path.read_bytes()
+        made = path.with_name(f".secret-{secrets.token_hex(4)}")
+        made.touch(0o600)
+        made.write_bytes(secrets.token_bytes(32))
+        with suppress(FileExistsError):
+            os.link(made, path)
+        made.unlink()
+        return path.read_bytes()
+
     def forget_idle(self) -> None:
         """Close every idle connection, for a clean stop."""
         self.pool.forget()
+
+    def _open_front(self) -> None:
+        if self.path(FRONT).exists():
+            return
+        self.config.data.mkdir(parents=True, exist_ok=True)
+        unseen = Tenant(FRONT, self.config.data / f".new-front-{secrets.token_hex(4)}", self)
+        try:
+            self._build(unseen, "", "start", lambda: None)
+            with suppress(FileExistsError):
+                os.link(unseen.path, self.path(FRONT))
+        finally:
+            for path in self.config.data.glob(unseen.path.name + "*"):
+                path.unlink()
 
     def _build(self, unseen: Tenant, name: str, plan: str, furnish: Callable[[], None]) -> None:
         os.close(os.open(unseen.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -307,7 +340,9 @@ class Tenants:
     def tenant(self, label: str) -> Tenant:
         found = self._tenants.get(label)
         if found is None:
-            if not self.exists(label):
+            if label == FRONT:
+                self._open_front()
+            elif not self.exists(label):
                 raise UnknownTenant
             found = self._tenants.setdefault(label, Tenant(label, self.path(label), self))
         return found

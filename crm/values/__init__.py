@@ -7,6 +7,7 @@ optional texts return None for the empty one. Nothing here knows fields, HTTP or
 spec: Leads, Clients, Deals, Products (formats of fields); D2, D4, D17.
 """
 
+from crm.values.latin import latin
 from crm.values.numbers import (
     AMOUNT_MAX,
     CURRENCIES,
@@ -35,6 +36,7 @@ __all__ = [
     "day",
     "email",
     "json_object",
+    "latin",
     "long_text",
     "money",
     "moment",

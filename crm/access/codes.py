@@ -1,0 +1,191 @@
+"""Codes by SMS: who enters one has the phone, and sits at the browser that asked for it.
+
+A code has 6 digits, is good for 5 minutes, 5 tries and one use, and only for the purpose, the phone
+and the browser it was asked for, at the tenant whose file keeps it. Nothing here looks at users: a
+code for a number that nobody has costs the same work.
+
+Who asks again waits 60 s, and longer each time up to an hour. The waits belong to the phone and
+the purpose, whichever browser asks: else a new browser for each code would fill a stranger's phone
+with them. The price is that somebody who goes on asking for another's number keeps its owner from
+a login by SMS. That is the lesser evil: he has his open sessions, his password and the link by
+e-mail, whereas nothing helps against a phone that doesn't stop ringing. He also keeps what is
+his: a stranger's code never ends his own nor uses up its tries, and a right code, which only he
+can enter, takes the waits back to none.
+"""
+
+import hashlib
+import secrets
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from hmac import compare_digest
+from itertools import takewhile
+
+from crm.access import limits, tokens
+from crm.errors import TooMany
+from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
+
+LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # phone: a user's new number
+SECONDS = 5 * 60
+TRIES = 5
+WAITS = (60, 120, 300, 900, 3600)  # seconds after the first, second, … code of a day
+ENTERED = 30 * 60  # seconds in which a browser may do what it entered its code for
+HOUR, DAY = 3600, 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A code to be sent, and in how many seconds the next one may be asked for."""
+
+    code: str = field(repr=False)
+    wait: int
+
+
+def ask(purpose: str, phone: str, browser: str) -> Asked:
+    """A new code; the earlier one of this purpose, phone and browser ends.
+
+    `phone` is E.164, `browser` the random text of its cookie. Raises TooMany `code_too_soon`.
+    """
+    if not browser:
+        raise ValueError("a code belongs to a browser")
+    code, salt = f"{secrets.randbelow(10**6):06}", secrets.token_bytes(16)
+    holder, kept = tokens.digest(browser), _digest(salt, code)
+    with transaction():
+        if seconds := wait(purpose, phone):
+            raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
+        execute(
+            "UPDATE code SET ended_at = ?"
+            " WHERE phone = ? AND purpose = ? AND browser = ? AND ended_at IS NULL",
+            (now(), phone, purpose, holder),
+        )
+        execute(
+            "INSERT INTO code (purpose, phone, browser, salt, hash, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (purpose, phone, holder, salt, kept, now()),
+        )
+        return Asked(code, wait(purpose, phone))
+
+
+def wait(purpose: str, phone: str) -> int:
+    """In how many seconds the next code may be asked for; 0 is now."""
+    latest = rows(
+        "SELECT created_at, used FROM code WHERE phone = ? AND purpose = ? AND created_at > ?"
+        " ORDER BY id DESC LIMIT ?",
+        (phone, purpose, time_before(DAY), len(WAITS)),
+    )
+    asked = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
+    if not asked:
+        return 0
+    passed = datetime.fromisoformat(now()) - datetime.fromisoformat(asked[0])
+    return max(0, WAITS[len(asked) - 1] - int(passed.total_seconds()))
+
+
+def check(purpose: str, phone: str, browser: str, code: str) -> bool:
+    """Is it the code that was sent? True once, even if it is sent in many times at once.
+
+    Each answer has cost a try. Outside of a transaction, whose failure would give the try back.
+    """
+    if visit().in_transaction:
+        raise RuntimeError("a try counts whatever follows: check a code outside of transactions")
+    found = row(
+        "SELECT id, salt, hash FROM code WHERE phone = ? AND purpose = ? AND browser = ?"
+        " AND ended_at IS NULL AND tries < ? AND created_at > ?",
+        (phone, purpose, tokens.digest(browser), TRIES, time_before(SECONDS)),
+    )
+    if found is None:
+        return False
+    id, salt, kept = found
+    right = compare_digest(kept, _digest(salt, code))
+    with transaction():
+        counted = execute(
+            "UPDATE code SET tries = tries + 1, used = ?, ended_at = ?"
+            " WHERE id = ? AND ended_at IS NULL AND tries < ?",
+            (int(right), now() if right else None, id, TRIES),
+        )
+    return right and counted.rowcount == 1
+
+
+def entered(purpose: str, phone: str, browser: str) -> bool:
+    """Has this browser entered a right code of the last half hour, and not spent it yet?"""
+    return _entered(purpose, phone, browser) is not None
+
+
+@contextmanager
+def spending(purpose: str, phone: str, browser: str) -> Iterator[bool]:
+    """Do what needs an entered code once, even if it is asked for many times at once.
+
+    Gives whether it may be done. Where doing it raises, it may be tried again.
+    """
+    with transaction():
+        found = _entered(purpose, phone, browser)
+        _hold(found, b"")
+    try:
+        yield found is not None
+    except BaseException:
+        with transaction():
+            _hold(found, tokens.digest(browser))
+        raise
+
+
+def _entered(purpose: str, phone: str, browser: str) -> int | None:
+    found = row(
+        "SELECT id FROM code WHERE phone = ? AND purpose = ? AND browser = ? AND used = 1"
+        " AND ended_at > ? ORDER BY id DESC",
+        (phone, purpose, tokens.digest(browser), time_before(ENTERED)),
+    )
+    return found and found[0]
+
+
+def _hold(id: int | None, browser: bytes) -> None:
+    execute("UPDATE code SET browser = ? WHERE id = ?", (browser, id))
+
+
+def _digest(salt: bytes, code: str) -> bytes:
+    # A slow hash would gain nothing: a million codes are soon tried, and a code soon ends.
+    return hashlib.sha256(salt + tokens.digest(code)).digest()
+
+
+class SmsLimits:
+    """How many SMS may be sent: 5 an hour and 10 a day to a phone, 20 an hour for an address,
+    `most_a_day` for the whole installation. In memory, of which a day's SMS are the bound."""
+
+    TO_PHONE_AN_HOUR, TO_PHONE_A_DAY, FOR_ADDRESS_AN_HOUR = 5, 10, 20
+
+    def __init__(self, most_a_day: int = 1000) -> None:
+        self._lock = threading.Lock()
+        self._most_a_day = most_a_day
+        self._taken: deque[tuple[float, str, str]] = deque()  # of the last day, oldest first
+        self._moments: dict[str, deque[float]] = {}  # the same, by phone and by address
+
+    def take(self, phone: str, address: str, moment: float) -> bool:
+        """Count one SMS that is about to be sent; False when it must not be: it doesn't count.
+
+        `address` is who asks for it, `moment` the time in epoch seconds.
+        """
+        here = limits.network(address)
+        with self._lock:
+            self._forget(moment - DAY)
+            allowed = (
+                len(self._taken) < self._most_a_day
+                and self._since(moment - DAY, phone) < self.TO_PHONE_A_DAY
+                and self._since(moment - HOUR, phone) < self.TO_PHONE_AN_HOUR
+                and self._since(moment - HOUR, here) < self.FOR_ADDRESS_AN_HOUR
+            )
+            if allowed:
+                self._taken.append((moment, phone, here))
+                for name in (phone, here):
+                    self._moments.setdefault(name, deque()).append(moment)
+            return allowed
+
+    def _since(self, moment: float, name: str) -> int:
+        return sum(taken > moment for taken in self._moments.get(name, ()))
+
+    def _forget(self, moment: float) -> None:
+        while self._taken and self._taken[0][0] <= moment:
+            for name in self._taken.popleft()[1:]:
+                self._moments[name].popleft()
+                if not self._moments[name]:
+                    del self._moments[name]

@@ -1,0 +1,89 @@
+"""One-time links: whoever holds one may do one thing as one user, once and for a while.
+
+`reset` sets a new password, `invite` lets a colleague in, `handover` takes a fresh sign-up to its
+own host, `login` stands in for a lost phone, `email` confirms the address that it is about. Of
+reset, invite and email only a user's latest is good. The token is kept as a hash; a deactivated
+user's links are refused. Looking at a link doesn't use it: mail programs look at what they bring.
+"""
+
+from dataclasses import dataclass
+
+from crm.access import tokens
+from crm.tenancy.database import execute, now, row, time_before, transaction
+
+RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
+SECONDS = {
+    RESET: 30 * 60,
+    INVITE: 7 * 86_400,
+    HANDOVER: 2 * 60,
+    LOGIN: 15 * 60,
+    EMAIL: 24 * 3600,
+}
+LATEST_ONLY = frozenset({RESET, INVITE, EMAIL})
+
+FIND = """
+    SELECT link.user_id, link.about FROM link JOIN user ON user.id = link.user_id AND user.active
+    WHERE link.hash = ? AND link.purpose = ? AND link.ended_at IS NULL AND link.expires_at > ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Whom a link stands for, and what it is about: the new address of an e-mail link."""
+
+    user_id: int
+    about: str | None
+
+
+def make(purpose: str, user_id: int, about: str | None = None) -> str:
+    """Make a link and give its token: the only time it can be seen."""
+    token = tokens.new()
+    kept, expires_at = tokens.digest(token), time_before(-SECONDS[purpose])
+    with transaction():
+        if purpose in LATEST_ONLY:
+            end(purpose, user_id)
+        execute(
+            "INSERT INTO link (hash, purpose, user_id, about, created_at, expires_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (kept, purpose, user_id, about, now(), expires_at),
+        )
+    return token
+
+
+def peek(purpose: str, token: str) -> Link | None:
+    """What the link would do; None when it isn't good, whatever the reason."""
+    return _find(purpose, tokens.digest(token))
+
+
+def use(purpose: str, token: str) -> Link | None:
+    """Use the link up. Of many who use it at once one gets it, the others None.
+
+    Joins the transaction under way: what fails after it there leaves the link good.
+    """
+    kept = tokens.digest(token)
+    with transaction():
+        found = _find(purpose, kept)
+        if found:
+            execute("UPDATE link SET ended_at = ? WHERE hash = ?", (now(), kept))
+    return found
+
+
+def end(purpose: str, user_id: int) -> None:
+    """The user's links of a purpose are good no more."""
+    with transaction():
+        execute(
+            "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL",
+            (now(), purpose, user_id),
+        )
+
+
+def made(purpose: str, since: str) -> int:
+    """How many links of a purpose were made since that time."""
+    return row("SELECT count(*) FROM link WHERE purpose = ? AND created_at > ?", (purpose, since))[
+        0
+    ]
+
+
+def _find(purpose: str, kept: bytes) -> Link | None:
+    found = row(FIND, (kept, purpose, now()))
+    return found and Link(*found)
