@@ -8,8 +8,10 @@ from wire import speak
 
 from crm import create_app
 from crm.access import api_keys
-from crm.config import Config
+from crm.access.limits import FORM_SENDS
+from crm.config import PLANS, Config
 from crm.resources import tenant
+from crm.resources.leads.record import TRAP
 from crm.tenancy.database import time_text
 
 SHOP, BLOG, THIEF = (
@@ -52,9 +54,9 @@ def api(app, furnished):
     return Api(app, "acme", furnished[1]["olena"])
 
 
-def post(who, origin: str | None = SHOP, body=BODY, **headers):
+def post(who, origin: str | None = SHOP, body=BODY, address: str = "192.0.2.1", **headers):
     sent = headers | ({"Origin": origin} if origin else {})
-    return who.post("/leads", body, headers=sent)
+    return who.post("/leads", body, headers=sent, environ_base={"REMOTE_ADDR": address})
 
 
 def ask(app, origin: str | None, label: str = "acme", **headers):
@@ -96,7 +98,7 @@ def test_a_form_may_do_nothing_else(app, shop, own_site, api):
                 answer = who.call(method, path, headers=headers, json=body)
                 assert answer.status_code == 403, (method, path)
                 assert answer.json["code"] == "missing_scope"
-                app.tenants.clock.tick(1)
+                app.tenants.clock.tick(60)
 
 
 def test_what_is_the_offices_to_say_is_kept_but_not_obeyed(shop, api):
@@ -267,12 +269,98 @@ def test_forms_leave_half_of_the_window_to_integrations(app, shop, own_site, api
     with app.tenants.visit("acme"):
         tenant.change_plan("start")
     try:
-        seen = [post(who).status_code for _ in range(16) for who in (shop, own_site)]
+        seen = [
+            post(who, address=f"192.0.2.{visitor}").status_code
+            for visitor in range(16)
+            for who in (shop, own_site)
+        ]
         assert seen == [201] * 30 + [429] * 2
         assert api.get("/leads").status_code == 200
     finally:
         with app.tenants.visit("acme"):
             tenant.change_plan("business")
+
+
+def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
+    answers = [post(shop) for _ in range(FORM_SENDS + 3)]
+    assert [answer.status_code for answer in answers] == [201] * FORM_SENDS + [429] * 3
+    told = answers[-1]
+    assert told.json["code"] == "rate_limited"
+    left = int(told.headers["X-RateLimit-Reset"]) - int(app.tenants.clock())
+    assert told.headers["Retry-After"] == str(left)
+    assert told.headers["Access-Control-Allow-Origin"] == SHOP
+    assert told.headers["X-RateLimit-Remaining"] == str(2500 - FORM_SENDS)
+    assert post(shop, address="192.0.2.2").status_code == 201
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == str(5000 - FORM_SENDS - 2)
+    app.tenants.clock.tick(60)
+    assert post(shop).status_code == 201
+
+
+def test_of_ipv6_a_visitor_has_a_whole_network(shop):
+    seen = {post(shop, address=f"2001:db8::{number:x}").status_code for number in range(1, 11)}
+    assert seen == {201}
+    assert post(shop, address="2001:db8::ffff").status_code == 429
+    assert post(shop, address="2001:db8:0:1::1").status_code == 201
+
+
+def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):
+    seen = {post(own_site, None).status_code for _ in range(FORM_SENDS + 3)}
+    assert seen == {201}
+    assert {api.get("/users/me").status_code for _ in range(FORM_SENDS + 3)} == {200}
+
+
+def test_the_visitors_of_tenants_are_counted_apart(app, shop):
+    other = Api(app, "globex", key_for(app, "globex", "leads:create", origins=SHOP))
+    for _ in range(FORM_SENDS):
+        post(shop)
+    assert post(shop).status_code == 429
+    assert post(other).status_code == 201
+
+
+def test_a_visitor_is_counted_without_a_limit_of_the_plan(furnished, tmp_path):
+    shutil.copytree(furnished[0], tmp_path / "data")
+    config = Config(data=tmp_path / "data", plans={**PLANS, "business": 0})
+    free = create_app(config, Clock(), sends=False)
+    site = Api(free, "acme", key_for(free, "acme", "leads:create", origins=SHOP))
+    seen = [post(site) for _ in range(FORM_SENDS + 1)]
+    assert [answer.status_code for answer in seen] == [201] * FORM_SENDS + [429]
+    assert "X-RateLimit-Limit" not in seen[-1].headers
+    free.tenants.forget_idle()
+
+
+# The trap
+
+
+@pytest.mark.parametrize("trap", ["https://spam.example", " ", "0", 1, ["x"]])
+def test_what_a_robot_sends_is_answered_like_a_lead_and_not_kept(shop, own_site, api, trap):
+    for who in (shop, own_site):
+        before = api.read("/leads?limit=200"), len(api.events())
+        robot = post(who, body={**BODY, TRAP: trap})
+        assert (api.read("/leads?limit=200"), len(api.events())) == before
+        person = post(who, body={**BODY, TRAP: ""})
+        assert (robot.status_code, set(robot.json)) == (person.status_code, set(person.json))
+        assert robot.json == person.json  # the number is the next lead's
+        assert robot.headers["Location"] == person.headers["Location"]
+        assert {name for name, _ in robot.headers} == {name for name, _ in person.headers}
+
+
+def test_the_trap_also_works_with_an_idempotency_key(shop, api):
+    before = api.read("/leads?limit=200")
+    body = {**BODY, TRAP: "x"}
+    first, second = (post(shop, body=body, **{"Idempotency-Key": "robot"}) for _ in range(2))
+    assert first.status_code == second.status_code == 201
+    assert api.read("/leads?limit=200") == before
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_trap_leaves_no_trace(shop, api, empty):
+    answer = post(shop, body={**BODY, TRAP: empty, "size": "XL"})
+    assert api.read(f"/leads/{answer.json['lead_id']}")["extra"] == {"size": "XL"}
+
+
+def test_other_keys_have_no_trap(app, api):
+    id = api.create("/leads", **BODY, **{TRAP: "https://client.example"})
+    assert api.read(f"/leads/{id}")["extra"] == {TRAP: "https://client.example"}
 
 
 def test_a_form_sees_no_phone_and_no_address_of_its_user(form, api):

@@ -3,7 +3,7 @@
 import pytest
 from conftest import OLENA, TARAS, Api, key_for
 
-from crm.errors import Conflict
+from crm.errors import Conflict, NotFound
 from crm.resources import users
 from crm.resources.users import USER, User
 from crm.tenancy.database import transaction
@@ -161,3 +161,29 @@ def test_the_document_tells_what_me_is(crm):
     assert set(schemas["Me"]["required"]) == set(schemas["User"]["required"]) | {"key", "tenant"}
     assert set(schemas["Key"]["properties"]) == {"id", "name", "scopes"}
     assert schemas["Tenant"]["properties"]["plan"]["enum"] == ["start", "base", "pro", "business"]
+
+
+# Finding one
+
+
+@pytest.mark.parametrize("text", ["050 111-00-01", "+380501110001", "OLENA@acme.example "])
+def test_a_user_is_found_by_what_reaches_him(crm, text):
+    with crm.tenants.visit("acme"):
+        assert users.reached_at(text).id == users.named(text).id == OLENA
+
+
+@pytest.mark.parametrize(
+    "text", ["", "olena", "1", "+380999999999", "@", "a@b.cd", "\x00", "x" * 999]
+)
+def test_nobody_is_found_by_anything_else(crm, text):
+    with crm.tenants.visit("acme"):
+        assert users.reached_at(text) is None
+
+
+def test_who_was_deactivated_is_not_found(crm):
+    with crm.tenants.visit("acme"), transaction():
+        users.User.find(TARAS).change({"active": 0})
+        assert users.reached_at("+380501110002") is None
+        for text in ("2", "+380501110002"):
+            with pytest.raises(NotFound, match="there is no active user"):
+                users.named(text)

@@ -162,13 +162,26 @@ def _take(lease: str, standing: Standing, most: int) -> list[Claimed]:
     to = Webhook.find(standing.id)
     taken = []
     for id, sequence, test_id, created_at, *caused in sorted(found):
-        if sequence is None:
-            event_id, body = test_id, _test_body(test_id, to.id, created_at)
-        else:
-            event_id, body = events.told(sequence)
+        event_id, body = _told(sequence, test_id, to.id, created_at)
         about = (lease, bool(standing.failing), *caused)
         taken.append(Claimed(id, to.url, to.secrets(), event_id, body, *about))
     return taken
+
+
+def told(id: int | str) -> tuple[str, bytes]:
+    """The event id and the body of a delivery. Raises NotFound."""
+    found = row(
+        "SELECT sequence, test_id, webhook_id, created_at FROM delivery WHERE id = ?", (key(id),)
+    )
+    if found is None:
+        raise NotFound
+    return _told(*found)
+
+
+def _told(sequence: int | None, test_id: str, webhook_id: int, at: str) -> tuple[str, bytes]:
+    if sequence is None:
+        return test_id, _test_body(test_id, webhook_id, at)
+    return events.told(sequence)
 
 
 def _test_body(id: str, webhook_id: int, at: str) -> bytes:

@@ -1,7 +1,7 @@
 """The trail of a record: what each change after its creation made of what, by whom, when (D17).
 
 `Kept.put` writes it; here it is read, in the form that the record itself has on the wire. A note is
-no change, nor is a deletion, after which the trail is as unseen as the record.
+no change, nor is a deletion, after which the trail is as unseen as the record; undoing one is.
 """
 
 from crm.rest import fields, filters, paging, parts

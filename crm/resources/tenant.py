@@ -4,14 +4,18 @@ An API request never creates or changes a tenant.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+from zoneinfo import available_timezones
 
 from crm import values
 from crm.config import PLANS
-from crm.errors import Invalid
+from crm.errors import Faults, Invalid
 from crm.resources import pipelines, users
 from crm.tenancy.database import execute, now, row, transaction
 from crm.tenancy.tenants import Tenants
+
+KYIV = "Europe/Kyiv"
 
 
 def open_tenant(
@@ -55,6 +59,42 @@ def about() -> dict[str, Any]:
 def currency() -> str:
     """The currency of what doesn't name one (D2)."""
     return row("SELECT currency FROM tenant")[0]
+
+
+def rename(name: str) -> None:
+    """Another name of the business. Raises Invalid."""
+    try:
+        kept = values.one_line(name, 255)
+    except values.Unfit as unfit:
+        raise Invalid.field("name", unfit.code, unfit.detail) from None
+    if kept is None:
+        raise Invalid.field("name", "required", "a business needs a name")
+    with transaction():
+        execute("UPDATE tenant SET name = ?", (kept,))
+
+
+def settle(currency: str, time_zone: str) -> None:
+    """The currency of what will not name one, and the zone whose days count: "Europe/Kyiv".
+
+    What is there keeps its currency. Raises Invalid.
+    """
+    wrong = Faults()
+    try:
+        currency = values.currency(currency)
+    except values.Unfit as unfit:
+        wrong.add("currency", unfit.code, unfit.detail)
+    if time_zone not in time_zones():
+        wrong.add("time_zone", "invalid_choice", "must be a zone such as Europe/Kyiv")
+    wrong.raise_any()
+    with transaction():
+        execute("UPDATE tenant SET currency = ?, time_zone = ?", (currency, time_zone))
+
+
+@cache
+def time_zones() -> tuple[str, ...]:
+    """The zones of the world that a business may be in, Kyiv's first."""
+    cities = (name for name in available_timezones() if "/" in name and "Etc/" not in name)
+    return (KYIV, *sorted({*cities, "UTC"} - {KYIV}))
 
 
 def change_plan(plan: str) -> None:

@@ -1,7 +1,8 @@
 """Users of the tenant, and the one the key acts for (spec: Pipelines and users; D11, D12).
 
-Users are deactivated, never deleted; the API only reads them. A deactivated user's keys end. No two
-have the same phone or e-mail, and there is always an active owner.
+Users are deactivated, never deleted; the API only reads them. A deactivated user's sessions end,
+and keys are refused meanwhile. No two have the same phone or e-mail, and there is always an active
+owner.
 """
 
 from typing import Any
@@ -10,9 +11,10 @@ from flask import g
 from marshmallow import fields as ma
 from peewee import IntegerField, TextField
 
-from crm.access import rights
+from crm import values
+from crm.access import links, rights, sessions
 from crm.config import PLANS
-from crm.errors import Conflict
+from crm.errors import Conflict, NotFound
 from crm.rest import fields, filters, paging
 from crm.rest.envelopes import page_of
 from crm.rest.filters import Query
@@ -20,13 +22,13 @@ from crm.rest.paging import Page
 from crm.rest.resource import Blueprint
 from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import row, transaction
-from crm.tenancy.records import Record
+from crm.tenancy.records import Record, key
 
 ROLES = ("owner", "manager", "viewer")
 
 
 class User(Record):
-    """name, email, phone, role, active."""
+    """name, email, phone, role, active, language of the cabinet (null: the browser's)."""
 
     noun = "user"
 
@@ -35,24 +37,31 @@ class User(Record):
     phone = TextField(null=True)
     role = TextField()
     active = IntegerField(default=1)
+    language = TextField(null=True)
 
     def change(self, data: dict[str, Any]) -> None:
         """Change the sent fields; inside a transaction. `active: 0` deactivates.
 
+        Links that were sent to the address before are good no more, nor is a session of who left.
         Raises Conflict `duplicate_user`, or `last_owner` when no active owner would be left.
         """
-        _is_free(data, self.id)
+        is_free(data, self.id)
         stays = data.get("role", self.role) == "owner" and data.get("active", self.active)
         another = "role = 'owner' AND active AND id <> ?"
         if self.role == "owner" and self.active and not stays and not User.first(another, self.id):
             raise Conflict("somebody must stay an active owner", "last_owner")
-        self.put(data)
+        before = self.put(data)
+        if "email" in before:
+            for purpose in (links.RESET, links.INVITE):
+                links.end(purpose, self.id)
+        if before.get("active"):
+            sessions.end_others(self.id)
 
 
 def create(data: dict[str, Any]) -> User:
     """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's."""
     with transaction():
-        _is_free(data)
+        is_free(data)
         return User.add({"role": "manager", "active": 1, **data})
 
 
@@ -61,7 +70,30 @@ def owner_id() -> int:
     return User.first("role = 'owner' AND active").id
 
 
-def _is_free(data: dict[str, Any], id: int = 0) -> None:
+def reached_at(text: str) -> User | None:
+    """The active user with that phone number or e-mail address, however it was typed."""
+    reach = reach_of(text)
+    return User.first("(phone = ? OR email = ?) AND active", reach, reach)
+
+
+def reach_of(text: str) -> str:
+    """The one spelling of a phone number or an e-mail address, whoever has it; "" if it is none."""
+    try:
+        return ((values.email if "@" in text else values.phone)(text) or "").lower()
+    except values.Unfit:
+        return ""
+
+
+def named(text: str) -> User:
+    """The active user with that id, phone number or e-mail address. Raises NotFound."""
+    found = User.first("id = ? AND active", key(text)) or reached_at(text)
+    if found is None:
+        raise NotFound(f"there is no active user {text}")
+    return found
+
+
+def is_free(data: dict[str, Any], id: int = 0) -> None:
+    """Raises Conflict `duplicate_user` when the phone or e-mail is another's than this user's."""
     for name in ("email", "phone"):
         if data.get(name) and User.first(f"{name} = ? AND id <> ?", data[name], id):
             raise Conflict(f"another user has this {name}", "duplicate_user")

@@ -58,12 +58,16 @@ def install(app: Flask, config: Config, limiter: Limiter) -> None:
                 ("Access-Control-Expose-Headers", EXPOSED),
                 ("Vary", "Origin"),
             )
-        limit = config.plans[caller.plan]
-        if limit:
-            turn = limiter.take(here.label, limit, moment, form)
+        # A key that names no origin is a server's own, which sends for all of its visitors.
+        refused = bool(
+            form and caller.origins and limiter.crowded(here.label, asked.remote_addr or "", moment)
+        )
+        if limit := config.plans[caller.plan]:
+            turn = limiter.take(here.label, limit, moment, form, refused)
             told += _limit_headers(turn, int(moment))
-            if not turn.allowed:
-                raise TooMany(retry_after=max(1, turn.reset - int(moment)))
+            refused = not turn.allowed
+        if refused:
+            raise TooMany(retry_after=WINDOW - int(moment) % WINDOW)
         if form and caller.origins and origin not in caller.origins:
             raise Forbidden("this key is for forms of other sites", "origin_not_allowed")
         return None

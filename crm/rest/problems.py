@@ -34,9 +34,9 @@ CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "
 
 def answer(error: Exception) -> Response:
     """The problem that tells of an error; what nobody foresaw is a 500 without its inside."""
-    error = _known(error)
+    error = known(error)
+    status = status_of(error)
     if isinstance(error, errors.CRMError):
-        status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 400)
         response = problem(status, error.code, error.detail, **_more(error))
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
@@ -44,13 +44,12 @@ def answer(error: Exception) -> Response:
             response.headers["Retry-After"] = str(error.retry_after)
         return response
     if isinstance(error, HTTPException):
-        status = error.code or 500
         detail = "there is nothing here" if status == 404 else _sentence(error.description)
         response = problem(status, CODES.get(status, _slug(status)), detail)
         if allowed := getattr(error, "valid_methods", None):
             response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
         return response
-    log.error("unforeseen error, request %s", request_id(request.environ), exc_info=error)
+    tell_operator(error)
     return problem(500, "internal_error", "something went wrong on our side")
 
 
@@ -78,7 +77,20 @@ def request_id(environ: dict[str, Any]) -> str:
     return found
 
 
-def _known(error: Exception) -> Exception:
+def status_of(error: Exception) -> int:
+    """The HTTP status of a known() error."""
+    if isinstance(error, errors.CRMError):
+        return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 400)
+    return (error.code or 500) if isinstance(error, HTTPException) else 500
+
+
+def tell_operator(error: Exception) -> None:
+    """An error that nobody foresaw goes to the log with its inside."""
+    log.error("unforeseen error, request %s", request_id(request.environ), exc_info=error)
+
+
+def known(error: Exception) -> Exception:
+    """The error as one of ours, if it is one in other clothes."""
     original = getattr(error, "original_exception", None)  # Flask's wrapping of what nobody caught
     if isinstance(error, HTTPException) and original is not None:
         error = original

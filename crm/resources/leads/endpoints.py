@@ -16,6 +16,8 @@ from crm.resources.leads.record import (
     assigned,
     create,
     from_form,
+    id_to_come,
+    is_caught,
 )
 from crm.rest import fields, filters, paging
 from crm.rest.envelopes import page_of
@@ -55,7 +57,9 @@ blueprint = Blueprint("leads", "People who asked, not yet clients.")
 @blueprint.created("lead", LEAD)
 def create_lead(data: dict[str, Any]) -> int:
     """Create a lead from a website form or by hand."""
-    return create(from_form(data) if g.caller.is_form else assigned(data))
+    if not g.caller.is_form:
+        return create(assigned(data))
+    return id_to_come() if is_caught(data) else create(from_form(data))
 
 
 @blueprint.get("/leads")

@@ -25,6 +25,7 @@ STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
 NOT_FOR_FORMS = frozenset(
     ["assigned_to", "status", "tags", "amount", "currency", "created_at", "external_id", "extra"]
 )
+TRAP = "extra_website_url"  # a field of forms that people don't see and robots fill in
 UNREACHABLE = [
     Fault(f"/{name}", "phone_or_email", "a lead needs a phone or an email")
     for name in ("phone", "email")
@@ -180,9 +181,20 @@ def from_form(data: dict[str, Any]) -> dict[str, Any]:
     """A lead as a website form may send it: what is not its to say is kept in `extra` (D12)."""
     theirs = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
     ours = LEAD.show({name: value for name, value in data.items() if name not in theirs})
-    extra = ours.pop("extra", None)
-    theirs["extra"] = with_extra(None, {**(extra or {}), **ours})
+    extra = {**(ours.pop("extra", None) or {}), **ours}
+    extra.pop(TRAP, None)
+    theirs["extra"] = with_extra(None, extra)
     return theirs
+
+
+def is_caught(data: dict[str, Any]) -> bool:
+    """Did a robot send it? It filled in the trap of the form."""
+    return bool(loads(data.get("extra") or "{}").get(TRAP))
+
+
+def id_to_come() -> int:
+    """What the next lead's id may be: the answer to a robot, which learns nothing from it."""
+    return row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
 
 
 def with_extra(extra: str | None, more: dict[str, Any]) -> str | None:
