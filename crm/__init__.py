@@ -2,18 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
-from flask import Flask
+from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from crm import resources
+from crm import cabinet, resources
 from crm.access.limits import Limiter
+from crm.cabinet import errors as pages_of_errors
 from crm.config import Config
+from crm.messages import mail, sms
+from crm.messages.post import Post
 from crm.outbox.sender import Sender
 from crm.rest import admission, docs, problems
 from crm.rest.openapi import Api
-from crm.tenancy.tenants import Stay, Tenants, UnknownTenant, is_host
+from crm.tenancy.tenants import FRONT, Stay, Tenants, UnknownTenant, is_host
 
 __version__ = "0.1.0"
 
@@ -22,7 +26,12 @@ class CRMApp(Flask):
     """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
 
     tenants: Tenants
+    post: Post
     sender: Sender | None  # None when this app doesn't deliver webhooks
+
+    @cached_property
+    def secret_key(self) -> bytes:  # read when a form is shown, not when the app is made
+        return self.tenants.secret_key()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         told: list[tuple[str, str]] = []
@@ -51,7 +60,8 @@ class CRMApp(Flask):
         stay = None
         try:
             label = self.tenants.label_of(host)
-            if label is None:
+            at_front = label == FRONT  # which has pages and no API
+            if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
                 raise UnknownTenant
             stay = self.tenants.visit(label)
             stay.__enter__()
@@ -63,12 +73,22 @@ class CRMApp(Flask):
         return stay
 
 
+def _answer(error: Exception) -> Response:
+    """The one handler of errors decides by the path: problems for the API, pages for people."""
+    by = problems if request.path.startswith(admission.API) else pages_of_errors
+    return by.answer(error)
+
+
 def create_app(
-    config: Config | None = None, clock: Callable[[], float] = time.time, sends: bool = True
+    config: Config | None = None,
+    clock: Callable[[], float] = time.time,
+    sends: bool = True,
+    shows_codes: bool = False,
 ) -> CRMApp:
     """The whole service as a WSGI app. Settings come from the environment unless given.
 
     It delivers webhooks from its first request on, or from `app.sender.start()`, if `sends`.
+    `shows_codes`, for a demo only: the pages show what was sent by SMS.
     Raises ConfigError for a setting that can't work. No file is touched before a request.
     """
     config = config or Config.load()
@@ -83,7 +103,8 @@ def create_app(
     api = app.api = Api(app)
     resources.register(api)
     docs.install(app, api)
-    app.register_error_handler(Exception, problems.answer)
+    cabinet.install(app, config, Post(sms.of(config), mail.of(config), keeps=shows_codes))
+    app.register_error_handler(Exception, _answer)
 
     if config.trusted_proxies:
         hops = config.trusted_proxies

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from receiving import Hook, receiving
 
-from crm import CRMApp, create_app
+from crm import CRMApp, cabinet, create_app
 from crm.access import api_keys
 from crm.config import LOOPBACK, Config
 from crm.outbox import events
@@ -137,6 +137,7 @@ def crm(
     shutil.copytree(furnished[0], tmp_path / "data")
     wired.tenants = Tenants(Config(data=tmp_path / "data"), clock)
     wired.limiter.__init__()
+    cabinet.begin_counting(wired)
     yield wired
     wired.tenants.forget_idle()
 

@@ -26,6 +26,7 @@ from conftest import Api
 from receiving import Hook
 
 from crm import CRMApp, cli, create_app, server
+from crm.access import links
 from crm.config import LOOPBACK, Config
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
@@ -136,6 +137,7 @@ COMMANDS = {
     "tenant suspend": ("acme",),
     "tenant resume": ("acme",),
     "user add": ("acme", "--name", "Pavlo"),
+    "user login-link": ("acme", "1"),
     "key create": ("acme", "--name", "robot"),
     "key list": ("acme",),
     "key revoke": ("acme", "1"),
@@ -368,6 +370,22 @@ def test_user_add_prints_the_id(folder: Folder, olena: Api) -> None:
     assert (user["name"], user["phone"], user["role"]) == ("Pavlo", "+380501110003", "viewer")
     assert folder.refused("user", "add", "acme", *given) == "another user has this email"
     assert folder.refused("user", "add", "acme", "--name", "Б", "--phone", "1").startswith("phone")
+
+
+@pytest.mark.parametrize("user", ["1", "050 111-00-01", "Olena@acme.example"])
+def test_a_login_link_lets_its_user_in_once(folder: Folder, user: str) -> None:
+    told = folder.run("user", "login-link", "acme", user)
+    assert told.stderr.endswith("it is good for 15 minutes\n")
+    found = re.fullmatch(r"http://acme\.localhost:8000/enter/([\w-]{43})\n", told.stdout)
+    with folder.visit():
+        assert links.use(links.LOGIN, found[1]).user_id == 1
+        assert links.use(links.LOGIN, found[1]) is None
+
+
+@pytest.mark.parametrize("user", ["9", "0", "", "olena", "+380999999999", "a@b.cd"])
+def test_nobody_gets_no_login_link(folder: Folder, user: str) -> None:
+    said = f"there is no active user {user}".strip()
+    assert folder.refused("user", "login-link", "acme", user) == said
 
 
 def test_key_create_prints_a_key_that_works(folder: Folder) -> None:

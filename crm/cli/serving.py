@@ -40,11 +40,11 @@ def demo_(config: Config) -> None:
         click.echo(demo.furnish(Tenants(config), program))
 
     watched = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
-    serve(lambda: _app(watched), config.data, port=config.port, announce=announce)
+    serve(lambda: _app(watched, shows_codes=True), config.data, port=config.port, announce=announce)
 
 
-def _app(config: Config) -> CRMApp:
-    app = create_app(config)
+def _app(config: Config, shows_codes: bool = False) -> CRMApp:
+    app = create_app(config, shows_codes=shows_codes)
     app.sender.start()  # what waited for this start goes out before anybody asks for anything
     return app
 

@@ -2,7 +2,7 @@
 
 import click
 
-from crm.access import api_keys
+from crm.access import api_keys, links
 from crm.cli.frame import at, command, group, moment_of
 from crm.config import PLANS, Config
 from crm.resources import tenant as tenants_rules
@@ -84,6 +84,17 @@ def user_add(config: Config, tenant: str, **fields: str | None) -> None:
     sent = {name: value for name, value in fields.items() if value is not None}
     with at(config, tenant):
         click.echo(users.create(users.USER_IN.take(sent)).id)
+
+
+@command(user, "login-link")
+@click.argument("tenant")
+@click.argument("user")
+def user_login_link(config: Config, tenant: str, user: str) -> None:
+    """Print a link that logs USER (id, phone or e-mail) in to the cabinet of TENANT, once."""
+    with at(config, tenant):
+        token = links.make(links.LOGIN, users.named(user).id)
+    click.echo(f"it is good for {links.SECONDS[links.LOGIN] // 60} minutes", err=True)
+    click.echo(f"{config.url_of(tenant)}/enter/{token}")
 
 
 @group.group("key")

@@ -5,7 +5,7 @@ start makes a new one and revokes the one before. Other tenants in the folder ar
 that has the label of a demo's business stops the start before anything is made.
 """
 
-from crm.access import api_keys
+from crm.access import api_keys, links
 from crm.config import Config, ConfigError
 from crm.demo.businesses import BUSINESSES, Business
 from crm.demo.quarter import Quarter
@@ -32,9 +32,10 @@ def furnish(tenants: Tenants, program: str = "python app.py") -> str:
         for business in missing:
             _open(tenants, business)
         key = _new_key(tenants, businesses[0].label)
+        way_in = _new_way_in(tenants, businesses[0])
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
-    return _told(tenants.config, businesses, key, program)
+    return _told(tenants.config, businesses, key, way_in, program)
 
 
 def _served(config: Config) -> list[Business]:
@@ -81,7 +82,20 @@ def _new_key(tenants: Tenants, label: str) -> str:
         return api_keys.create(KEY, "*", users.owner_id())[1]
 
 
-def _told(config: Config, businesses: list[Business], key: str, program: str) -> str:
+def _new_way_in(tenants: Tenants, business: Business) -> str:
+    """How to come into the cabinet as the owner: by a link, and later by phone."""
+    with tenants.visit(business.label):
+        token = links.make(links.LOGIN, users.owner_id())
+        phone = users.User.find(users.owner_id()).phone
+    minutes = links.SECONDS[links.LOGIN] // 60
+    return (
+        f"The cabinet of {business.label} as its owner, once and within {minutes} minutes:\n"
+        f"{_address(tenants.config, business)}/enter/{token}\n"
+        f"Later log in there with the phone {phone}: the page shows the code of the SMS."
+    )
+
+
+def _told(config: Config, businesses: list[Business], key: str, way_in: str, program: str) -> str:
     first = businesses[0]
     bearer = f'-H "Authorization: Bearer {key}"'
     json = '-H "Content-Type: application/json"'
@@ -96,6 +110,7 @@ def _told(config: Config, businesses: list[Business], key: str, program: str) ->
         (
             "The demo is ready. Everybody in it is invented.",
             *places,
+            way_in,
             f"API key of the owner of {first.label}, new at each start:\n{key}",
             "Try it in another shell: open deals, a new lead, a search of the price list.",
             f'curl {bearer} "{api}/deals?status=open&limit=3"',

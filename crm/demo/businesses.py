@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from crm.demo.people import slug
+from crm.values import latin
 
 
 class Project(NamedTuple):
@@ -37,7 +37,7 @@ class Business(NamedTuple):
 
     @property
     def owner_email(self) -> str:
-        return f"{slug(self.team[0], '.')}@{self.domain}"
+        return f"{latin(self.team[0], '.')}@{self.domain}"
 
 
 def home(title: str, wish: str, needs: dict[str, int]) -> Project:

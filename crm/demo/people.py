@@ -6,6 +6,8 @@ Domains are those reserved for examples (RFC 2606); phone numbers have codes tha
 from random import Random
 from typing import NamedTuple
 
+from crm.values import latin
+
 WOMEN = """
     Олена Ірина Наталія Оксана Марія Катерина Юлія Тетяна Вікторія Світлана Галина Софія Анна
     Дарина Людмила Христина Соломія Леся Зоряна Надія
@@ -22,11 +24,6 @@ SURNAMES = """
 """
 CODES = ("70", "74", "76", "78")
 MAIL = ("example.com", "example.net", "example.org")
-LETTERS = """
-    а a б b в v г h ґ g д d е e є ie ж zh з z и y і i ї i й i к k л l м m н n о o п p р r с s т t
-    у u ф f х kh ц ts ч ch ш sh щ shch ю iu я ia
-"""
-FIRST_LETTERS = "є ye ї yi й y ю yu я ya"
 
 
 class Person(NamedTuple):
@@ -57,7 +54,7 @@ class People:
                 return phone
 
     def _email(self, name: str, domain: str) -> str:
-        local = slug(name, ".")
+        local = latin(name, ".")
         number, found = 1, f"{local}@{domain}"
         while not self._is_free(found):
             number += 1
@@ -69,21 +66,3 @@ class People:
             return False
         self._taken.add(text)
         return True
-
-
-def slug(text: str, between: str = "-") -> str:
-    """The text in Latin letters, as in an address."""
-    words = "".join(c if c.isalnum() else " " for c in text.lower().replace("'", "")).split()
-    return between.join(_FIRST.get(word[0], _latin(word[0])) + _latin(word[1:]) for word in words)
-
-
-def _latin(text: str) -> str:
-    return "".join(_LATIN.get(c, c if c.isascii() else "") for c in text)
-
-
-def _pairs(text: str) -> dict[str, str]:
-    parts = text.split()
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-_LATIN, _FIRST = _pairs(LETTERS), _pairs(FIRST_LETTERS)

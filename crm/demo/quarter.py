@@ -22,7 +22,7 @@ from crm.demo.businesses import (
     Business,
     Project,
 )
-from crm.demo.people import People, Person, slug
+from crm.demo.people import People, Person
 from crm.json import loads
 from crm.resources import notes, tasks, users
 from crm.resources.clients import record as clients
@@ -35,6 +35,7 @@ from crm.resources.products import price_list
 from crm.resources.products import record as products
 from crm.sheets import parse_flag
 from crm.tenancy.database import time_text, visit
+from crm.values import latin
 
 OLD_CLIENTS = 0.4  # the share of clients who were there before the quarter
 
@@ -119,7 +120,7 @@ class Quarter(Agenda):
         _, source, marks = self.random.choices(SOURCES, [weight for weight, _, _ in SOURCES])[0]
         who = self._who_asked_before(project) or self._newcomer(project, source)
         if source == "site-form":
-            page = f"https://{self.business.domain}/{slug(project.title)}"
+            page = f"https://{self.business.domain}/{latin(project.title)}"
             marks = {**marks, "page_url": page}
         sent = {**who, **marks, "source": source, "comment": f"{project.wish}."}
         if self.happens(0.2):
@@ -380,4 +381,4 @@ class Quarter(Agenda):
 
 
 def _domain(company: str) -> str:
-    return f"{slug(company.partition('«')[2].rstrip('»'))}.example"
+    return f"{latin(company.partition('«')[2].rstrip('»'))}.example"

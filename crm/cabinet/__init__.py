@@ -1,0 +1,114 @@
+"""The web cabinet: pages for people, rendered on the server, on the same verbs as the API."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Blueprint, Flask, g, request
+from flask_babel import gettext
+from flask_bootstrap import Bootstrap5
+
+from crm.access.codes import SmsLimits
+from crm.access.limits import Tries
+from crm.cabinet import (
+    cards,
+    clients,
+    deals,
+    entrance,
+    front,
+    home,
+    imports,
+    leads,
+    login,
+    products,
+    search,
+    settings,
+    tasks,
+    texts,
+)
+from crm.cabinet.frame import OWNER, TENANT
+from crm.config import Config
+from crm.messages.post import Post
+from crm.resources import tenant
+
+ROOMS: tuple[Any, ...] = (
+    home,
+    front,
+    login,
+    tasks,
+    search,
+    *deals.ROOMS,
+    cards,
+    leads,
+    clients,
+    products,
+    imports,
+    settings,
+)
+
+
+def install(app: Flask, config: Config, post: Post) -> None:
+    """All pages; `post` sends what people get by SMS and e-mail."""
+    app.post = post
+    begin_counting(app)
+    app.register_blueprint(
+        Blueprint(
+            "cabinet",
+            __name__,
+            static_folder="static",
+            template_folder="templates",
+            static_url_path="/cabinet",
+        )
+    )
+    app.static_url_path = "/static"  # the app has none, but Bootstrap's is made from it
+    Bootstrap5(app)
+    texts.install(app)
+    entrance.install(app, config)
+    app.context_processor(_common)
+    for room in ROOMS:
+        app.register_blueprint(room.pages)
+
+
+def begin_counting(app: Flask) -> None:
+    """Nothing was sent and tried yet: SMS, passwords, letters."""
+    app.sms_limits = SmsLimits()
+    app.password_tries = Tries(900, account=10, network=50)
+    app.letters = Tries(900, to=3, network=20)
+
+
+def _common() -> dict[str, Any]:
+    """What every template may name."""
+    at_tenant = g.get("place") == TENANT
+    company = tenant.about()["name"] if at_tenant and g.get("session") else ""
+    return {
+        "company": company,
+        "menu": _menu() if company else (),
+        "here_is": here_is,
+        "with_query": with_query,
+        "local_input": texts.local_input,
+    }
+
+
+def _menu() -> list[tuple[str, str, str]]:
+    found = [
+        ("/", "speedometer2", gettext("Dashboard")),
+        ("/leads", "person-plus", gettext("Leads")),
+        ("/deals", "kanban", gettext("Deals")),
+        ("/clients", "people", gettext("Clients")),
+        ("/tasks", "check2-square", gettext("Tasks")),
+        ("/products", "box-seam", gettext("Products")),
+    ]
+    if g.session.role == OWNER:
+        found.append(("/settings", "gear", gettext("Settings")))
+    return found
+
+
+def here_is(path: str) -> bool:
+    """Does the page that is shown belong to this path?"""
+    return request.path == path or (path != "/" and request.path.startswith(f"{path}/"))
+
+
+def with_query(**changed: str) -> str:
+    """The address of this page with other parameters; the filters stay."""
+    kept = [(name, value) for name, value in request.args.items(multi=True) if name not in changed]
+    sent = urlencode([*kept, *changed.items()])
+    return f"{request.root_path}{request.path}?{sent}"

@@ -1,0 +1,256 @@
+"""The dashboard: figures of the business, each against the period before, and how they went.
+
+Whatever a plot shows is in a table behind it, made of the same rows. While a business is new, a
+list of first steps stands above.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from babel import dates
+from flask_babel import get_locale, gettext, ngettext
+from markupsafe import Markup
+from werkzeug.wrappers import Response
+
+from crm.cabinet import figures, plots, texts
+from crm.cabinet.figures import Calendar, Deals, Funnel
+from crm.cabinet.frame import OWNER, VIEWER, me, render
+from crm.cabinet.plots import Bar, Column
+from crm.resources import tenant
+from crm.tenancy.database import now, row
+from crm.values import as_number
+
+MOST_FUNNELS = 5
+KOPECKS = 100
+
+
+class Tile(NamedTuple):
+    """One figure. `then` compares it with the period before."""
+
+    name: str
+    icon: str
+    path: str
+    count: int
+    then: str
+    sums: Sequence[str] = ()
+    sums_then: str = ""
+
+
+class Plot(NamedTuple):
+    """A picture and the table behind it: heads of its columns, and rows whose first cell names."""
+
+    id: str
+    name: str
+    picture: Markup | None  # None where there is nothing to show
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def show() -> Response:
+    """The page `/` of a tenant's host."""
+    calendar = Calendar(texts.time_zone(), now())
+    funnels = figures.funnels()
+    return render(
+        "dashboard/page.html",
+        steps=_first_steps(),
+        tiles=_tiles(calendar, funnels),
+        plots=[
+            *_funnel_plots(funnels),
+            _days_plot(calendar),
+            _months_plot(calendar),
+            _sources_plot(calendar),
+        ],
+    )
+
+
+def _first_steps() -> list[tuple[str, str, bool]]:
+    """(what to do, where, is it done) while there is no deal and not all is done."""
+    if me().role == VIEWER:
+        return []
+    *done, has_deals = row(
+        "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
+        " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
+        " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
+    )
+    found = [
+        (gettext("Add a lead"), "/leads"),
+        (gettext("Import the price list"), "/products/import"),
+    ]
+    if me().role == OWNER:
+        found += [
+            (gettext("Invite a colleague"), "/settings/users"),
+            (gettext("Make an API key for your site"), "/settings/api-keys"),
+            (gettext("Set a webhook"), "/settings/webhooks"),
+        ]
+    steps = [(*step, bool(is_done)) for step, is_done in zip(found, done, strict=False)]
+    return [] if has_deals or all(is_done for *_, is_done in steps) else steps
+
+
+def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
+    leads, leads_before = figures.new_leads(calendar)
+    open, open_before = figures.in_work(calendar, funnels)
+    won, won_before = figures.won(calendar)
+    (today, today_before), (late, late_before) = figures.tasks(calendar)
+
+    def week(change: str) -> str:
+        return gettext("%(change)s from the week before", change=change)
+
+    def ago(change: str) -> str:
+        return gettext("%(change)s from a week ago", change=change)
+
+    def month(change: str) -> str:
+        return gettext("%(change)s from the same days of last month", change=change)
+
+    def day(change: str) -> str:
+        return gettext("%(change)s from this time yesterday", change=change)
+
+    month_then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
+    return [
+        Tile(
+            gettext("New leads in 7 days"),
+            "person-plus",
+            "/leads",
+            leads,
+            _change(leads, leads_before, week),
+        ),
+        Tile(
+            gettext("Deals in work"),
+            "kanban",
+            "/deals",
+            open.count,
+            _change(open.count, open_before, ago),
+            _amounts(open),
+        ),
+        Tile(
+            gettext("Won this month"),
+            "trophy",
+            "/deals?view=list&status=won",
+            won.count,
+            _change(won.count, won_before.count, month),
+            _amounts(won),
+            month_then,
+        ),
+        Tile(
+            gettext("Tasks for the rest of today"),
+            "calendar-check",
+            "/tasks?assigned_to=all",
+            today,
+            _change(today, today_before, day),
+        ),
+        Tile(
+            gettext("Overdue tasks"),
+            "alarm",
+            "/tasks?assigned_to=all",
+            late,
+            _change(late, late_before, day),
+        ),
+    ]
+
+
+def _funnel_plots(funnels: list[Funnel]) -> list[Plot]:
+    """Of the pipelines that have open deals, else of the first."""
+    used = [each for each in funnels if any(deals.count for _, deals in each.stages)]
+    return [_funnel_plot(funnel) for funnel in (used or funnels)[:MOST_FUNNELS]]
+
+
+def _funnel_plot(funnel: Funnel) -> Plot:
+    id = f"funnel-{funnel.pipeline_id}"
+    name = gettext("Funnel “%(name)s”", name=funnel.name)
+    count = sum(deals.count for _, deals in funnel.stages)
+    about = ngettext("%(num)d open deal", "%(num)d open deals", count)
+    bars = [Bar(stage, deals.count, _sums(deals)) for stage, deals in funnel.stages]
+    return Plot(
+        id,
+        name,
+        plots.lying(id, name, about, bars, texts.number) if count else None,
+        (gettext("Stage"), gettext("Deals"), gettext("Sum")),
+        [(bar.name, texts.number(bar.count), bar.note) for bar in bars],
+    )
+
+
+def _days_plot(calendar: Calendar) -> Plot:
+    days = figures.leads_by_day(calendar)
+    name = gettext("Leads per day, 30 days")
+    count = sum(count for _, count in days)
+    columns = [Column(texts.day(f"{day}"), _day_mark(day), (each,)) for day, each in days]
+    series = [(gettext("Leads"), "plot-bar")]
+    drawn = plots.standing("days", name, _leads(count), series, columns, texts.number)
+    heads = (gettext("Day"), gettext("Leads"))
+    return Plot("days", name, drawn if count else None, heads, _rows(columns))
+
+
+def _months_plot(calendar: Calendar) -> Plot:
+    months = figures.closed_by_month(calendar)
+    name = gettext("Won and lost deals, 12 months")
+    won, lost = (sum(deals[side].count for deals in months) for side in (1, 2))
+    about = gettext("Won: %(won)s, lost: %(lost)s", won=texts.number(won), lost=texts.number(lost))
+    columns = [
+        Column(texts.month(month), _month_mark(month), (won.count, lost.count))
+        for month, won, lost in months
+    ]
+    series = [(gettext("Won deals"), "plot-won"), (gettext("Lost deals"), "plot-lost")]
+    drawn = plots.standing("months", name, about, series, columns, texts.number)
+    sums = [(_sums(won), _sums(lost)) for _, won, lost in months]
+    return Plot(
+        "months",
+        name,
+        drawn if won or lost else None,
+        (
+            gettext("Month"),
+            gettext("Won deals"),
+            gettext("Lost deals"),
+            gettext("Sum of the won"),
+            gettext("Sum of the lost"),
+        ),
+        [(*cells, *sum) for cells, sum in zip(_rows(columns), sums, strict=True)],
+    )
+
+
+def _sources_plot(calendar: Calendar) -> Plot:
+    found, others = figures.sources(calendar)
+    name = gettext("Where leads come from, 90 days")
+    bars = [Bar(source or gettext("Not known"), count) for source, count in found]
+    if others:
+        bars.append(Bar(gettext("All others"), others))
+    about = _leads(sum(bar.count for bar in bars))
+    return Plot(
+        "sources",
+        name,
+        plots.lying("sources", name, about, bars, texts.number) if bars else None,
+        (gettext("Source"), gettext("Leads")),
+        [(bar.name, texts.number(bar.count)) for bar in bars],
+    )
+
+
+def _rows(columns: list[Column]) -> list[tuple[str, ...]]:
+    return [(column.name, *map(texts.number, column.counts)) for column in columns]
+
+
+def _leads(count: int) -> str:
+    return ngettext("%(num)d lead", "%(num)d leads", count)
+
+
+def _change(count: int, before: int, told: Callable[[str], str]) -> str:
+    """How it differs from before: `told("+3")`."""
+    sign = "+" if count > before else "−" if count < before else "±"
+    return told(f"{sign}{texts.number(abs(count - before))}")
+
+
+def _amounts(deals: Deals) -> list[str]:
+    """A sum for each currency, the tenant's own first."""
+    own = tenant.currency()
+    found = sorted(deals.sums.items(), key=lambda sum: (sum[0] != own, sum[0]))
+    return [texts.money(as_number(sum, KOPECKS), currency) for currency, sum in found]
+
+
+def _sums(deals: Deals) -> str:
+    return " · ".join(_amounts(deals))
+
+
+def _day_mark(day: date) -> str:
+    return dates.format_date(day, "d MMM", locale=get_locale())
+
+
+def _month_mark(month: str) -> str:
+    return dates.format_date(date.fromisoformat(f"{month}-01"), "LLL", locale=get_locale())

@@ -1,0 +1,75 @@
+"""The lines that a deal is made of, as one form: all of them and a new one, saved together."""
+
+import re
+from typing import Any
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response
+
+from crm.cabinet import cards
+from crm.cabinet.deals import choices
+from crm.cabinet.deals.card import show_deal
+from crm.cabinet.forms import typed
+from crm.cabinet.frame import Pages, again, onward, told
+from crm.resources.deals import items
+from crm.resources.deals.items import ITEM_PATCH, ITEMS_PUT, DealItem
+from crm.resources.deals.record import DEAL, Deal
+from crm.tenancy.database import transaction
+
+NUMBERS = ("quantity", "price", "discount", "discount_type")
+FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
+
+pages = Pages("deal_lines")
+
+
+@pages.post("/deals/<id>/items")
+@again(lambda form, id: show_deal(id, lines=form))
+def save_lines(id: str) -> Response:
+    data = ITEMS_PUT.take({"items": _sent()})
+    with transaction():
+        deal = Deal.find(id)
+        cards.is_as_shown(DEAL.one(deal.id))
+        items.replace(deal, data["items"])
+    told(gettext("Saved."))
+    return onward(f"/deals/{id}#items")
+
+
+@pages.post("/deals/<id>/items/remove")
+def remove_line(id: str) -> Response:
+    with transaction():
+        deal = Deal.find(id)
+        line = DealItem.of(deal, request.form.get("item_id", ""))
+        line.remove(deal)
+    told(gettext("“%(name)s” is taken off the deal.", name=line.name))
+    return onward(f"/deals/{id}#items")
+
+
+def _sent() -> list[dict[str, Any]]:
+    """The lines of the form as on the wire; one without an id is new, if anything is typed."""
+    lines: dict[int, MultiDict] = {}
+    for name, text in request.form.items():
+        if found := FIELD.fullmatch(name):
+            lines.setdefault(int(found[1]), MultiDict())[found[2]] = text.strip()
+    sent = [line for _, line in sorted(lines.items())]
+    kept = [_kept(line) for line in sent if line.get("id")]
+    return kept + [_new(line) for line in sent if not line.get("id") and _is_typed(line)]
+
+
+def _is_typed(sent: MultiDict) -> bool:
+    return any(text for name, text in sent.items() if name != "discount_type")
+
+
+def _kept(sent: MultiDict) -> dict[str, Any]:
+    line = {name: typed(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS}
+    return {**line, "id": sent["id"], "discount": line["discount"] or "0"}
+
+
+def _new(sent: MultiDict) -> dict[str, Any]:
+    """A line of the product that is named, else a free one; what isn't typed is as usual."""
+    text = sent.get("name", "")
+    line = {name: typed(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS if sent.get(name)}
+    if product_id := choices.chosen_product(text, sent.get("product_id", "")):
+        return {**line, "product_id": product_id}
+    return {**line, "name": text} if text else line

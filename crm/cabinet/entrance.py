@@ -1,0 +1,127 @@
+"""The entrance: who is looking at a page, may they, and under which rules the browser shows it.
+
+A session is a row in the tenant's file behind a random cookie of this host alone. A page is never
+kept by caches, runs no script but our one file, and sends a form only to its own host.
+"""
+
+from typing import Any
+
+import flask
+from flask import Flask, g, redirect, request
+from flask.sessions import SecureCookieSessionInterface
+from flask_wtf.csrf import CSRFProtect
+from werkzeug.wrappers import Response
+
+from crm.access import sessions
+from crm.cabinet.frame import FRONT, RANK, TENANT
+from crm.config import Config
+from crm.errors import Forbidden, NotFound
+from crm.rest.admission import API
+from crm.rest.resource import raw_body
+from crm.rest.upload import InMemory
+from crm.tenancy.database import visit
+from crm.tenancy.tenants import FRONT as FRONT_LABEL
+
+STATIC = ("bootstrap.static", "cabinet.static")
+COOKIE, FORM_COOKIE = "crm_session", "crm_form"
+AGE = 30 * 86_400  # seconds that a browser keeps a session
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " font-src 'self'; connect-src 'self'; form-action {forms}; frame-ancestors 'none';"
+    " base-uri 'none'"
+)
+
+
+def install(app: Flask, config: Config) -> None:
+    """Put the entrance in front of all pages of the app; the API has its own."""
+    app.config.update(
+        WTF_CSRF_CHECK_DEFAULT=False,
+        WTF_CSRF_TIME_LIMIT=None,
+        SESSION_COOKIE_SAMESITE="Lax",
+    )
+    app.session_interface = _FormCookie()
+    csrf = CSRFProtect(app)
+    # A form of the base host leads to a tenant's host, which browsers count as its target.
+    forms = {TENANT: "'self'", FRONT: f"'self' {config.url_of('*')}"}
+
+    def enter() -> Response | None:
+        if request.path.startswith(API) or request.endpoint in STATIC:
+            return None
+        here = visit()
+        g.place = FRONT if here.label == FRONT_LABEL else TENANT
+        g.session = None
+        view = app.view_functions.get(request.endpoint or "")
+        if view is None or not hasattr(view, "at"):
+            return None  # nothing is there: let Flask say so
+        if g.place not in view.at:
+            raise NotFound
+        if g.place == TENANT and (token := request.cookies.get(cookie_name())):
+            g.session = sessions.find(token)
+        if g.session:
+            here.user_id = g.session.user_id
+        elif view.role:
+            back = request.full_path.rstrip("?") if request.method == "GET" else "/"
+            return redirect(flask.url_for("login_pages.login_page", next=back))
+        if view.role and RANK[g.session.role] < RANK[view.role]:
+            raise Forbidden("your role does not allow this", "missing_scope")
+        if request.method == "POST":
+            raw_body(view.most)
+            request.form_data_parser_class = InMemory
+            csrf.protect()
+        return None
+
+    def leave(response: Response) -> Response:
+        if request.path.startswith(API):
+            return response
+        headers = response.headers
+        headers.setdefault("X-Content-Type-Options", "nosniff")
+        if request.endpoint in STATIC:
+            return response
+        place = g.get("place", TENANT)
+        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place])
+        headers["Referrer-Policy"] = "same-origin"
+        headers["Cache-Control"] = "no-store"
+        return response
+
+    app.before_request(enter)
+    app.after_request(leave)
+    app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
+
+
+def cookie_name(name: str = COOKIE) -> str:
+    """A cookie of this host alone: under https no other host of the domain can set it either."""
+    return f"__Host-{name}" if request.is_secure else name
+
+
+def let_in(response: Response, user_id: int) -> Response:
+    """Begin a session of the user in this browser."""
+    agent = request.headers.get("User-Agent", "")[:255]
+    set_cookie(response, COOKIE, sessions.open(user_id, agent), AGE)
+    return response
+
+
+def let_out(response: Response) -> Response:
+    """End the session of this browser."""
+    if g.session:
+        sessions.end(g.session.id, g.session.user_id)
+    set_cookie(response, COOKIE, "", 0)
+    return response
+
+
+def set_cookie(response: Response, name: str, value: str, age: int) -> None:
+    """`age` in seconds; 0 takes the cookie away."""
+    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
+    response.set_cookie(cookie_name(name), value, max_age=age, path="/", **options)
+
+
+class _FormCookie(SecureCookieSessionInterface):
+    """Flask's signed cookie, for what must hold between two pages: as strict as the session's."""
+
+    def open_session(self, app: Flask, request: Any) -> Any:
+        return None if request.path.startswith(API) else super().open_session(app, request)
+
+    def get_cookie_name(self, app: Flask) -> str:
+        return cookie_name(FORM_COOKIE)
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return request.is_secure

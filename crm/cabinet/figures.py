@@ -1,0 +1,242 @@
+"""Figures of a business: what came, what is under way, what was won, what is to be done.
+
+Days and months are those of the tenant's zone. Each figure stands against the one of the period
+before: for what happens, the same stretch of time earlier; for what there is, as it stood then.
+Sums are kept for each currency and never mixed (D2). Deleted records don't count.
+
+As it stood: by what records tell today. What has been deleted or cancelled since is gone from then
+too, and a deal that was reopened counts as never closed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from crm.tenancy.database import row, rows
+
+Span = tuple[str, str]  # from a moment until before another, as times are stored
+
+SECOND = timedelta(seconds=1)  # what happened in the last one of a stretch counts
+WEEK = 7
+DAYS, SOURCE_DAYS, MONTHS = 30, 90, 12
+MOST_SOURCES = 8
+UNDONE = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
+OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # as the index of open deals says it
+# Of the tasks that were there at a moment: due from then on until another, and overdue.
+DUE = (
+    "count(CASE WHEN created_at <= ? AND due_at >= ? AND due_at < ? THEN 1 END),"
+    " count(CASE WHEN created_at <= ? AND due_at < ? THEN 1 END)"
+)
+
+
+class Calendar:
+    """The days and months of a zone, seen from a moment there."""
+
+    def __init__(self, zone: str, moment: str):
+        self._zone = ZoneInfo(zone)
+        self.now = datetime.fromisoformat(moment).astimezone(self._zone)
+        self.today = self.now.date()
+
+    def until_now(self, days: int) -> Span:
+        """Today and the days before it, so many together."""
+        return self._midnight(self.today - timedelta(days - 1)), _stored(self.now + SECOND)
+
+    def until_then(self, days: int) -> Span:
+        """The same stretch of so many days, so many days earlier."""
+        first, end = self.today - timedelta(2 * days - 1), self.today - timedelta(days)
+        return self._midnight(first), _stored(self._at(end, self.now.time()) + SECOND)
+
+    def ago(self, days: int) -> str:
+        """The same time of the day, so many days earlier."""
+        return _stored(self._at(self.today - timedelta(days), self.now.time()))
+
+    def rest_of_day(self, days_ago: int = 0) -> Span:
+        """What is left of a day at this time of it."""
+        return self.ago(days_ago), self._midnight(self.today + timedelta(1 - days_ago))
+
+    def days(self, count: int) -> list[tuple[date, Span]]:
+        """The last days, the earliest first."""
+        found = [self.today - timedelta(back) for back in reversed(range(count))]
+        return [(day, (self._midnight(day), self._midnight(day + timedelta(1)))) for day in found]
+
+    def months(self, count: int) -> list[tuple[str, Span]]:
+        """The last months as `YYYY-MM`, the earliest first."""
+        firsts = [_month(self.today, back) for back in reversed(range(-1, count))]
+        return [
+            (f"{first:%Y-%m}", (self._midnight(first), self._midnight(following)))
+            for first, following in zip(firsts, firsts[1:], strict=False)
+        ]
+
+    def month_until_now(self) -> Span:
+        return self._midnight(_month(self.today)), _stored(self.now + SECOND)
+
+    def month_until_then(self) -> Span:
+        """The month before, up to the same day and time: all of it if it is shorter."""
+        first, end = _month(self.today, 1), _month(self.today)
+        then = first + timedelta(self.today.day - 1)
+        if then >= end:
+            return self._midnight(first), self._midnight(end)
+        return self._midnight(first), _stored(self._at(then, self.now.time()) + SECOND)
+
+    def _midnight(self, day: date) -> str:
+        return _stored(self._at(day, time()))
+
+    def _at(self, day: date, hour: time) -> datetime:
+        return datetime.combine(day, hour, self._zone)
+
+
+def _month(day: date, back: int = 0) -> date:
+    """The first of the month so many months before the day's."""
+    count = day.year * 12 + day.month - 1 - back
+    return date(count // 12, count % 12 + 1, 1)
+
+
+def _stored(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(slots=True)
+class Deals:
+    """How many they are, and what they come to in each currency, in 1/100.
+
+    In 1/100, because amounts in 1/10 000 could add up to more than 64 bits.
+    """
+
+    count: int = 0
+    sums: dict[str, int] = field(default_factory=dict)
+
+    def add(self, currency: str, count: int, sum: int) -> None:
+        self.count += count
+        if sum:
+            self.sums[currency] = self.sums.get(currency, 0) + sum
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """A pipeline and what is open in each of its open stages: (stage's name, deals)."""
+
+    pipeline_id: int
+    name: str
+    stages: list[tuple[str, Deals]]
+
+
+def new_leads(calendar: Calendar) -> tuple[int, int]:
+    """How many came in a week, and in the week before up to this time."""
+    this, before = _leads_in([calendar.until_now(WEEK), calendar.until_then(WEEK)])
+    return this, before
+
+
+def leads_by_day(calendar: Calendar) -> list[tuple[date, int]]:
+    days = calendar.days(DAYS)
+    return list(zip((day for day, _ in days), _leads_in([span for _, span in days]), strict=True))
+
+
+def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
+    """(source, how many leads) of those that brought most, and how many all others brought."""
+    begins, ends = calendar.until_now(SOURCE_DAYS)
+    # Not by the index of sources, which would walk over all leads there are.
+    found = rows(
+        "SELECT coalesce(source, ''), count(*) FROM lead WHERE created_at >= ? AND created_at < ?"
+        " AND deleted_at IS NULL GROUP BY coalesce(source, '') ORDER BY count(*) DESC, 1",
+        (begins, ends),
+    )
+    most = [(source or None, count) for source, count in found[:MOST_SOURCES]]
+    return most, sum(count for _, count in found[MOST_SOURCES:])
+
+
+def funnels() -> list[Funnel]:
+    """All pipelines in their order."""
+    found: dict[int, Funnel] = {}
+    stages: dict[int, Deals] = {}
+    for id, name, stage_id, stage in rows(
+        "SELECT pipeline.id, pipeline.name, stage.id, stage.name FROM pipeline"
+        " JOIN stage ON stage.pipeline_id = pipeline.id AND stage.type = 'open'"
+        " ORDER BY pipeline.position, pipeline.id, stage.position, stage.id"
+    ):
+        stages[stage_id] = Deals()
+        found.setdefault(id, Funnel(id, name, [])).stages.append((stage, stages[stage_id]))
+    for stage_id, *deals in rows(
+        "SELECT stage_id, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
+        f" WHERE {OPEN} GROUP BY stage_id, currency"
+    ):
+        stages[stage_id].add(*deals)
+    return list(found.values())
+
+
+def in_work(calendar: Calendar, found: list[Funnel]) -> tuple[Deals, int]:
+    """The open deals of all pipelines, and how many were open at this time a week ago."""
+    now = Deals()
+    for deals in (deals for funnel in found for _, deals in funnel.stages):
+        now.count += deals.count
+        for currency, sum in deals.sums.items():
+            now.add(currency, 0, sum)
+    then = calendar.ago(WEEK)
+    begun, closed = row(
+        f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN}),"
+        " (SELECT count(*) FROM deal WHERE closed_at > ? AND created_at <= ?"
+        " AND deleted_at IS NULL)",
+        (then, then, then),
+    )
+    return now, now.count - begun + closed
+
+
+def won(calendar: Calendar) -> tuple[Deals, Deals]:
+    """This month, and the month before up to this day and time."""
+    this, before = _closed_in([calendar.month_until_now(), calendar.month_until_then()])
+    return this["won"], before["won"]
+
+
+def closed_by_month(calendar: Calendar) -> list[tuple[str, Deals, Deals]]:
+    """(month as `YYYY-MM`, won, lost)."""
+    months = calendar.months(MONTHS)
+    found = _closed_in([span for _, span in months])
+    return [
+        (month, deals["won"], deals["lost"])
+        for (month, _), deals in zip(months, found, strict=True)
+    ]
+
+
+def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Tasks to be done in what is left of the day, and those whose time has passed.
+
+    Each of them now and yesterday at this time.
+    """
+    this, then = calendar.rest_of_day(), calendar.rest_of_day(1)
+    asked = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
+    undone = row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", asked)
+    # What was done since has been changed since: so it is found by an index.
+    since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
+    done = row(f"SELECT {DUE} FROM task WHERE {since}", [*asked[5:], then[0], then[0]])
+    today, late, today_then, late_then = undone
+    return (today, today_then + done[0]), (late, late_then + done[1])
+
+
+def _leads_in(spans: Sequence[Span]) -> list[int]:
+    found = rows(
+        f"{_table_of(spans)} SELECT (SELECT count(*) FROM lead WHERE created_at >= begins"
+        " AND created_at < ends AND deleted_at IS NULL) FROM span ORDER BY place",
+        _params_of(spans),
+    )
+    return [count for (count,) in found]
+
+
+def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
+    """Deals won and lost in each of the spans."""
+    found = [{"won": Deals(), "lost": Deals()} for _ in spans]
+    for place, status, *deals in rows(
+        f"{_table_of(spans)} SELECT place, status, currency, count(*),"
+        " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
+        " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency",
+        _params_of(spans),
+    ):
+        found[place][status].add(*deals)
+    return found
+
+
+def _table_of(spans: Sequence[Span]) -> str:
+    return f"WITH span (place, begins, ends) AS (VALUES {', '.join(['(?, ?, ?)'] * len(spans))})"
+
+
+def _params_of(spans: Sequence[Span]) -> list[int | str]:
+    return [value for place, span in enumerate(spans) for value in (place, *span)]

@@ -1,0 +1,174 @@
+"""Leads: who asked, what came of it, and the way into a deal."""
+
+from typing import Any
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm.cabinet import cards, lists, people, words
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.resources import tenant
+from crm.resources.clients import record as clients
+from crm.resources.deals.record import DEAL
+from crm.resources.leads import conversion
+from crm.resources.leads import record as leads
+from crm.resources.leads.conversion import CONVERSION
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadNoun
+from crm.resources.pipelines.record import PIPELINE
+from crm.rest import paging
+from crm.tenancy.database import transaction
+
+NEW = ("name", "phone", "email", "company", "source", "assigned_to", "comment")
+FIELDS = (
+    *("name", "phone", "email", "company", "position", "source", "assigned_to", "amount"),
+    *("currency", "tags", "lost_reason", "external_id", "comment"),
+)
+DEAL_FIELDS = ("deal_id", "client_id", "title", "stage_id", "amount", "assigned_to")
+CAME_WITH = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
+MOST_DEALS = 20  # open ones of a client that a lead may join
+# The API keeps in `extra` what doesn't fit; a person can be told.
+LEAD_FORM = LeadNoun.body("LeadForm")
+
+pages = Pages("leads")
+
+
+@pages.get("/leads")
+def list_leads(form: Form | None = None) -> Response:
+    query = lists.asked(LEAD_FILTER)
+    page = paging.page(LEAD, query, LEAD_FILTER.fields["sort"])
+    return render(
+        "leads/list.html",
+        page=page,
+        form=form or Form({"assigned_to": str(me().user_id)}),
+        sources=lists.known("lead", "source"),
+        narrowed=lists.is_narrowed(),
+        **_choices(),
+    )
+
+
+@pages.post("/leads")
+@again(lambda form: list_leads(form))
+def create_lead() -> Response:
+    id = leads.create(take(LEAD_FORM, request.form, NEW))
+    told(gettext("The lead is there."))
+    return onward(f"/leads/{id}")
+
+
+@pages.get("/leads/<id>")
+def show_lead(id: str) -> Response:
+    lead = LEAD.expanded(["possible_duplicates"]).one(id)
+    shown = {
+        "client": words.name_of("client", lead["client_id"], live=True),
+        "deal": words.name_of("deal", lead["deal_id"], live=True),
+        "came_with": [(name, lead[name]) for name in CAME_WITH if lead[name]],
+        "extra": [(name, words.plain(value)) for name, value in lead["extra"].items()],
+    }
+    return render("leads/card.html", lead=lead, **shown | _choices() | cards.parts("lead", id))
+
+
+@pages.get("/leads/<id>/edit", role=MANAGER)
+def edit_lead(id: str, form: Form | None = None) -> Response:
+    lead = LEAD.one(id)
+    sources = lists.known("lead", "source")
+    choices = _choices(lead["assigned_to"])
+    return render("leads/edit.html", lead=lead, form=form or Form(lead), sources=sources, **choices)
+
+
+@pages.post("/leads/<id>/edit")
+@again(lambda form, id: edit_lead(id, form))
+def change_lead(id: str) -> Response:
+    data = take(LEAD_PATCH, request.form, FIELDS)
+    with transaction():
+        cards.is_as_shown(LEAD.one(id))
+        conversion.change(Lead.find(id), data)
+    told(gettext("Saved."))
+    return onward(f"/leads/{id}")
+
+
+@pages.post("/leads/<id>/status")
+def move_lead(id: str) -> Response:
+    data = take(LEAD_PATCH, request.form, ("status",))
+    with transaction():
+        conversion.change(Lead.find(id), data)
+    return onward(f"/leads/{id}")
+
+
+@pages.get("/leads/<id>/convert", role=MANAGER)
+def ask_conversion(id: str, form: Form | None = None) -> Response:
+    lead = LEAD.expanded(["possible_duplicates"]).one(id)
+    if lead["status"] == "converted":
+        return onward(f"/deals/{lead['deal_id']}")
+    found = _clients(lead)
+    shown = {"amount": lead["amount"], "assigned_to": lead["assigned_to"] or str(me().user_id)}
+    if found:
+        shown["client_id"] = found[0][0]
+    return render(
+        "leads/convert.html",
+        lead=lead,
+        form=form or Form(shown),
+        clients=found,
+        deals=_open_deals(found),
+        pipelines=PIPELINE.every("1 ORDER BY position, id"),
+        **_choices(lead["assigned_to"]),
+    )
+
+
+@pages.post("/leads/<id>/convert")
+@again(lambda form, id: ask_conversion(id, form))
+def convert_lead(id: str) -> Response:
+    sent = [name for name in DEAL_FIELDS if name in request.form]
+    data = take(CONVERSION, request.form, sent)
+    with transaction():
+        lead = Lead.find(id)
+        if conversion.convert(lead, data):
+            told(gettext("The lead is a deal now."))
+    return onward(f"/deals/{lead.deal_id}")
+
+
+@pages.post("/leads/<id>/delete")
+def delete_lead(id: str) -> Response:
+    with transaction():
+        lead = Lead.find(id)
+        lead.remove()
+    cards.deleted("lead", id, lead.name)
+    return onward("/leads")
+
+
+@pages.post("/leads/<id>/restore")
+def restore_lead(id: str) -> Response:
+    with transaction():
+        Lead.removed(id).restore()
+    told(gettext("The lead is back."))
+    return onward(f"/leads/{id}")
+
+
+def _choices(assigned_to: str | None = None) -> dict[str, Any]:
+    return {
+        "statuses": words.statuses("lead"),
+        "assignees": people.choices(assigned_to),
+        "everyone": people.everyone(),
+        "currency": tenant.currency(),
+    }
+
+
+def _clients(lead: dict[str, Any]) -> list[tuple[str, str]]:
+    """Who the lead may be already: first the client that the conversion would find by itself."""
+    same = {
+        each["id"]: each["name"]
+        for each in lead["possible_duplicates"]
+        if each["resource"] == "client"
+    }
+    if match := clients.match(lead["email"], lead["phone"]):
+        same = {str(match.id): match.name} | same
+    return list(same.items())
+
+
+def _open_deals(found: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Deals under way with those clients."""
+    ids = [int(id) for id, _ in found]
+    places = ", ".join("?" * len(ids))
+    condition = f"client_id IN ({places}) AND status = 'open' AND deleted_at IS NULL"
+    return DEAL.every(f"{condition} ORDER BY id DESC LIMIT ?", *ids, MOST_DEALS)

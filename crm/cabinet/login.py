@@ -1,0 +1,271 @@
+"""Who comes in and goes out: by an SMS code, a password, or a one-time link (D12).
+
+An answer never tells whether a phone or an e-mail address is known: the same work is done for all,
+and what is sent goes out after the answer. Looking at a link doesn't use it up, for mail programs
+and messengers look at what they bring; only a fresh sign-up is handed over at first sight.
+"""
+
+from functools import partial
+
+import flask
+from flask import current_app, request
+from flask_babel import force_locale, gettext
+from werkzeug.wrappers import Response
+
+from crm.access import codes, limits, links, passwords, sessions
+from crm.cabinet import entrance, phone_codes, texts
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
+from crm.errors import Forbidden, Invalid, NotFound
+from crm.resources import tenant, users
+from crm.resources.users import User
+from crm.rest import fields
+from crm.rest.shapes import Noun
+from crm.tenancy.database import settings, transaction, visit
+
+
+class PhoneNoun(Noun):
+    phone = fields.Phone(required=True)
+
+
+class EmailNoun(Noun):
+    email = fields.Email(required=True)
+
+
+PHONE_IN = PhoneNoun.body("PhoneIn")
+EMAIL_IN = EmailNoun.body("EmailIn")
+
+pages = Pages("login", role=None)
+
+
+@pages.before_request
+def refuse_suspended() -> None:
+    if tenant.about()["suspended_at"]:
+        raise Forbidden("this account is suspended", "tenant_suspended")
+
+
+@pages.get("/login")
+def login_page(form: Form | None = None) -> Response:
+    if me() and form is None:
+        return onward(next_path())
+    return render("login/phone.html", form=form or Form(), next=next_path(""))
+
+
+@pages.post("/login")
+@again(lambda form: login_page(form))
+def send_code() -> Response:
+    phone = take(PHONE_IN, request.form)["phone"]
+    response = _send_code(phone)
+    flask.session["next"] = next_path()
+    return response
+
+
+@pages.get("/login/code")
+def code_page(form: Form | None = None) -> Response:
+    if not phone_codes.phone(codes.LOGIN):
+        return onward("/login")
+    shown = phone_codes.context(codes.LOGIN)
+    return render("login/code.html", form=form or Form(), **shown)
+
+
+@pages.post("/login/code")
+@again(lambda form: code_page(form))
+def check_code() -> Response:
+    right = phone_codes.check(codes.LOGIN)
+    user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
+    if user is None or not right:
+        raise phone_codes.wrong()
+    return _enter(user.id, flask.session.get("next", "/"))
+
+
+@pages.post("/login/code/again")
+@again(lambda form: code_page(form))
+def send_another_code() -> Response:
+    phone = phone_codes.phone(codes.LOGIN)
+    return _send_code(phone) if phone else onward("/login")
+
+
+@pages.get("/login/password")
+def password_page(form: Form | None = None) -> Response:
+    if me() and form is None:
+        return onward(next_path())
+    return render("login/password.html", form=form or Form(), next=next_path(""))
+
+
+@pages.post("/login/password")
+@again(lambda form: password_page(form))
+def check_password() -> Response:
+    who = request.form.get("email", "").strip()
+    user = users.reached_at(who)
+    account = f"{visit().label}/{users.reach_of(who)}"  # counted alike whether anybody has it
+    network = limits.network(request.remote_addr or "")
+    current_app.password_tries.take(visit().clock(), account=account, network=network)
+    kept = passwords.of(user.id if user else None)
+    if not passwords.fits(kept, request.form.get("password", "")) or user is None:
+        detail = gettext("The password does not belong to this e-mail address or phone number.")
+        raise Invalid.field("password", "wrong_login", detail)
+    return _enter(user.id, next_path())
+
+
+@pages.get("/forgot")
+def forgot_page(form: Form | None = None) -> Response:
+    return render("login/forgot.html", form=form or Form())
+
+
+@pages.post("/forgot")
+@again(lambda form: forgot_page(form))
+def send_reset_link() -> Response:
+    email = take(EMAIL_IN, request.form)["email"]
+    network = limits.network(request.remote_addr or "")
+    to = f"{visit().label}/{email.lower()}"
+    current_app.letters.take(visit().clock(), to=to, network=network)
+    user = users.reached_at(email)
+    # For an address that nobody has the same work: a link whose token nobody gets.
+    purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
+    letter = _reset_letter(links.make(purpose, id), user and user.language)
+    response = onward("/forgot/sent")
+    if user:
+        response.call_on_close(partial(current_app.post.mail, user.email, *letter))
+    return response
+
+
+@pages.get("/forgot/sent")
+def reset_link_sent() -> Response:
+    return render("login/sent.html")
+
+
+@pages.get("/reset/<token>")
+def reset_page(token: str, form: Form | None = None) -> Response:
+    if links.peek(links.RESET, token) is None:
+        return _no_good()
+    return render("login/reset.html", form=form or Form(), token=token)
+
+
+@pages.post("/reset/<token>")
+@again(lambda form, token: reset_page(token, form))
+def reset_password(token: str) -> Response:
+    password = passwords.check_new(request.form.get("password", ""))
+    link = links.use(links.RESET, token)
+    if link is None:
+        return _no_good()
+    passwords.set_for(link.user_id, password)
+    sessions.end_others(link.user_id)
+    return _enter(link.user_id, "/", gettext("The new password is set."))
+
+
+@pages.get("/invite/<token>")
+def invite_page(token: str, form: Form | None = None) -> Response:
+    link = links.peek(links.INVITE, token)
+    if link is None:
+        return _no_good()
+    user = User.find(link.user_id)
+    return render("login/invite.html", form=form or Form(), token=token, user=user, **_company())
+
+
+@pages.post("/invite/<token>")
+@again(lambda form, token: invite_page(token, form))
+def accept_invitation(token: str) -> Response:
+    password = request.form.get("password", "")
+    if password:
+        password = passwords.check_new(password)
+    link = links.use(links.INVITE, token)
+    if link is None:
+        return _no_good()
+    if password:
+        passwords.set_for(link.user_id, password)
+    return _enter(link.user_id, "/")
+
+
+@pages.get("/enter/<token>")
+def enter_page(token: str) -> Response:
+    if handover := links.use(links.HANDOVER, token):
+        return _enter(handover.user_id, "/")
+    link = links.peek(links.LOGIN, token)
+    if link is None:
+        return _no_good()
+    return render("login/enter.html", token=token, user=User.find(link.user_id), **_company())
+
+
+@pages.post("/enter/<token>")
+def enter(token: str) -> Response:
+    link = links.use(links.LOGIN, token)
+    return _enter(link.user_id, "/") if link else _no_good()
+
+
+@pages.get("/email/<token>")
+def email_page(token: str, form: Form | None = None) -> Response:
+    link = links.peek(links.EMAIL, token)
+    if link is None:
+        return _no_good()
+    return render("login/email.html", form=form or Form(), token=token, email=link.about)
+
+
+@pages.post("/email/<token>")
+@again(lambda form, token: email_page(token, form))
+def confirm_email(token: str) -> Response:
+    with transaction():
+        link = links.use(links.EMAIL, token)
+        if link is None:
+            return _no_good()
+        User.find(link.user_id).change({"email": link.about})
+    told(gettext("The new e-mail address is confirmed."))
+    return onward("/")
+
+
+@pages.post("/logout")
+def logout() -> Response:
+    response = entrance.let_out(onward("/login"))
+    flask.session.clear()
+    return response
+
+
+@pages.post("/language", at=(TENANT, FRONT))
+def choose_language() -> Response:
+    language = request.form.get("language", "")
+    if language not in texts.LANGUAGES:
+        raise NotFound
+    response = onward(next_path())
+    if me():
+        with transaction():
+            User.find(me().user_id).change({"language": language})
+    else:
+        texts.remember(response, language)
+    return response
+
+
+def _send_code(phone: str) -> Response:
+    user = users.reached_at(phone)
+    response = onward("/login/code")
+    return phone_codes.send(
+        response, codes.LOGIN, phone, known=user is not None, language=user and user.language
+    )
+
+
+def _enter(user_id: int, path: str, text: str = "") -> Response:
+    """Log the user in and go on there. Nothing of this browser's time before goes along."""
+    if me():
+        sessions.end(me().id, me().user_id)
+    response = entrance.let_in(onward(path), user_id)
+    flask.session.clear()
+    if text:
+        told(text)
+    return response
+
+
+def _no_good() -> Response:
+    return render("login/no_good.html", 404)
+
+
+def _company() -> dict[str, str]:
+    return {"firm": tenant.about()["name"]}
+
+
+def _reset_letter(token: str, language: str | None) -> tuple[str, str]:
+    """Subject and text."""
+    url = f"{settings().url_of(visit().label)}/reset/{token}"
+    with force_locale(language or texts.language()):
+        return gettext("A new password"), gettext(
+            "Hello!\n\nSomebody, you we hope, asked for a new password. Set it here within 30"
+            " minutes:\n\n%(url)s\n\nIf it was not you, do nothing: your password stays as it is.",
+            url=url,
+        )

@@ -1,0 +1,107 @@
+"""Codes by SMS, as pages ask for them: a code belongs to a random cookie of the browser, the phone
+that it was sent to is remembered between two pages, and the SMS goes out after the answer.
+
+Whether a phone is known changes nothing of an answer: its code is made, counted and kept as
+anybody's, and only the SMS isn't sent.
+"""
+
+from functools import partial
+
+import flask
+from flask import current_app, request
+from flask_babel import force_locale, gettext
+from werkzeug.wrappers import Response
+
+from crm.access import codes, tokens
+from crm.cabinet import entrance, texts
+from crm.errors import Invalid, TooMany
+from crm.tenancy.database import visit
+
+BROWSER = "crm_browser"
+AGE = 86_400  # seconds that a browser keeps its cookie
+LENGTH = len(tokens.new())
+AN_HOUR = 3600
+
+
+def send(
+    response: Response,
+    purpose: str,
+    phone: str,
+    *,
+    known: bool = True,
+    language: str | None = None,
+) -> Response:
+    """Make a code and send it to the phone after the response, if anybody `known` has it.
+
+    Raises TooMany, with the seconds to wait.
+    """
+    browser = _browser() or tokens.new()
+    if seconds := codes.wait(purpose, phone):
+        raise TooMany("another code was asked for a moment ago", "code_too_soon", seconds)
+    moment = visit().clock()
+    if not current_app.sms_limits.take(phone, request.remote_addr or "", moment):
+        raise TooMany("too many SMS", "too_many_sms", AN_HOUR)
+    code = codes.ask(purpose, phone, browser).code
+    with force_locale(language or texts.language()):
+        text = _text(purpose, code)
+    if known:
+        tell = partial(current_app.post.sms, phone, text)
+        if current_app.post.keeps:
+            tell()  # the next page of a demo shows it, and might else come too early
+        else:
+            response.call_on_close(tell)
+    entrance.set_cookie(response, BROWSER, browser, AGE)
+    flask.session[purpose] = phone
+    return response
+
+
+def phone(purpose: str) -> str | None:
+    """The phone that this browser was last asked for a code of; None when for none."""
+    return flask.session.get(purpose)
+
+
+def check(purpose: str) -> bool:
+    """Is the code in the form the one that was sent? Each answer costs a try."""
+    code = "".join(request.form.get("code", "")[:32].split())
+    return codes.check(purpose, phone(purpose) or "", _browser(), code)
+
+
+def wrong() -> Invalid:
+    """The code in the form is not good, whatever the reason."""
+    return Invalid.field("code", "wrong_code", gettext("This code is wrong or too old."))
+
+
+def entered(purpose: str) -> bool:
+    """Has this browser entered the code, and not spent it yet?"""
+    return codes.entered(purpose, phone(purpose) or "", _browser())
+
+
+def spending(purpose: str):
+    """codes.spending() for this browser and the phone that it entered the code for."""
+    return codes.spending(purpose, phone(purpose) or "", _browser())
+
+
+def context(purpose: str) -> dict[str, object]:
+    """What the page for the code shows: phone, in how long another may be sent, a demo's SMS."""
+    asked = phone(purpose) or ""
+    seconds = codes.wait(purpose, asked)
+    return {
+        "phone": asked,
+        "again_when": texts.later(seconds) if seconds else "",
+        "shown": current_app.post.last(asked),
+    }
+
+
+def _text(purpose: str, code: str) -> str:
+    """At most 70 characters: one SMS in Cyrillic."""
+    told = {
+        codes.LOGIN: gettext("Login code: %(code)s. Tell it to nobody.", code=code),
+        codes.SIGNUP: gettext("Sign-up code: %(code)s. Tell it to nobody.", code=code),
+        codes.PHONE: gettext("Code for your new number: %(code)s. Tell it to nobody.", code=code),
+    }
+    return told[purpose]
+
+
+def _browser() -> str:
+    found = request.cookies.get(entrance.cookie_name(BROWSER), "")
+    return found if len(found) == LENGTH else ""

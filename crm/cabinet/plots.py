@@ -1,0 +1,161 @@
+"""Plots, drawn here as SVG: bars that lie for names, bars that stand for days and months.
+
+A plot names classes for its colours and no style; it is as wide as the page allows, so texts stay
+large enough at 360 units on a phone. Whoever cannot see it has its title and what it tells, and the
+table behind it: both are made of the same rows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from markupsafe import Markup
+
+WIDTH = 360
+LETTER = 7  # units that a letter takes, roughly
+LINE = 17
+LONGEST = WIDTH // LETTER  # letters of a line
+ROW, BAR = 52, 12  # heights of a lying bar with its texts, and of the bar itself
+HEIGHT, FOOT, HEAD = 190, 20, 10  # of a plot with standing bars
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One lying bar: its name, how long it is, and what else is said of it."""
+
+    name: str
+    count: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One place of standing bars, one for each series: its name, short, and its counts."""
+
+    name: str
+    mark: str
+    counts: tuple[int, ...]
+
+
+def lying(id: str, title: str, about: str, bars: Sequence[Bar], shown: Callable) -> Markup:
+    """Lying bars, one below the other. `shown` writes a number."""
+    height = ROW if any(bar.note for bar in bars) else ROW - LINE
+    svg = _plot(id, title, about, height * len(bars))
+    most = max([bar.count for bar in bars], default=0) or 1
+    for place, bar in enumerate(bars):
+        top, count = place * height, shown(bar.count)
+        group = SubElement(svg, "g")
+        _tell(group, f"{bar.name}: {count}")
+        name = _cut(bar.name, LONGEST - len(count) - 2)
+        _write(group, name, 0, top + 11)
+        _write(group, count, WIDTH, top + 11, "plot-count", "end")
+        _box(group, "plot-ground", 0, top + 15, WIDTH, BAR)
+        _box(group, "plot-bar", 0, top + 15, WIDTH * bar.count / most, BAR)
+        if bar.note:
+            _write(group, _cut(bar.note, LONGEST), 0, top + 39, "plot-note")
+    return _drawn(svg)
+
+
+def standing(
+    id: str,
+    title: str,
+    about: str,
+    series: Sequence[tuple[str, str]],
+    columns: Sequence[Column],
+    shown: Callable,
+) -> Markup:
+    """Bars side by side; `series` are (name, class of its bars), named below if several.
+
+    `shown` writes a number.
+    """
+    several = len(series) > 1
+    svg = _plot(id, title, about, HEIGHT + (LINE + 4 if several else 0))
+    top = _round(max((count for column in columns for count in column.counts), default=0))
+    left = LETTER * len(shown(top)) + 6
+    floor, tall = HEIGHT - FOOT, HEIGHT - FOOT - HEAD
+    for mark in (0, top // 2, top) if top % 2 == 0 else (0, top):
+        height = floor - tall * mark / top
+        place = {"x1": left, "x2": WIDTH, "y1": height, "y2": height}
+        SubElement(svg, "line", {"class": "plot-line", **_texts(place)})
+        _write(svg, shown(mark), left - 6, height + 4, "plot-mark", "end")
+    step = (WIDTH - left) / max(1, len(columns))
+    thick = step * 0.76 / len(series)
+    # The last mark ends where the plot does, so half a mark more is kept free before it.
+    longest = max([len(column.mark) for column in columns], default=1)
+    apart = math.ceil(longest * LETTER * 1.5 / step)
+    for place, column in enumerate(columns):
+        begin = left + place * step + step * 0.12
+        for (name, kind), nth, count in zip(series, range(9), column.counts, strict=False):
+            group = SubElement(svg, "g")
+            told = f"{name}, {column.name}" if several else column.name
+            _tell(group, f"{told}: {shown(count)}")
+            high = tall * count / top
+            _box(group, kind, begin + nth * thick, floor - high, thick, high)
+        if (len(columns) - 1 - place) % apart == 0:
+            is_last = place == len(columns) - 1
+            at, anchor = (WIDTH, "end") if is_last else (begin + step * 0.38, "middle")
+            _write(svg, column.mark, at, HEIGHT - 5, "plot-mark", anchor)
+    if several:
+        begin = left
+        for name, kind in series:
+            _box(svg, kind, begin, HEIGHT + 5, 11, 11)
+            _write(svg, name, begin + 17, HEIGHT + 15)
+            begin += 17 + LETTER * (len(name) + 3)
+    return _drawn(svg)
+
+
+def _plot(id: str, title: str, about: str, height: int) -> Element:
+    svg = Element(
+        "svg",
+        {
+            "class": "plot",
+            "viewBox": f"0 0 {WIDTH} {height}",
+            "role": "img",
+            "aria-labelledby": f"{id}-title {id}-about",
+        },
+    )
+    SubElement(svg, "title", {"id": f"{id}-title"}).text = title
+    SubElement(svg, "desc", {"id": f"{id}-about"}).text = about
+    return svg
+
+
+def _tell(parent: Element, text: str) -> None:
+    SubElement(parent, "title").text = text
+
+
+def _write(
+    parent: Element, text: str, x: float, y: float, kind: str = "plot-text", anchor: str = "start"
+) -> None:
+    place = {"x": x, "y": y, "class": kind, "text-anchor": anchor}
+    SubElement(parent, "text", _texts(place)).text = text
+
+
+def _box(parent: Element, kind: str, x: float, y: float, width: float, height: float) -> None:
+    place = {"class": kind, "x": x, "y": y, "width": width, "height": height}
+    SubElement(parent, "rect", _texts(place))
+
+
+def _texts(values: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: value if isinstance(value, str) else f"{round(value, 2):g}"
+        for name, value in values.items()
+    }
+
+
+def _cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1].rstrip()}…"
+
+
+def _round(most: int) -> int:
+    """A round number not below it: 1, 2, 4, 6, 10, 20, 40, 60, 100 …"""
+    unit = 1
+    while most > 10 * unit:
+        unit *= 10
+    return next(unit * step for step in (1, 2, 4, 6, 10) if unit * step >= most)
+
+
+def _drawn(svg: Element) -> Markup:
+    # tostring has escaped every text; XML's own control characters were refused when stored.
+    return Markup(tostring(svg, encoding="unicode"))

@@ -1,0 +1,104 @@
+"""Products: the price list, each product's card, and files of both dialects to take away."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm.cabinet import cards, lists, texts
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import Pages, again, next_path, onward, render, told
+from crm.resources import tenant
+from crm.resources.products import price_list
+from crm.resources.products.endpoints import EXPORT_FILTER, PRODUCT_FILTER, as_file
+from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
+from crm.rest import paging
+from crm.sheets import decimal_text
+from crm.tenancy.database import transaction
+
+FIELDS = (
+    *("name", "sku", "price", "currency", "unit", "category", "external_id", "description"),
+    "active",
+)
+NEW = tuple(name for name in FIELDS if name != "external_id")
+
+pages = Pages("products")
+
+
+@pages.get("/products")
+def list_products(form: Form | None = None) -> Response:
+    query = lists.asked(PRODUCT_FILTER)
+    page = paging.page(PRODUCT, query, PRODUCT_FILTER.fields["sort"])
+    kept = [pair for pair in request.args.items(multi=True) if pair[0] in EXPORT_FILTER.fields]
+    return render(
+        "products/list.html",
+        page=page,
+        form=form or Form({"active": True, "currency": tenant.currency()}),
+        narrowed=lists.is_narrowed(),
+        for_api=urlencode(kept),
+        for_excel=urlencode([*kept, ("dialect", "excel")]),
+        **_choices(),
+    )
+
+
+@pages.get("/products/export")
+def export_products() -> Response:
+    query = lists.asked(EXPORT_FILTER)
+    condition = " AND ".join(query.conditions) or "1"
+    order = EXPORT_FILTER.fields["sort"].by(query.sort)
+    excel = query.chosen.get("dialect") == "excel"
+    return as_file("price-list.csv", price_list.export_csv(condition, query.params, order, excel))
+
+
+@pages.post("/products")
+@again(lambda form: list_products(form))
+def create_product() -> Response:
+    id = create(take(PRODUCT_IN, request.form, NEW))
+    told(gettext("The product is there."))
+    return onward(f"/products/{id}")
+
+
+@pages.get("/products/<id>")
+def edit_product(id: str, form: Form | None = None) -> Response:
+    product = PRODUCT.one(id)
+    price = decimal_text(Product.find(id).price, 4, comma=texts.language() == "uk")
+    shown = {**product, "price": price}
+    return render("products/card.html", product=product, form=form or Form(shown), **_choices())
+
+
+@pages.post("/products/<id>")
+@again(lambda form, id: edit_product(id, form))
+def change_product(id: str) -> Response:
+    data = take(PRODUCT_PATCH, request.form, FIELDS)
+    with transaction():
+        cards.is_as_shown(PRODUCT.one(id))
+        Product.find(id).change(data)
+    told(gettext("Saved."))
+    return onward(f"/products/{id}")
+
+
+@pages.post("/products/<id>/active")
+def switch_product(id: str) -> Response:
+    data = take(PRODUCT_PATCH, request.form, ("active",))
+    with transaction():
+        Product.find(id).change(data)
+    return onward(next_path(f"/products/{id}"))
+
+
+@pages.post("/products/<id>/delete")
+def delete_product(id: str) -> Response:
+    with transaction():
+        product = Product.find(id)
+        name = product.name
+        product.remove()
+    told(gettext("“%(name)s” is deleted.", name=name))
+    return onward("/products")
+
+
+def _choices() -> dict[str, Any]:
+    return {
+        "categories": lists.known("product", "category"),
+        "units": lists.known("product", "unit"),
+    }

@@ -1,0 +1,117 @@
+"""API keys (D12): made with the rights that a program needs, shown once, revoked at once."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm import values
+from crm.access import api_keys, rights
+from crm.cabinet import people, texts
+from crm.cabinet.forms import Form
+from crm.cabinet.frame import again, me, onward, told
+from crm.cabinet.settings.frame import api, pages, show
+from crm.errors import Invalid
+from crm.tenancy.database import now
+
+PATH = "/settings/api-keys"
+
+
+@pages.get(PATH)
+def list_keys() -> Response:
+    found = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
+    states = {
+        "live": gettext("Works"),
+        "expired": gettext("Expired"),
+        "revoked": gettext("Revoked"),
+    }
+    return show("api_keys.html", keys=found, people=people.everyone(), states=states)
+
+
+@pages.get(f"{PATH}/new")
+def new_key(form: Form | None = None) -> Response:
+    preset = request.args.get("preset", "")
+    name, scopes = presets().get(preset, ("", []))
+    return show(
+        "api_key_new.html",
+        form=form or Form({"name": name, "scopes": scopes}),
+        preset=preset,
+        presets=presets(),
+        nouns=nouns(),
+        everything=rights.EVERYTHING,
+        form_scope=rights.FORM,
+    )
+
+
+@pages.post(PATH)
+@again(lambda form: new_key(form))
+def add_key() -> Response:
+    sent = request.form
+    scopes = ",".join(sent.getlist("scopes"))
+    origins = sent.get("origins", "")
+    _, secret = api_keys.create(
+        sent.get("name", ""),
+        scopes,
+        me().user_id,
+        origins=origins,
+        expires_at=_end_of(sent.get("expires_on", "").strip()),
+    )
+    # Not after a redirect: this answer is the only one that has the key.
+    return show("api_key_made.html", secret=secret, curl=curl(secret, origins))
+
+
+@pages.post(f"{PATH}/<id>/revoke")
+def revoke_key(id: str) -> Response:
+    api_keys.find(id).revoke()
+    told(gettext("The key is refused from now on."))
+    return onward(PATH)
+
+
+def presets() -> dict[str, tuple[str, list[str]]]:
+    """What keys are mostly for: {word: (name, scopes)}."""
+    reading = [f"{noun}:read" for noun in rights.RESOURCES]
+    return {
+        "form": (gettext("Website form"), [rights.FORM]),
+        "price": (gettext("Price list"), ["products:read", "products:write"]),
+        "read": (gettext("Read only"), reading),
+        "full": (gettext("Full access"), [rights.EVERYTHING]),
+    }
+
+
+def nouns() -> list[tuple[str, str]]:
+    """What keys have rights to, and what it is called."""
+    called = {
+        "leads": gettext("Leads"),
+        "clients": gettext("Clients"),
+        "deals": gettext("Deals"),
+        "products": gettext("Products"),
+        "tasks": gettext("Tasks"),
+        "pipelines": gettext("Pipelines"),
+        "users": gettext("Users"),
+        "webhooks": gettext("Webhooks"),
+    }
+    return [(noun, called[noun]) for noun in rights.RESOURCES]
+
+
+def curl(secret: str, origins: str = "") -> str:
+    """A line that tries the key; one for a form works from its site alone."""
+    origin = origins.split(",")[0].strip().rstrip("/").lower()
+    from_site = f' -H "Origin: {origin}"' if origin else ""
+    return f'curl -H "Authorization: Bearer {secret}"{from_site} "{api()}/users/me"'
+
+
+def _end_of(day: str) -> str | None:
+    """When a day of the tenant's zone ends, in UTC as times are stored."""
+    if not day:
+        return None
+    try:
+        following = date.fromisoformat(values.day(day)) + timedelta(days=1)
+        ends = datetime.combine(following, time(), ZoneInfo(texts.time_zone())).astimezone(UTC)
+    except (values.Unfit, OverflowError):
+        raise Invalid.field("expires_on", "invalid_date", "must be a date") from None
+    found = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
+    if found <= now():
+        raise Invalid.field("expires_on", "in_the_past", "must not be over already")
+    return found

@@ -1,0 +1,37 @@
+"""The company: its name, the currency of what names none, the zone whose days count."""
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm import values
+from crm.cabinet.forms import Form
+from crm.cabinet.frame import again, onward, told
+from crm.cabinet.settings.frame import home, pages, show
+from crm.resources import tenant
+from crm.tenancy.database import transaction
+
+USUAL = ("UAH", "USD", "EUR")
+
+
+@pages.get("/settings/company")
+def show_company(form: Form | None = None) -> Response:
+    currencies = [*USUAL, *sorted(set(values.CURRENCIES) - {*USUAL})]
+    return show(
+        "company.html",
+        form=form or Form(tenant.about()),
+        currencies=[(code, code) for code in currencies],
+        zones=[(zone, zone.replace("_", " ")) for zone in tenant.time_zones()],
+        home=home(),
+    )
+
+
+@pages.post("/settings/company")
+@again(lambda form: show_company(form))
+def change_company() -> Response:
+    sent = request.form
+    with transaction():
+        tenant.rename(sent.get("name", ""))
+        tenant.settle(sent.get("currency", ""), sent.get("time_zone", ""))
+    told(gettext("Saved."))
+    return onward("/settings/company")

@@ -1,0 +1,105 @@
+"""What the pages of settings share: who may see them, and the way from one to another."""
+
+from typing import Any, NamedTuple
+
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm.cabinet.forms import Form
+from crm.cabinet.frame import OWNER, Pages, me, render
+from crm.rest.resource import PREFIX
+from crm.tenancy.database import settings, visit
+
+pages = Pages("settings", role=OWNER)
+
+
+class Section(NamedTuple):
+    """One page of settings, as the others lead to it."""
+
+    path: str
+    icon: str
+    name: str
+    about: str
+
+
+def sections() -> list[Section]:
+    """The pages that the role may see."""
+    found = [
+        Section(
+            "/settings/profile",
+            "person-circle",
+            gettext("My profile"),
+            gettext("Name, language, e-mail, password, where you are logged in."),
+        )
+    ]
+    if me().role != OWNER:
+        return found
+    return [
+        *found,
+        Section(
+            "/settings/company",
+            "building",
+            gettext("Company"),
+            gettext("Name, currency, time zone."),
+        ),
+        Section(
+            "/settings/users",
+            "people",
+            gettext("Users"),
+            gettext("Who works here, and what each may do."),
+        ),
+        Section(
+            "/settings/pipelines",
+            "kanban",
+            gettext("Pipelines"),
+            gettext("The stages that deals go through."),
+        ),
+        Section(
+            "/settings/forms",
+            "ui-checks",
+            gettext("Website form"),
+            gettext("A form for your site that makes leads."),
+        ),
+        Section(
+            "/settings/api-keys",
+            "key",
+            gettext("API keys"),
+            gettext("What other programs may read and change."),
+        ),
+        Section(
+            "/settings/webhooks",
+            "broadcast",
+            gettext("Webhooks"),
+            gettext("Integrations: what happens here is told to other programs."),
+        ),
+        Section(
+            "/settings/plan",
+            "speedometer",
+            gettext("Plan"),
+            gettext("How many requests a minute, and how many are used."),
+        ),
+    ]
+
+
+def show(template: str, **context: Any) -> Response:
+    """A page of settings."""
+    return render(f"settings/{template}", sections=sections(), **context)
+
+
+def beside(values: Any, refused: Form | None = None) -> Form:
+    """A record's values, and why another form of its page was refused: at its own fields."""
+    found = Form(values)
+    if refused:
+        found.told = refused.told
+        found.faults = {name: why for name, why in refused.faults.items() if name not in values}
+    return found
+
+
+def home() -> str:
+    """The address of the business, as links to it are written (D18)."""
+    return settings().url_of(visit().label)
+
+
+def api() -> str:
+    """Where its API begins."""
+    return f"{home()}{PREFIX}"

@@ -1,0 +1,11 @@
+"""The way into settings: all pages with what each is for."""
+
+from werkzeug.wrappers import Response
+
+from crm.cabinet.frame import OWNER, VIEWER, me, onward
+from crm.cabinet.settings.frame import pages, show
+
+
+@pages.get("/settings", role=VIEWER)
+def overview() -> Response:
+    return show("overview.html") if me().role == OWNER else onward("/settings/profile")

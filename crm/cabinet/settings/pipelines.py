@@ -1,0 +1,189 @@
+"""Pipelines and their stages: names, order, types, and where deals go when a stage is removed."""
+
+from typing import Any
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import again, onward, told
+from crm.cabinet.settings.frame import beside, pages, show
+from crm.resources.pipelines import record, removal
+from crm.resources.pipelines.record import (
+    FIRST_STAGES,
+    PIPELINE,
+    PIPELINE_IN,
+    PIPELINE_PATCH,
+    STAGE,
+    STAGE_IN,
+    STAGE_PATCH,
+    Pipeline,
+    Stage,
+)
+from crm.rest import fields
+from crm.tenancy.database import transaction
+
+PATH = "/settings/pipelines"
+FIELDS = ("name", "type", "probability", "color")
+GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
+
+
+@pages.get(PATH)
+def list_pipelines(form: Form | None = None) -> Response:
+    found = PIPELINE.every("1 ORDER BY position, id")
+    return show("pipelines.html", pipelines=found, form=form or Form())
+
+
+@pages.post(PATH)
+@again(lambda form: list_pipelines(form))
+def add_pipeline() -> Response:
+    data = take(PIPELINE_IN, request.form, ("name",), stages=_first_stages())
+    id = record.create(data)
+    told(gettext("The pipeline is there, with the usual stages."))
+    return onward(f"{PATH}/{id}")
+
+
+@pages.get(f"{PATH}/<id>")
+def edit_pipeline(
+    id: str, form: Form | None = None, stage: Form | None = None, refused: Form | None = None
+) -> Response:
+    """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
+    pipeline = PIPELINE.one(id)
+    others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
+    return show(
+        "pipeline.html",
+        pipeline=pipeline,
+        form=form or beside(pipeline, refused),
+        stage=stage or Form({"type": "open", "color": GREY}),
+        deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
+        types=types(),
+        takers=[
+            (stage["id"], f"{other['name']}: {stage['name']}")
+            for other in others
+            for stage in other["stages"]
+        ],
+        grey=GREY,
+    )
+
+
+@pages.post(f"{PATH}/<id>")
+@again(lambda form, id: edit_pipeline(id, form))
+def change_pipeline(id: str) -> Response:
+    data = take(PIPELINE_PATCH, request.form, ("name",))
+    with transaction():
+        Pipeline.find(id).change(data)
+    told(gettext("Saved."))
+    return onward(f"{PATH}/{id}")
+
+
+@pages.post(f"{PATH}/<id>/default")
+def make_default(id: str) -> Response:
+    with transaction():
+        Pipeline.find(id).change({"is_default": 1})
+    told(gettext("New deals begin in this pipeline now."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/<id>/move")
+def move_pipeline(id: str) -> Response:
+    data = take(PIPELINE_PATCH, request.form, ("position",))
+    with transaction():
+        Pipeline.find(id).change(data)
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/<id>/delete")
+@again(lambda form, id: edit_pipeline(id, refused=form))
+def delete_pipeline(id: str) -> Response:
+    with transaction():
+        removal.remove_pipeline(Pipeline.find(id), _move_to())
+    told(gettext("The pipeline is deleted."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/<id>/stages")
+@again(lambda form, id: edit_pipeline(id, stage=form))
+def add_stage(id: str) -> Response:
+    data = take(STAGE_IN, request.form, FIELDS)
+    with transaction():
+        Pipeline.find(id).add_stage(_coloured(data))
+    told(gettext("The stage is there."))
+    return onward(f"{PATH}/{id}")
+
+
+@pages.get(f"{PATH}/<id>/stages/<stage_id>")
+def edit_stage(
+    id: str, stage_id: str, form: Form | None = None, refused: Form | None = None
+) -> Response:
+    stage = Stage.of(id, stage_id)
+    shown = STAGE.one(stage.id)
+    pipeline = PIPELINE.one(id)
+    return show(
+        "stage.html",
+        pipeline=pipeline,
+        stage=shown,
+        form=form or beside({**shown, "color": shown["color"] or GREY}, refused),
+        deals=stage.deals(),
+        types=types(),
+        takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
+    )
+
+
+@pages.post(f"{PATH}/<id>/stages/<stage_id>")
+@again(lambda form, id, stage_id: edit_stage(id, stage_id, form))
+def change_stage(id: str, stage_id: str) -> Response:
+    data = take(STAGE_PATCH, request.form, FIELDS)
+    with transaction():
+        Stage.of(id, stage_id).change(_coloured(data))
+    told(gettext("Saved."))
+    return onward(f"{PATH}/{id}")
+
+
+@pages.post(f"{PATH}/<id>/stages/<stage_id>/move")
+def move_stage(id: str, stage_id: str) -> Response:
+    data = take(STAGE_PATCH, request.form, ("position",))
+    with transaction():
+        Stage.of(id, stage_id).change(data)
+    return onward(f"{PATH}/{id}")
+
+
+@pages.post(f"{PATH}/<id>/stages/<stage_id>/delete")
+@again(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
+def delete_stage(id: str, stage_id: str) -> Response:
+    with transaction():
+        removal.remove_stage(Stage.of(id, stage_id), _move_to())
+    told(gettext("The stage is deleted."))
+    return onward(f"{PATH}/{id}")
+
+
+def types() -> list[tuple[str, str]]:
+    """The types of stages and what they are called."""
+    return [
+        ("open", gettext("Open stage")),
+        ("won", gettext("Won stage")),
+        ("lost", gettext("Lost stage")),
+    ]
+
+
+def _first_stages() -> list[dict[str, Any]]:
+    """The usual stages, in the language of who makes the pipeline."""
+    names = (
+        gettext("New"),
+        gettext("Qualification"),
+        gettext("Proposal"),
+        gettext("Negotiation"),
+        gettext("Won"),
+        gettext("Lost"),
+    )
+    return [{**stage, "name": name} for stage, name in zip(FIRST_STAGES, names, strict=True)]
+
+
+def _coloured(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "color": None} if data.get("color") == GREY else data
+
+
+def _move_to() -> int | None:
+    """The stage that takes the deals, if one was chosen."""
+    chosen = request.form.get("move_to")
+    return fields.Id().read(chosen) if chosen else None

@@ -1,0 +1,111 @@
+"""The own profile: name, language, e-mail, password, and where one is logged in."""
+
+from flask import current_app, request
+from flask_babel import force_locale, gettext
+from werkzeug.wrappers import Response
+
+from crm.access import links, passwords, sessions
+from crm.cabinet import texts
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import VIEWER, again, me, onward, told
+from crm.cabinet.settings import letters
+from crm.cabinet.settings.frame import pages, show
+from crm.errors import Invalid
+from crm.resources import users
+from crm.resources.users import USER, USER_PATCH, User
+from crm.tenancy.database import transaction, visit
+
+PATH = "/settings/profile"
+BROWSERS = ("Edg", "OPR", "YaBrowser", "SamsungBrowser", "Firefox", "Chrome", "Safari")
+SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
+NAMES = {"Edg": "Edge", "OPR": "Opera", "SamsungBrowser": "Samsung", "Mac OS": "macOS"}
+
+
+@pages.get(PATH, role=VIEWER)
+def show_profile(**forms: Form) -> Response:
+    """`forms`: those of the page that were refused."""
+    user = USER.one(me().user_id)
+    found = {
+        "form": Form({"name": user["name"], "language": texts.language()}),
+        "address": Form({"email": user["email"]}),
+        "secret": Form(),
+        **forms,
+    }
+    return show(
+        "profile.html",
+        user=user,
+        has_password=passwords.of(me().user_id) is not None,
+        sessions=sessions.every(me().user_id),
+        browser=browser,
+        **found,
+    )
+
+
+@pages.post(PATH, role=VIEWER)
+@again(lambda form: show_profile(form=form))
+def change_profile() -> Response:
+    data = take(USER_PATCH, request.form, ("name",))
+    language = request.form.get("language", "")
+    if language not in texts.LANGUAGES:
+        raise Invalid.field("language", "invalid_choice", "must be one of the list")
+    with transaction():
+        User.find(me().user_id).change({**data, "language": language})
+    with force_locale(language):
+        told(gettext("Saved."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/email", role=VIEWER)
+@again(lambda form: show_profile(address=form))
+def ask_for_email() -> Response:
+    user = User.find(me().user_id)
+    email = take(USER_PATCH, request.form, ("email",)).get("email")
+    if not email:
+        raise Invalid.field("email", "required", "this field is required")
+    if email == user.email:
+        return onward(PATH)
+    users.is_free({"email": email}, user.id)
+    letters.confirm(user, email)
+    told(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/password", role=VIEWER)
+@again(lambda form: show_profile(secret=form))
+def change_password() -> Response:
+    id = me().user_id
+    if (kept := passwords.of(id)) is not None:
+        account = f"{visit().label}/{id}"
+        current_app.password_tries.take(visit().clock(), account=account)
+        if not passwords.fits(kept, request.form.get("current", "")):
+            raise Invalid.field("current", "wrong_password", "this is not the password")
+        current_app.password_tries.forget(account=account)
+    passwords.set_for(id, request.form.get("password", ""))
+    with transaction():
+        sessions.end_others(id, me().id)
+        links.end(links.RESET, id)
+    told(gettext("The password is set. You are logged out everywhere else."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/sessions/<id>/end", role=VIEWER)
+def end_session(id: str) -> Response:
+    if sessions.end(id, me().user_id):
+        told(gettext("The session has ended."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/sessions/end-others", role=VIEWER)
+def end_other_sessions() -> Response:
+    sessions.end_others(me().user_id, me().id)
+    told(gettext("You are logged out everywhere else."))
+    return onward(PATH)
+
+
+def browser(agent: str) -> str:
+    """What a browser calls itself, in two words: "Firefox, Windows"."""
+    found = [
+        next((NAMES.get(name, name) for name in names if name in agent), "")
+        for names in (BROWSERS, SYSTEMS)
+    ]
+    return ", ".join(filter(None, found)) or agent[:64] or gettext("Unknown browser")

@@ -1,0 +1,112 @@
+"""Users: who works here, in which role; invite, change, deactivate and let in again."""
+
+from typing import Any
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import again, me, onward, told
+from crm.cabinet.settings import letters
+from crm.cabinet.settings.frame import beside, pages, show
+from crm.errors import Invalid
+from crm.resources import users
+from crm.resources.users import USER, USER_IN, USER_PATCH, User
+from crm.tenancy.database import row, transaction
+
+PATH = "/settings/users"
+FIELDS = ("name", "email", "phone", "role")
+
+
+@pages.get(PATH)
+def list_users(form: Form | None = None) -> Response:
+    found = USER.every("1 ORDER BY active DESC, id")
+    form = form or Form({"role": "manager"})
+    return show("users.html", users=found, form=form, roles=roles())
+
+
+@pages.post(PATH)
+@again(lambda form: list_users(form))
+def add_user() -> Response:
+    data = take(USER_IN, request.form, FIELDS)
+    _can_be_reached(data)
+    letters.may_go()
+    _invite(users.create(data))
+    return onward(PATH)
+
+
+@pages.get(f"{PATH}/<id>")
+def edit_user(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
+    user = USER.one(id)
+    return show(
+        "user.html",
+        user=user,
+        form=form or beside(user, refused),
+        roles=roles(),
+        is_me=user["id"] == str(me().user_id),
+        came=row("SELECT 1 FROM session WHERE user_id = ? LIMIT 1", (int(id),)) is not None,
+    )
+
+
+@pages.post(f"{PATH}/<id>")
+@again(lambda form, id: edit_user(id, form))
+def change_user(id: str) -> Response:
+    user = User.find(id)
+    # The own address is confirmed by a link, in the profile.
+    names = [name for name in FIELDS if name != "email" or user.id != me().user_id]
+    data = take(USER_PATCH, request.form, names)
+    _can_be_reached({"email": user.email, **data})
+    with transaction():
+        User.find(id).change(data)
+    told(gettext("Saved."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/<id>/deactivate")
+@again(lambda form, id: edit_user(id, refused=form))
+def deactivate_user(id: str) -> Response:
+    with transaction():
+        User.find(id).change({"active": 0})
+    told(gettext("This user has no access any more."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/<id>/activate")
+@again(lambda form, id: edit_user(id, refused=form))
+def activate_user(id: str) -> Response:
+    with transaction():
+        User.find(id).change({"active": 1})
+    told(gettext("This user has access again."))
+    return onward(PATH)
+
+
+@pages.post(f"{PATH}/<id>/invite")
+@again(lambda form, id: edit_user(id, refused=form))
+def invite_user(id: str) -> Response:
+    user = User.find(id)
+    _can_be_reached({"email": user.email, "phone": user.phone})
+    _invite(user)
+    return onward(PATH)
+
+
+def roles() -> list[tuple[str, str]]:
+    """The roles and what each may do."""
+    return [
+        ("owner", gettext("Owner: everything, settings too")),
+        ("manager", gettext("Manager: works with clients and deals")),
+        ("viewer", gettext("Viewer: only reads")),
+    ]
+
+
+def _invite(user: User) -> None:
+    to = user.email or user.phone
+    if letters.invite(user):
+        told(gettext("The invitation is on its way to %(to)s.", to=to))
+    else:
+        told(gettext("No SMS can be sent to %(to)s now: please try later.", to=to), "warning")
+
+
+def _can_be_reached(data: dict[str, Any]) -> None:
+    if not data.get("email") and not data.get("phone"):
+        raise Invalid.field("phone", "phone_or_email", "a phone or an e-mail is needed")

@@ -1,0 +1,77 @@
+"""What webhooks, their events and their deliveries are called."""
+
+from flask_babel import gettext
+
+from crm.outbox import deliveries, events
+
+
+def kinds() -> dict[str, str]:
+    """The kinds of events, in the specification's order, and the test."""
+    called = {
+        events.LEAD_CREATED: gettext("A new lead"),
+        events.LEAD_CONVERTED: gettext("A lead became a deal"),
+        events.DEAL_CREATED: gettext("A new deal"),
+        events.DEAL_STAGE_CHANGED: gettext("A deal went to another stage"),
+        events.DEAL_WON: gettext("A deal is won"),
+        events.DEAL_LOST: gettext("A deal is lost"),
+        events.DEAL_ITEMS_CHANGED: gettext("The items of a deal changed"),
+        events.PRODUCT_CREATED: gettext("A new product"),
+        events.PRODUCT_UPDATED: gettext("A product changed"),
+        events.PRODUCT_IMPORTED: gettext("A price list was imported"),
+        events.CLIENT_CREATED: gettext("A new client"),
+        events.CLIENT_UPDATED: gettext("A client changed"),
+        events.TASK_CREATED: gettext("A new task"),
+        events.TASK_COMPLETED: gettext("A task is done"),
+    }
+    return {**{kind: called[kind] for kind in events.KINDS}, deliveries.TEST: gettext("A test")}
+
+
+def states() -> dict[str, tuple[str, str]]:
+    """How an endpoint does: {state: (words, kind of badge)}."""
+    return {
+        "active": (gettext("Works"), "success"),
+        "failing": (gettext("Does not answer well"), "warning"),
+        "paused": (gettext("Paused after five days of failures"), "danger"),
+        "disabled": (gettext("Switched off: the receiver answered 410"), "danger"),
+        "inactive": (gettext("Switched off"), "secondary"),
+    }
+
+
+def statuses() -> dict[str, tuple[str, str]]:
+    """How a delivery does: {status: (words, kind of badge)}."""
+    return {
+        "pending": (gettext("On its way"), "info"),
+        "delivered": (gettext("Delivered"), "success"),
+        "failed": (gettext("Given up"), "danger"),
+        "held": (gettext("Held back"), "secondary"),
+    }
+
+
+def notices() -> dict[str, str]:
+    return {
+        "paused": gettext("Nothing was delivered for five days, so nothing more is sent."),
+        "gone": gettext("The receiver answered 410 Gone, so nothing more is sent."),
+    }
+
+
+def causes() -> dict[str, str]:
+    return {
+        "event": gettext("by itself"),
+        "resend": gettext("sent again by hand"),
+        "recover": gettext("recovered"),
+        "test": gettext("test"),
+    }
+
+
+def errors() -> dict[str, str]:
+    """Why there was no good answer."""
+    return {
+        "timeout": gettext("no answer within 15 seconds"),
+        "name_not_resolved": gettext("the name has no address"),
+        "forbidden_address": gettext("the address is not public"),
+        "invalid_url": gettext("the address cannot be called"),
+        "connection_refused": gettext("nobody listens there"),
+        "connection_failed": gettext("the connection broke"),
+        "tls_failed": gettext("the certificate or encryption does not fit"),
+        "bad_answer": gettext("the answer is not HTTP"),
+    }

@@ -1,0 +1,132 @@
+"""Tasks: what is overdue, what is for today, what can wait; done with one click."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from flask import request
+from flask_babel import gettext
+from werkzeug.wrappers import Response
+
+from crm.cabinet import people, texts, words
+from crm.cabinet.forms import Form, take
+from crm.cabinet.frame import Pages, again, me, next_path, onward, render, told
+from crm.resources import tasks
+from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
+from crm.rest import paging
+from crm.tenancy.database import now, transaction
+
+FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
+LINKS = ("lead_id", "client_id", "deal_id")
+MOST = 200  # open tasks shown at once
+OPEN = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
+
+pages = Pages("tasks")
+
+
+@pages.get("/tasks")
+def list_tasks(form: Form | None = None) -> Response:
+    whose = request.args.get("assigned_to", "me")
+    condition = {"me": "assigned_to = ?", "none": "assigned_to IS NULL"}.get(whose, "1")
+    params = (me().user_id,) if whose == "me" else ()
+    order = "ORDER BY coalesce(due_at, '9999'), id LIMIT ?"
+    found = TASK.every(f"{OPEN} AND {condition} {order}", *params, MOST)
+    return render(
+        "tasks/list.html", groups=_grouped(found), whose=whose, form=form or _new(), **_choices()
+    )
+
+
+@pages.get("/tasks/done")
+def list_done() -> Response:
+    query = TASK_FILTER.read(request.args)
+    page = paging.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
+    return render("tasks/done.html", page=page, people=people.names())
+
+
+@pages.post("/tasks")
+@again(lambda form: list_tasks(form))
+def create_task() -> Response:
+    data = take(TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form)))
+    tasks.create(data)
+    told(gettext("The task is there."))
+    return onward(next_path("/tasks", "back"))
+
+
+@pages.get("/tasks/<id>")
+def edit_task(id: str, form: Form | None = None) -> Response:
+    task = TASK.one(id)
+    shown = Form({**task, "due_at": texts.local_input(task["due_at"])})
+    choices = _choices() | {"people": dict(people.choices(task["assigned_to"]))}
+    return render("tasks/card.html", task=task, form=form or shown, **choices)
+
+
+@pages.post("/tasks/<id>")
+@again(lambda form, id: edit_task(id, form))
+def change_task(id: str) -> Response:
+    data = take(TASK_PATCH, request.form, (*FIELDS, "status", "result"))
+    with transaction():
+        Task.find(id).change(data)
+    told(gettext("Saved."))
+    return onward("/tasks")
+
+
+@pages.post("/tasks/<id>/complete")
+def complete_task(id: str) -> Response:
+    with transaction():
+        Task.find(id).complete()
+    told(gettext("Done: well done!"))
+    return onward(next_path("/tasks", "back"))
+
+
+@pages.post("/tasks/<id>/delete")
+def delete_task(id: str) -> Response:
+    with transaction():
+        Task.find(id).remove()
+    told(gettext("The task is deleted."))
+    return onward("/tasks")
+
+
+def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The open tasks under their headings."""
+    moment, midnight = now(), _end_of_today()
+    headings: dict[str, list[dict[str, Any]]] = {
+        gettext("Overdue"): [],
+        gettext("Today"): [],
+        gettext("Later"): [],
+    }
+    overdue, today, later = headings.values()
+    for task in found:
+        due = task["due_at"]
+        group = later if not due or due >= midnight else today if due >= moment else overdue
+        group.append(task)
+    return [*headings.items()]
+
+
+def _new() -> Form:
+    return Form({"assigned_to": str(me().user_id), "priority": "normal"})
+
+
+def _choices() -> dict[str, Any]:
+    return {
+        "people": people.names(),
+        "types": words.task_types(),
+        "priorities": [
+            ("low", gettext("Low")),
+            ("normal", gettext("Normal")),
+            ("high", gettext("High")),
+        ],
+        "statuses": [
+            ("open", gettext("Open")),
+            ("in_progress", gettext("In progress")),
+            ("done", gettext("Done")),
+            ("cancelled", gettext("Cancelled")),
+        ],
+    }
+
+
+def _end_of_today() -> str:
+    """Midnight of the tenant's zone, in UTC as times are stored."""
+    zone = ZoneInfo(texts.time_zone())
+    today = datetime.fromisoformat(now()).astimezone(zone).date() + timedelta(days=1)
+    midnight = datetime.combine(today, datetime.min.time(), zone)
+    return f"{midnight.astimezone(ZoneInfo('UTC')):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,77 @@
+"""A person at a browser: pages of the cabinet by the test client, forms with what pages hide."""
+
+import html
+import re
+from typing import Any
+
+from crm import CRMApp
+from crm.access import sessions
+
+TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
+
+
+class Person:
+    """Someone at the pages of one host: a tenant's, or with `label=""` the base host.
+
+    With `user_id` somebody who is logged in already. `page` is the last answer.
+    """
+
+    def __init__(
+        self,
+        crm: CRMApp,
+        label: str = "acme",
+        user_id: int | None = None,
+        *,
+        scheme: str = "http",
+        domain: str = "localhost",
+    ):
+        self.crm, self.label = crm, label
+        self.host = f"{label}.{domain}" if label else domain
+        self.home = f"{scheme}://{self.host}"
+        self.client = crm.test_client()
+        self.page: Any = None
+        self._token: str | None = None
+        if user_id is not None:
+            with crm.tenants.visit(label):
+                token = sessions.open(user_id, "tests")
+            name = "__Host-crm_session" if scheme == "https" else "crm_session"
+            self.client.set_cookie(name, token, domain=self.host)
+
+    def get(self, path: str = "/", **options: Any) -> Any:
+        return self.open("GET", path, **options)
+
+    def post(self, path: str, sent: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Send a form of this host: `sent` with the hidden token of the last page that had one."""
+        if self._token is None:
+            self.get("/")
+            if self._token is None:
+                self.get("/login")
+        fields = {"csrf_token": self._token, **(sent or {})}
+        return self.open("POST", path, data=fields, **options)
+
+    def open(self, method: str, path: str, headers: dict | None = None, **options: Any) -> Any:
+        # Browsers tell https hosts where a form stood; `buffered` also ends the answer, as servers
+        # do: only then SMS and e-mails go out.
+        headers = {"Referer": f"{self.home}/", **(headers or {})}
+        options = {"base_url": self.home, "buffered": True, **options}
+        self.page = self.client.open(path, method=method, headers=headers, **options)
+        if "crm_form=;" in str(self.page.headers):
+            self._token = None  # forms of before are void: who logged in loads a page
+        if self.page.mimetype == "text/html" and (found := TOKEN.search(self.page.text)):
+            self._token = html.unescape(found[1])
+        return self.page
+
+    def sees(self, path: str, status: int = 200, **options: Any) -> str:
+        """The text of a page that must be answered with that status."""
+        page = self.get(path, **options)
+        assert page.status_code == status, f"{page.status_code}: {page.text}"
+        return page.text
+
+    def sends(self, path: str, sent: dict[str, Any] | None = None, **options: Any) -> str:
+        """Send a form that must be taken; gives the path to go on at."""
+        page = self.post(path, sent, **options)
+        assert page.status_code == 303, f"{page.status_code}: {page.text}"
+        return page.location
+
+    def cookie(self, name: str) -> Any:
+        return self.client.get_cookie(name, domain=self.host)

@@ -1,0 +1,73 @@
+"""A real browser: Debian's Chromium, driven by Playwright, on loopback only."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+WIDE, NARROW = 1280, 375
+
+
+def chromium() -> str:
+    """The path of the browser; without one the test is skipped, in CI it fails."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        told = "there is no chromium on this machine: apt-get install chromium"
+        if os.environ.get("CI"):
+            pytest.fail(told)
+        pytest.skip(told)
+    return found
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def visiting(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
+    """A page of a fresh browser profile; it must stay silent and ask this machine only."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, locale="uk-UA", **options
+    )
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    said: list[str] = []
+
+    def hear(message: object) -> None:
+        # A refused form answers 4xx, which Chromium notes as an error of the resource.
+        if message.type == "error" and "status of 4" not in message.text:
+            said.append(f"{page.url}: {message.text}")
+
+    def see(request: object) -> None:
+        host = urlsplit(request.url).hostname or ""
+        if not (host == "127.0.0.1" or host == "localhost" or host.endswith(".localhost")):
+            said.append(f"a request to {request.url}")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", see)
+    try:
+        yield page
+        assert said == []
+    finally:
+        context.close()

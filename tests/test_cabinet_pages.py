@@ -1,0 +1,107 @@
+"""Every page in a real browser: silent under its CSP, accessible, and fit for a phone."""
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from chromium import NARROW, WIDE, browsing, visiting
+from playwright.sync_api import Browser, Page
+from running import ROOT, free_port
+
+LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
+AXE = Axe()
+PAGES = (
+    *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/deals/new"),
+    *("/clients", "/clients/1", "/tasks", "/tasks/done", "/tasks/1"),
+    *("/products", "/products/1", "/products/import", "/search?q=стіл"),
+    *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
+    *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
+    *("/settings/forms", "/nothing"),
+)
+DOORS = ("/login", "/forgot")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
+    """The demo as a process of its own: its port, and the link that lets its owner in."""
+    port = free_port()
+    data = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
+    server = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        for line in server.stdout:
+            if found := LINK.search(line):
+                break
+        # What it says later must not fill the pipe.
+        threading.Thread(target=server.stdout.read, daemon=True).start()
+        yield port, found[0]
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, demo: tuple[int, str]) -> dict:
+    """The cookies of the owner, who came by the demo's link."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(demo[1])
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+def check(page: Page, path: str) -> None:
+    assert page.title(), path
+    assert page.locator("h1").count() == 1, path
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, f"{path} is {wide} px wider than the screen"
+    found = AXE.run(page)
+    assert found.response["passes"], "axe did not run"
+    assert found.violations_count == 0, f"{path}\n{found.generate_report()}"
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, width):
+    with visiting(browser, width, storage_state=session) as page:
+        page.goto(f"http://acme.localhost:{demo[0]}{path}")
+        check(page, path)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", DOORS)
+def test_a_door_is_silent_accessible_and_fits(browser, demo, path, width):
+    with visiting(browser, width) as page:
+        page.goto(f"http://acme.localhost:{demo[0]}{path}")
+        check(page, path)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", ["/", "/signup"])
+def test_the_base_host_is_silent_accessible_and_fits(browser, demo, path, width):
+    with visiting(browser, width) as page:
+        page.goto(f"http://localhost:{demo[0]}{path}")
+        check(page, path)
+
+
+def test_the_list_has_every_address_people_can_guess():
+    wanted = {
+        *("/", "/leads", "/clients", "/deals", "/products", "/products/import", "/tasks"),
+        *(f"/settings/{name}" for name in ("profile", "company", "pipelines", "users")),
+        *(f"/settings/{name}" for name in ("api-keys", "webhooks", "plan")),
+    }
+    assert wanted <= set(PAGES)

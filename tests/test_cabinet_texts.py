@@ -1,0 +1,64 @@
+"""Every text of the cabinet is there in Ukrainian and in English."""
+
+import re
+from pathlib import Path
+
+import pytest
+from babel.messages import extract, pofile
+
+import crm
+from crm.cabinet import texts
+
+CABINET = Path(crm.__file__).parent / "cabinet"
+METHODS = [("**.py", "python"), ("**/templates/**.html", "jinja2.ext:babel_extract")]
+PAGES = sorted((CABINET / "translations" / "uk").glob("*.po"))
+PLACES = re.compile(r"%\(\w+\)[sd]")
+
+
+def used():
+    found = extract.extract_from_dir(CABINET, METHODS, {"**.html": {"silent": "false"}})
+    for file, line, message, *_ in found:
+        for text in message if isinstance(message, tuple) else (message,):
+            yield text, f"{file}:{line}"
+
+
+def test_every_text_is_translated():
+    known = set()
+    for page in PAGES:
+        with page.open("rb") as file:
+            for message in pofile.read_po(file, locale="uk"):
+                strings = message.string if isinstance(message.string, tuple) else [message.string]
+                if all(strings):
+                    known.update(
+                        message.id if isinstance(message.id, (tuple, list)) else [message.id]
+                    )
+    missing = [f"{where}: {text}" for text, where in used() if text not in known]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_translation_has_the_same_places(page):
+    with page.open("rb") as file:
+        for message in pofile.read_po(file, locale="uk"):
+            if not message.id:
+                continue
+            several = isinstance(message.id, (tuple, list))
+            expected = set(PLACES.findall(message.id[1] if several else message.id))
+            for string in message.string if several else [message.string]:
+                assert set(PLACES.findall(string)) <= expected, message.id
+            assert len(message.string) == 3 if several else True
+
+
+def test_a_text_is_translated_once_or_the_same():
+    told: dict = {}
+    for page in PAGES:
+        with page.open("rb") as file:
+            for message in pofile.read_po(file, locale="uk"):
+                if message.id:
+                    key = str(message.id)
+                    assert told.setdefault(key, message.string) == message.string, (page.name, key)
+
+
+def test_plurals_are_those_of_ukrainian():
+    catalog = texts.catalog("uk")
+    assert [catalog.plural(number) for number in (1, 2, 5, 11, 21, 112)] == [0, 1, 2, 2, 0, 2]
