@@ -38,6 +38,7 @@ LEASE_SECONDS = 60
 TEST = "webhook.test"
 
 OF = "FROM delivery WHERE webhook_id = webhook.id AND"
+WAITING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
 STANDING = f"""
     SELECT id, failing_since IS NOT NULL,
         (SELECT count(*) {OF} lease = ?1 AND leased_until >= ?2),

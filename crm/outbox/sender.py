@@ -1,9 +1,10 @@
 """The sender: a pool of threads that delivers what the outbox holds (D15).
 
-One process of an installation sends, whoever holds the bell. Its dispatcher looks at every tenant
-once when it begins, and from then on at those that are rung for or have something due: a heap of
-times, no polling. It claims; a thread of the pool calls, outside of any transaction, and records.
-Whatever was claimed by a process that died is free again for the next one.
+One process of an installation sends, whoever holds the bell. When it begins, scouts look at every
+tenant once and ring for those with something to send; its dispatcher looks at those that are rung
+for or have something due: a heap of times, no polling. It claims; a thread of the pool calls,
+outside of any transaction, and records. Whatever was claimed by a process that died is free again
+for the next one.
 """
 
 import atexit
@@ -23,6 +24,7 @@ from crm.tenancy.database import time_text
 from crm.tenancy.tenants import Tenants
 
 THREADS = 32  # deliveries in flight at most; half of them may be to failing endpoints
+SCOUTS = 2  # threads that look at every tenant when the sender begins
 PATIENCE = 0.2  # seconds that the dispatcher waits for a tenant's writer: others wait for it
 SOON = 0.5  # seconds until it looks again at a tenant that was busy,
 BROKEN = 60.0  # and at one whose file cannot be used
@@ -115,8 +117,25 @@ class Sender:
 
     def _look_at_all(self) -> None:
         # What is to be sent is mostly in files that were written to lately.
-        for place, label in enumerate(self.tenants.recent_first()):
-            self._look_later(label, float(place))  # a time long past, and an order
+        unseen = deque(self.tenants.recent_first())
+        for _ in range(SCOUTS):
+            scout = threading.Thread(target=self._scout, args=(unseen,), name="scout", daemon=True)
+            scout.start()
+
+    def _scout(self, unseen: deque[str]) -> None:
+        while not self._stopped.is_set():
+            try:
+                label = unseen.popleft()
+            except IndexError:
+                return
+            if self._has_work(label):
+                self.tenants.bell.ring(label)
+
+    def _has_work(self, label: str) -> bool:
+        try:
+            return bool(self.tenants.peek(label, deliveries.WAITING)[0])
+        except Exception:
+            return True  # a closer look tells what is wrong
 
     def _look_later(self, label: str, when: float) -> None:
         if when < self._due.get(label, float("inf")):

@@ -27,6 +27,7 @@ from crm.tenancy.database import (
     connect,
     end_visit,
     file_at,
+    peek,
     time_text,
     visiting,
 )
@@ -239,6 +240,13 @@ class Tenants:
         when there is no such tenant.
         """
         return Stay(self, label)
+
+    def peek(self, label: str, sql: str) -> tuple | None:
+        """The first row that one statement reads in a tenant's file, as it stands there. Raises
+        UnknownTenant, Busy, or what SQLite says of a file that it cannot read."""
+        tenant = self.tenant(label)
+        with tenant.lock(0):
+            return peek(tenant.path, sql)
 
     def tidy(self, tenant: Tenant, here: Visit) -> None:
         """Let outlived rows go at the end of a visit, which must neither wait nor fail for it."""
