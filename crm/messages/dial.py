@@ -2,13 +2,13 @@
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.client import HTTPException
 
 from crm.messages import Undelivered
+from crm.watchdog import Watchdog
 
 SECONDS = 10.0
 
@@ -28,57 +28,26 @@ def dialed(
     host: str, port: int, tls: bool, seconds: float | None = None
 ) -> Iterator[socket.socket]:
     """A connection that is shut after `seconds`. What goes wrong on it is Undelivered."""
-    watch = _Watch()
     try:
         until = time.monotonic() + (seconds or SECONDS)
         with (
             socket.create_connection((host, port), SECONDS) as plain,
-            watch.over(plain, until - time.monotonic()),
+            Watchdog(plain, until),
         ):
             if not tls:
                 yield plain
                 return
             with trusting().wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
-    except (OSError, HTTPException, Undelivered) as failure:
-        if watch.barked:  # whatever became of it: it was cut
-            raise Undelivered(REASONS[TimeoutError]) from None
-        if isinstance(failure, Undelivered):
-            raise
+    except TimeoutError:
+        raise Undelivered(REASONS[TimeoutError]) from None
+    except (OSError, HTTPException) as failure:
         raise Undelivered(_reason(failure)) from None
 
 
 def trusting() -> ssl.SSLContext:
     """TLS with the certificates of the system, or of the file that `SSL_CERT_FILE` names."""
     return ssl.create_default_context()
-
-
-class _Watch:
-    """Shuts a connection when its time is over: timeouts of sockets count from byte to byte, so
-    one who answers slowly could hold it for ever."""
-
-    barked = False
-
-    @contextmanager
-    def over(self, dialed: socket.socket, seconds: float) -> Iterator[None]:
-        lock = threading.Lock()
-        watched = dialed.dup()  # TLS takes the socket over, and a closed number may be reused
-
-        def bark() -> None:
-            with lock, suppress(OSError):
-                self.barked = True
-                watched.shutdown(socket.SHUT_RDWR)
-
-        timer = threading.Timer(max(0.0, seconds), bark)
-        timer.daemon = True
-        with suppress(RuntimeError):  # none starts while the process ends; the timeouts remain
-            timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            with lock:
-                watched.close()
 
 
 def _reason(failure: BaseException) -> str:

@@ -10,7 +10,6 @@ import io
 import math
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -26,7 +25,7 @@ from http.client import (
     RemoteDisconnected,
 )
 from ipaddress import ip_address
-from typing import Any, Self
+from typing import Any
 
 import urllib3.connection
 
@@ -34,6 +33,7 @@ from crm.config import COUNT, Allow
 from crm.outbox import destinations
 from crm.outbox.destinations import Address, Destination
 from crm.values import Unfit
+from crm.watchdog import Watchdog
 
 SECONDS = 15.0
 ANSWER_BYTES = 4096
@@ -89,7 +89,7 @@ def post(
         found = destinations.addresses(to, allow, seconds, resolve)
         with (
             _dial(found[:TRIED], to.port, began + seconds) as dialed,
-            _Watchdog(dialed, began + seconds),
+            Watchdog(dialed, began + seconds),
             closing(_connection(to, dialed, context)) as connection,
         ):
             told = _exchange(connection, to, headers, body)
@@ -119,37 +119,6 @@ def _dial(found: list[Address], port: int, deadline: float) -> socket.socket:
     except BaseException:
         dialed.close()
         raise
-
-
-class _Watchdog:
-    """Shuts a connection when the time is over; leaving it then is a TimeoutError.
-
-    Timeouts of sockets count from byte to byte, so one who sends slowly can hold them for ever. It
-    acts on a duplicate, because TLS takes the socket over, and a closed descriptor may be reused.
-    """
-
-    def __init__(self, dialed: socket.socket, deadline: float):
-        self._dialed = dialed.dup()
-        self._lock = threading.Lock()
-        self._barked = False
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._bark)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            self._dialed.close()
-        if self._barked:
-            raise TimeoutError  # also when an answer seems to be there: it is cut
-
-    def _bark(self) -> None:
-        with self._lock, suppress(OSError):
-            self._barked = True
-            self._dialed.shutdown(socket.SHUT_RDWR)
 
 
 class _Lines(io.BufferedReader):
