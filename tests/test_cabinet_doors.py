@@ -1110,3 +1110,16 @@ def test_a_demo_shows_the_code_on_its_page(crm, clock, capsys):
 def test_no_other_page_shows_a_code(stranger, post):
     stranger.sends("/login", {"phone": OLENAS})
     assert post.code() not in stranger.sees("/login/code")
+
+
+def test_a_session_that_is_used_keeps_its_cookie(crm, clock):
+    olena = Person(crm, user_id=OLENA)
+    olena.get("/tasks")
+    assert "crm_session=" not in str(olena.page.headers)
+    clock.tick(86_400)
+    olena.get("/tasks")
+    (renewed,) = [c for c in olena.page.headers.getlist("Set-Cookie") if "crm_session=" in c]
+    assert renewed.startswith(f"crm_session={olena.cookie('crm_session').value};")
+    assert "Max-Age=2592000" in renewed and "HttpOnly" in renewed and "SameSite=Lax" in renewed
+    olena.post("/logout")
+    assert "crm_session=;" in str(olena.page.headers)

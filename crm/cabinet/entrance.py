@@ -19,12 +19,13 @@ from crm.errors import Forbidden, NotFound
 from crm.rest.admission import API
 from crm.rest.resource import raw_body
 from crm.rest.upload import InMemory
-from crm.tenancy.database import visit
+from crm.tenancy.database import time_before, visit
 from crm.tenancy.tenants import FRONT as FRONT_LABEL
 
 STATIC = ("bootstrap.static", "cabinet.static")
 COOKIE, FORM_COOKIE = "crm_session", "crm_form"
-AGE = 30 * 86_400  # seconds that a browser keeps a session
+DAY = 86_400
+AGE = 30 * DAY  # seconds that a browser keeps a session
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " font-src 'self'; connect-src 'self'; form-action {forms}; frame-ancestors 'none';"
@@ -81,6 +82,7 @@ def install(app: Flask, config: Config) -> None:
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place])
         headers["Referrer-Policy"] = "same-origin"
         headers["Cache-Control"] = "no-store"
+        _keep_on(response)
         return response
 
     app.before_request(enter)
@@ -106,6 +108,13 @@ def let_out(response: Response) -> Response:
         sessions.end(g.session.id, g.session.user_id)
     set_cookie(response, COOKIE, "", 0)
     return response
+
+
+def _keep_on(response: Response) -> None:
+    """A session lasts while it is used: after its first day each page renews the cookie too."""
+    session = g.get("session")
+    if session and session.created_at <= time_before(DAY) and "Set-Cookie" not in response.headers:
+        set_cookie(response, COOKIE, request.cookies[cookie_name()], AGE)
 
 
 def set_cookie(response: Response, name: str, value: str, age: int) -> None:
