@@ -228,7 +228,8 @@ def test_the_pool_grows_with_the_work_and_no_further(sending, hook):
         lead(sending.tenants)
     hook.wait_for(40)
     settled(sending.tenants, 40)
-    assert deliveries.AT_ONCE <= most <= deliveries.AT_ONCE_OF_TENANT
+    # Of four endpoints three may fill the tenant's share, and the fourth keeps its one.
+    assert deliveries.AT_ONCE <= most <= deliveries.AT_ONCE_OF_TENANT + 1
 
 
 def test_a_fork_starts_a_sender_of_its_own(crm):

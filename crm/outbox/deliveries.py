@@ -283,8 +283,8 @@ def test(webhook_id: int | str) -> int:
 def resend(id: int | str) -> int:
     """Send a delivery once more, now and on a new schedule; gives its id.
 
-    One that waits for an earlier event of its record keeps its place in the line. Raises NotFound,
-    or Conflict `webhook_inactive`.
+    One that waits for an earlier event of its record keeps its place in the line, and one that is
+    in flight counts as sent again. Raises NotFound, or Conflict `webhook_inactive`.
     """
     with transaction():
         found = row(

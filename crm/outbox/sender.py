@@ -102,7 +102,9 @@ class Sender:
                 self._look_at_all()
             for label in rung:
                 self._look(label)
-            for _ in range(min(len(self._crowd), len(rung) or 1)):
+            # As many as have ended, or, when nothing ends, as there are threads free.
+            turns = len(rung) or max(1, self._most - self._busy)
+            for _ in range(min(len(self._crowd), turns)):
                 self._look(self._crowd.popleft())
             if self._agenda and self._agenda[0][0] <= self.tenants.clock():
                 when, label = heapq.heappop(self._agenda)
