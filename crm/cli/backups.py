@@ -1,0 +1,164 @@
+"""Copies of tenants, the way back, and the proof that there is one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from crm.cli.frame import at, command, group
+from crm.config import Config
+from crm.errors import CRMError, NotFound
+from crm.outbox.endpoints import hold_all
+from crm.tenancy import backup as copying
+from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.tenants import Tenants
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+COPY = click.Path(path_type=Path, exists=True, dir_okay=False)
+whence = click.option(
+    "--from", "within", type=FOLDER, metavar="DIR", help="Folder of the copies, else <data>/backups"
+)
+
+
+class Failures:
+    """What went wrong with one does not stop the others, and is the command's end all the same."""
+
+    def __init__(self) -> None:
+        self._of: list[str] = []
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (CRMError, OSError, *FILE_ERRORS) as error:
+            self.add(name, str(error))
+
+    def add(self, name: str, why: str) -> None:
+        self._of.append(name)
+        click.echo(f"{name}: {' '.join(why.split())}", err=True)
+
+    def tell(self, what: str) -> None:
+        if self._of:
+            raise CRMError(f"{what}: {', '.join(self._of)}")
+
+
+@group.group("backup")
+def backup() -> None:
+    """Copies of tenants, made and tried beside a running server."""
+
+
+@command(backup, "create")
+@click.option("--tenant", metavar="LABEL", help="Only this one.")
+@click.option("--all", "every", is_flag=True, help="All tenants (the default).")
+@click.option("--to", type=FOLDER, metavar="DIR", help="Folder for them, else <data>/backups.")
+@click.option(
+    "--keep",
+    default=copying.KEEP,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How many of a tenant's copies to keep in that folder.",
+)
+def backup_create(
+    config: Config, tenant: str | None, every: bool, to: Path | None, keep: int
+) -> None:
+    """Copy tenants: path and bytes of each copy."""
+    if tenant and every:
+        raise click.UsageError("either --tenant or --all")
+    tenants, failures = Tenants(config), Failures()
+    into = to or copying.folder(tenants)
+    if tenant and not tenants.exists(tenant):
+        raise NotFound(f"there is no tenant {tenant}")
+    for label in [tenant] if tenant else tenants.labels():
+        with failures.of(label), at(config, label):
+            made = copying.create(into, keep)
+            click.echo(f"{made}\t{made.stat().st_size}")
+    failures.tell("no copy was made of")
+
+
+@command(backup, "verify")
+@click.argument("files", nargs=-1, type=COPY, metavar="[FILE]...")
+@whence
+def backup_verify(config: Config, files: tuple[Path, ...], within: Path | None) -> None:
+    """Read each FILE, or all copies of a folder, to the end: path, version of the data, bytes."""
+    if bool(files) == bool(within):
+        raise click.UsageError("either files or --from")
+    if within:
+        files = tuple(path for found in _copies(within).values() for path in found)
+    failures = Failures()
+    for file in files:
+        with failures.of(str(file)):
+            version = copying.check(file)
+            click.echo(f"{file}\tversion {version}\t{file.stat().st_size}")
+    failures.tell("no good copies are")
+
+
+@command(backup, "drill")
+@whence
+def backup_drill(config: Config, within: Path | None) -> None:
+    """Restore the newest copy of each tenant aside and count: does it hold what it should?
+
+    Rows of the copy, of what was restored from it, and of the tenant as it is now, which may be
+    ahead of its copy.
+    """
+    tenants, failures = Tenants(config), Failures()
+    found = _copies(within or copying.folder(tenants))
+    click.echo("tenant\ttable\tcopy\trestored\tnow\t")
+    for label, paths in found.items():
+        with failures.of(label):
+            try:
+                _count(label, paths[-1], tenants, failures)
+            finally:
+                tenants.forget_idle()
+    for label in tenants.labels():
+        if label not in found:
+            click.echo(f"{label}: has no copy", err=True)
+    failures.tell("the copies do not hold what they should")
+
+
+def _count(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
+    result = copying.drill(tenants, copy, label, hold_all)
+    live = result.live or ["-"] * len(copying.COUNTED)
+    for table, *counts in zip(copying.COUNTED, result.copy, result.restored, live, strict=True):
+        copied, restored, now = counts
+        told = "same"
+        if restored != copied:
+            told = "DIFFERS"
+            failures.add(label, f"{table}: {copied} in the copy, {restored} restored")
+        elif now != copied:
+            told = "no such tenant" if now == "-" else f"{now - copied:+} since"
+        click.echo("\t".join(map(str, (label, table, *counts, told))))
+
+
+@command(group, "restore")
+@click.argument("file", type=COPY)
+@click.option("--tenant", required=True, metavar="LABEL", help="Its place; it may be a new one.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
+    """Put the copy FILE in a tenant's place, beside a running server.
+
+    The file that stood there is kept in <data>/trash. Webhooks get nothing of what waited in the
+    copy until `webhook recover`.
+    """
+    tenants = Tenants(config)
+    if tenants.exists(tenant) and not yes:
+        asked = f"Put {file.name} in the place of {tenant}, which goes to the trash?"
+        click.confirm(asked, abort=True, err=True)
+    try:
+        done = copying.restore(tenants, file, tenant, hold_all)
+    except FILE_ERRORS as error:
+        raise CRMError(f"{file} cannot be restored: {error}") from error
+    finally:
+        tenants.forget_idle()
+    click.echo(f"{tenant} is restored from {file}")
+    if done.before:
+        click.echo(f"what it was before: {done.before}")
+    if done.settled:
+        click.echo(f"held deliveries: {done.settled}; `webhook recover` sends what is missing")
+
+
+def _copies(within: Path) -> dict[str, list[Path]]:
+    found = copying.copies(within)
+    if not found:
+        raise NotFound(f"there are no copies in {within}")
+    return found

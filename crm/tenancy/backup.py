@@ -1,0 +1,295 @@
+"""Copies of tenants' files and the way back, beside a running server.
+
+A copy is one whole file, checked before it gets its name `<label>-<UTC time>.db`. Restoring builds
+the file that will be, checked and migrated, and then changes files under the tenant's writer lock:
+whoever serves the tenant notices on its next visit. The file that stood there is kept in `trash`.
+Numbers that it had given are not given again (D2), and followers of the events see a gap where
+history was undone (D15).
+"""
+
+import os
+import re
+import secrets
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from crm.config import LABEL
+from crm.errors import Busy, Conflict, Invalid, NotFound
+from crm.tenancy import migrations
+from crm.tenancy.database import (
+    FILE_ERRORS,
+    Visit,
+    begin_visit,
+    connect,
+    end_visit,
+    is_busy,
+    row,
+    transaction,
+    visit,
+)
+from crm.tenancy.tenants import RESERVED, Tenant, Tenants
+
+KEEP = 14  # copies of a tenant
+NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
+COUNTED = ("lead", "client", "deal", "deal_item", "product", "task", "event")
+COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED)
+LOGS = ("-wal", "-shm", "-journal")  # what belongs to one file and would damage another
+ABANDONED = 86_400  # seconds after which an unfinished copy was left by a dead process
+
+
+class BadCopy(Conflict):
+    code = "bad_copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did: where the file before is kept, if there was one, and what `settle`
+    said."""
+
+    before: Path | None
+    settled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled:
+    """Rows of the COUNTED tables: in a copy, in the file restored from it, and, if the tenant is
+    there, in its own."""
+
+    copy: Sequence[int]
+    restored: Sequence[int]
+    live: Sequence[int] | None
+
+
+def folder(tenants: Tenants) -> Path:
+    """Where copies are kept unless another place is named."""
+    return tenants.config.data / "backups"
+
+
+def create(to: Path, keep: int = KEEP) -> Path:
+    """Copy the tenant visited into a folder; gives the copy's path.
+
+    Of its label's copies there the `keep` newest stay. Raises BadCopy when the copy isn't whole
+    (the older ones stay then), or what SQLite and the disk say.
+    """
+    here = visit()
+    to.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _forget_unfinished(to, here.label)
+    unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
+    try:
+        _touch(unseen)
+        _copy(unseen)
+        check(unseen)
+        _sync(unseen)
+        found = to / f"{here.label}-{_stamp(here.clock())}.db"
+        os.replace(unseen, found)
+    finally:
+        unseen.unlink(missing_ok=True)
+    _sync(to)
+    older = [path for path in reversed(copies(to).get(here.label, [])) if path != found]
+    for path in older[keep - 1 :]:
+        path.unlink(missing_ok=True)
+    return found
+
+
+def copies(within: Path) -> dict[str, list[Path]]:
+    """The copies in a folder by label, the oldest first."""
+    found: dict[str, list[Path]] = {}
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(within)):
+            if (named := NAME.match(name)) and LABEL.match(named["label"]):
+                found.setdefault(named["label"], []).append(within / name)
+    return found
+
+
+def check(path: Path, name: str = "") -> int:
+    """Open a copy without changing anything, read all of it, and give its version.
+
+    `name` is what errors call it. Raises BadCopy, NewerFile, or FileNotFoundError.
+    """
+    name = name or str(path)
+    _is_alone(path)
+    try:
+        with closing(_open(path)) as copy:
+            version = migrations.version(copy)
+            if version > len(migrations.STEPS):
+                migrations.migrate(copy, name)  # tells that it is newer
+            faults = copy.execute("PRAGMA integrity_check(1)").fetchall()
+            if faults != [("ok",)]:
+                raise BadCopy(f"{name} is damaged: {faults[0][0]}")
+            if not version or copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
+                raise BadCopy(f"{name} is no tenant's file")
+            if astray := copy.execute("PRAGMA foreign_key_check").fetchone():
+                raise BadCopy(f"{name} is damaged: a {astray[0]} names a {astray[2]} not there")
+    except FILE_ERRORS as error:
+        raise BadCopy(f"{name} cannot be used: {error}") from error
+    return version
+
+
+def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -> Restored:
+    """Put a copy in a tenant's place, or make a tenant of it.
+
+    `settle` changes what must not go on as it stood, in a transaction of the file before anybody
+    can see it. Raises Invalid for a label that can't be an address, BadCopy, NewerFile, Busy when
+    readers or writers don't make way; nothing has changed then.
+    """
+    if not LABEL.match(label) or label in RESERVED:
+        raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
+    if copy.resolve().parent == tenants.folder.resolve():
+        raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
+    _is_alone(copy)
+    tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
+    try:
+        _touch(unseen.path)
+        shutil.copyfile(copy, unseen.path)
+        check(unseen.path, str(copy))
+        settled = _build(tenants, unseen, settle)
+        return Restored(_swap(tenants, unseen), settled)
+    finally:
+        for path in tenants.folder.glob(unseen.path.name + "*"):
+            path.unlink()
+
+
+def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -> Drilled:
+    """Restore a copy into a folder of its own, and count. Raises what `restore` does."""
+    with tempfile.TemporaryDirectory(prefix="crm-drill-") as apart:
+        elsewhere = Tenants(replace(tenants.config, data=Path(apart)), tenants.clock)
+        try:
+            restore(elsewhere, copy, label, settle)
+            with elsewhere.visit(label):
+                restored = row(COUNTS)
+        finally:
+            elsewhere.forget_idle()
+    with closing(_open(copy)) as source:
+        counted = source.execute(COUNTS).fetchone()
+    live = None
+    with suppress(NotFound), tenants.visit(label):
+        live = row(COUNTS)
+    return Drilled(counted, restored, live)
+
+
+def _copy(to: Path) -> None:
+    """All that is committed now; who writes meanwhile waits for nobody."""
+    here = visit()
+    connection = here.keeper.take(writes=True)  # a reading one may write no other file either
+    try:
+        connection.execute("VACUUM INTO ?", (str(to),))
+    finally:
+        here.keeper.give(connection, writes=True)
+
+
+def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], int]) -> int:
+    connection = connect(unseen.path)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrations.migrate(connection, unseen.label)
+        token = begin_visit(Visit(unseen.label, connection, unseen, tenants.clock))
+        try:
+            with transaction():
+                return settle()
+        finally:
+            end_visit(token)
+    finally:
+        connection.close()
+        tenants.pool.forget(unseen)
+
+
+def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
+    path, trash = tenants.path(unseen.label), tenants.config.data / "trash"
+    before = trash / f"{unseen.label}.before-{_stamp(tenants.clock())}.db"
+    with Tenant(unseen.label, path, tenants).lock():
+        if found := path.exists():
+            trash.mkdir(exist_ok=True, mode=0o700)
+            if before.exists():
+                raise Busy("it was restored in this very second, try again in a moment")
+        try:
+            numbers = _put_aside(path, before) if found else {}
+            _go_on_from(unseen.path, numbers)
+            _is_alone(unseen.path)
+            _sync(unseen.path)
+            # Beside another file's log the new one would be damaged, so the log goes first.
+            for log in LOGS:
+                Path(f"{path}{log}").unlink(missing_ok=True)
+            os.replace(unseen.path, path)
+        except BaseException:
+            for second_name in (before, Path(f"{before}-wal")):
+                second_name.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+    return before if found else None
+
+
+def _put_aside(path: Path, kept: Path) -> dict[str, int]:
+    """Make a tenant's file whole without its log, under its lock, and give it a second name.
+
+    Gives the last number that it gave, by table. One too damaged for that keeps its log.
+    """
+    log, numbers = Path(f"{kept}-wal"), {}
+    with suppress(FileNotFoundError):
+        os.link(f"{path}-wal", log)
+    try:
+        with closing(connect(path)) as connection:
+            numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+            blocked, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if blocked:
+            raise Busy("the tenant is being read, try again in a moment")
+        log.unlink(missing_ok=True)
+    except FILE_ERRORS as error:
+        if is_busy(error):
+            raise Busy from error
+    os.link(path, kept)
+    _sync(kept.parent)
+    return numbers
+
+
+def _go_on_from(path: Path, numbers: dict[str, int]) -> None:
+    with closing(connect(path)) as connection:
+        own = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+        later = [(name, max(number, own.get(name, 0))) for name, number in numbers.items()]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("DELETE FROM sqlite_sequence WHERE name = ?", [n[:1] for n in later])
+        connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", later)
+        connection.execute("COMMIT")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # Immutable: SQLite makes no log beside it, and looks for none.
+    address = f"{path.resolve().as_uri()}?immutable=1"
+    os.stat(path)
+    return sqlite3.connect(address, uri=True, isolation_level=None)
+
+
+def _is_alone(path: Path) -> None:
+    for log in ("-wal", "-journal"):
+        with suppress(FileNotFoundError):
+            if os.stat(f"{path}{log}").st_size:
+                raise BadCopy(f"{path} is no whole copy: a part of it is in {path.name}{log}")
+
+
+def _forget_unfinished(within: Path, label: str) -> None:
+    for path in within.glob(f".new-{label}-????????"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < visit().clock() - ABANDONED:
+                path.unlink()
+
+
+def _touch(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
