@@ -16,6 +16,7 @@ from crm.messages import mail, sms
 from crm.messages.post import Post
 from crm.outbox.sender import Sender
 from crm.rest import admission, docs, problems
+from crm.rest.health import Health
 from crm.rest.openapi import Api
 from crm.tenancy.tenants import FRONT, Stay, Tenants, UnknownTenant, is_host
 
@@ -26,6 +27,7 @@ class CRMApp(Flask):
     """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
 
     tenants: Tenants
+    health: Health
     post: Post
     sender: Sender | None  # None when this app doesn't deliver webhooks
 
@@ -34,6 +36,9 @@ class CRMApp(Flask):
         return self.tenants.secret_key()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        answer = self.health.answer(environ, self.tenants)
+        if answer is not None:
+            return answer(environ, start_response)
         told: list[tuple[str, str]] = []
         environ[admission.TOLD] = told
         if self.sender is not None and not self.sender.started:
@@ -97,6 +102,7 @@ def create_app(
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
     app.tenants = Tenants(config, clock)
     app.limiter = Limiter()
+    app.health = Health()
     app.sender = Sender(app.tenants) if sends else None
 
     admission.install(app, config, app.limiter)

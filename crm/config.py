@@ -68,6 +68,16 @@ def body_type(headers: Mapping[str, str], body: str) -> str:
     return {"{": JSON, "[": JSON, "<": XML[0]}.get(PLACE.sub("", body).lstrip()[:1], FORM)
 
 
+class Told(NamedTuple):
+    """A setting as it stands, as text. `hidden`: a secret that is set, not for anybody's eyes."""
+
+    env: str
+    text: str
+    source: str  # default, environment or command line
+    meaning: str
+    hidden: bool
+
+
 class Allow(NamedTuple):
     """Hosts and networks that webhooks may call though they are not public, plain http too (D15).
 
@@ -348,6 +358,21 @@ class Config:
                 shown = "" if setting.metadata["secret"] else f"={environ[env][:100]!r}"
                 raise ConfigError(f"{env}{shown}: it {error}") from None
         return cls(**values)
+
+    def told(self, environ: Mapping[str, str] = os.environ) -> list[Told]:
+        """Every setting with where it is from, in the order above."""
+        found = []
+        for setting in fields(self):
+            about = setting.metadata
+            env, default = about["env"], about["default"]
+            text, source = environ.get(env, default), "environment" if env in environ else "default"
+            if env == "CRM_DATA":
+                if about["read"](text) != self.data:
+                    source = "command line"
+                text = str(self.data)
+            hidden = about["secret"] and text != default
+            found.append(Told(env, text, source, about["meaning"], hidden))
+        return found
 
     def url_of(self, label: str) -> str:
         """The public address of a tenant, without a slash at the end (D18)."""

@@ -131,6 +131,14 @@ COMMANDS = {
     "demo": (),
     "migrate": (),
     "openapi": (),
+    "config": (),
+    "systemd": (),
+    "proxy nginx": (),
+    "proxy caddy": (),
+    "backup create": ("--to", "."),
+    "backup verify": ("globex-20260302T090000Z.db",),
+    "backup drill": ("--from", "."),
+    "restore": ("globex-20260302T090000Z.db", "--tenant", "hooli"),
     "tenant create": ("initech",),
     "tenant list": (),
     "tenant plan": ("acme", "pro"),
@@ -171,6 +179,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
     monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
     monkeypatch.chdir(folder.path.parent)
     Path("prices.csv").write_text(HEADER)
+    shutil.copy(folder.path / "tenants" / "globex.db", "globex-20260302T090000Z.db")
     webhook = folder.webhook()
     with folder.visit():
         deliveries.test(webhook)
@@ -230,6 +239,10 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
         ("webhook", "deliveries", "acme", "1", "--limit", "0"),
         ("webhook", "recover", "acme", "1"),
         ("webhook", "resend", "acme"),
+        ("backup", "create", "--keep", "0"),
+        ("backup", "create", "--all", "--tenant", "acme"),
+        ("backup", "verify"),
+        ("restore", "no-such-file.db", "--tenant", "acme"),
     ],
 )
 def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:

@@ -1,0 +1,274 @@
+"""What an operator needs around the service: its settings, a systemd unit, a proxy in front."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import crm
+from crm.cli.frame import command, group
+from crm.config import HOST_PORT, Config, host_of
+
+SECRETS = "/etc/crm/secrets"
+STATE = Path("/var/lib")  # where systemd makes a service's folder by itself
+HOMES, SHARED = ("/home", "/root", "/run/user"), ("/tmp", "/var/tmp")
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
+
+UNIT = """\
+# /etc/systemd/system/crm.service
+[Unit]
+Description=CRM
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=exec
+User=%(user)s
+ExecStart=%(start)s
+%(settings)s
+# Secrets stay out of this file: NAME="value" lines in one that only root can read.%(secrets)s
+EnvironmentFile=-%(file)s
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec=30
+KillMode=mixed
+
+%(folder)s
+UMask=0077
+ProtectSystem=strict
+%(homes)s
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+LockPersonality=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+BEHIND = """\
+# The CRM behind it needs these settings:
+#   CRM_BASE_DOMAIN=%(domain)s
+#   CRM_PUBLIC_URL=%(public_url)s
+#   CRM_TRUSTED_PROXIES=1
+"""
+
+NGINX = """\
+# /etc/nginx/conf.d/crm.conf
+%(behind)s
+%(doors)s
+    server_name %(domain)s *.%(domain)s;
+
+    client_max_body_size 12m;
+    client_header_timeout 10s;
+    client_body_timeout 30s;
+
+    location / {
+        proxy_pass http://%(upstream)s;
+        proxy_http_version 1.1;
+        proxy_set_header Host $host;
+        # The CRM believes these four, so none of them may come from a client.
+        proxy_set_header X-Forwarded-For $remote_addr;
+        proxy_set_header X-Forwarded-Proto $scheme;
+        proxy_set_header X-Forwarded-Host $host;
+        proxy_set_header X-Forwarded-Prefix "";
+        proxy_request_buffering on;
+        proxy_connect_timeout 5s;
+        proxy_send_timeout 30s;
+        proxy_read_timeout 60s;
+    }
+}
+"""
+
+NGINX_TLS = """\
+server {
+    listen 80;
+    listen [::]:80;
+    server_name %(domain)s *.%(domain)s;
+    return 301 https://$host$request_uri;
+}
+
+server {
+    listen 443 ssl;
+    listen [::]:443 ssl;
+    # One certificate for %(domain)s and *.%(domain)s, which takes a DNS challenge.
+    ssl_certificate /etc/letsencrypt/live/%(domain)s/fullchain.pem;
+    ssl_certificate_key /etc/letsencrypt/live/%(domain)s/privkey.pem;
+    ssl_protocols TLSv1.2 TLSv1.3;"""
+
+CADDY = """\
+# /etc/caddy/Caddyfile
+%(behind)s
+%(doors)s
+	request_body {
+		max_size 12MB
+	}
+	reverse_proxy %(upstream)s {
+		# The CRM believes it, so it may not come from a client. Caddy sees to the others.
+		header_up -X-Forwarded-Prefix
+	}
+}
+"""
+
+CADDY_TLS = """\
+# A certificate for each host, at its first visit. The CRM knows which hosts there are, and tells
+# its own machine only: Caddy must run beside it.
+{
+	on_demand_tls {
+		ask http://%(upstream)s/tls-ask
+	}
+}
+
+%(domain)s, *.%(domain)s {
+	tls {
+		on_demand
+	}"""
+
+
+@command(group, "config")
+def config_(config: Config) -> None:
+    """Print every setting, where it is from and what it means; secrets are hidden."""
+    for each in config.told():
+        quoted = shlex.quote(each.text) if each.text.isprintable() else repr(each.text)
+        value = "…" if each.hidden else quoted if each.text else ""
+        click.echo(f"{each.env}={value}  # source: {each.source}  {each.meaning}")
+
+
+def _user(_context: Any, _option: Any, name: str) -> str:
+    if not USER.match(name):
+        raise click.BadParameter("a user's name looks like crm")
+    return name
+
+
+@command(group, "systemd")
+@click.option("--user", default="crm", show_default=True, callback=_user, help="To run as.")
+def systemd(config: Config, user: str) -> None:
+    """Print a systemd unit that serves with the settings as they are now."""
+    click.echo(_unit(config, user), nl=False)
+
+
+def _unit(config: Config, user: str) -> str:
+    root = Path(crm.__file__).parent.parent
+    script = root / "app.py"  # absent where the package is installed
+    way = [str(script)] if script.is_file() else ["-m", "crm"]
+    told = [each for each in config.told() if each.source != "default" or each.env == "CRM_DATA"]
+    settings = [f"{each.env}={each.text}" for each in told if not each.hidden]
+    hidden = [each.env for each in told if each.hidden]
+    data = config.data
+    if data.is_relative_to(STATE) and data != STATE:
+        folder = f"StateDirectory={_quoted(str(data.relative_to(STATE)))}\nStateDirectoryMode=0700"
+    else:
+        made = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
+        folder = f"# It must be there: {made}\nReadWritePaths={_quoted(str(data))}"
+    places = (Path(sys.executable), Path(sys.prefix), root, data)
+    homes = "read-only" if _any_below(places, HOMES) else "yes"
+    private = "no" if _any_below(places, SHARED) else "yes"
+    return UNIT % {
+        "user": user,
+        "start": " ".join(_quoted(word, "$") for word in (sys.executable, *way, "serve")),
+        "settings": "\n".join(f"Environment={_quoted(setting)}" for setting in settings),
+        "secrets": "".join(f"\n# It must have {name}, which is set now." for name in hidden),
+        "file": SECRETS,
+        "folder": folder,
+        "homes": f"ProtectHome={homes}\nPrivateTmp={private}",
+    }
+
+
+def _any_below(places: tuple[Path, ...], folders: tuple[str, ...]) -> bool:
+    return any(place.is_relative_to(folder) for place in places for folder in folders)
+
+
+def _quoted(word: str, doubled: str = "") -> str:
+    """A word as systemd reads it; `doubled`: what is special there beside the percent sign."""
+    for sign in f"%{doubled}":
+        word = word.replace(sign, sign * 2)
+    if re.fullmatch(r"[\w%$/.=:,@+{}-]+", word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(
+        sign if sign.isprintable() else "".join(f"\\x{byte:02x}" for byte in sign.encode())
+        for sign in escaped
+    ) + '"'  # fmt: skip
+
+
+@group.group("proxy")
+def proxy() -> None:
+    """The configuration of a proxy with TLS in front."""
+
+
+def _address(_context: Any, _option: Any, text: str | None) -> str | None:
+    if text is None:
+        return None
+    found = HOST_PORT.match(text)
+    try:
+        if not found or not 1 <= int(found[2]) <= 65535:
+            raise ValueError
+        host_of(found[1])
+    except ValueError:
+        raise click.BadParameter("looks like 127.0.0.1:8000") from None
+    return text
+
+
+upstream = click.option(
+    "--upstream",
+    callback=_address,
+    metavar="HOST:PORT",
+    show_default="127.0.0.1 and CRM_PORT",
+    help="Where the CRM listens.",
+)
+plain = click.option(
+    "--plain",
+    callback=_address,
+    metavar="HOST:PORT",
+    help="Listen there by plain http, for a first try; TLS on 443 when absent.",
+)
+
+
+@command(proxy, "nginx")
+@upstream
+@plain
+def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None:
+    """Print the configuration of nginx for the base domain and all tenants."""
+    doors = f"server {{\n    listen {plain};" if plain else NGINX_TLS
+    click.echo(_filled(NGINX, doors, config, upstream, plain), nl=False)
+
+
+@command(proxy, "caddy")
+@upstream
+@plain
+def proxy_caddy(config: Config, upstream: str | None, plain: str | None) -> None:
+    """Print a Caddyfile for the base domain and all tenants, with certificates on demand."""
+    doors = CADDY_TLS
+    if plain:
+        host, _, port = plain.rpartition(":")
+        doors = f"http://:{port} {{\n\tbind {host.strip('[]')}"
+    click.echo(_filled(CADDY, doors, config, upstream, plain), nl=False)
+
+
+def _filled(text: str, doors: str, config: Config, upstream: str | None, plain: str | None) -> str:
+    domain = config.base_domain
+    public_url = config.public_url or f"https://{{label}}.{domain}"
+    if plain:
+        public_url = f"http://{{label}}.{domain}:{plain.rpartition(':')[2]}"
+    values = {
+        "domain": domain,
+        "public_url": public_url,
+        "upstream": upstream or f"127.0.0.1:{config.port}",
+    }
+    return text % (values | {"behind": BEHIND % values, "doors": doors % values})

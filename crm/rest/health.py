@@ -1,0 +1,67 @@
+"""The operator's paths, the same on every host: `/livez`, `/readyz`, `/tls-ask`.
+
+They come before any tenant is looked for, need no key and no session, and are not counted.
+Strangers may read them, so a reason is one word, and the log says more.
+"""
+
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qs
+
+from werkzeug.wrappers import Response
+
+from crm.json import dumps
+from crm.rest.problems import request_id
+from crm.tenancy.readiness import Readiness, is_address
+from crm.tenancy.tenants import Tenants
+
+LIVE, READY, TLS_ASK = PATHS = "/livez", "/readyz", "/tls-ask"
+RETRY_AFTER = "5"  # seconds
+
+
+class Health:
+    """Answers the operator's paths."""
+
+    def __init__(self) -> None:
+        self._readiness = Readiness()
+
+    def answer(self, environ: dict[str, Any], tenants: Tenants) -> Response | None:
+        """The answer to a GET or HEAD of one of PATHS; None: it is a request like any other.
+
+        `/readyz`: 200, or 503 with a `reason`. `/tls-ask?domain=`: 200 when the domain leads to a
+        tenant or to the base host, else 404; strangers who ask find nothing there.
+        """
+        path = environ.get("PATH_INFO", "")
+        if path not in PATHS or environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return None
+        if path == READY:
+            reason = self._readiness.problem(tenants)
+            if reason:
+                return _said(environ, 503, "unavailable", reason=reason)
+        elif path == TLS_ASK:
+            if not _is_of_this_machine(environ):
+                return None
+            query = parse_qs(environ.get("QUERY_STRING", ""))
+            if not is_address(tenants, query.get("domain", [""])[0]):
+                return _said(environ, 404, "unknown")
+        return _said(environ, 200, "ok")
+
+
+def _said(environ: dict[str, Any], code: int, status: str, **more: str) -> Response:
+    answer = Response(dumps({"status": status, **more}), code, mimetype="application/json")
+    answer.headers["Cache-Control"] = "no-store"
+    answer.headers["X-Request-Id"] = request_id(environ)
+    if code == 503:
+        answer.headers["Retry-After"] = RETRY_AFTER
+    return answer
+
+
+def _is_of_this_machine(environ: dict[str, Any]) -> bool:
+    """Does the proxy itself ask, and not somebody through it?"""
+    if "HTTP_X_FORWARDED_FOR" in environ:
+        return False
+    try:
+        found = ip_address(environ.get("REMOTE_ADDR", ""))
+    except ValueError:
+        return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback

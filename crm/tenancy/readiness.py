@@ -1,0 +1,115 @@
+"""Can the installation do its work now: write in its folder, read its files? Whose host is it?"""
+
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from urllib.parse import urlsplit
+
+from crm.tenancy.database import row
+from crm.tenancy.tenants import FRONT, Tenants, is_host
+
+SECONDS = 1.0  # that writing and reading may take together
+NOT_WRITABLE, FULL = "data_folder_not_writable", "storage_full"
+UNREADABLE, SLOW = "file_unreadable", "storage_slow"
+PAGE = b"\0" * 4096  # an empty file fits on a full disk
+TRIED = 3  # tenants' files, of which one must be readable: a damaged one stops nobody else
+
+log = logging.getLogger("crm")
+
+
+class Readiness:
+    """One look at the disk at a time: on a disk that hangs, threads must not pile up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._look: _Look | None = None
+        self._told: str | None = None
+
+    def problem(self, tenants: Tenants) -> str | None:
+        """Why the installation cannot do its work, in one word, or None; within SECONDS."""
+        with self._lock:
+            look = self._look
+            if look is None or not look.is_alive():
+                look = self._look = _Look(tenants)
+                look.start()
+        look.join(max(0.0, look.until - time.monotonic()))
+        found = SLOW if look.is_alive() else look.problem
+        with self._lock:
+            told, self._told = self._told, found
+        if found and found != told:
+            log.error("not ready: %s", found, exc_info=look.error)
+        return found
+
+
+class _Look(threading.Thread):
+    def __init__(self, tenants: Tenants) -> None:
+        super().__init__(name="readiness", daemon=True)  # a hanging disk must not hold up the end
+        self.until = time.monotonic() + SECONDS
+        self.problem: str | None = None
+        self.error: Exception | None = None
+        self._tenants = tenants
+
+    def run(self) -> None:
+        try:
+            _write(self._tenants)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            self.problem, self.error = FULL if full else NOT_WRITABLE, error
+            return
+        for label in _labels(self._tenants):
+            try:
+                _read(self._tenants, label)
+            except Exception as error:
+                self.problem, self.error = UNREADABLE, error
+            else:
+                self.problem = self.error = None
+                return
+
+
+def is_address(tenants: Tenants, domain: str) -> bool:
+    """Does a host, without a port, lead to a tenant that exists, or to the base host?"""
+    config = tenants.config
+    if ":" in domain or not is_host(domain):
+        return False
+    if config.tenant:  # it is served on every host, but not every host is its own
+        own = urlsplit(config.url_of(config.tenant)).hostname
+        return domain.lower() in (config.base_domain, own)
+    label = tenants.label_of(domain)
+    return label == FRONT or (label is not None and tenants.exists(label))
+
+
+def _write(tenants: Tenants) -> None:
+    path = tenants.config.data / ".ready"
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(file, PAGE)
+    finally:
+        os.close(file)
+        with suppress(FileNotFoundError):  # another process looked too
+            path.unlink()
+
+
+def _labels(tenants: Tenants) -> Iterator[str]:
+    """Whose files are tried; none of an installation that has no file yet."""
+    if tenants.config.tenant:
+        yield tenants.config.tenant
+        return
+    if tenants.path(FRONT).is_file():
+        yield FRONT
+    with suppress(FileNotFoundError), os.scandir(tenants.folder) as found:
+        names = (each.name.removesuffix(".db") for each in found if each.name.endswith(".db"))
+        yield from islice(filter(tenants.exists, names), TRIED)
+
+
+def _read(tenants: Tenants, label: str) -> None:
+    stay = tenants.visit(label)
+    stay.__enter__()
+    try:
+        row("SELECT name FROM tenant")
+    finally:
+        stay.end(tidy=False)

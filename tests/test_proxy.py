@@ -1,0 +1,293 @@
+"""The printed configuration of nginx, in a real nginx before a real server, on loopback."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from crm import cli
+from crm.access.limits import FAILED_KEYS
+from tests.running import PATIENCE, free_port, running
+
+HOME = """
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr warn;
+%s
+events {}
+http {
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    scgi_temp_path scgi;
+    uwsgi_temp_path uwsgi;
+    include crm.conf;
+}
+"""
+
+
+# What it may say: that a body went through a file, or was refused.
+QUIET = re.compile(r"\[warn\] .* is buffered to a temporary file|intended to send too large body")
+
+
+def nginx() -> str:
+    """The path of nginx; without one the test is skipped, in CI it fails."""
+    found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found is None:
+        why = "there is no nginx on this machine: apt-get install nginx"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    return found
+
+
+def printed(*words: str) -> str:
+    told = CliRunner().invoke(
+        cli.group, ["proxy", "nginx", *words], env={"CRM_BASE_DOMAIN": "localhost"}
+    )
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+def needed(configuration: str) -> dict[str, str]:
+    """The settings that it tells to go with it."""
+    return dict(re.findall(r"^#   (CRM_\w+)=(.*)$", configuration, re.M))
+
+
+@contextmanager
+def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
+    """An nginx with that configuration; it must end well, without a word of complaint."""
+    program = nginx()
+    user = "user root root;" if os.geteuid() == 0 else ""  # its worker's else has no way in here
+    (folder / "nginx.conf").write_text(HOME % user)
+    (folder / "crm.conf").write_text(configuration)
+    started = subprocess.Popen(
+        [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while started.poll() is None and time.monotonic() < until:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield
+    finally:
+        started.terminate()
+        said = started.communicate(timeout=PATIENCE)[1]
+    assert started.returncode == 0, said
+    wrong = [line for line in said.splitlines() if not QUIET.search(line)]
+    assert not wrong, wrong
+
+
+@dataclass
+class Front:
+    """What clients see: an address, and hosts behind it."""
+
+    port: int
+    keys: dict[str, str]
+    direct: int  # the server's own port, which no client of the real thing can reach
+    tls: ssl.SSLContext | None = None
+    told: dict[str, str] = field(default_factory=dict)
+
+    def ask(
+        self,
+        path: str,
+        host: str = "acme.localhost",
+        *,
+        method: str = "GET",
+        key: str = "olena",
+        body: bytes = b"",
+        source: str = "127.0.0.1",
+        port: int = 0,
+        **headers: str,
+    ) -> http.client.HTTPResponse:
+        options: dict[str, Any] = {"timeout": 30, "source_address": (source, 0)}
+        sent = {"Host": host, "Authorization": f"Bearer {self.keys.get(key, key)}"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        line = http.client.HTTPConnection("127.0.0.1", port or self.port, **options)
+        if self.tls:
+            line.connect()
+            line.sock = self.tls.wrap_socket(line.sock, server_hostname=host)
+        line.request(method, path, body or None, sent)
+        answer = line.getresponse()
+        answer.text = answer.read().decode()
+        line.close()
+        return answer
+
+    def read(self, path: str, host: str, **more: Any) -> Any:
+        answer = self.ask(path, host, **more)
+        assert answer.status == 200, answer.text
+        return json.loads(answer.text)
+
+
+@pytest.fixture(scope="module")
+def front(
+    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Front]:
+    nginx()
+    folder, port = tmp_path_factory.mktemp("plain"), free_port()
+    shutil.copytree(furnished[0], folder / "data")
+    place = f"127.0.0.1:{port}"
+    settings = needed(printed("--plain", place))
+    with running(folder / "data", **settings) as behind:
+        text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
+        with proxying(folder, text, port):
+            yield Front(port, furnished[1], behind, told=settings)
+
+
+def test_a_host_reaches_its_tenant(front: Front) -> None:
+    assert front.read("/api/v1/users/me", "acme.localhost")["tenant"]["name"] == "Acme"
+    port = f"globex.localhost:{front.port}"
+    assert front.read("/api/v1/users/me", port, key="ivan")["tenant"]["name"] == "globex"
+    assert front.ask("/api/v1/users/me", "globex.localhost").status == 401
+    for host in ("nobody.localhost", "evil.example", "a.acme.localhost"):
+        assert front.ask("/api/v1/users/me", host).status == 404
+    assert "/signup" in front.ask("/", "localhost").text
+
+
+def test_the_proxy_can_ask_for_its_health(front: Front) -> None:
+    for path in ("/livez", "/readyz"):
+        assert front.read(path, "10.0.0.7") == {"status": "ok"}
+
+
+def test_only_the_proxy_itself_learns_which_hosts_there_are(front: Front) -> None:
+    ask = "/tls-ask?domain=acme.localhost"
+    assert front.ask(ask, f"127.0.0.1:{front.direct}", port=front.direct).status == 200
+    for headers in ({}, {"X_Forwarded_For": "127.0.0.1"}, {"X_Forwarded_For": ""}):
+        assert front.ask(ask, "127.0.0.1", **headers).status == 404
+
+
+def test_a_clients_address_is_the_one_that_the_proxy_saw(front: Front) -> None:
+    def guess(source: str, number: int) -> int:
+        forged = f"198.51.100.{number}"
+        headers = {"X_Forwarded_For": f"{forged}, {forged}", "X_Real_IP": forged}
+        return front.ask("/api/v1/leads", key="wrong", source=source, **headers).status
+
+    told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+    if 429 not in told:  # the minute ended in between
+        told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+    assert told[-1] == 429
+    assert guess("127.0.0.3", 1) == 401  # another client is not held to account for it
+    assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
+
+
+def test_nothing_that_a_client_says_of_the_proxy_is_believed(front: Front) -> None:
+    forged = {
+        "X_Forwarded_Host": "globex.localhost",
+        "X_Forwarded_Prefix": "/evil",
+        "X_Forwarded_Proto": "https",
+        "X_Forwarded_Port": "1",
+        "Forwarded": "for=198.51.100.1;host=globex.localhost;proto=https",
+    }
+    assert front.read("/api/v1/users/me", "acme.localhost", **forged)["tenant"]["name"] == "Acme"
+    page = front.ask("/leads", key="", **forged)
+    assert (page.status, page.headers["Location"]) == (302, "/login?next=/leads")
+    page = front.ask("/login", key="", **forged)
+    assert "evil" not in page.text
+    assert "__Host-" not in page.headers["Set-Cookie"]
+
+
+def test_links_are_made_of_the_settings_that_go_with_it(front: Front) -> None:
+    link = front.told["CRM_PUBLIC_URL"].replace("{label}", "acme")
+    assert link == f"http://acme.localhost:{front.port}"
+    policy = front.ask("/", "localhost", key="").headers["Content-Security-Policy"]
+    assert f"form-action 'self' {link.replace('acme', '*')};" in policy
+
+
+def price_list(size: int) -> bytes:
+    rows = (f"p{number},{'Nut ' * 50},1.50,,,,\n" for number in range(size // 200))
+    return ("sku,name,price,unit,category,description,active\n" + "".join(rows)).encode()
+
+
+def upload(front: Front, rows: bytes, path: str = "/api/v1/products/import") -> Any:
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+    kind = {"Content_Type": "multipart/form-data; boundary=b"}
+    return front.ask(path, method="POST", body=head + rows + b"\r\n--b--\r\n", **kind)
+
+
+def test_an_upload_of_5_mb_arrives(front: Front) -> None:
+    rows = price_list(5_000_000)
+    assert len(rows) > 5_000_000
+    answer = upload(front, rows)
+    assert answer.status == 200, answer.text
+    assert json.loads(answer.text)["created"] == rows.count(b"\n") - 1
+
+
+def test_what_is_too_large_is_told_by_the_service_itself(front: Front) -> None:
+    answer = upload(front, b"x" * (10 * 1024 * 1024 + 1))
+    assert (answer.status, json.loads(answer.text)["code"]) == (413, "too_large")
+    assert upload(front, b"x" * (13 * 1024 * 1024)).status == 413
+
+
+def test_slow_clients_stop_nobody_else(front: Front) -> None:
+    heads = (
+        b"GET /livez HTTP/1.1\r\nHost: acme.localhost\r\nX: ",
+        b"POST /api/v1/leads HTTP/1.1\r\nHost: acme.localhost\r\nContent-Length: 100000\r\n\r\n",
+    )
+    with ExitStack() as lines:
+        slow = [
+            lines.enter_context(socket.create_connection(("127.0.0.1", front.port), timeout=5))
+            for _ in range(40)
+        ]
+        for number, line in enumerate(slow):
+            line.sendall(heads[number % 2])
+        for _ in range(5):
+            for line in slow:
+                line.sendall(b"a")
+            began = time.monotonic()
+            assert front.ask("/api/v1/leads").status == 200
+            assert time.monotonic() - began < 0.5
+
+
+def test_by_tls_the_service_knows_of_it(
+    furnished: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    nginx()
+    shutil.copytree(furnished[0], tmp_path / "data")
+    authority = trustme.CA()
+    names = authority.issue_cert("localhost", "acme.localhost")
+    names.private_key_pem.write_to_path(tmp_path / "privkey.pem")
+    for part in names.cert_chain_pems:
+        part.write_to_path(tmp_path / "fullchain.pem", append=True)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    plain, secure = free_port(), free_port()
+    with running(tmp_path / "data", **needed(printed())) as behind:
+        text = printed("--upstream", f"127.0.0.1:{behind}")
+        for there, here in (
+            ("/etc/letsencrypt/live/localhost/", f"{tmp_path}/"),
+            ("    listen [::]:80;\n", ""),
+            ("    listen [::]:443 ssl;\n", ""),
+            ("listen 80;", f"listen 127.0.0.1:{plain};"),
+            ("listen 443 ssl;", f"listen 127.0.0.1:{secure} ssl;"),
+        ):
+            assert there in text
+            text = text.replace(there, here)
+        with proxying(tmp_path, text, secure):
+            front = Front(secure, furnished[1], behind, client)
+            assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
+            cookie = front.ask("/login", key="").headers["Set-Cookie"]
+            assert cookie.startswith("__Host-") and "Secure" in cookie
+            onward = Front(plain, furnished[1], behind).ask("/leads?q=a")
+            address = "https://acme.localhost/leads?q=a"
+            assert (onward.status, onward.headers["Location"]) == (301, address)
