@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from peewee import AutoField, BlobField, IntegerField, TextField
 
 from crm.access import rights
-from crm.errors import Busy, Forbidden, Invalid, NotFound, Unauthorized
-from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
+from crm.errors import Forbidden, Invalid, NotFound, Unauthorized
+from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
 from crm.tenancy.records import Row, key
 from crm.values import Unfit, one_line
 
@@ -163,7 +163,7 @@ def authenticate(secret: str) -> Caller:
     if suspended:
         raise Forbidden("this account is suspended", "tenant_suspended")
     if used is None or used < time_before(LAST_USE_KEPT_EVERY):
-        _note_use(key_id)
+        note("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     here = visit()
     here.user_id, here.key_id = user_id, key_id
     return Caller(key_id, name, user_id, _scopes(held), _origins(origins), plan)
@@ -176,18 +176,6 @@ def form_origins() -> set[str]:
         " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"
     )
     return {origin for (origins,) in rows(live, (now(),)) for origin in _origins(origins)}
-
-
-def _note_use(key_id: int) -> None:
-    here = visit()
-    patience, here.wait = here.wait, 0  # a reader waits for nobody: the next use will tell
-    try:
-        with transaction():
-            execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
-    except Busy:
-        return
-    finally:
-        here.wait = patience
 
 
 def _hash(secret: str) -> bytes:

@@ -7,8 +7,8 @@ deactivated. The cookie is kept as a hash, and means nothing at another tenant: 
 from dataclasses import dataclass
 
 from crm.access import tokens
-from crm.errors import Busy, Forbidden, NotFound
-from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
+from crm.errors import Forbidden, NotFound
+from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
 from crm.tenancy.records import key
 
 SECONDS = 30 * 86_400  # retention lets go what wasn't seen for as long
@@ -69,7 +69,7 @@ def find(token: str) -> Session | None:
         raise Forbidden("this account is suspended", "tenant_suspended")
     session = Session(*values)
     if session.last_seen_at < time_before(SEEN_KEPT_EVERY):
-        _note_seen(session.id)
+        note("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
     visit().user_id = session.user_id
     return session
 
@@ -96,15 +96,3 @@ def end_others(user_id: int, keep: int | None = None) -> None:
             "UPDATE session SET ended_at = ? WHERE user_id = ? AND id <> ? AND ended_at IS NULL",
             (now(), user_id, keep or 0),
         )
-
-
-def _note_seen(id: int) -> None:
-    here = visit()
-    patience, here.wait = here.wait, 0  # a reader waits for nobody: the next page will tell
-    try:
-        with transaction():
-            execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), id))
-    except Busy:
-        return
-    finally:
-        here.wait = patience

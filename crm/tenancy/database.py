@@ -348,6 +348,20 @@ def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
     return here.connection.execute(sql, params)
 
 
+def note(sql: str, params: Sequence[Any] = ()) -> None:
+    """Run one changing statement by itself, unless somebody is writing: a reader waits for nobody,
+    and what it notes in passing can be noted the next time."""
+    here = visit()
+    patience, here.wait = here.wait, 0
+    try:
+        with transaction():
+            execute(sql, params)
+    except Busy:
+        return
+    finally:
+        here.wait = patience
+
+
 def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
     here = visit()
     if not here.in_transaction:
