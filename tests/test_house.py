@@ -17,7 +17,8 @@ FLOORS = (
     ("crm.rest",),
     ("crm.resources",),
     ("crm.server", "crm.demo", "crm.cabinet"),
-    ("crm.cli", "crm.__main__", "crm"),
+    ("crm.wsgi",),
+    ("crm.cli", "crm.embedding", "crm.__main__", "crm"),
 )
 TOP_LEVEL = {
     *("app.py", "crm", "data", "tests", "requirements.txt", "README.md"),

@@ -18,7 +18,8 @@ from crm.errors import Busy, Conflict, Invalid
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy.database import WriterLock
-from crm.tenancy.tenants import FRONT, RESERVED, Tenants, UnknownTenant
+from crm.tenancy.files import UnknownTenant
+from crm.tenancy.tenants import FRONT, RESERVED, Tenants
 
 each = pytest.mark.parametrize
 

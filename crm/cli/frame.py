@@ -12,7 +12,8 @@ from crm.config import Config, ConfigError
 from crm.errors import CRMError, Invalid, NotFound
 from crm.server import ServeError
 from crm.tenancy.database import FILE_ERRORS
-from crm.tenancy.tenants import Tenants, UnknownTenant
+from crm.tenancy.files import UnknownTenant
+from crm.tenancy.tenants import Tenants
 from crm.values import Unfit, day, moment
 
 

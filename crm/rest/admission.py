@@ -15,7 +15,7 @@ from crm.config import Config
 from crm.errors import Forbidden, Malformed, TooMany, Unauthorized
 from crm.rest.problems import request_id
 from crm.tenancy.database import visiting
-from crm.tenancy.tenants import UnknownTenant
+from crm.tenancy.files import UnknownTenant
 
 API = "/api/"
 TOLD, REFUSED = "crm.told", "crm.refused"  # in the environ: headers to add, a visit that failed

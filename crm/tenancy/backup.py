@@ -33,7 +33,8 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
-from crm.tenancy.tenants import RESERVED, Tenant, Tenants
+from crm.tenancy.files import Tenant
+from crm.tenancy.tenants import RESERVED, Tenants
 
 KEEP = 14  # copies of a tenant
 NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")

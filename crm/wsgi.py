@@ -1,0 +1,117 @@
+"""The whole service as a WSGI app: the wiring, in reading order."""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+from flask import Flask, Response, request
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from crm import cabinet, resources
+from crm.access.limits import Limiter
+from crm.cabinet import errors as pages_of_errors
+from crm.config import Config
+from crm.messages import mail, sms
+from crm.messages.post import Post
+from crm.outbox.sender import Sender
+from crm.rest import admission, docs, problems
+from crm.rest.health import Health
+from crm.rest.openapi import Api
+from crm.tenancy.files import UnknownTenant
+from crm.tenancy.tenants import FRONT, Stay, Tenants, is_host
+
+
+class CRMApp(Flask):
+    """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
+
+    tenants: Tenants
+    health: Health
+    post: Post
+    sender: Sender | None  # None when this app doesn't deliver webhooks
+
+    @cached_property
+    def secret_key(self) -> bytes:  # read when a form is shown, not when the app is made
+        return self.tenants.secret_key()
+
+    def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        answer = self.health.answer(environ, self.tenants)
+        if answer is not None:
+            return answer(environ, start_response)
+        told: list[tuple[str, str]] = []
+        environ[admission.TOLD] = told
+        if self.sender is not None and not self.sender.started:
+            self.sender.start()  # here and not before: a server may have forked
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            return start_response(status, headers + told, *more)
+
+        stay = self._arrive(environ)
+        try:
+            return super().wsgi_app(environ, start)
+        finally:
+            if stay is not None:
+                stay.end()
+
+    def leave(self) -> None:
+        """The process is about to end: begin no delivery any more."""
+        if self.sender is not None:
+            self.sender.stop()
+
+    def _arrive(self, environ: dict[str, Any]) -> Stay | None:
+        """Begin the visit to the tenant of the Host header, or note why there is none."""
+        host = environ.get("HTTP_HOST", "")
+        stay = None
+        try:
+            label = self.tenants.label_of(host)
+            at_front = label == FRONT  # which has pages and no API
+            if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
+                raise UnknownTenant
+            stay = self.tenants.visit(label)
+            stay.__enter__()
+        except Exception as refused:
+            environ[admission.REFUSED] = refused
+            stay = None
+        if stay is None or (self.tenants.config.tenant and not is_host(host)):
+            environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
+        return stay
+
+
+def _answer(error: Exception) -> Response:
+    """The one handler of errors decides by the path: problems for the API, pages for people."""
+    by = problems if request.path.startswith(admission.API) else pages_of_errors
+    return by.answer(error)
+
+
+def create_app(
+    config: Config | None = None,
+    clock: Callable[[], float] = time.time,
+    sends: bool = True,
+    shows_codes: bool = False,
+) -> CRMApp:
+    """The whole service as a WSGI app. Settings come from the environment unless given.
+
+    It delivers webhooks from its first request on, or from `app.sender.start()`, if `sends`.
+    `shows_codes`, for a demo only: the pages show what was sent by SMS.
+    Raises ConfigError for a setting that can't work. No file is touched before a request.
+    """
+    config = config or Config.load()
+    app = CRMApp("crm", static_folder=None)
+    app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
+    app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
+    app.tenants = Tenants(config, clock)
+    app.limiter = Limiter()
+    app.health = Health()
+    app.sender = Sender(app.tenants) if sends else None
+
+    admission.install(app, config, app.limiter)
+    api = app.api = Api(app)
+    resources.register(api)
+    docs.install(app, api)
+    cabinet.install(app, config, Post(sms.of(config), mail.of(config), keeps=shows_codes))
+    app.register_error_handler(Exception, _answer)
+
+    if config.trusted_proxies:
+        hops = config.trusted_proxies
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops, x_prefix=hops)
+    return app
