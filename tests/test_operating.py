@@ -3,6 +3,7 @@
 import configparser
 import http.client
 import os
+import random
 import re
 import shlex
 import shutil
@@ -16,7 +17,8 @@ from click.testing import CliRunner, Result
 
 import crm
 from crm import cli
-from crm.config import Config
+from crm.config import Config, ConfigError
+from crm.config.file import quoted, read
 from crm.tenancy import readiness
 from tests.running import PATIENCE, ROOT, free_port, wait_for
 
@@ -31,12 +33,13 @@ GIVEN = {
     "CRM_MAIL_FROM": "CRM <crm@example.ua>",
     "CRM_SMS_HEADERS": '{"Authorization": "top-secret"}',
 }
-LINE = re.compile(r"(CRM_\w+)=(.*?)  # source: (default|environment|command line)  (\S.*)")
+SOURCE = r"default|environment|command line|/\S+"
+LINE = re.compile(rf"(?:# )?(CRM_\w+)=(.*?)  # source: ({SOURCE})  (\S.*)")
 
 
 def told(*words: object, code: int = 0, **settings: str) -> Result:
     """What a command said, in an environment of these settings alone."""
-    cleared = {setting.metadata["env"]: None for setting in fields(Config)}
+    cleared = {setting.metadata["env"]: None for setting in fields(Config)} | {"CRM_CONFIG": None}
     found = CliRunner().invoke(cli.group, [*map(str, words)], env=cleared | settings)
     assert found.exit_code == code, (found.output, found.exception)
     return found
@@ -71,6 +74,7 @@ def test_the_data_folder_has_three_sources(tmp_path: Path) -> None:
 def test_secrets_are_hidden_and_their_absence_is_not() -> None:
     printed = told("config", **GIVEN)
     assert SECRET not in printed.output
+    assert "\n# CRM_MAIL=…  # source: environment" in printed.stdout
     found = lines(**GIVEN)
     for env in ("CRM_SMS_TOKEN", "CRM_SMS_HEADERS", "CRM_MAIL"):
         assert found[env][:2] == ("…", "environment")
@@ -81,7 +85,7 @@ def test_secrets_are_hidden_and_their_absence_is_not() -> None:
 def test_what_is_printed_can_be_given_to_a_shell() -> None:
     found = lines(CRM_SMS_SENDER=ODD, CRM_PLANS="base=1,\n pro=2")
     assert shlex.split(found["CRM_SMS_SENDER"][0]) == [ODD]
-    assert "\\n" in found["CRM_PLANS"][0]
+    assert found["CRM_PLANS"][0] == r'"base=1,\n pro=2"'
 
 
 @pytest.mark.parametrize("command", ["config", "systemd", "proxy nginx", "proxy caddy"])
@@ -90,6 +94,160 @@ def test_a_bad_value_is_one_line_for_each_of_them(command: str) -> None:
     assert refused.stdout == ""
     (line,) = refused.stderr.splitlines()
     assert line.startswith("Error: CRM_PORT='high': it is a whole number")
+
+
+# The file
+
+
+def written(folder: Path, *lines: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "crm.env"
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
+
+
+def test_a_setting_comes_from_the_command_line_the_environment_the_file_or_its_default(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "data", "CRM_PORT=9001", "CRM_SIGNUP=closed", "CRM_TENANT=acme")
+    found = lines("--data", path.parent, CRM_PORT="9000")
+    assert found["CRM_DATA"][:2] == (str(path.parent), "command line")
+    assert found["CRM_PORT"][:2] == ("9000", "environment")
+    assert found["CRM_SIGNUP"][:2] == ("closed", str(path))
+    assert found["CRM_SMS"][:2] == ("console", "default")
+
+
+def test_the_file_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    path = written(tmp_path / "own", f"CRM_DATA={tmp_path / 'data'}", "CRM_PORT=9001")
+    written(tmp_path / "data", "CRM_PORT=9002")
+    for found in (lines("--config", path), lines(CRM_CONFIG=str(path))):
+        assert found["CRM_DATA"][:2] == (str(tmp_path / "data"), str(path))
+        assert found["CRM_PORT"][:2] == ("9001", str(path))
+    other = written(tmp_path / "other", "CRM_PORT=9003")
+    assert lines("--config", other, CRM_CONFIG=str(path))["CRM_PORT"][0] == "9003"
+
+
+def test_every_command_reads_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "data", "CRM_BASE_DOMAIN=crm.example.ua")
+    told("tenant", "create", "acme", "--data", path.parent)
+    made = told("tenant", "create", "globex", "--data", path.parent).stdout
+    assert "globex.crm.example.ua" in made
+
+
+def test_a_value_is_written_as_systemd_reads_it(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "data",
+        "# a comment",
+        'CRM_SMS_SENDER="Меблі \\"Затишок\\""',
+        'CRM_SMS_BODY=\'{"to": "{digits}", "text": "{text} $HOME ${HOME}"}\'',
+        "CRM_SMS_URL=https://a/b?c=$HOME",
+        "",
+        "  CRM_PORT=9001  ",
+    )
+    config = Config.load({}, data=path.parent)
+    assert config.sms_sender == 'Меблі "Затишок"'
+    assert config.sms_body == '{"to": "{digits}", "text": "{text} $HOME ${HOME}"}'
+    assert (config.sms_url, config.port) == ("https://a/b?c=$HOME", 9001)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("CRM_PROT=s3cret", "line 3: CRM_PROT is no setting, did you mean CRM_PORT?"),
+        ("PATH=s3cret", "line 3: PATH is no setting"),
+        ("CRM_CONFIG=s3cret", "line 3: CRM_CONFIG is no setting"),
+        ("s3cret", "line 3: it is no NAME=value, or its quote does not end"),
+        ("s3cret==", "line 3: this is no setting"),
+        ("CRM_PORT 8000", "line 3: it is no NAME=value, or its quote does not end"),
+        ("CRM_SMS_TOKEN='s3cret", "line 3: it is no NAME=value, or its quote does not end"),
+        ("CRM_SMS_TOKEN='s3cret' x", "line 3: it is no NAME=value, or its quote does not end"),
+        ("CRM_SIGNUP=open", "line 3: CRM_SIGNUP is there twice"),
+        ("CRM_SMS_TOKEN=s3cret s3cret", "CRM_SMS_TOKEN: it is one word of ASCII characters"),
+        ("CRM_PORT=x", "CRM_PORT='x': it is a whole number from 1 to 65535"),
+        ("CRM_DATA=/srv/s3cret",
+         "CRM_DATA names another folder than the one that this file is in"),
+    ],
+)  # fmt: skip
+def test_what_a_file_says_is_never_ignored(tmp_path: Path, line: str, said: str) -> None:
+    path = written(tmp_path / "data", "CRM_SIGNUP=open", "", line, "CRM_OPEN_FILES=5")
+    refused = told("config", "--data", path.parent, code=1)
+    assert refused.stdout == ""
+    assert refused.stderr.startswith(f"Error: {path}")
+    assert refused.stderr.endswith(f"{said}\n") and refused.stderr.count("\n") == 1
+    assert "s3cret" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"CRM_SMS_SENDER=\xff", "it is not UTF-8"),
+        (b"CRM_SMS_SENDER=a\0", "it is no text"),
+        (None, "it cannot be read: Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "crm.env"
+    path.mkdir() if content is None else path.write_bytes(content)
+    refused = told("config", "--data", tmp_path, code=1)
+    assert refused.stderr == f"Error: {path}: {said}\n"
+    gone = tmp_path / "gone.env"
+    for refused in (
+        told("config", "--config", gone, code=1),
+        told("config", code=1, CRM_CONFIG=str(gone)),
+    ):
+        assert refused.stderr == f"Error: {gone}: it cannot be read: No such file or directory\n"
+
+
+ROUND = {
+    "CRM_SMS_SENDER": ODD,
+    "CRM_BASE_DOMAIN": "crm.example.ua",
+    "CRM_PLANS": "base=1,\n\t pro=2",
+    "CRM_MAIL_FROM": "O'Neil $5 `x` \\ # Inc. <crm@example.ua>",
+    "CRM_WEBHOOK_ALLOW": "10.0.0.0/8,[::1]:9000",
+    "CRM_TRUSTED_PROXIES": "2",
+    "CRM_PUBLIC_URL": "https://{label}.crm.example.ua",
+}
+
+
+def test_what_is_printed_is_a_file_that_says_the_same(tmp_path: Path) -> None:
+    printed = told("config", "--data", tmp_path / "data", **ROUND).stdout
+    path = written(tmp_path / "data", printed)
+    again = Config.load({}, data=tmp_path / "data")
+    assert again == Config.load(ROUND, data=tmp_path / "data")
+    assert again.file == path
+    told_again = told("config", "--config", path).stdout
+    named = re.compile("source: (default|environment|command line|/.*?)  ")
+    assert named.sub("", told_again) == named.sub("", printed)
+    assert {each.source for each in Config.load({}, config=path).told()} == {str(path)}
+
+
+def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    texts = ["", *("".join(dice.choices("\\'\"$`# a\nї=;\t{%", k=6)) for _ in range(2000))]
+    names = [f"N{number}" for number in range(len(texts))]
+    path = written(
+        tmp_path, *(f"{n}={quoted(t)}  # {t!r}" for n, t in zip(names, texts, strict=True))
+    )
+    assert list(read(path, names).values()) == texts
+
+
+def test_a_hidden_secret_is_not_read_back_as_dots(tmp_path: Path) -> None:
+    path = written(tmp_path / "data", told("config", "--data", tmp_path / "data", **GIVEN).stdout)
+    with pytest.raises(ConfigError, match="it needs CRM_SMS_TOKEN"):
+        Config.load({}, config=path)
+
+
+def test_the_unit_leaves_to_the_file_what_it_says(tmp_path: Path) -> None:
+    own = written(tmp_path / "data", "CRM_PORT=9001", "CRM_SMS_TOKEN=s3cret")
+    text = unit("--data", own.parent, CRM_SIGNUP="closed")
+    assert values(text, "Environment") == [f"CRM_DATA={own.parent}", "CRM_SIGNUP=closed"]
+    assert "must have" not in text and "s3cret" not in text
+    other = written(tmp_path / "etc", "CRM_PORT=9001")
+    found = values(unit("--data", own.parent, "--config", other), "Environment")
+    assert found == [f"CRM_DATA={own.parent}", f"CRM_CONFIG={other}"]
 
 
 # The unit

@@ -22,17 +22,19 @@ def group() -> None:
     """A lightweight CRM: one process, one SQLite file per tenant."""
 
 
-def command(parent: click.Group, name: str) -> Callable:
-    """A command with `--data`, whose function gets the Config first; errors become one line."""
+def command(parent: click.Group, name: str, says_folder: bool = True) -> Callable:
+    """A command with `--data` and `--config`, whose function gets the Config first; errors become
+    one line."""
 
     def decorate(function: Callable) -> click.Command:
         @wraps(function)
-        def run(data: Path | None, **options: Any) -> None:
+        def run(data: Path | None, config: Path | None, **options: Any) -> None:
             try:
-                folder = data and data.absolute()
-                config = Config.load(data=folder, port=options.pop("port", None))
-                click.echo(f"data folder: {config.data}", err=True)
-                function(config, **options)
+                given = {"data": data and data.absolute(), "port": options.pop("port", None)}
+                settings = Config.load(config=config, **given)
+                if says_folder:
+                    click.echo(f"data folder: {settings.data}", err=True)
+                function(settings, **options)
             except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(" ".join(str(error).split())) from error
             except BrokenPipeError:
@@ -43,8 +45,14 @@ def command(parent: click.Group, name: str) -> Callable:
 
         found = parent.command(name)(run)
         folder = click.Path(path_type=Path, file_okay=False)
-        option = click.option("--data", type=folder, metavar="DIR", help="Data folder.")
-        return option(found)
+        file = click.Path(path_type=Path, dir_okay=False)
+        told = "File of settings; else CRM_CONFIG, else crm.env in the data folder."
+        for option in (
+            click.option("--config", type=file, metavar="FILE", help=told),
+            click.option("--data", type=folder, metavar="DIR", help="Data folder."),
+        ):
+            found = option(found)
+        return found
 
     return decorate
 

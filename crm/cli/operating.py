@@ -11,6 +11,7 @@ import click
 import crm
 from crm.cli.frame import command, group
 from crm.config import HOST_PORT, Config, host_of
+from crm.config.file import quoted
 
 SECRETS = "/etc/crm/secrets"
 STATE = Path("/var/lib")  # where systemd makes a service's folder by itself
@@ -143,11 +144,13 @@ CADDY_TLS = """\
 
 @command(group, "config")
 def config_(config: Config) -> None:
-    """Print every setting, where it is from and what it means; secrets are hidden."""
+    """Print every setting, where it is from and what it means, as a file of settings has it.
+
+    A secret that is set is hidden, and its line a comment.
+    """
     for each in config.told():
-        quoted = shlex.quote(each.text) if each.text.isprintable() else repr(each.text)
-        value = "…" if each.hidden else quoted if each.text else ""
-        click.echo(f"{each.env}={value}  # source: {each.source}  {each.meaning}")
+        line = f"# {each.env}=…" if each.hidden else f"{each.env}={quoted(each.text)}"
+        click.echo(f"{line}  # source: {each.source}  {each.meaning}")
 
 
 def _user(_context: Any, _option: Any, name: str) -> str:
@@ -167,16 +170,19 @@ def _unit(config: Config, user: str) -> str:
     root = Path(crm.__file__).parent.parent
     script = root / "app.py"  # absent where the package is installed
     way = [str(script)] if script.is_file() else ["-m", "crm"]
-    told = [each for each in config.told() if each.source != "default" or each.env == "CRM_DATA"]
+    data, file = config.data, config.file
+    apart = ("default", str(file))  # what the file says is read from there, and can change there
+    told = [each for each in config.told() if each.source not in apart or each.env == "CRM_DATA"]
     settings = [f"{each.env}={each.text}" for each in told if not each.hidden]
     hidden = [each.env for each in told if each.hidden]
-    data = config.data
+    if file and file.parent != data:
+        settings.append(f"CRM_CONFIG={file}")
     if data.is_relative_to(STATE) and data != STATE:
         folder = f"StateDirectory={_quoted(str(data.relative_to(STATE)))}\nStateDirectoryMode=0700"
     else:
         made = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
         folder = f"# It must be there: {made}\nReadWritePaths={_quoted(str(data))}"
-    places = (Path(sys.executable), Path(sys.prefix), root, data)
+    places = (Path(sys.executable), Path(sys.prefix), root, data, file or data)
     homes = "read-only" if _any_below(places, HOMES) else "yes"
     private = "no" if _any_below(places, SHARED) else "yes"
     return UNIT % {

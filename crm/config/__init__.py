@@ -1,0 +1,228 @@
+"""Every setting of an installation: name, default, meaning. The only reader of the environment.
+
+A bad value stops the start with one clear line (`ConfigError`).
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from email.headerregistry import Address
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from crm.config import file, readers
+from crm.config.file import ConfigError
+from crm.config.readers import (
+    COUNT,
+    FORM,
+    HOST_PORT,
+    JSON,
+    LABEL,
+    LOOPBACK,
+    PLACE,
+    PLANS,
+    XML,
+    Allow,
+    MailServer,
+    body_type,
+    fill,
+    host_of,
+)
+
+__all__ = [
+    "COUNT",
+    "FORM",
+    "HOST_PORT",
+    "JSON",
+    "LABEL",
+    "LOOPBACK",
+    "PLANS",
+    "XML",
+    "Allow",
+    "Config",
+    "ConfigError",
+    "MailServer",
+    "body_type",
+    "fill",
+    "host_of",
+]
+
+ENVIRONMENT = "environment"
+
+
+class Told(NamedTuple):
+    """A setting as it stands, as text. `hidden`: a secret that is set, not for anybody's eyes."""
+
+    env: str
+    text: str
+    source: str  # default, environment, command line, or the path of the file
+    meaning: str
+    hidden: bool
+
+
+def _read(about: Mapping[str, Any], text: str, source: str) -> Any:
+    env = about["env"]
+    try:
+        return about["read"](text)
+    except ValueError as error:
+        shown = "" if about["secret"] else f"={text[:100]!r}"
+        place = "" if source == ENVIRONMENT else f"{source}: "
+        raise ConfigError(f"{place}{env}{shown}: it {error}") from None
+
+
+def _setting(
+    env: str, default: str, read: Callable[[str], Any], meaning: str, *, secret: bool = False
+) -> Any:
+    about = {"env": env, "default": default, "read": read, "meaning": meaning, "secret": secret}
+    return field(default_factory=lambda: read(default), repr=not secret, metadata=about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The settings. `Config.load()` reads environment and file, `Config(data=…)` serves tests."""
+
+    file: ClassVar[Path | None] = None  # that was read
+    origins: ClassVar[Mapping[str, tuple[str, str]]] = {}  # by variable: its text, where it is from
+
+    data: Path = _setting("CRM_DATA", "data", readers.folder, "folder of the tenants' files")
+    base_domain: str = _setting(
+        "CRM_BASE_DOMAIN", "localhost", readers.domain, "tenants live at <label>.<base domain>"
+    )
+    tenant: str | None = _setting(
+        "CRM_TENANT", "", readers.label, "serve this one tenant on every host, for a bare address"
+    )
+    signup: bool = _setting(
+        "CRM_SIGNUP", "open", readers.signup, "may strangers open a tenant; closed with CRM_TENANT"
+    )
+    public_url: str = _setting(
+        "CRM_PUBLIC_URL",
+        "",
+        readers.template,
+        "template of links, with {label}; by default the base",
+    )
+    plans: dict[str, int] = _setting(
+        "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit (D13)"
+    )
+    trusted_proxies: int = _setting(
+        "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
+    )
+    open_files: int = _setting(
+        "CRM_OPEN_FILES", "256", readers.count, "connections to tenants' files kept open when idle"
+    )
+    webhook_allow: Allow = _setting(
+        "CRM_WEBHOOK_ALLOW", "", readers.allow, "hosts and networks that webhooks may call (D15)"
+    )
+    port: int = _setting("CRM_PORT", "8000", readers.port, "port of `serve`, and in the links")
+    sms: str = _setting(
+        "CRM_SMS", "console", readers.way, "who sends SMS: console, turbosms or http"
+    )
+    sms_token: str = _setting("CRM_SMS_TOKEN", "", readers.word, "key of TurboSMS", secret=True)
+    sms_sender: str = _setting("CRM_SMS_SENDER", "", readers.line, "the sender's name at TurboSMS")
+    sms_url: str = _setting(
+        "CRM_SMS_URL", "", readers.gateway, "gateway of http, with {phone} and {text}", secret=True
+    )
+    sms_headers: dict[str, str] = _setting(
+        "CRM_SMS_HEADERS", "", readers.headers, "headers for http, as a JSON object", secret=True
+    )
+    sms_body: str = _setting(
+        "CRM_SMS_BODY", "", str.strip, "body for http, with {phone} and {text}", secret=True
+    )
+    mail: MailServer | None = _setting(
+        "CRM_MAIL", "console", readers.mail, "who takes e-mail: console or smtp://…", secret=True
+    )
+    mail_from: Address | None = _setting(
+        "CRM_MAIL_FROM", "", readers.mail_from, "the sender of e-mails, with CRM_MAIL"
+    )
+    log: str = _setting(
+        "CRM_LOG", "requests", readers.log, "lines of `serve`: requests, or warnings alone"
+    )
+
+    def __post_init__(self) -> None:
+        if self.tenant:
+            object.__setattr__(self, "signup", False)  # there is room for no other
+        if self.sms == "turbosms" and not (self.sms_token and self.sms_sender):
+            raise ConfigError("CRM_SMS=turbosms: it needs CRM_SMS_TOKEN and CRM_SMS_SENDER")
+        if self.sms == "http":
+            self._check_gateway()
+        if self.mail and not self.mail_from:
+            raise ConfigError("CRM_MAIL=smtp: it needs CRM_MAIL_FROM")
+
+    def _check_gateway(self) -> None:
+        if not self.sms_url:
+            raise ConfigError("CRM_SMS=http: it needs CRM_SMS_URL")
+        places = set(
+            PLACE.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
+        )
+        if "text" not in places or not places & {"phone", "digits"}:
+            raise ConfigError(
+                "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY"
+            )
+        kind = body_type(self.sms_headers, self.sms_body)
+        if kind not in (JSON, FORM, *XML):
+            raise ConfigError("CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML")
+        if self.sms_body and kind == JSON:
+            try:
+                json.loads(fill(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"}))
+            except (ValueError, RecursionError):
+                raise ConfigError(
+                    "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"
+                ) from None
+
+    @classmethod
+    def load(
+        cls, environ: Mapping[str, str] = os.environ, config: Path | None = None, **given: Any
+    ) -> "Config":
+        """Settings from `given` (the command line), the environment and a file, in this order.
+
+        The file is `config`, else what CRM_CONFIG names, else `crm.env` in the data folder if it
+        is there. Raises ConfigError naming the variable and what it should look like.
+        """
+        values = {name: value for name, value in given.items() if value is not None}
+        origins = {
+            setting.metadata["env"]: (str(values[setting.name]), "command line")
+            for setting in fields(cls)
+            if setting.name in values
+        }
+
+        def take(found: Mapping[str, str], source: str) -> None:
+            for setting in fields(cls):
+                env = setting.metadata["env"]
+                if setting.name not in values and env in found:
+                    values[setting.name] = _read(setting.metadata, found[env], source)
+                    origins[env] = found[env], source
+
+        take(environ, ENVIRONMENT)
+        named = config or environ.get("CRM_CONFIG")
+        path = Path(named).expanduser().absolute() if named else None
+        folder = values.get("data") or cls().data
+        if path is None and file.stands(folder / file.NAME):
+            path = folder / file.NAME
+        if path is not None:
+            found = file.read(path, [setting.metadata["env"] for setting in fields(cls)])
+            if not named and "CRM_DATA" in found and readers.folder(found["CRM_DATA"]) != folder:
+                raise ConfigError(
+                    f"{path}: CRM_DATA names another folder than the one that this file is in"
+                )
+            take(found, str(path))
+        loaded = cls(**values)
+        object.__setattr__(loaded, "file", path)
+        object.__setattr__(loaded, "origins", origins)
+        return loaded
+
+    def told(self) -> list[Told]:
+        """Every setting with where it is from, in the order above."""
+        found = []
+        for setting in fields(self):
+            about = setting.metadata
+            text, source = self.origins.get(about["env"], (about["default"], "default"))
+            if about["env"] == "CRM_DATA":
+                text = str(self.data)
+            hidden = about["secret"] and text != about["default"]
+            found.append(Told(about["env"], text, source, about["meaning"], hidden))
+        return found
+
+    def url_of(self, label: str) -> str:
+        """The public address of a tenant, without a slash at the end (D18)."""
+        template = self.public_url or f"http://{{label}}.{self.base_domain}:{self.port}"
+        return template.replace("{label}", label)
