@@ -1,5 +1,6 @@
 """The whole service as a WSGI app: the wiring, in reading order."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import Any
 from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from crm import cabinet, resources
+from crm import cabinet, log, resources
 from crm.access.limits import Limiter
 from crm.cabinet import errors as pages_of_errors
 from crm.config import Config
@@ -35,6 +36,16 @@ class CRMApp(Flask):
         return self.tenants.secret_key()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        if not log.requests.isEnabledFor(logging.INFO):
+            return self._respond(environ, start_response)
+        measured = log.Measured(environ, start_response)
+        try:
+            return measured.sending(self._respond(environ, measured.start))
+        except BaseException:
+            measured.close()
+            raise
+
+    def _respond(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         answer = self.health.answer(environ, self.tenants)
         if answer is not None:
             return answer(environ, start_response)
@@ -47,6 +58,8 @@ class CRMApp(Flask):
             return start_response(status, headers + told, *more)
 
         stay = self._arrive(environ)
+        if stay is not None:
+            environ[log.TENANT] = stay.label
         try:
             return super().wsgi_app(environ, start)
         finally:

@@ -1,6 +1,8 @@
 """The cast: Olena owns acme, Taras works there, Ivan is at globex and must see nothing."""
 
+import logging
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.tenancy.tenants import Tenants
+from tests.planted import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
+
+__all__ = ["pytest_configure", "pytest_sessionfinish", "pytest_terminal_summary"]
 
 OLENA, TARAS = 1, 2  # user ids at acme
 
@@ -116,6 +121,21 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     }
     crm.tenants.forget_idle()
     return folder, keys
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """The test may set the log up as `serve` does; afterwards it is as it was."""
+    names = ("", "crm", "crm.requests")
+    before = [(each, each.level, each.handlers[:], each.propagate)
+              for each in map(logging.getLogger, names)]  # fmt: skip
+    hook = threading.excepthook
+    yield
+    for logger, level, handlers, propagate in before:
+        logger.setLevel(level)
+        logger.handlers[:], logger.propagate = handlers, propagate
+    threading.excepthook = hook
+    logging.captureWarnings(False)
 
 
 @pytest.fixture

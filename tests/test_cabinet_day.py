@@ -1,5 +1,6 @@
 """A day of a small business in a real browser, against a real server, mail server and receiver."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from email import message_from_bytes, policy
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -17,6 +19,8 @@ from chromium import browsing, visiting
 from playwright.sync_api import Browser, Locator, Page, expect
 from receiving import Hook, receiving
 from running import ROOT, free_port, wait_for
+
+from tests import planted
 
 PHONE = "+380671234567"
 PRICES = (
@@ -47,7 +51,7 @@ class Told:
 
         with self._came:
             assert self._came.wait_for(lambda: len(codes()) >= number, 10), self.lines
-        return codes()[number - 1]
+        return planted.note_code(codes()[number - 1])
 
 
 class Mailbox(Message):
@@ -83,20 +87,25 @@ def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
         "CRM_MAIL": f"smtp://127.0.0.1:{mailbox[1]}",
         "CRM_MAIL_FROM": "CRM <crm@example.com>",
     }
+    log = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
     process = subprocess.Popen(
         command, cwd=ROOT, env={"PATH": "/usr/bin:/bin", **settings}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=log,
     )  # fmt: skip
     try:
         wait_for(port, process)
         yield port, Told(process.stdout)
     finally:
         process.terminate()
-        said = process.stderr.read()
         process.wait(30)
         process.stdout.close()
-        process.stderr.close()
-    assert "Traceback" not in said, said
+        with log:
+            log.seek(0)
+            said = log.read()
+    planted.heard("server", said)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert "error" not in {line["level"] for line in lines}, said
+    assert {"/login/code", "/api/v1/leads"} <= {line.get("route") for line in lines}
     assert PHONE not in said
 
 

@@ -11,7 +11,7 @@ CRM = ROOT / "crm"
 MODULES = sorted(path for path in CRM.rglob("*.py"))
 # Each floor may import those before it, and itself.
 FLOORS = (
-    ("crm.errors", "crm.config", "crm.values", "crm.json", "crm.sheets", "crm.watchdog"),
+    ("crm.errors", "crm.config", "crm.values", "crm.json", "crm.log", "crm.sheets", "crm.watchdog"),
     ("crm.tenancy",),
     ("crm.access", "crm.outbox", "crm.messages"),
     ("crm.rest",),

@@ -2,6 +2,7 @@
 
 import configparser
 import http.client
+import json
 import os
 import random
 import re
@@ -375,7 +376,7 @@ def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
             served.terminate()
             said = served.communicate(timeout=PATIENCE)[1]
     assert served.returncode == 0, said
-    assert said.startswith(f"data folder: {data}\n")
+    assert json.loads(said.splitlines()[0])["message"] == f"data folder: {data}"
 
 
 def test_the_readmes_ten_minutes_are_told_in_commands_that_work(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 import click
 
-from crm import CRMApp, create_app, demo
+from crm import CRMApp, create_app, demo, log
 from crm.cli.frame import at, command, group, port
 from crm.config import LOOPBACK, Config
 from crm.json import dumps
@@ -16,7 +16,7 @@ from crm.tenancy import migrations
 from crm.tenancy.tenants import Tenants
 
 
-@command(group, "serve")
+@command(group, "serve", says_folder=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @port
 @click.option("--threads", default=4, show_default=True, type=click.IntRange(1, 256))
@@ -24,8 +24,10 @@ def serve_(config: Config, host: str, threads: int) -> None:
     """Serve the API: one worker process with threads."""
 
     def announce() -> None:
-        click.echo(f"listening on http://{host}:{config.port}", err=True)
+        log.log.info("listening on http://%s:%s", host, config.port)
 
+    log.begin(config.log == "requests")
+    log.log.info("data folder: %s", config.data)
     serve(lambda: _app(config), config.data, host, config.port, threads, announce)
 
 

@@ -13,6 +13,7 @@ from crm.access import api_keys
 from crm.access.limits import WINDOW, Limiter, Turn
 from crm.config import Config
 from crm.errors import Forbidden, Malformed, TooMany, Unauthorized
+from crm.log import ROUTE
 from crm.rest.problems import request_id
 from crm.tenancy.database import visiting
 from crm.tenancy.files import UnknownTenant
@@ -29,6 +30,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> None:
         asked: Request = request._get_current_object()
         environ = asked.environ
         told = environ.get(TOLD, [])
+        environ[ROUTE] = asked.url_rule.rule if asked.url_rule else None
         told.append(("X-Request-Id", request_id(environ)))
         here = visiting()
         if here is None:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 from werkzeug.wrappers import Response
 
 from crm.json import dumps
+from crm.log import ROUTE
 from crm.rest.problems import request_id
 from crm.tenancy.readiness import Readiness, is_address
 from crm.tenancy.tenants import Tenants
@@ -48,6 +49,7 @@ class Health:
 
 
 def _said(environ: dict[str, Any], code: int, status: str, **more: str) -> Response:
+    environ[ROUTE] = environ["PATH_INFO"]
     answer = Response(dumps({"status": status, **more}), code, mimetype="application/json")
     answer.headers["Cache-Control"] = "no-store"
     answer.headers["X-Request-Id"] = request_id(environ)

@@ -1,6 +1,5 @@
 """Errors as RFC 9457 problems (D14): one body for every 4xx and 5xx under `/api`."""
 
-import logging
 from http import HTTPStatus
 from random import getrandbits
 from typing import Any
@@ -10,10 +9,9 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from crm import errors
 from crm.json import dumps
+from crm.log import REQUEST_ID, log, of
 from crm.tenancy.database import is_busy, is_full
 from crm.tenancy.migrations import NewerFile
-
-log = logging.getLogger("crm")
 
 STATUS: dict[type[errors.CRMError], int] = {
     errors.Malformed: 400,
@@ -69,11 +67,11 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Response:
 
 def request_id(environ: dict[str, Any]) -> str:
     """The id of a request, as sent in X-Request-Id or made here; kept in its environ."""
-    found = environ.get("crm.request_id")
+    found = environ.get(REQUEST_ID)
     if found is None:
         sent = environ.get("HTTP_X_REQUEST_ID", "")
         fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
-        found = environ["crm.request_id"] = sent if fits else f"{getrandbits(96):024x}"
+        found = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
     return found
 
 
@@ -86,7 +84,8 @@ def status_of(error: Exception) -> int:
 
 def tell_operator(error: Exception) -> None:
     """An error that nobody foresaw goes to the log with its inside."""
-    log.error("unforeseen error, request %s", request_id(request.environ), exc_info=error)
+    id = request_id(request.environ)
+    log.error("unforeseen error, request %s", id, exc_info=error, extra=_about())
 
 
 def known(error: Exception) -> Exception:
@@ -99,9 +98,14 @@ def known(error: Exception) -> Exception:
     if is_busy(error):
         return errors.Busy()
     if is_full(error):
-        log.error("the disk is full, request %s", request_id(request.environ))
+        id = request_id(request.environ)
+        log.error("the disk is full, request %s", id, extra=_about())
         return errors.StorageFull()
     return error
+
+
+def _about() -> dict[str, Any]:
+    return {"about": of(request.environ)}
 
 
 def _more(error: errors.CRMError) -> dict[str, Any]:

@@ -10,6 +10,7 @@ SQLite lets go of the interpreter.
 
 import errno
 import fcntl
+import logging
 import os
 import resource
 import signal
@@ -189,8 +190,16 @@ class _Application(BaseApplication):
 
 
 class _Log(Logger):
+    """gunicorn's own lines go where the process's log goes, if it has one, else to stderr."""
+
     error_fmt = "%(asctime)s %(levelname)s %(message)s"
     datefmt = "%Y-%m-%d %H:%M:%S"
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        if logging.getLogger().handlers:
+            self.error_log.handlers.clear()
+            self.error_log.propagate = True
 
 
 class _Arbiter(Arbiter):

@@ -22,6 +22,8 @@ from gunicorn.http.errors import (
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 
+from crm import log
+
 IDLE, HEAD, BODY, LEAVING = "idle", "head", "body", "leaving"
 
 
@@ -191,10 +193,13 @@ _PROBLEMS = {
 }
 
 
-def problem(status: int, path: str | None) -> bytes:
-    """The answer when the application gave none, in the shape of all errors (D14)."""
+def problem(status: int, path: str | None, method: str | None = None) -> bytes:
+    """The answer when the application gave none, in the shape of all errors (D14); the log is
+    told of it."""
     code, detail = _PROBLEMS[status]
     request_id = secrets.token_hex(12)
+    method = method if method in log.METHODS else "other"
+    log.tell(status, request_id=request_id, tenant=None, route=None, method=method)
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,

@@ -199,7 +199,9 @@ class Worker(ThreadWorker):
         return sum(conn.held for conn in self.waiting if conn.held > 65536)
 
     def refuse(self, conn: Connection, status: int) -> None:
-        conn.sock.say(problem(status, getattr(conn.request, "path", None)))
+        asked = conn.request
+        path, method = (getattr(asked, name, None) for name in ("path", "method"))
+        conn.sock.say(problem(status, path, method))
         self.leave(conn)
 
     def leave(self, conn: Connection) -> None:

@@ -234,24 +234,24 @@ class Tenants:
 class Stay:
     """A visit's beginning and end. A generator would take twice as long, on every request."""
 
-    __slots__ = ("_connection", "_here", "_label", "_tenant", "_tenants", "_token")
+    __slots__ = ("_connection", "_here", "_tenant", "_tenants", "_token", "label")
 
     def __init__(self, tenants: Tenants, label: str):
-        self._tenants, self._label = tenants, label
+        self._tenants, self.label = tenants, label
         self._token = None
 
     def __enter__(self) -> Visit:
         outer = visiting()
         if (
             outer is not None
-            and outer.label == self._label
+            and outer.label == self.label
             and outer.thread == threading.get_ident()
         ):
             return outer
-        self._tenant = tenant = self._tenants.tenant(self._label)
+        self._tenant = tenant = self._tenants.tenant(self.label)
         self._connection = tenant.take(writes=False)
         try:
-            self._here = Visit(self._label, self._connection, tenant, self._tenants.clock)
+            self._here = Visit(self.label, self._connection, tenant, self._tenants.clock)
             self._token = begin_visit(self._here)
         except BaseException:
             tenant.give(self._connection, writes=False)

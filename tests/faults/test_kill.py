@@ -45,7 +45,7 @@ def killed(data: Path) -> Iterator[int]:
     server = subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environ | {"CRM_PLANS": "business=0"},
+        env=environ | {"CRM_PLANS": "business=0", "CRM_LOG": "warnings"},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -1,0 +1,291 @@
+"""The log of a served installation: its lines, what they tell of requests, and nothing private."""
+
+import http.client
+import io
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, log
+from crm.access import tokens
+from crm.access.api_keys import new_key
+from crm.config import Config
+from crm.outbox import signature
+from tests.running import PATIENCE, ROOT, free_port, wait_for
+from tests.wire import speak
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+FIELDS = ["time", "level", "request_id", "tenant", "route", "method", "status", "ms"]
+
+
+class Log:
+    """What `serve` would have written."""
+
+    def __init__(self, stream: io.StringIO):
+        self.stream = stream
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What was written since the last look."""
+        found = [json.loads(line) for line in self.stream.getvalue().splitlines()]
+        self.stream.truncate(0)
+        self.stream.seek(0)
+        return found
+
+    def line(self) -> dict[str, Any]:
+        (found,) = self.lines()
+        return found
+
+
+@pytest.fixture
+def served(own_log: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    logging.getLogger("crm.requests").handlers.clear()
+    logging.getLogger("crm.requests").propagate = True
+    log.begin(shows_requests=True)
+    yield Log(stream)
+
+
+# Requests
+
+
+def test_a_request_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
+    lead = {"name": "Марія", "phone": "+380671234567"}
+    id = api.post("/leads", lead, buffered=True).json["lead_id"]
+    told = served.line()
+    assert list(told) == FIELDS
+    assert TIME.fullmatch(told["time"]) and told["level"] == "info"
+    assert (told["method"], told["route"], told["status"]) == ("POST", "/api/v1/leads", 201)
+    assert told["tenant"] == "acme"
+    answer = api.get(f"/leads/{id}?expand=possible_duplicates", buffered=True)
+    told = served.line()
+    assert told["request_id"] == answer.headers["X-Request-Id"]
+    assert (told["route"], told["status"]) == ("/api/v1/leads/<id>", 200)
+    assert 0 < told["ms"] < 10_000
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "tenant", "route", "status"),
+    [
+        ("acme.localhost", "/livez", None, "/livez", 200),
+        ("acme.localhost", "/api/v1/nothing/+380671234567", "acme", None, 401),
+        ("nobody.localhost", "/api/v1/leads", None, "/api/v1/leads", 404),
+        ("+380671234567", "/+380671234567", None, None, 404),
+        ("acme.localhost", "/enter/0123456789", "acme", "/enter/<token>", 404),
+        ("acme.localhost", "/login?phone=%2B380671234567", "acme", "/login", 200),
+        ("localhost", "/signup", "_front", "/signup", 200),
+        ("acme.localhost", "/api/v1/leads", "acme", "/api/v1/leads", 401),
+    ],
+)
+def test_what_is_refused_is_told_too_and_no_path(
+    crm: CRMApp, served: Log, host: str, path: str, tenant: str, route: str, status: int
+) -> None:
+    path, _, query = path.partition("?")
+    speak(crm, "GET", path, host=host, query=query)
+    told = served.line()
+    found = told["tenant"], told["route"], told["status"]
+    assert found == (tenant, route, status)
+    assert "380671234567" not in json.dumps(told)
+
+
+def test_a_method_is_one_that_there_is(crm: CRMApp, served: Log) -> None:
+    speak(crm, "S3CRET", "/api/v1/leads")
+    assert served.line()["method"] == "other"
+
+
+def test_a_line_comes_when_the_body_was_sent(served: Log) -> None:
+    gate = threading.Event()
+
+    def body() -> Iterator[bytes]:
+        yield b"a"
+        assert gate.wait(5)
+        yield b"b"
+
+    measured = log.Measured({"REQUEST_METHOD": "GET"}, lambda *_: None)
+    measured.start("200 OK", [])
+    parts = iter(measured.sending(body()))
+    assert next(parts) == b"a" and served.lines() == []
+    threading.Timer(0.05, gate.set).start()
+    assert next(parts) == b"b" and served.lines() == []
+    measured.close()
+    told = served.line()
+    assert told["ms"] >= 50 and told["status"] == 200
+
+
+def test_an_export_that_streams_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
+    api.get("/products/export", buffered=True).close()
+    assert [line["route"] for line in served.lines()] == ["/api/v1/products/export"]
+
+
+def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(
+    crm: CRMApp, api: Any, served: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = new_key()
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError(f"the key {secret} of +380671234567 <maria@example.com>")
+
+    monkeypatch.setitem(
+        crm.view_functions,
+        next(n for n in crm.view_functions if n.endswith("list_pipelines")),
+        fails,
+    )
+    answer = api.get("/pipelines", buffered=True)
+    assert answer.status_code == 500
+    error, request = served.lines()
+    assert (error["level"], request["level"]) == ("error", "warning")
+    id = answer.headers["X-Request-Id"]
+    assert error["request_id"] == request["request_id"] == id
+    assert (error["tenant"], error["route"]) == ("acme", "/api/v1/pipelines")
+    assert error["trace"].startswith("Traceback (most recent call last):\n")
+    assert error["trace"].endswith("RuntimeError: the key crm_… of +… <…@…>")
+    assert secret not in json.dumps(error)
+
+
+def test_without_a_listener_nothing_is_measured(
+    crm: CRMApp, api: Any, own_log: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging.getLogger("crm.requests").setLevel(logging.NOTSET)
+    logging.getLogger("crm").setLevel(logging.NOTSET)
+
+    def measured(*_: Any) -> None:
+        raise AssertionError("it was measured")
+
+    monkeypatch.setattr(log, "Measured", measured)
+    assert api.get("/leads").status_code == 200
+
+
+def test_no_import_and_no_app_sets_a_log_up() -> None:
+    code = (
+        "import logging, crm, crm.cli, crm.server\n"
+        "crm.create_app(crm.wsgi.Config(), sends=False)\n"
+        "every = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]\n"
+        "print([each.name for each in every if each.name.startswith(('crm', 'root'))\n"
+        "    and (each.handlers or each.level not in (0, 30))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
+
+
+# Other lines
+
+
+def test_everything_is_a_line_of_json(served: Log) -> None:
+    logging.getLogger("crm").warning("an SMS could not be sent: %s", "a\nb ї \udc80")
+    told = served.line()
+    assert list(told) == ["time", "level", "logger", "message"]
+    assert (told["level"], told["logger"]) == ("warning", "crm")
+    assert told["message"].startswith("an SMS could not be sent: a\nb ї ")
+    logging.getLogger("somebody.else").info("not told")
+    logging.getLogger("somebody.else").error("told")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old ways", DeprecationWarning, stacklevel=1)
+    assert [line["logger"] for line in served.lines()] == ["somebody.else", "py.warnings"]
+
+
+def test_a_thread_that_ends_badly_is_a_line(served: Log) -> None:
+    thread = threading.Thread(target=lambda: 1 // 0, name="scout")
+    thread.start()
+    thread.join()
+    told = served.line()
+    assert told["message"] == "the thread scout ended"
+    assert told["trace"].endswith("ZeroDivisionError: integer division or modulo by zero")
+
+
+def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeypatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    log.begin(shows_requests=False)
+    api.get("/leads", buffered=True)
+    speak(crm, path="/readyz")
+    assert stream.getvalue() == ""
+    logging.getLogger("crm").warning("told")
+    assert json.loads(stream.getvalue())["message"] == "told"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the key {key}, twice {key}", "the key crm_…, twice crm_…"),
+        ("{whsec}!", "whsec_…!"),
+        ("GET /enter/{token}/x", "GET /enter/…/x"),
+        ("cookie={token};", "cookie=…;"),
+        ("to +380 (67) 123-45-67.", "to +…."),
+        ("to 380671234567", "to +…"),
+        ("KeyError: 'maria.k+a@mail.example.com'", "KeyError: '…@…'"),
+        ("smtp://crm:s3cret@mail.ua:587", "smtp://…@mail.ua:587"),
+        ("https://a.ua/hook?token=s3cret&b=1 failed", "https://a.ua/hook?… failed"),
+        ('{{"Authorization": "Bearer s3cret"}}', '{{"Authorization": "Bearer …"}}'),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
+    made = {"key": new_key(), "whsec": signature.new_secret(), "token": tokens.new()}
+    assert log.masked(text.format(**made)) == shown.format()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "delivery 123456789 of acme was lost hold of",
+        "http://127.0.0.1:8000 at 2026-11-21T07:56:00.123Z, pid 4194304",
+        'File "/opt/crm/crm/tenancy/database.py", line 380, in _migrate_380',
+        "request 0123456789abcdef01234567",
+        "a_name_of_exactly_forty_three_characters_xy",
+        "the mail server refused the recipient (550)",
+    ],
+)
+def test_what_is_none_is_shown(text: str) -> None:
+    assert log.masked(text) == text
+
+
+# Served
+
+
+def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
+    """Refusals of the server before the application, and gunicorn's own lines, too."""
+    port = free_port()
+    command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            wait_for(port, server)
+            for method, path in (("GET", "/livez"), ("GET", "/" + "a" * 9000), ("B?D", "/")):
+                line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                line._encode_request = lambda text: text.encode()
+                line.putrequest(method, path, skip_host=True)
+                line.putheader("Host", "acme.localhost")
+                line.endheaders()
+                assert line.getresponse().read()
+                line.close()
+            children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+            worker = int(children.split()[0])
+            os.kill(worker, signal.SIGKILL)  # gunicorn tells of it
+            assert server.stderr
+            said = [json.loads(server.stderr.readline()) for _ in range(6)]
+        finally:
+            server.terminate()
+            rest = server.communicate(timeout=PATIENCE)[1]
+    messages = [line.get("message") for line in said]
+    assert messages[0] == f"data folder: {tmp_path}"
+    assert messages[1] == f"listening on http://127.0.0.1:{port}"
+    statuses = [line["status"] for line in said if "status" in line]
+    assert statuses == [200, 414, 400]
+    (gunicorns,) = [line for line in said if line.get("logger") == "gunicorn.error"]
+    assert gunicorns["level"] == "error" and "SIGKILL" in gunicorns["message"]
+    assert all(json.loads(line) for line in rest.splitlines())
+
+
+def test_the_setting_is_one_of_two() -> None:
+    assert Config.load({"CRM_LOG": "warnings"}).log == "warnings"
+    assert Config().log == "requests"
