@@ -13,8 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.tenant", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -62,12 +64,11 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         told: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
         if record.name == requests.name and isinstance(record.args, dict):
-            told |= record.args
-        else:
-            told |= getattr(record, "about", {})
-            told |= {"logger": record.name, "message": masked(record.getMessage())}
-            if record.exc_info:
-                told["trace"] = masked(self.formatException(record.exc_info))
+            return orjson.dumps(told | record.args).decode()  # a tenth of json's time
+        told |= getattr(record, "about", {})
+        told |= {"logger": record.name, "message": masked(record.getMessage())}
+        if record.exc_info:
+            told["trace"] = masked(self.formatException(record.exc_info))
         return json.dumps(told, ensure_ascii=False)
 
 
@@ -127,8 +128,12 @@ def tell(status: int, seconds: float | None = None, **about: Any) -> None:
 
 
 def _time(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{_second(int(seconds))}.{int(seconds * 1000) % 1000:03}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def _thread_ended(told: threading.ExceptHookArgs) -> None:

@@ -11,7 +11,16 @@ CRM = ROOT / "crm"
 MODULES = sorted(path for path in CRM.rglob("*.py"))
 # Each floor may import those before it, and itself.
 FLOORS = (
-    ("crm.errors", "crm.config", "crm.values", "crm.json", "crm.log", "crm.sheets", "crm.watchdog"),
+    (
+        "crm.checkup",
+        "crm.errors",
+        "crm.config",
+        "crm.values",
+        "crm.json",
+        "crm.log",
+        "crm.sheets",
+        "crm.watchdog",
+    ),
     ("crm.tenancy",),
     ("crm.access", "crm.outbox", "crm.messages"),
     ("crm.rest",),

@@ -39,6 +39,10 @@ TEST = "webhook.test"
 
 OF = "FROM delivery WHERE webhook_id = webhook.id AND"
 WAITING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
+STUCK = """
+    SELECT status, count(*), min(created_at) FROM delivery
+    WHERE status IN ('pending', 'held', 'failed') GROUP BY status ORDER BY status
+"""
 STANDING = f"""
     SELECT id, failing_since IS NOT NULL,
         (SELECT count(*) {OF} lease = ?1 AND leased_until >= ?2),
@@ -107,6 +111,11 @@ class Standing(NamedTuple):
     def spare(self) -> int:
         """How many more may be in flight to it."""
         return (1 if self.failing else AT_ONCE) - self.flying
+
+
+def stuck() -> list[tuple[str, int, str]]:
+    """What is `failed`, `held` or `pending` at the tenant visited: how many, since when."""
+    return rows(STUCK)
 
 
 def claim(lease: str, most: int, probes: int) -> tuple[list[Claimed], float | None]:

@@ -122,6 +122,12 @@ def told(sequence: int) -> tuple[str, bytes]:
     return found[1], body(*found)
 
 
+def newest() -> str | None:
+    """When the last event of the tenant visited was."""
+    found = row("SELECT at FROM event ORDER BY sequence DESC LIMIT 1")
+    return found and found[0]
+
+
 def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     """Events later than `after` of those kinds, oldest first, and the sequence to go on from.
 

@@ -1,4 +1,4 @@
-"""The operator's paths, the same on every host: `/livez`, `/readyz`, `/tls-ask`.
+"""The operator's paths, the same on every host: `/livez`, `/readyz`, `/tls-ask`, `/doctor`.
 
 They come before any tenant is looked for, need no key and no session, and are not counted.
 Strangers may read them, so a reason is one word, and the log says more.
@@ -13,10 +13,11 @@ from werkzeug.wrappers import Response
 from crm.json import dumps
 from crm.log import ROUTE
 from crm.rest.problems import request_id
+from crm.tenancy import checkup
 from crm.tenancy.readiness import Readiness, is_address
 from crm.tenancy.tenants import Tenants
 
-LIVE, READY, TLS_ASK = PATHS = "/livez", "/readyz", "/tls-ask"
+LIVE, READY, TLS_ASK, DOCTOR = PATHS = "/livez", "/readyz", "/tls-ask", "/doctor"
 RETRY_AFTER = "5"  # seconds
 
 
@@ -30,7 +31,8 @@ class Health:
         """The answer to a GET or HEAD of one of PATHS; None: it is a request like any other.
 
         `/readyz`: 200, or 503 with a `reason`. `/tls-ask?domain=`: 200 when the domain leads to a
-        tenant or to the base host, else 404; strangers who ask find nothing there.
+        tenant or to the base host, else 404; strangers who ask find nothing there. `/doctor`: as
+        whom and where the caller is seen; only who shows a pass of the data folder finds it.
         """
         path = environ.get("PATH_INFO", "")
         if path not in PATHS or environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
@@ -45,6 +47,11 @@ class Health:
             query = parse_qs(environ.get("QUERY_STRING", ""))
             if not is_address(tenants, query.get("domain", [""])[0]):
                 return _said(environ, 404, "unknown")
+        elif path == DOCTOR:
+            scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+            if scheme != "Bearer" or not checkup.is_pass(tenants, token):
+                return None
+            return _said(environ, 200, "ok", **_seen(environ))
         return _said(environ, 200, "ok")
 
 
@@ -56,6 +63,16 @@ def _said(environ: dict[str, Any], code: int, status: str, **more: str) -> Respo
     if code == 503:
         answer.headers["Retry-After"] = RETRY_AFTER
     return answer
+
+
+def _seen(environ: dict[str, Any]) -> dict[str, str]:
+    """What the proxies in front made of a request; `forwarded`: what they say themselves."""
+    return {
+        "address": environ.get("REMOTE_ADDR", ""),
+        "scheme": environ.get("wsgi.url_scheme", ""),
+        "host": environ.get("HTTP_HOST", ""),
+        "forwarded": environ.get("HTTP_X_FORWARDED_FOR", ""),
+    }
 
 
 def _is_of_this_machine(environ: dict[str, Any]) -> bool:

@@ -28,7 +28,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 
 from crm.server.worker import STOPS, Worker
 
-__all__ = ["ServeError", "Worker", "serve"]
+__all__ = ["ServeError", "Worker", "running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -92,6 +92,21 @@ def serve(
     finally:
         if os.getpid() == parent:
             os.close(lock)
+
+
+def running(data: Path) -> int | None:
+    """The process that serves the data folder, or None."""
+    try:
+        lock = os.open(data / "serve.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(os.pread(lock, 20, 0) or 0)
+    finally:
+        os.close(lock)
+    return None
 
 
 def _lock(data: Path, until: float) -> int:

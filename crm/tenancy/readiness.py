@@ -56,7 +56,7 @@ class _Look(threading.Thread):
 
     def run(self) -> None:
         try:
-            _write(self._tenants)
+            write(self._tenants)
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             self.problem, self.error = FULL if full else NOT_WRITABLE, error
@@ -83,7 +83,8 @@ def is_address(tenants: Tenants, domain: str) -> bool:
     return label == FRONT or (label is not None and tenants.exists(label))
 
 
-def _write(tenants: Tenants) -> None:
+def write(tenants: Tenants) -> None:
+    """Write a page into the data folder and take it away; raises OSError."""
     path = tenants.config.data / ".ready"
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

@@ -1,0 +1,196 @@
+"""`doctor`: is everything in order, and if not, what to do; beside a running server or without.
+
+One line for each finding: `ok`, `warning` or `fault`, what, and a sentence. It ends with 1 if there
+is a fault. Nothing is changed, and nobody is asked but the public address and its names.
+"""
+
+import platform
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crm import server
+from crm.checkup import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
+from crm.cli import reach
+from crm.cli.frame import command, group
+from crm.config import Config, file
+from crm.errors import CRMError
+from crm.messages import Undelivered, mail, sms
+from crm.outbox import deliveries, events
+from crm.resources import tenant
+from crm.tenancy import checkup
+from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.tenants import FRONT, Tenants
+from crm.values import Unfit, email, phone
+
+FULL_SECONDS = 600.0  # for one tenant's file, read to the end
+OLD_SECONDS = 86_400  # that a delivery may wait
+AHEAD_SECONDS = 60  # that a row may be ahead of the clock
+YEARS = range(2025, 2100)
+TEST = "A test of the CRM: it can send."
+
+
+@command(group, "doctor")
+@click.option("--full", is_flag=True, help="Read every file to its end, with its indexes.")
+@click.option(
+    "--from",
+    "within",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the copies are; by default in the data folder.",
+)
+@click.option(
+    "--send-test", "to", metavar="PHONE|EMAIL", help="Send an SMS or an e-mail there, now."
+)
+def doctor(config: Config, full: bool, within: Path | None, to: str | None) -> None:
+    """Look whether the installation is in order; 1 if there is a fault."""
+    levels: Counter[str] = Counter()
+    for each in findings(config, full, within, to):
+        levels[each.level] += 1
+        click.echo(f"{each.level:<8} {each.what:<12} {each.detail}")
+    if levels[FAULT]:
+        raise SystemExit(1)
+
+
+def findings(
+    config: Config, full: bool = False, within: Path | None = None, to: str | None = None
+) -> Iterator[Finding]:
+    """All that is found, in reading order."""
+    tenants = Tenants(config)
+    yield from examine("settings", partial(_settings, config))
+    yield from examine("python", lambda: [(OK, platform.python_version())])
+    yield from examine("sqlite", checkup.engine)
+    strangers = checkup.owner(tenants)
+    if strangers is not None:
+        advice = f"it belongs to {strangers}: run the doctor as {strangers} (sudo -u {strangers})"
+        yield Finding(FAULT, "data folder", advice)
+        return
+    yield from examine("data folder", partial(checkup.folder, tenants))
+    yield from examine("secret key", partial(checkup.key, tenants))
+    yield from examine("disk", partial(checkup.disk, tenants))
+    yield from examine("clock", partial(_clock, tenants))
+    yield from _tenants(tenants, full)
+    yield from examine("backups", partial(checkup.copies, tenants, within))
+    yield from examine("names", partial(reach.names, config))
+    yield from examine("public url", partial(reach.address, config))
+    yield from examine("server", partial(_server, config))
+    yield from examine("proxy", partial(_proxy, tenants))
+    if to is not None:
+        yield from examine("send test", partial(_sent, config, to), 2 * SECONDS)
+
+
+def _settings(config: Config) -> Iterator[Said]:
+    own = config.data / file.NAME
+    if config.file is None:
+        yield OK, "no file of settings is read"
+    elif config.file.stat().st_mode & 0o077 and _holds_secrets(config):
+        yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
+    else:
+        yield OK, f"{config.file} is read"
+    if config.file != own and file.stands(own):
+        yield WARNING, f"{own} is not read: {config.file} is named instead"
+    for env, way in (("CRM_SMS", config.sms == "console"), ("CRM_MAIL", config.mail is None)):
+        if way:
+            yield WARNING, f"{env}=console prints codes and links where the service's output goes"
+    unlimited = [name for name, number in config.plans.items() if not number]
+    if unlimited:
+        yield OK, f"without a limit: {', '.join(unlimited)}"
+
+
+def _holds_secrets(config: Config) -> bool:
+    return any(each.hidden and each.source == str(config.file) for each in config.told())
+
+
+def _clock(tenants: Tenants) -> Iterator[Said]:
+    now = datetime.fromtimestamp(tenants.clock(), UTC)
+    sane = now.year in YEARS
+    told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    yield (OK, told) if sane else (FAULT, f"it is {told} here: set the clock")
+
+
+def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
+    """A line for each tenant that has something, and one for all the others."""
+    fine = 0
+    try:
+        every = checkup.labels(tenants)
+    except OSError as error:
+        yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
+        return
+    seconds = FULL_SECONDS if full else SECONDS
+    for label in every:
+        name = "base host" if label == FRONT else label
+        found = list(examine(name, partial(_tenant, tenants, label, full), seconds))
+        yield from found
+        fine += not found
+    yield Finding(OK, "tenants", f"{fine} of {len(every)} files are whole and up to date")
+    tenants.forget_idle()
+
+
+def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
+    try:
+        seen = checkup.look(tenants, label, full, partial(_inside, label))
+    except (CRMError, *FILE_ERRORS) as error:
+        yield FAULT, f"its file cannot be used: {error}"
+        return
+    for text in seen.faults:
+        yield FAULT, f"its file is damaged: {text}"
+    level, told = checkup.state(seen.version)
+    if level != OK:
+        yield level, told
+    if seen.said is None:
+        return
+    suspended, stuck, newest = seen.said
+    now = tenants.clock()
+    if suspended:
+        yield OK, "it is suspended"
+    if newest and _age(newest, now) < -AHEAD_SECONDS:
+        yield FAULT, f"its newest event is of {newest}: the clock of this machine is behind"
+    for status, count, oldest in stuck:
+        late = status != "pending" or _age(oldest, now) > OLD_SECONDS
+        text = f"{count} deliveries are {status}, the oldest of {oldest}"
+        yield (WARNING if late else OK), text
+
+
+def _inside(label: str) -> tuple[Any, ...]:
+    suspended = None if label == FRONT else tenant.about()["suspended_at"]
+    return suspended, deliveries.stuck(), events.newest()
+
+
+def _age(moment: str, now: float) -> float:
+    return now - datetime.fromisoformat(moment).timestamp()
+
+
+def _server(config: Config) -> Iterator[Said]:
+    process = server.running(config.data)
+    if process:
+        yield OK, f"it runs (pid {process})"
+    else:
+        yield WARNING, "none runs on this data folder: what the proxies do is not looked at"
+
+
+def _proxy(tenants: Tenants) -> Iterator[Said]:
+    if server.running(tenants.config.data):
+        yield from reach.front_door(tenants)
+
+
+def _sent(config: Config, to: str) -> Iterator[Said]:
+    began = time.monotonic()
+    try:
+        if "@" in to:
+            way = "console" if config.mail is None else config.mail.host
+            mail.of(config).send(email(to) or "", "CRM: a test", TEST)
+        else:
+            way = config.sms
+            sms.of(config).send(phone(to) or "", TEST)
+    except Unfit as unfit:
+        yield FAULT, f"PHONE|EMAIL {unfit.detail}"
+    except Undelivered as refused:
+        yield FAULT, f"{way}: {refused.reason}"
+    else:
+        yield OK, f"{way} took it in {time.monotonic() - began:.1f} s"
