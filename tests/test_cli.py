@@ -128,6 +128,7 @@ def olena(folder: Folder, furnished: tuple[Path, dict[str, str]]) -> Api:
 # What all commands have in common
 
 COMMANDS = {
+    "doctor": (),
     "serve": (),
     "demo": (),
     "migrate": (),

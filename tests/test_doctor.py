@@ -278,27 +278,27 @@ def test_a_damaged_page_is_found(data: Path) -> None:
 
 def test_only_full_compares_indexes_with_their_tables(data: Path) -> None:
     """A row that its index lacks: the index is not there while the row is written."""
-    change_schema(data, "DELETE FROM sqlite_schema WHERE name = 'note_record'")
-    change(data, "INSERT INTO note (noun, record_id, text, created_at, updated_at) VALUES"
-                 " ('lead', 1, 'a', '2026-03-02T09:00:00Z', '2026-03-02T09:00:00Z')")  # fmt: skip
-    change_schema(data, "INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)")
+    with without_index(data, "note_record"):
+        names = "noun, record_id, text, created_at, updated_at"
+        change(data, f"INSERT INTO note ({names}) VALUES ('lead', 1, 'a', 'now', 'now')")
     assert not doctor(data).of("acme")
     level, said = doctor(data, "--full").of("acme")[0]
     assert level == FAULT and said.startswith("its file is damaged: row 1 missing from index note")
 
 
-kept: list[tuple] = []
+@contextmanager
+def without_index(data: Path, name: str) -> Iterator[None]:
+    def schema(sql: str, values: tuple = ()) -> list[tuple]:
+        with closing(sqlite3.connect(data / "tenants" / "acme.db")) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            found = connection.execute(sql, values).fetchall()
+            connection.commit()
+        return found
 
-
-def change_schema(data: Path, sql: str) -> None:
-    """Take the entry of note_record out of the schema, or put it in again."""
-    with closing(sqlite3.connect(data / "tenants" / "acme.db")) as connection:
-        if sql.startswith("DELETE"):
-            found = "SELECT * FROM sqlite_schema WHERE name = 'note_record'"
-            kept[:] = connection.execute(found).fetchall()
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(sql, kept[0] if "?" in sql else ())
-        connection.commit()
+    (entry,) = schema("SELECT * FROM sqlite_schema WHERE name = ?", (name,))
+    schema("DELETE FROM sqlite_schema WHERE name = ?", (name,))
+    yield
+    schema("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
 
 
 def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:

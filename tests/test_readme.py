@@ -1,6 +1,7 @@
 """What the README says is so: its two commands, its tour by curl, its tables."""
 
 import json
+import logging
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from crm import errors
+from crm import errors, log
 from crm.config import PLANS, Config
 from crm.outbox import deliveries, events, signature
 from tests.running import free_port
@@ -67,6 +68,33 @@ def test_the_tour_by_curl_works_as_it_stands(tmp_path):
         *("lead.created", "client.created", "deal.created", "lead.converted"),
         *("deal.items_changed", "deal.won"),
     ]
+
+
+def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
+    lines = "\n".join(blocks(section("On one server"))[2:])
+    assert lines.count("app.py doctor") == 3
+    lines = lines.replace(".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}")
+    begin = f"{sys.executable} {ROOT / 'app.py'} tenant create acme\n"
+    ran = subprocess.run(
+        ["bash", "-c", f"set -e\n{begin}{lines}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert f"# source: {tmp_path / 'crm.env'}  " in ran.stdout
+    assert "SMS to +380501234567: " in ran.stdout
+    assert ran.stdout.count("tenants      1 of 1 files are whole") == 3
+
+
+def test_the_line_of_the_log_has_the_fields_of_the_log():
+    told = json.loads(blocks(section("On one server"), "json")[0])
+    line = log.Lines().format(
+        logging.LogRecord(
+            log.requests.name, logging.INFO, "", 0, "",
+            ({**log.of({"REQUEST_METHOD": "GET"}), "status": 200, "ms": 1.4},), None,
+        )
+    )  # fmt: skip
+    assert list(told) == list(json.loads(line))
 
 
 def test_each_event_and_plan_is_named():
