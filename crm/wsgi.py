@@ -66,6 +66,10 @@ class CRMApp(Flask):
             if stay is not None:
                 stay.end()
 
+    def log_exception(self, exc_info: Any) -> None:
+        """An error in the telling of another; Flask's own line would name the path."""
+        problems.tell_operator(exc_info[1])
+
     def leave(self) -> None:
         """The process is about to end: begin no delivery any more."""
         if self.sender is not None:

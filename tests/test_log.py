@@ -153,6 +153,34 @@ def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(
     assert secret not in json.dumps(error)
 
 
+def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
+    crm: CRMApp, served: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr("crm.cabinet.errors.render", fails)
+    token = tokens.new()
+    with pytest.raises(RuntimeError):  # for the server, which tells it too
+        speak(crm, path=f"/enter/{token}/nowhere")
+    *errors, request = told = served.lines()
+    assert errors and {each["message"].partition(",")[0] for each in errors} == {"unforeseen error"}
+    assert (request["status"], request["level"]) == (500, "warning")
+    assert token not in json.dumps(told)
+
+
+@pytest.mark.parametrize("sent", ["380671234567", "a" * 129, "{token}", "Ї", "a b"])
+def test_a_clients_id_of_a_request_is_no_way_into_the_log(
+    crm: CRMApp, served: Log, sent: str
+) -> None:
+    token = tokens.new().replace("_", "-")
+    speak(crm, headers={"X-Request-Id": sent.replace("{token}", token)})
+    assert re.fullmatch("[0-9a-f]{24}", served.line()["request_id"])
+    for good in ("1", "9f0c2ab8-1c55-41d2-a2f3-a4b5c6d7e8f9", "abc380671234567"):
+        speak(crm, headers={"X-Request-Id": good})
+        assert served.line()["request_id"] == good
+
+
 def test_without_a_listener_nothing_is_measured(
     crm: CRMApp, api: Any, own_log: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

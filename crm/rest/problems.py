@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from crm import errors
 from crm.json import dumps
-from crm.log import REQUEST_ID, log, of
+from crm.log import REQUEST_ID, log, masked, of
 from crm.tenancy.database import is_busy, is_full
 from crm.tenancy.migrations import NewerFile
 
@@ -71,6 +71,7 @@ def request_id(environ: dict[str, Any]) -> str:
     if found is None:
         sent = environ.get("HTTP_X_REQUEST_ID", "")
         fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
+        fits = fits and masked(sent) == sent  # a client's slip must not come into the log
         found = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
     return found
 
