@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -285,33 +286,42 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
     """Refusals of the server before the application, and gunicorn's own lines, too."""
     port = free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            wait_for(port, server)
-            for method, path in (("GET", "/livez"), ("GET", "/" + "a" * 9000), ("B?D", "/")):
-                line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-                line._encode_request = lambda text: text.encode()
-                line.putrequest(method, path, skip_host=True)
-                line.putheader("Host", "acme.localhost")
-                line.endheaders()
-                assert line.getresponse().read()
-                line.close()
-            children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
-            worker = int(children.split()[0])
-            os.kill(worker, signal.SIGKILL)  # gunicorn tells of it
-            assert server.stderr
-            said = [json.loads(server.stderr.readline()) for _ in range(6)]
-        finally:
-            server.terminate()
-            rest = server.communicate(timeout=PATIENCE)[1]
-    messages = [line.get("message") for line in said]
-    assert messages[0] == f"data folder: {tmp_path}"
-    assert messages[1] == f"listening on http://127.0.0.1:{port}"
-    statuses = [line["status"] for line in said if "status" in line]
-    assert statuses == [200, 414, 400]
-    (gunicorns,) = [line for line in said if line.get("logger") == "gunicorn.error"]
-    assert gunicorns["level"] == "error" and "SIGKILL" in gunicorns["message"]
-    assert all(json.loads(line) for line in rest.splitlines())
+    written = tmp_path / "log"
+
+    def lines(count: int) -> list[dict[str, Any]]:
+        """So many as soon as they are there."""
+        until = time.monotonic() + PATIENCE
+        while (said := written.read_text("utf-8")).count("\n") < count:
+            assert time.monotonic() < until, said
+            time.sleep(0.02)
+        return [json.loads(line) for line in said.splitlines()]
+
+    with written.open("w") as log_file:
+        server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
+    try:
+        wait_for(port, server)
+        for method, path in (("GET", "/livez"), ("GET", "/" + "a" * 9000), ("B?D", "/")):
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            line.putrequest(method, path, skip_host=True)
+            line.putheader("Host", "acme.localhost")
+            line.endheaders()
+            assert line.getresponse().read()
+            line.close()
+        said = lines(5)
+        assert [line["message"] for line in said[:2]] == [
+            f"data folder: {tmp_path}",
+            f"listening on http://127.0.0.1:{port}",
+        ]
+        assert sorted(line["status"] for line in said[2:]) == [200, 400, 414]
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+        os.kill(int(children.split()[0]), signal.SIGKILL)
+        gunicorns = lines(6)[5]
+        assert (gunicorns["logger"], gunicorns["level"]) == ("gunicorn.error", "error")
+        assert "SIGKILL" in gunicorns["message"]
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+    lines(6)
 
 
 def test_the_setting_is_one_of_two() -> None:
