@@ -119,11 +119,11 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
     found = doctor(data)
     assert found.code == 0 and FAULT not in found.levels()
     assert {what for _, what, _ in found.lines} == {
-        *("settings", "python", "sqlite", "data folder", "secret key", "disk", "clock", "tenants"),
+        *("settings", "python", "sqlite", "folder", "secret key", "disk", "clock", "tenants"),
         *("backups", "names", "public url", "server"),
     }
     assert found.one("tenants") == (OK, "2 of 2 files are whole and up to date")
-    assert found.of("data folder") == [
+    assert found.of("folder") == [
         (OK, f"{data} can be written"),
         (OK, "nobody else may look into it"),
     ]
@@ -132,7 +132,7 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
 
 def test_a_folder_to_come_is_no_fault(tmp_path: Path) -> None:
     found = doctor(tmp_path / "none")
-    assert found.one("data folder")[0] == WARNING
+    assert found.one("folder")[0] == WARNING
     assert not (tmp_path / "none").exists()
 
 
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
     reachable.chmod(0o500)
     with as_an_ordinary_user(reachable):
         found = doctor(reachable)
-    assert found.of("data folder") == [(FAULT, f"Permission denied: {reachable}/.ready")]
+    assert found.of("folder") == [(FAULT, f"Permission denied: {reachable}/.ready")]
     assert found.one("tenants") == (OK, "2 of 2 files are whole and up to date")
     assert found.of("server")
 
@@ -189,7 +189,7 @@ def test_nothing_is_touched_in_somebody_elses_folder(
         os.chown(data, NOBODY, NOBODY)
     names = sorted(data.rglob("*"))
     found = doctor(data)
-    level, detail = found.one("data folder")
+    level, detail = found.one("folder")
     assert level == FAULT and "run the doctor as " in detail
     assert not found.of("tenants")
     assert sorted(data.rglob("*")) == names
@@ -200,20 +200,20 @@ def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(checkup, "_files", lambda _: [Path("/etc/passwd")])
     else:
         os.chown(data / "tenants" / "acme.db", NOBODY, NOBODY)
-    level, said = doctor(data).of("data folder")[1]
+    level, said = doctor(data).of("folder")[1]
     assert level == FAULT
     assert said.endswith("'s as the folder is: " + ("passwd" if os.geteuid() else "acme.db"))
 
 
 def test_files_that_others_may_read_are_told(data: Path) -> None:
     (data / "tenants" / "acme.db").chmod(0o644)
-    assert (OK, "nobody else may look into it") in doctor(data).of("data folder")
+    assert (OK, "nobody else may look into it") in doctor(data).of("folder")
     data.chmod(0o755)
-    assert doctor(data).of("data folder")[1:] == [
+    assert doctor(data).of("folder")[1:] == [
         (WARNING, f"others may read acme.db: chmod 700 {data}")
     ]
     (data / "tenants" / "acme.db").chmod(0o600)
-    assert doctor(data).of("data folder")[1:] == [(OK, "others may look into it, but read no file")]
+    assert doctor(data).of("folder")[1:] == [(OK, "others may look into it, but read no file")]
 
 
 def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> None:

@@ -69,9 +69,9 @@ def findings(
     strangers = checkup.owner(tenants)
     if strangers is not None:
         advice = f"it belongs to {strangers}: run the doctor as {strangers} (sudo -u {strangers})"
-        yield Finding(FAULT, "data folder", advice)
+        yield Finding(FAULT, "folder", advice)
         return
-    yield from examine("data folder", partial(checkup.folder, tenants))
+    yield from examine("folder", partial(checkup.folder, tenants))
     yield from examine("secret key", partial(checkup.key, tenants))
     yield from examine("disk", partial(checkup.disk, tenants))
     yield from examine("clock", partial(_clock, tenants))
@@ -171,7 +171,7 @@ def _server(config: Config) -> Iterator[Said]:
     if process:
         yield OK, f"it runs (pid {process})"
     else:
-        yield WARNING, "none runs on this data folder: what the proxies do is not looked at"
+        yield WARNING, "none runs here: what the proxies do is not looked at"
 
 
 def _proxy(tenants: Tenants) -> Iterator[Said]:
