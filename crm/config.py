@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from email.headerregistry import Address
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
@@ -250,6 +250,14 @@ def _mail_from(text: str) -> Address | None:
     return Address((found["name"] or "").strip(), found["user"], found["domain"])
 
 
+def _read(setting: Field, name: str, text: str) -> Any:
+    try:
+        return setting.metadata["read"](text)
+    except ValueError as error:
+        shown = "" if setting.metadata["secret"] else f"={text[:100]!r}"
+        raise ConfigError(f"{name}{shown}: it {error}") from None
+
+
 def _fits(port: str | None) -> bool:
     return port is None or 1 <= int(port) <= 65535
 
@@ -342,22 +350,34 @@ class Config:
                 ) from None
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> "Config":
-        """Settings from the environment; `given` values (the command line's) come first.
+    def load(
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        below: Mapping[str, Any] | None = None,
+        **given: Any,
+    ) -> "Config":
+        """Settings from the environment; `given` values (the command line's) come first, those
+        `below` stand where nobody says otherwise.
 
         Raises ConfigError naming the variable and what it should look like.
         """
         values = {name: value for name, value in given.items() if value is not None}
         for setting in fields(cls):
             env = setting.metadata["env"]
-            if setting.name in values or env not in environ:
-                continue
-            try:
-                values[setting.name] = setting.metadata["read"](environ[env])
-            except ValueError as error:
-                shown = "" if setting.metadata["secret"] else f"={environ[env][:100]!r}"
-                raise ConfigError(f"{env}{shown}: it {error}") from None
-        return cls(**values)
+            if setting.name not in values and env in environ:
+                values[setting.name] = _read(setting, env, environ[env])
+        return cls(**{**(below or {}), **values})
+
+    @classmethod
+    def read(cls, **given: Any) -> dict[str, Any]:
+        """Settings as somebody wrote them in code; texts are read as the environment's are."""
+        known = {setting.name: setting for setting in fields(cls)}
+        for name, value in given.items():
+            if name not in known:
+                raise ConfigError(f"{name}: it is none of {', '.join(known)}")
+            if isinstance(value, str):
+                given[name] = _read(known[name], name, value)
+        return given
 
     def told(self, environ: Mapping[str, str] = os.environ) -> list[Told]:
         """Every setting with where it is from, in the order above."""

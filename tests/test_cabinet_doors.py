@@ -763,7 +763,7 @@ def test_a_strangers_language_is_the_browsers(stranger):
 def test_a_users_language_is_his_own(crm):
     olena = Person(crm, "acme", OLENA)
     olena.sends("/language", {"language": "en"})
-    assert olena.cookie("language") is None
+    assert olena.cookie("crm_language") is None
     assert '<html lang="en">' in olena.sees("/tasks")
     assert '<html lang="en">' in Person(crm, "acme", OLENA).sees("/tasks")
     assert '<html lang="uk">' in Person(crm, "acme", TARAS).sees("/tasks")

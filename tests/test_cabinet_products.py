@@ -204,7 +204,7 @@ def test_the_card_shows_what_is_kept(crm, olena):
 
 
 def test_the_price_on_a_card_is_in_the_reader_s_own_spelling(crm, olena):
-    olena.client.set_cookie("language", "en", domain=olena.host)
+    olena.client.set_cookie("crm_language", "en", domain=olena.host)
     assert 'value="1250.50"' in olena.sees(f"/products/{chair(crm)}")
 
 

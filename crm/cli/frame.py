@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def command(parent: click.Group, name: str) -> Callable:
         def run(data: Path | None, **options: Any) -> None:
             try:
                 folder = data and data.absolute()
-                config = Config.load(data=folder, port=options.pop("port", None))
+                config = _settings(data=folder, port=options.pop("port", None))
                 click.echo(f"data folder: {config.data}", err=True)
                 function(config, **options)
             except (CRMError, ConfigError, ServeError) as error:
@@ -47,6 +48,14 @@ def command(parent: click.Group, name: str) -> Callable:
         return option(found)
 
     return decorate
+
+
+def _settings(**given: Any) -> Config:
+    """Those of the site that embeds the CRM and has its commands, else the environment's."""
+    known = click.get_current_context().find_object(Config)
+    if known is None:
+        return Config.load(**given)
+    return replace(known, **{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager

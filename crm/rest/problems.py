@@ -59,7 +59,7 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Response:
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
-        "instance": request.path,
+        "instance": f"{request.root_path}{request.path}",
         "code": code,
         "request_id": request_id(request.environ),
         **more,

@@ -144,6 +144,7 @@ class Keeper(Protocol):
     lock: WriterLock
     config: Config
     bell: Bell
+    hears: Callable[[str, str, int, str], Callable[[], None] | None] | None  # of each event
 
     def take(self, writes: bool) -> Connection: ...
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,7 @@ class Home(Protocol):
     config: Config
     bell: Bell
     pool: "Pool"
+    hears: Callable[[str, str, int, str], Callable[[], None] | None] | None
 
 
 class Tenant:
@@ -34,6 +36,7 @@ class Tenant:
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
+        self.hears = home.hears
         self._pool = home.pool
         self._name = str(path)
 

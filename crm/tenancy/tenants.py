@@ -59,6 +59,9 @@ class Tenants:
         self._hosts: dict[str, str] = {}
         self.bell = Bell(config.data)
         self.pool = Pool(config.open_files)
+        # Told of each event that is written (its tenant, kind, sequence and id), before the
+        # commit; what it gives is called after it. To be set before the first visit.
+        self.hears: Callable[[str, str, int, str], Callable[[], None] | None] | None = None
         self._suffix = "." + config.base_domain
 
     def label_of(self, host: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import Request, Response, request
+from flask import Request, Response
 from marshmallow import fields as ma
 
 from crm.resources.products import price_list
@@ -13,7 +13,7 @@ from crm.rest import fields, filters, paging
 from crm.rest.envelopes import page_of
 from crm.rest.filters import Query
 from crm.rest.paging import Page
-from crm.rest.resource import PREFIX, Blueprint
+from crm.rest.resource import Blueprint, address
 from crm.rest.shapes import Noun
 from crm.rest.upload import one_file
 from crm.tenancy.database import transaction
@@ -122,7 +122,7 @@ def import_products(
     counts = {"created": result.created, "updated": result.updated, "skipped": result.skipped}
     headers = {}
     if result.import_id is not None:
-        headers["Location"] = f"{request.root_path}{PREFIX}/imports/{result.import_id}"
+        headers["Location"] = address(f"/imports/{result.import_id}")
     return {"status": "ok", **counts}, headers
 
 
