@@ -118,8 +118,11 @@ def let_in(response: Response, user_id: int) -> Response:
 
 def let_out(response: Response) -> Response:
     """End the session of this browser."""
-    if g.session and not g.session.from_site:
-        sessions.end(g.session.id, g.session.user_id)
+    session, token = g.session, request.cookies.get(cookie_name())
+    if session and session.from_site:
+        session = sessions.find(token) if token else None  # one of ours beside the site's
+    if session:
+        sessions.end(session.id, session.user_id)
     set_cookie(response, COOKIE, "", 0)
     return response
 

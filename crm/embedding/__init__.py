@@ -96,8 +96,7 @@ class CRM:
         self.host_app = host_app
         host_app.wsgi_app = partial(self._serve, host_app.wsgi_app)
         host_app.extensions.setdefault("crm", self)
-        self._add_commands(host_app)
-        assert self.app
+        self._add_commands(host_app, self.app.tenants.config)
 
     @cached_property
     def config(self) -> Config:
@@ -235,7 +234,7 @@ class CRM:
         root = site.config["APPLICATION_ROOT"].rstrip("/")
         return f"{site.config['PREFERRED_URL_SCHEME']}://{name}{root}{self.url_prefix}"
 
-    def _add_commands(self, site: Flask) -> None:
+    def _add_commands(self, site: Flask, config: Config) -> None:
         """`flask crm …` works on this CRM's data folder."""
         from crm.cli.frame import group  # whose face imports this package
 
@@ -244,7 +243,7 @@ class CRM:
             for name, command in group.commands.items()
             if name not in OF_AN_INSTALLATION
         }
-        settings = {**group.context_settings, "obj": self.config}
+        settings = {**group.context_settings, "obj": config}
         site.cli.add_command(
             click.Group("crm", commands, context_settings=settings, help=group.help)
         )
