@@ -223,7 +223,8 @@ def visiting() -> Visit | None:
 
 def begin_visit(new: Visit) -> Token[Visit | None]:
     outer = _visit.get()
-    if outer is not None and outer.in_transaction and outer.label != new.label:
+    there = outer and (outer.label, outer.keeper.bell)
+    if outer is not None and outer.in_transaction and there != (new.label, new.keeper.bell):
         raise NoTenant("another tenant cannot be visited inside a transaction")
     return _visit.set(new)
 

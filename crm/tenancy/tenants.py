@@ -248,6 +248,7 @@ class Stay:
         if (
             outer is not None
             and outer.label == self._label
+            and outer.keeper.bell is self._tenants.bell  # there may be two installations
             and outer.thread == threading.get_ident()
         ):
             return outer
