@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import OLENA
 from flask import Flask
+from running import free_port
 from sites import Site, hostile, plain
+from test_readme import blocks, section
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.test import Client
@@ -94,7 +97,7 @@ def shown(answer: Answer, prefix: str = "") -> tuple[int, list[tuple[str, str]],
         return text
 
     headers = sorted((name, tidy(value)) for name, value in answer.headers)
-    headers = [pair for pair in headers if pair[0] != "Content-Length"]
+    headers = [pair for pair in headers if pair[0] not in ("Content-Length", "Date")]
     try:
         return answer.status, headers, tidy(answer.body.decode())
     except UnicodeDecodeError:
@@ -492,6 +495,14 @@ def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
         key = {"Authorization": f"Bearer {furnished[1][other]}"}
         assert speak(site, path=f"/{label}/api/v1/users/me", headers=key).status == 401
     assert speak(site, path="/").body == b"the site"
+    told = {
+        name: CliRunner().invoke(site.cli, [name, "tenant", "list"]).stderr.strip()
+        for name in ("crm", "crm-globex")
+    }
+    assert told == {
+        "crm": f"data folder: {tmp_path / 'acme'}",
+        "crm-globex": f"data folder: {tmp_path / 'globex'}",
+    }
 
 
 def test_it_is_mounted_by_hand_too(site, furnished, tmp_path):
@@ -647,7 +658,39 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     told = flask("crm", "--help").stdout
     commands = re.findall(r"^  (\w+)", told.partition("Commands:")[2], re.M)
     assert {"backup", "tenant", "user", "key", "migrate"} <= set(commands)
-    assert not {"serve", "demo", "config", "systemd", "proxy"} & set(commands)
+    assert not {"serve", "demo", "config", "systemd", "proxy", "openapi"} & set(commands)
+
+
+WON = """
+from shop import *
+{lines}
+assert crm.callbacks.wait(10)
+assert page.records[0]["deal_id"] == made["deal_id"]
+with crm.tenant("acme"):
+    print([task["title"] for task in crm.tasks.list().records])
+"""
+
+
+def test_the_readmes_lines_work_as_they_stand(tmp_path):
+    text = section("In your Flask site")
+    shop, won = blocks(text, "python")
+    (commands,) = blocks(text)
+    (tmp_path / "shop.py").write_text(shop)
+    (tmp_path / "won.py").write_text(WON.format(lines=won))
+    lines = commands.replace(".venv/bin/flask", f"{sys.executable} -m flask")
+    lines = lines.replace("5000", str(free_port())).replace(
+        "curl ", "curl -sS --retry 20 --retry-connrefused --retry-delay 1 "
+    )
+    lines = lines.replace(" &\n", " & SERVER=$!\ntrap 'kill $SERVER' EXIT\n")
+    ran = subprocess.run(
+        ["bash", "-c", f"set -e\n{lines}\n{sys.executable} won.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert '{"status":"ok"}{"lead":"1"}' in ran.stdout
+    assert ran.stdout.endswith("['Подякувати: Столи']\n")
+    assert (tmp_path / "instance" / "crm" / "tenants" / "acme.db").is_file()
 
 
 # The server's side

@@ -28,7 +28,7 @@ from crm.tenancy.files import UnknownTenant
 from crm.wsgi import TENANT, CRMApp, create_app
 
 PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+\Z")
-OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy")  # no commands for a site
+OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy", "openapi")  # not a site's
 PERSON = ("id", "name", "role", "email", "phone")
 
 
@@ -71,16 +71,15 @@ class CRM:
         self.url_prefix, self.domain = _prefix(url_prefix), None
         self.host_app: Flask | None = None
         self.login_url, self.logout_url = login_url, logout_url
-        self._tenant, self._current_user, self._sends = tenant, current_user, sends
+        self._current_user, self._sends = current_user, sends
         self._data, self._config = data, config
         self._settings = Config.read(**settings)
         if domain is not None:
             self.domain = Config.read(base_domain=domain)["base_domain"]
             self._settings["base_domain"] = self.domain
-        if isinstance(tenant, str):
-            label = Config.read(tenant=tenant)["tenant"]
-            if label and not self.domain:
-                self._settings["tenant"] = label
+        self._tenant = Config.read(tenant=tenant)["tenant"]  # a function comes back as it is
+        if isinstance(self._tenant, str) and not self.domain:
+            self._settings["tenant"] = self._tenant
         if config is not None and (data is not None or settings):
             raise ConfigError("config: it has all settings, so give none beside it")
         self.callbacks = Callbacks(lambda label: self.app.tenants.visit(label))
@@ -156,7 +155,9 @@ class CRM:
             here.user_id, here.key_id = before
             stay.end()
 
-    def create_tenant(self, label: str, *, owner: dict[str, Any] | None = None, **about: str):
+    def create_tenant(
+        self, label: str, *, owner: dict[str, Any] | None = None, **about: str
+    ) -> None:
         """Make a tenant. `about`: name, plan, currency; `owner`: name, phone, email.
 
         Raises Invalid, or Conflict `label_taken`.
@@ -235,7 +236,7 @@ class CRM:
         return f"{site.config['PREFERRED_URL_SCHEME']}://{name}{root}{self.url_prefix}"
 
     def _add_commands(self, site: Flask, config: Config) -> None:
-        """`flask crm …` works on this CRM's data folder."""
+        """`flask crm …` works on this CRM's data folder; of a second one `flask crm-<where>`."""
         from crm.cli.frame import group  # whose face imports this package
 
         commands = {
@@ -244,8 +245,10 @@ class CRM:
             if name not in OF_AN_INSTALLATION
         }
         settings = {**group.context_settings, "obj": config}
+        where = (self.url_prefix or f"/{self.domain}").replace("/", "-")
+        name = f"crm{where}" if "crm" in site.cli.commands else "crm"
         site.cli.add_command(
-            click.Group("crm", commands, context_settings=settings, help=group.help)
+            click.Group(name, commands, context_settings=settings, help=group.help)
         )
 
 

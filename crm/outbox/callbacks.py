@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from os import register_at_fork
 from typing import Any
+from weakref import WeakSet
 
 from crm.errors import origin
 from crm.json import loads
@@ -28,6 +29,9 @@ log = logging.getLogger("crm")
 Callback = Callable[[dict[str, Any]], Any]
 
 
+_all: "WeakSet[Callbacks]" = WeakSet()
+
+
 class Callbacks:
     """Those of one installation; `visits` gives the visit to a tenant by its label."""
 
@@ -35,7 +39,7 @@ class Callbacks:
         self._visits = visits
         self._wanted: dict[str, list[Callback]] = {}
         self._begin()
-        register_at_fork(after_in_child=self._begin)
+        _all.add(self)
 
     def _begin(self) -> None:
         """Also after a fork: the parent tells of what it has written."""
@@ -131,3 +135,11 @@ class Callbacks:
             name = getattr(callback, "__qualname__", type(callback).__name__)
             told = (name, kind, event["id"], here.label, origin(error))
             log.error("the callback %s failed for %s %s of %s: %s", *told)
+
+
+def _begin_anew() -> None:
+    for each in _all:
+        each._begin()
+
+
+register_at_fork(after_in_child=_begin_anew)

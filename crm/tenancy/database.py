@@ -22,7 +22,7 @@ from peewee import OperationalError, PeeweeException, SqliteDatabase, _Connectio
 
 from crm.config import Config
 from crm.errors import Busy
-from crm.tenancy.bell import Bell
+from crm.tenancy.bell import Bell, Hears
 
 FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
@@ -144,7 +144,7 @@ class Keeper(Protocol):
     lock: WriterLock
     config: Config
     bell: Bell
-    hears: Callable[[str, str, int, str], Callable[[], None] | None] | None  # of each event
+    hears: Hears | None
 
     def take(self, writes: bool) -> Connection: ...
 

@@ -2,14 +2,13 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from crm.config import Config
 from crm.errors import Busy, NotFound
 from crm.tenancy import migrations
-from crm.tenancy.bell import Bell
+from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
 
 
@@ -23,7 +22,7 @@ class Home(Protocol):
     config: Config
     bell: Bell
     pool: "Pool"
-    hears: Callable[[str, str, int, str], Callable[[], None] | None] | None
+    hears: Hears | None
 
 
 class Tenant:

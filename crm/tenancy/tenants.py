@@ -17,7 +17,7 @@ from typing import Any
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid
 from crm.tenancy import migrations, retention, uploads
-from crm.tenancy.bell import Bell
+from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import (
     Visit,
     begin_visit,
@@ -59,9 +59,7 @@ class Tenants:
         self._hosts: dict[str, str] = {}
         self.bell = Bell(config.data)
         self.pool = Pool(config.open_files)
-        # Told of each event that is written (its tenant, kind, sequence and id), before the
-        # commit; what it gives is called after it. To be set before the first visit.
-        self.hears: Callable[[str, str, int, str], Callable[[], None] | None] | None = None
+        self.hears: Hears | None = None  # to be set before the first visit
         self._suffix = "." + config.base_domain
 
     def label_of(self, host: str) -> str | None:
