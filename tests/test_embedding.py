@@ -76,6 +76,7 @@ RANDOM = (
     (r'name="csrf_token" value="[^"]+"', 'name="csrf_token" value="…"'),
     (r"crm_form=[^;]+;", "crm_form=…;"),
     (r"crm_session=[^;]+;", "crm_session=…;"),
+    (r"Expires=[^;]+;", "Expires=…;"),
     (r"\bevt_[0-9a-f]{24}\b", "evt_…"),
     (r"\bwhsec_[A-Za-z0-9+/=]+", "whsec_…"),
     (r"\bcrm_[A-Za-z0-9]{46}\b", "crm_…"),
@@ -552,6 +553,8 @@ def test_a_whole_config_is_taken_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("CRM_PLANS", "start=7")
     config = Config(data=tmp_path / "d")
     assert CRM(plain(tmp_path), url_prefix="/crm", config=config).config is config
+    by_host = CRM(plain(tmp_path), domain="crm.example.ua", config=config).config
+    assert (by_host.base_domain, by_host.data) == ("crm.example.ua", tmp_path / "d")
 
 
 def test_texts_are_read_as_the_environments_are(tmp_path):
@@ -582,6 +585,14 @@ def test_a_setting_that_cannot_work_is_said_at_once(tmp_path, wrong, said):
         CRM(plain(tmp_path), **wrong)
     assert str(refused.value).startswith(said)
     assert "secret" not in str(refused.value)
+
+
+def test_a_setting_that_cannot_work_leaves_the_site_as_it_was(tmp_path):
+    site = plain(tmp_path)
+    with pytest.raises(ConfigError):
+        CRM(site, url_prefix="/crm", sms="http")
+    assert speak(site, path="/crm/livez").status == 404
+    assert "crm" not in site.extensions and "crm" not in site.cli.commands
 
 
 def test_the_data_folder_is_the_sites_instance_folder_unless_said(tmp_path, monkeypatch):

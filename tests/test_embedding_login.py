@@ -170,8 +170,9 @@ def test_whom_another_id_has_claimed_is_not_taken_over(embed):
 @pytest.mark.parametrize(
     ("who", "id", "name"),
     [
-        ({"email": "A@shop.example", "role": "viewer"}, "A@shop.example", "A@shop.example"),
+        ({"email": "A@shop.example", "role": "viewer"}, "a@shop.example", "A@shop.example"),
         ({"name": "Катря", "role": "viewer"}, "Катря", "Катря"),
+        ({"id": "0", "name": "Нуль", "role": "viewer"}, "0", "Нуль"),
         ({"id": "9", "role": "viewer", "phone": "nonsense", "email": "nonsense"}, "9", "9"),
     ],
 )

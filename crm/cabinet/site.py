@@ -82,7 +82,10 @@ def visitor() -> Session | None:
 def _person(said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The site's id, and the fields of a user. Of e-mail and phone only what is one."""
     reach = {name: _fitting(name, said.get(name)) for name in ("email", "phone")}
-    id = str(said.get("id") or reach["email"] or said.get("name") or "").strip()
+    id = said.get("id")
+    if id is None or id == "":
+        id = (reach["email"] or "").lower() or said.get("name") or ""
+    id = str(id).strip()
     if not 0 < len(id) <= LONGEST_ID:
         raise SiteError("current_user: who is there has no id, e-mail or name that can be kept")
     name = str(said.get("name") or reach["email"] or reach["phone"] or id)

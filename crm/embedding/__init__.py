@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -93,15 +94,15 @@ class CRM:
         if not self.url_prefix and not self.domain:
             raise ConfigError("url_prefix, domain: say where in the site the CRM is")
         self.host_app = host_app
-        host_app.wsgi_app = partial(self._serve, host_app.wsgi_app)
-        host_app.extensions.setdefault("crm", self)
         self._add_commands(host_app, self.app.tenants.config)
+        host_app.extensions.setdefault("crm", self)
+        host_app.wsgi_app = partial(self._serve, host_app.wsgi_app)
 
     @cached_property
     def config(self) -> Config:
         """The settings: those given, else the environment's, else what suits the site."""
         if self._config is not None:
-            return self._config
+            return replace(self._config, **self._settings) if self.domain else self._config
         site, given, below = self.host_app, dict(self._settings), {}
         folder = None if self._data is None else Path(self._data).expanduser()
         if site is not None:
@@ -121,7 +122,7 @@ class CRM:
 
     def __getattr__(self, name: str) -> nouns.Noun:
         """The nouns of the API, for use in Python: leads, clients, deals, products, tasks, …"""
-        if name.startswith("_"):
+        if name.startswith("_") or name in ("app", "config"):
             raise AttributeError(name)
         found = nouns.of(self.app)
         if name not in found:

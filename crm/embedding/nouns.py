@@ -11,13 +11,16 @@ and limits. What exists follows from the API's paths:
     POST /leads/{id}/convert    leads.convert(id, **fields) what the API answers
     … /deals/{id}/items/…       deals.items.create(deal_id, **fields), .list, .change(deal_id, id)
     PUT /deals/{id}/items       deals.items.replace(deal_id, items=[…])
+    POST /products/import       products.import_csv(file=b"…")
+    GET /products/export        products.export_csv(**filters)   bytes
 """
 
+import io
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from flask import Flask, g
+from flask import Flask, g, request
 from werkzeug.datastructures import MultiDict
 
 from crm.access.api_keys import Caller
@@ -28,6 +31,7 @@ from crm.rest.resource import PREFIX, Operation
 from crm.rest.shapes import unchanged
 from crm.tenancy.database import database, visit
 
+WITHOUT_KEY = ("users.get_current_user",)  # which tells of the key that asks: here is none
 OF_ALL = {"GET": "list", "POST": "create", "PUT": "replace"}
 OF_ONE = {"GET": "get", "PATCH": "change", "DELETE": "delete"}
 
@@ -41,21 +45,22 @@ def of(app: Flask) -> dict[str, Noun]:
     found: dict[str, Noun] = {}
     for rule in app.url_map.iter_rules():
         operation = getattr(app.view_functions[rule.endpoint], "operation", None)
-        if operation is None or operation.upload or operation.kind == "raw":
+        if operation is None or rule.endpoint in WITHOUT_KEY:
             continue
         method = (rule.methods - {"HEAD", "OPTIONS"}).pop()
         noun, *rest = rule.rule.removeprefix(f"{PREFIX}/").split("/")
         at = found.setdefault(noun, Noun())
         words = [word for word in rest if not word.startswith("<")]
         is_one = bool(rest) and rest[-1].startswith("<")
-        if words and not rest[0].startswith("<"):
-            continue  # users/me: there is no key here
-        is_verb = words and method == "POST" and operation.kind != "created"
+        is_file = operation.upload is not None or operation.kind == "raw"
+        is_verb = is_file or (words and method == "POST" and operation.kind != "created")
         for word in words[: -1 if is_verb else None]:
             if not hasattr(at, word):
                 setattr(at, word, Noun())
             at = getattr(at, word)
         verb = words[-1] if is_verb else (OF_ONE if is_one else OF_ALL)[method]
+        if is_file:
+            verb = f"{verb.removesuffix('.csv')}_csv"
         names = tuple(word.strip("<>") for word in rest if word.startswith("<"))
         setattr(at, verb, _verb(app, operation, method, verb, names))
     return found
@@ -69,20 +74,28 @@ def _verb(
             raise TypeError(f"{name}() takes {', '.join(names) or 'no id'}, got {len(ids)} ids")
         path = dict(zip(names, map(str, ids), strict=True))
         caller = Caller(0, "", visit().user_id or 0, frozenset([EVERYTHING]), (), "")
+        arguments, echoed = _arguments(app, operation, fields)
         with app.app_context():
             g.caller = caller
             if method == "GET":
-                return _call(operation, path, fields)
+                return _shown(operation, operation.view(*arguments, **path))
             with database.atomic():  # if who calls goes on after an error, nothing half stays
-                return _call(operation, path, fields)
+                if echoed:
+                    shape = operation.current.expanded(echoed)
+                    unchanged(shape.one([*path.values()][-1]), echoed)
+                return _shown(operation, operation.view(*arguments, **path))
 
     verb.__name__, verb.__doc__ = name, operation.view.__doc__
     return verb
 
 
-def _call(operation: Operation, path: dict[str, str], fields: dict[str, Any]) -> Any:
+def _arguments(
+    app: Flask, operation: Operation, fields: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any] | None]:
+    """What the endpoint gets, and the read-only fields that came along to a record."""
+    file = fields.pop("file", None) if operation.upload else None
     sent, query, body = _as_sent(fields), operation.query, operation.body
-    arguments: list[Any] = []
+    found: list[Any] = []
     if body is None:
         asked, sent = sent, {}
     else:
@@ -90,19 +103,30 @@ def _call(operation: Operation, path: dict[str, str], fields: dict[str, Any]) ->
         asked = {name: sent.pop(name) for name in names & sent.keys()}
     if asked or query.fields:
         read = query.read(_as_parameters(asked))
-        arguments += [read] if query.fields else []
-    if body is not None:
-        taken = body.take(sent)
-        if operation.current and (echoed := getattr(taken, "echoed", None)):
-            unchanged(operation.current.expanded(echoed).one([*path.values()][-1]), echoed)
-        arguments.append(taken)
-    return _shown(operation, operation.view(*arguments, **path))
+        found += [read] if query.fields else []
+    if operation.upload:
+        found.append(_read(app, operation, file, asked))
+    if body is None:
+        return found, None
+    taken = body.take(sent)
+    return [*found, taken], operation.current and getattr(taken, "echoed", None)
+
+
+def _read(app: Flask, operation: Operation, file: Any, asked: dict[str, Any]) -> Any:
+    """A file, as the endpoint reads it from a form."""
+    if not isinstance(file, bytes):
+        raise TypeError("the file is given as bytes: file=…")
+    form, query = {"file": (io.BytesIO(file), "file.csv")}, _as_parameters(asked)
+    with app.test_request_context(method="POST", data=form, query_string=query):
+        return operation.upload(request)
 
 
 def _shown(operation: Operation, result: Any) -> Any:
     """What came of it, as the API shows it; of what was created the record."""
     if operation.kind == "json":
         return loads(dumps(result[0] if isinstance(result, tuple) else result))
+    if operation.kind == "raw":
+        return result.get_data()
     if operation.kind != "created":
         return result
     id, secret = result if operation.secret else (result, None)
