@@ -399,8 +399,10 @@ def test_no_tenant_is_always_the_same_404(tmp_path, furnished, told):
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", "X-Request-Id": "a"}
     answer = speak(site, path="/crm/api/v1/leads", headers=key)
     assert answer.status == 404 and answer.json["detail"] == "there is nothing here"
-    page = speak(site, path="/crm/leads", headers={"X-Request-Id": "a"})
-    assert page.status == 404 and "Acme" not in page.body.decode()
+    for path in ("/crm/", "/crm/leads", "/crm/signup"):
+        page = speak(site, path=path)
+        assert page.status == 404 and "Acme" not in page.body.decode()
+    assert not (tmp_path / "data" / "front.db").exists()
 
 
 def test_no_header_of_a_client_chooses_the_tenant(site, embedded, furnished):

@@ -18,7 +18,7 @@ from wire import speak
 from crm import CRM
 from crm.errors import NotFound
 from crm.outbox import events
-from crm.tenancy.database import after_commit, visit
+from crm.tenancy.database import after_commit, database, visit
 
 ROOT = Path(__file__).resolve().parent.parent
 MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
@@ -128,12 +128,10 @@ def test_what_is_rolled_back_calls_nothing(crm):
     ]
 
 
-def test_a_savepoint_that_is_rolled_back_calls_nothing(crm):
+def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
     """peewee calls after_commit for it too, and its number is given again."""
     heard: list[dict[str, Any]] = []
     crm.on("*")(heard.append)
-    from crm.tenancy.database import database
-
     with crm.tenant("acme"):
         with crm.transaction():
             crm.leads.create(name="Перша", email="a@a.example")
@@ -148,6 +146,31 @@ def test_a_savepoint_that_is_rolled_back_calls_nothing(crm):
         assert told(crm)
     assert [event["data"]["lead"]["name"] for event in heard] == ["Перша", "Друга"]
     assert [event["sequence"] for event in heard] == [1, 2]
+    assert caplog.text == ""
+
+
+def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
+    """Its own callbacks are for that process to call."""
+    other = CRM(data=crm.config.data, sends=False)
+    heard: list[str] = []
+    gate = threading.Event()
+
+    @crm.on("lead.created")
+    def note(event: dict[str, Any]) -> None:
+        gate.wait(10)
+        heard.append(event["data"]["lead"]["name"])
+
+    with crm.tenant("acme"):
+        crm.leads.create(name="Перша", email="a@a.example")
+        with crm.transaction(), pytest.raises(ZeroDivisionError), database.savepoint():
+            crm.leads.create(name="Ніхто", email="b@a.example")
+            _ = 1 / 0
+    with other.tenant("acme"):
+        other.leads.create(name="Чужа", email="c@a.example")
+    gate.set()
+    assert told(crm)
+    assert heard == ["Перша"]
+    other.app.tenants.forget_idle()
 
 
 def test_a_tenants_events_come_in_the_order_of_their_commits(crm):
