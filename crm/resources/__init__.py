@@ -1,6 +1,6 @@
 """What the CRM keeps: one module per noun of the specification. Adding one is one line here."""
 
-from crm.resources import changes, event_feed, notes, tasks, users, webhooks
+from crm.resources import changes, csv_files, event_feed, notes, tasks, users, webhooks
 from crm.resources.clients import endpoints as clients
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals import endpoints as deals
@@ -19,8 +19,8 @@ SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "products": PRODUCT, 
 
 def register(api: Api) -> None:
     """All endpoints, in the specification's order."""
-    nouns = (leads, clients, deals, products, tasks, pipelines, users, notes, event_feed, webhooks)
-    for module in nouns:
+    nouns = (leads, clients, deals, products, tasks, pipelines, users)
+    for module in (*nouns, csv_files, notes, event_feed, webhooks):
         api.register_blueprint(module.blueprint)
     api.register_blueprint(changes.endpoints(SHAPES))
     describe_webhooks(api, event_feed.TOLD)
