@@ -5,10 +5,10 @@ it uses on stderr (`webhook listen` has none), and ends with 0, with 1 and one l
 with 2 for wrong usage.
 """
 
-from crm.cli import backups, operating, products, serving, tenants, webhooks
+from crm.cli import backups, moving, operating, serving, tenants, webhooks
 from crm.cli.frame import group
 
-__all__ = ["backups", "group", "main", "operating", "products", "serving", "tenants", "webhooks"]
+__all__ = ["backups", "group", "main", "moving", "operating", "serving", "tenants", "webhooks"]
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from crm.resources.deals import endpoints as deals
 from crm.resources.deals.record import DEAL
 from crm.resources.leads import endpoints as leads
 from crm.resources.leads.record import LEAD
+from crm.resources.moving import endpoints as moving_doors
 from crm.resources.pipelines import endpoints as pipelines
 from crm.resources.products import endpoints as products
 from crm.resources.products.record import PRODUCT
@@ -20,7 +21,8 @@ SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "products": PRODUCT, 
 def register(api: Api) -> None:
     """All endpoints, in the specification's order."""
     nouns = (leads, clients, deals, products, tasks, pipelines, users)
-    for module in (*nouns, csv_files, notes, event_feed, webhooks):
+    more = (moving_doors, csv_files, notes, event_feed, webhooks)
+    for module in (*nouns, *more):
         api.register_blueprint(module.blueprint)
     api.register_blueprint(changes.endpoints(SHAPES))
     describe_webhooks(api, event_feed.TOLD)

@@ -1,9 +1,9 @@
 """Imports of CSV files: what each did, for whoever has to mend the rest (spec: Products; D9).
 
 Every noun that moves by CSV shares this: the file as it comes in, why rows are rejected, the
-counts, and the report. The counts and the first 1000 errors are kept for good; the file of the rejected
-rows, which may be as large as what was sent, for 30 days. That file has the reason in a first
-column `error`, which an import ignores: it can be mended and imported as it is.
+counts, and the report. The counts and the first 1000 errors are kept for good; the file of the
+rejected rows, which may be as large as what was sent, for 30 days. That file has the reason in a
+first column `error`, which an import ignores: it can be mended and imported as it is.
 """
 
 from collections.abc import Callable, Collection, Sequence
