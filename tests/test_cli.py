@@ -150,7 +150,14 @@ COMMANDS = {
     "key list": ("acme",),
     "key revoke": ("acme", "1"),
     "import products": ("prices.csv", "--tenant", "acme"),
-    "export products": ("--tenant", "acme"),
+    "import leads": ("leads.csv", "--tenant", "acme"),
+    "import clients": ("clients.csv", "--tenant", "acme"),
+    "import deals": ("deals.csv", "--tenant", "acme"),
+    "import tasks": ("tasks.csv", "--tenant", "acme"),
+    **{
+        f"export {noun}": ("--tenant", "acme")
+        for noun in ("products", "leads", "clients", "deals", "tasks")
+    },
     "webhook list": ("acme",),
     "webhook test": ("acme", "1"),
     "webhook deliveries": ("acme", "1"),
@@ -158,6 +165,10 @@ COMMANDS = {
     "webhook recover": ("acme", "1", "--since", "2026-03-02"),
 }
 NEEDS_NO_FOLDER = {"webhook listen"}
+FILES = {
+    "prices.csv": HEADER,
+    **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
+}
 
 
 def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
@@ -178,7 +189,8 @@ def test_every_command_tells_its_data_folder_on_stderr(
 ) -> None:
     monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
     monkeypatch.chdir(folder.path.parent)
-    Path("prices.csv").write_text(HEADER)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
     shutil.copy(folder.path / "tenants" / "globex.db", "globex-20260302T090000Z.db")
     webhook = folder.webhook()
     with folder.visit():
@@ -251,9 +263,9 @@ def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
 def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
-    prices = empty.path.parent / "prices.csv"
-    prices.write_text(HEADER)
-    given = [str(prices) if word == "prices.csv" else word for word in COMMANDS[words]]
+    for name, text in FILES.items():
+        (empty.path.parent / name).write_text(text)
+    given = [empty.path.parent / word if word in FILES else word for word in COMMANDS[words]]
     assert empty.refused(*words.split(), *given) == "there is no tenant acme"
     assert not empty.path.exists()
 

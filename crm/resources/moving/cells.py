@@ -24,14 +24,13 @@ Show = Callable[[Any, bool], str]  # of a stored value and whether it is for a s
 
 
 class Column(NamedTuple):
-    """A column of a file. `field` is that of the record; `sql` selects what is written.
+    """A column of a file. `sql` selects what is written; "" is a column that is only read.
 
     `is_text`: it could be taken for a formula. `is_new`: only looked at for a new record.
     `is_past`: a moment that must not be in the future.
     """
 
     name: str
-    field: str
     read: Read
     show: Show
     sql: str
@@ -49,21 +48,21 @@ def columns(
     )
 
 
-def reference(name: str, sql: str, field: str = "") -> Column:
+def reference(name: str, sql: str, longest: int = 255) -> Column:
     """A column that names another record by a text."""
-    return Column(name, field or name, _one_line, _as_text, sql)
+    return Column(name, lambda cell: values.one_line(cell, longest), _as_text, sql)
 
 
 def id_column(name: str, sql: str) -> Column:
     """A column with the id of a record."""
-    return Column(name, name, lambda cell: fields.Id().read(cell.strip()), _as_text, sql)
+    return Column(name, lambda cell: fields.Id().read(cell.strip()), _as_text, sql)
 
 
 def _column(field: Any, name: str, table: str, is_new: bool, prefix: str) -> Column:
     read, show, is_text = _kind(field)
     is_past = isinstance(field, fields.Past) or (is_new and isinstance(field, fields.Moment))
     sql = f"{table}.{name}"
-    return Column(prefix + name, name, read, show, sql, is_text, is_new, is_past)
+    return Column(prefix + name, read, show, sql, is_text, is_new, is_past)
 
 
 def _kind(field: Any) -> tuple[Read, Show, bool]:
@@ -77,6 +76,8 @@ def _kind(field: Any) -> tuple[Read, Show, bool]:
         return lambda cell: _kept(field.read(_json(cell))), _as_text, True
     if isinstance(field, fields.Flag):
         return flag, lambda value, _: "true" if value else "false", True
+    if isinstance(field, fields.Day):
+        return lambda cell: field.read(cell.strip()), _as_text, True
     if isinstance(field, fields.Choice):
         return lambda cell: field.read(cell.strip().lower()), _as_text, True
     return field.read, _as_text, True
@@ -132,10 +133,6 @@ def _json(cell: str) -> Any:
         return loads(cell)
     except ValueError:
         raise Unfit("invalid_json", "must be a JSON object such as {}") from None
-
-
-def _one_line(cell: str) -> str | None:
-    return values.one_line(cell, 255)
 
 
 def _as_text(value: Any, _: bool) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from crm.errors import Invalid
+from crm.errors import Faults
 from crm.resources.moving.cells import Column, id_column, reference
 from crm.resources.moving.references import References
 from crm.rest.shapes import Body
@@ -49,7 +49,7 @@ class Moving(ABC):
         return (
             id_column("id", f"{self.name}.id"),
             *self.own_columns,
-            reference("ids_of", "1"),
+            reference("ids_of", "1", longest=100),
         )
 
     @cached_property
@@ -70,10 +70,11 @@ class Moving(ABC):
 
     def is_whole(self, data: dict[str, Any]) -> None:
         """A new record has what it needs; raises Invalid."""
-        needed = [name for name, each in self.body.fields.items() if each.required]
-        for name in needed:
-            if data.get(name) is None:
-                raise Invalid.field(name, "required", f"a new {self.name} needs it")
+        faults = Faults()
+        for name, each in self.body.fields.items():
+            if each.required and data.get(name) is None:
+                faults.add(name, "required", f"a new {self.name} needs it")
+        faults.raise_any()
 
     def place(self, where: str, entry: Entry) -> tuple[int, str | None]:
         """The row and the column that a fault of a verb means by its pointer."""

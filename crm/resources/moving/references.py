@@ -33,6 +33,7 @@ class References:
 
     def __init__(self) -> None:
         self.own = ids_of()
+        self._contacts_of: dict[int | None, dict[str, list[int]]] = {}
 
     def external_id(self, of: str | None, id: int | None) -> str | None:
         """The external_id of a record that had none where it comes from."""
@@ -145,8 +146,7 @@ class References:
         id = id if of is None else None
         if name is None:
             return id
-        found = rows("SELECT id, name FROM contact WHERE client_id = ? ORDER BY id", (client_id,))
-        named = [each for each, its in found if fold(its) == fold(name)]
+        named = self._contacts(client_id).get(fold(name), [])
         if id is None:
             return only(named, "contact", name, "contact")
         if id not in named:
@@ -159,6 +159,15 @@ class References:
         for id, name in rows("SELECT id, name FROM client WHERE deleted_at IS NULL ORDER BY id"):
             found[fold(name)].append(id)
         return found
+
+    def _contacts(self, client_id: int | None) -> dict[str, list[int]]:
+        if client_id not in self._contacts_of:
+            found: dict[str, list[int]] = defaultdict(list)
+            sql = "SELECT id, name FROM contact WHERE client_id = ? ORDER BY id"
+            for id, name in rows(sql, (client_id,)):
+                found[fold(name)].append(id)
+            self._contacts_of[client_id] = found
+        return self._contacts_of[client_id]
 
     @staticmethod
     def _ids(table: str, column: str, value: Any) -> list[int]:

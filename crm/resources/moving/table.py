@@ -66,7 +66,7 @@ class _Reader:
         placed = [(at, name) for at, name in enumerate(table.sheet.columns) if name != REASON]
         self.own = [(at, own[name]) for at, name in placed if name in own]
         self.parts = [(at, parts[name]) for at, name in placed if name in parts]
-        self.lines: dict[tuple[str, Any], int] = {}  # of the keys that have come by
+        self.lines: dict[tuple[str, Any, Any], int] = {}  # of the keys that have come by
 
     def read(self) -> None:
         before: tuple[str, ...] = ()  # the own cells of the row above
@@ -114,7 +114,8 @@ class _Reader:
             return has_part
         keys = [(values.get(key), above.get(key)) for key in KEYS]
         if any(here is not None or there is not None for here, there in keys):
-            return any(here is not None and here == there for here, there in keys)
+            whose = {each["ids_of"] for each in (values, above) if "ids_of" in each}
+            return len(whose) < 2 and any(a is not None and a == b for a, b in keys)
         return has_part and own == before
 
     def _begin(self, at: int, values: dict[str, Any]) -> None:
@@ -123,9 +124,10 @@ class _Reader:
         for key in KEYS:
             if (value := values.get(key)) is None:
                 continue
-            line = table.line(entry)
-            if self.lines.setdefault((key, value), line) != line:
-                detail = f"{value} stands in line {self.lines[key, value]} already"
+            line, whose = table.line(entry), values.get("ids_of") if key == "id" else None
+            first = self.lines.setdefault((key, value, whose), line)
+            if first != line:
+                detail = f"{value} stands in line {first} already"
                 table.faults[at].append(RowFault(key, "duplicate_in_file", detail))
 
     def _go_on(self, at: int, values: dict[str, Any]) -> None:
