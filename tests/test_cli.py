@@ -567,6 +567,46 @@ def test_what_is_exported_can_be_imported(folder: Folder, dialect: tuple[str, ..
     assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
 
 
+# Moving in
+
+MOVED = {
+    "clients": "name,phone,contact_name\nРомашка,0441234567,=Олена\n,,Ігор\nЛипа,0441234568,\n",
+    "deals": 'title,amount,item_name,item_price\n+Столи,,Стіл,"1,5"\n,,Шафа,2\nЛави,"10,50",,\n',
+    "leads": "name,phone,tags\n@Марія,0671234567,опт\nІгор,0671234568,\n",
+    "tasks": "title,status,due_at\n-Дзвінок,done,2026-01-01\nЛист,open,\n",
+}
+
+
+@pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
+@pytest.mark.parametrize("noun", MOVED)
+def test_every_noun_moves_in_and_out(
+    folder: Folder, olena: Api, noun: str, dialect: tuple[str, ...]
+) -> None:
+    sent = folder.file("sent.csv", MOVED[noun])
+    words = ("import", noun, sent, "--tenant", "acme")
+    told = "created 2, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert folder.run(*words, "--dry-run").stdout == told
+    assert olena.read(f"/{noun}") == []
+    assert folder.run(*words).stdout == told
+    assert len(olena.read(f"/{noun}")) == 2
+    told = folder.run("export", noun, "--tenant", "acme", *dialect)
+    copy = folder.path / "copy.csv"
+    copy.write_bytes(told.stdout_bytes)
+    again = folder.run("import", noun, copy, "--tenant", "acme", *dialect).stdout
+    assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
+
+
+def test_rejected_rows_are_told_line_by_line(folder: Folder) -> None:
+    leads = folder.file("leads.csv", "name,phone\nМарія,0671234567\nІгор,дома\n,0671234567\n")
+    told = folder.run("import", "leads", leads, "--tenant", "acme")
+    assert told.stdout == "created 1, updated 0, skipped 2 (0 unchanged, 2 rejected)\n"
+    _, first, second = told.stderr.splitlines()
+    assert first.startswith("line 3: phone: must be a phone number")
+    assert second == "line 4: name: a new lead needs it"
+    bad = folder.file("leads.csv", "name,colour\n")
+    assert "unknown column 'colour'" in folder.refused("import", "leads", bad, "--tenant", "acme")
+
+
 # Webhooks
 
 

@@ -17,6 +17,7 @@ from crm.rest import fields
 from crm.rest.shapes import Noun
 from crm.values import Unfit
 
+ID = fields.Id()
 LINE_BREAKS = re.compile(r"[\r\n]+")
 
 Read = Callable[[str], Any]
@@ -55,7 +56,7 @@ def reference(name: str, sql: str, longest: int = 255) -> Column:
 
 def id_column(name: str, sql: str) -> Column:
     """A column with the id of a record."""
-    return Column(name, lambda cell: fields.Id().read(cell.strip()), _as_text, sql)
+    return Column(name, lambda cell: ID.read(cell.strip()), _as_text, sql)
 
 
 def _column(field: Any, name: str, table: str, is_new: bool, prefix: str) -> Column:
@@ -131,7 +132,7 @@ def _joined(tags: str, _: bool) -> str:
 def _json(cell: str) -> Any:
     try:
         return loads(cell)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unfit("invalid_json", "must be a JSON object such as {}") from None
 
 
