@@ -11,7 +11,7 @@ from browsing import TOKEN, Person
 
 from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources import users
+from crm.resources import moving, users
 from crm.resources.imports import MOST_BYTES
 from crm.resources.products import price_list
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
@@ -637,3 +637,12 @@ def test_a_file_that_waits_is_small_and_few(crm, olena):
     paths = [sent(olena, f"sku,name,price\nS-{n},Стіл,1\n") for n in range(5)]
     assert len(list((crm.tenants.config.data / "uploads").iterdir())) == uploads.MOST_OF_SESSION
     assert olena.get(paths[-1]).status_code == 200
+
+
+def test_the_list_of_imports_is_of_price_lists(olena, crm):
+    with crm.tenants.visit("acme"):
+        price_list.import_csv(price_list.read(LIST.encode()), "price.csv")
+        moving.import_csv(moving.read(b"name,phone\n", "leads"), "leads.csv")
+    page = olena.sees("/products/imports")
+    assert "price.csv" in page
+    assert "leads.csv" not in page

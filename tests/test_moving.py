@@ -20,7 +20,7 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD, Lead
 from crm.resources.moving.references import ids_of
 from crm.resources.tasks import TASK
-from crm.tenancy.database import row, rows, transaction
+from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
 
 PEOPLE = """external_id,name,phone,email,status,assigned_to,amount,tags,created_at
@@ -696,6 +696,27 @@ def test_every_tenant_has_a_mark_of_its_own(crm, acme):
         assert ids_of() != own.replace("acme", "globex")
     assert re.fullmatch(r"acme-[0-9a-f]{8}", own)
     assert row("SELECT count(*) FROM tenant") == (1,)
+
+
+def test_what_an_import_leaves_is_whole(acme, api):
+    load("leads", PEOPLE)
+    load("leads", "external_id,name,phone\nL-1,Інша,\nL-2,,дома\nL-9,Нова,0671234567\nL-8,,\n")
+    load("clients", "external_id,name,contact_name\nC-1,А,x\nC-1,,\nC-2,,\n")
+    load("clients", "external_id,name,contact_name,contact_is_primary\nC-1,Б,y,1\n,,z,1\n")
+    load("deals", "external_id,title,item_name,item_price\nD-1,А,x,1\n,,y,\nD-2,Б,x,1\n")
+    load("tasks", "external_id,title,assigned_to\nT-1,А,\nT-2,Б,Ніхто\n")
+    with transaction():
+        for table in ("lead", "client", "deal", "task"):
+            execute(f"INSERT INTO {table}_search ({table}_search) VALUES ('integrity-check')")
+    assert row("PRAGMA integrity_check") == ("ok",)
+    assert rows("PRAGMA foreign_key_check") == []
+    assert row("PRAGMA cache_size") == (-2000,)
+    sequences = [event["sequence"] for event in api.events()]
+    assert sequences == [*range(1, len(sequences) + 1)]
+    assert api.kinds() == [
+        *["lead.created"] * 4,
+        *("client.created", "deal.created", "deal.items_changed", "task.created"),
+    ]
 
 
 def test_what_moved_in_is_found_by_search_at_once(api):

@@ -65,7 +65,7 @@ def export_filter(of: type[filters.KeptFilter], sort: filters.Sort | None = None
     more = {"dialect": DIALECT, **({"sort": sort} if sort else {})}
     whole = type(of.__name__.replace("Filter", "ExportFilter"), (of,), more)
     left_out = {"limit", "cursor", "total", "include_deleted", "expand"}
-    return whole(only=whole._declared_fields.keys() - left_out)
+    return whole(exclude=sorted(left_out & whole._declared_fields.keys()))
 
 
 def export_of(
@@ -90,7 +90,10 @@ blueprint = Blueprint("imports", "What imports of CSV files did.")
 @blueprint.needs()  # which scope, depends on what was imported
 @blueprint.one(IMPORT)
 def get_import(id: str) -> dict[str, Any]:
-    """Get what an import did: its counts and its first 1000 errors."""
+    """Get what an import did: its counts and its first 1000 errors.
+
+    Needs the right to read its noun, such as `leads:read`.
+    """
     _may_read(id)
     return IMPORT.one(id)
 
@@ -99,7 +102,10 @@ def get_import(id: str) -> dict[str, Any]:
 @blueprint.needs()
 @blueprint.raw(CSV)
 def get_import_errors(id: str) -> Response:
-    """Get the rejected rows of an import for repair; kept for 30 days."""
+    """Get the rejected rows of an import for repair; kept for 30 days.
+
+    Needs the right to read its noun, such as `leads:read`.
+    """
     _may_read(id)
     return as_file(f"import-{id}-errors.csv", rejected_rows(id))
 

@@ -30,13 +30,18 @@ def _add_endpoints(plural: str, of: type[KeptFilter]) -> None:
     orders = {name: sql for name, sql in listed.orders.items() if name != "id"}
     chosen = csv_files.export_filter(of, Sort("id", **orders))  # as they came: so they move in
     about_rows = "rows with a known id or external_id change records, others create them"
+    columns = ", ".join(f"`{column.name}`" for column in moving.MOVING[plural].all_columns)
+    also = ", to convert leads `deals:write` too" if plural == "leads" else ""
 
     @blueprint.post(f"/{plural}/import")
     @blueprint.needs(f"{plural}:write")
     @blueprint.arguments(IMPORT_FILTER, location="query")
     @blueprint.upload(csv_files.sent_by(lambda data, excel: moving.read(data, plural, excel)))
     @blueprint.answer(ImportedOut())
-    @named(f"import_{plural}", f"Import {plural}: {about_rows}.")
+    @named(
+        f"import_{plural}",
+        f"Import {plural}: {about_rows}.\n\nNeeds `{plural}:write`{also}. Columns: {columns}.",
+    )
     def import_file(
         query: Query, sent: tuple[str | None, Table]
     ) -> tuple[dict[str, Any], dict[str, str]]:

@@ -34,8 +34,8 @@ class Undone(Exception):
     """A dry run has done all its work."""
 
 
-class Import:
-    """One import under way; inside a transaction."""
+class Arrivals:
+    """The records of a file as they come in; inside a transaction."""
 
     def __init__(self, table: Table):
         self.table = table
@@ -141,8 +141,8 @@ def import_csv(
     return result
 
 
-def _bring_all(table: Table, progress: Progress | None) -> Import:
-    found = Import(table)
+def _bring_all(table: Table, progress: Progress | None) -> Arrivals:
+    found = Arrivals(table)
     report = imports.reporter(progress, len(table.rows))
     waiting = 0
     with filling(table.noun.name, anew=False):
