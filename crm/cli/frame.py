@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from crm import __version__
 from crm.config import Config, ConfigError
 from crm.errors import CRMError, Invalid, NotFound
 from crm.server import ServeError
@@ -18,6 +19,7 @@ from crm.values import Unfit, day, moment
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="crm")
 def group() -> None:
     """A lightweight CRM: one process, one SQLite file per tenant."""
 
