@@ -22,6 +22,7 @@ from urllib import parse, request
 import pytest
 
 import crm
+from crm.cli.operating import CACHE
 from tests.browsing import TOKEN
 from tests.running import ROOT, free_port, serving
 
@@ -122,6 +123,12 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The binary; without objdump its tests are skipped, in CI they fail."""
+    if not shutil.which("objdump"):
+        why = "there is no objdump on this machine: apt-get install binutils"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
     return build("binary", tmp_path_factory)
 
 
@@ -311,7 +318,7 @@ def test_the_unit_starts_the_file_as_it_lies_there(one_file: Program) -> None:
     unit = one_file("systemd", "--data", "/var/lib/crm")[0]
     own = [str(word) for word in one_file.words]
     assert f"ExecStart={' '.join(own)} serve" in unit.splitlines()
-    cache = {"Environment=SHIV_ROOT=/var/cache/crm", "CacheDirectory=crm"}
+    cache = {f"Environment=SHIV_ROOT={CACHE}", f"CacheDirectory={CACHE.name}"}
     assert cache & set(unit.splitlines()) == (cache if own[-1].endswith(".pyz") else set())
     run(*own, "--version", cwd="/", env=one_file.environ)
 
@@ -352,12 +359,22 @@ def test_the_build_says_what_it_misses(kind: str, tool: str, tmp_path: Path) -> 
     assert not (tmp_path / "dist").exists()
 
 
+def test_the_build_says_which_programs_it_misses() -> None:
+    command = [sys.executable, ROOT / ".ci" / "build", "binary"]
+    told = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True)
+    expected = (
+        "build binary: objdump and strip missing, for PyInstaller: apt-get install binutils\n"
+    )
+    assert (told.returncode, told.stderr) == (1, expected)
+
+
 def test_the_readme_has_the_commands_and_the_sizes(pyz: Built, binary: Built) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     section = text.split("\n## As one file\n")[1].split("\n## ")[0]
     commands = re.findall(r"^\.venv/bin/python (.*)$", section, re.M)
     assert commands == [".ci/build pyz", ".ci/build binary"]
+    assert re.findall(r"^dist/(\S+) demo$", section, re.M) == ["crm.pyz", "crm"]
     for name, made in (("crm.pyz", pyz), ("crm", binary)):
         size = re.search(rf"^\| `dist/{re.escape(name)}` \| (\d+) MB \|", section, re.M)[1]
         assert int(size) == pytest.approx(made.path.stat().st_size / 1e6, rel=0.2, abs=1)
-    assert "SHIV_ROOT" in section
+    assert f"SHIV_ROOT={CACHE}" in section
