@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -24,7 +25,7 @@ import pytest
 import crm
 from crm.cli.operating import CACHE
 from tests.browsing import TOKEN
-from tests.running import ROOT, free_port, serving
+from tests.running import ROOT, free_port, serving, wait_for
 
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OTHERS = [python for python in ("3.11", "3.12", "3.13", "3.14") if python != OWN]
@@ -312,6 +313,27 @@ def test_the_demo_starts_and_tells_how_to_call_it_again(one_file: Program) -> No
     again = f"{' '.join(map(str, one_file.words))} webhook listen --port "
     assert again in said.read_text("utf-8")
     assert list(one_file.temporary.iterdir()) == []
+
+
+def test_a_killed_binary_leaves_no_server_behind(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    program, port = make(request, "binary", tmp_path), free_port()
+    command = [*program.words, "serve", "--port", str(port)]
+    with subprocess.Popen(
+        command, cwd=program.folder, env=program.environ, stderr=subprocess.PIPE, text=True
+    ) as served:
+        wait_for(port, served)
+        served.kill()
+    until = time.monotonic() + 10
+    while is_open(port):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_the_unit_starts_the_file_as_it_lies_there(one_file: Program) -> None:
