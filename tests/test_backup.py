@@ -21,7 +21,7 @@ from crm.outbox import deliveries
 from crm.outbox.endpoints import hold_all
 from crm.resources import webhooks
 from crm.resources.leads.record import LEAD
-from crm.tenancy import backup, database, migrations
+from crm.tenancy import backup, database, disk, migrations
 from crm.tenancy.tenants import Tenants
 from tests.running import running
 from tests.test_readme import ROOT, blocks, section
@@ -90,7 +90,7 @@ def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copi
 
 def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
     synced = []
-    monkeypatch.setattr(backup, "_sync", lambda path: synced.append((path, files(copies))))
+    monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
     copy = copy_of(crm, "acme", copies)
     (unseen, (name,)), last = synced
     assert unseen.name == name != copy.name
