@@ -663,8 +663,8 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
 
 def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
-    made, tried, restored = blocks(section("Backups"))
-    lines = "\n".join((made, tried, restored)).replace(
+    made, tried, restored, whole = blocks(section("Backups"))
+    lines = "\n".join((made, tried, restored, whole)).replace(
         ".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}"
     )
     lines = re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines)
@@ -677,3 +677,6 @@ def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
     assert "acme\tlead\t0\t0\t0\tsame" in ran.stdout
     assert "acme is restored from copies/acme-" in ran.stdout
     assert "what it was before: " in ran.stdout
+    assert "acme.zip\t" in ran.stdout
+    assert "http://tryout.localhost:8000\n" in ran.stdout
+    assert "tryout is deleted; what it was: " in ran.stdout

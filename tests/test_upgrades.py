@@ -1,23 +1,30 @@
 """A tenant's file is copied before its next steps; `migrate`; the way back."""
 
 import contextlib
+import json
 import os
+import re
 import resource
+import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Api
-from crowd import crowd, process
+from crowd import ROOT, crowd, process
 
 from crm import cli
 from crm.outbox.endpoints import hold_all
 from crm.tenancy import backup, migrations, upgrades
 from crm.tenancy.database import connect, execute_many, transaction
+from tests import releases
 from tests.running import free_port, wait_for
+from tests.test_readme import blocks, section
 
 KNOWN = len(migrations.STEPS)
 PHONE = "+380671234567"
@@ -26,10 +33,10 @@ DIE = """
 import os, sqlite3, sys
 from pathlib import Path
 from crm.config import Config
-from crm.tenancy import disk, migrations
+from crm.tenancy import migrations, upgrades
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
-disk.sync = lambda path: os.kill(os.getpid(), 9)
+upgrades._check = lambda *_: os.kill(os.getpid(), 9)
 Tenants(Config(data=Path(sys.argv[1]))).visit("acme").__enter__()
 """
 
@@ -89,7 +96,7 @@ def test_a_file_is_copied_before_its_next_step(crm, api, steps):
     (copy,) = upgrades.copies(crm.tenants.config.data, "acme")
     assert copy.name == f"acme-v{KNOWN}-20260302T090000Z.db"
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert copy.parent.stat().st_mode & 0o777 == 0o700
+    assert {each.stat().st_mode & 0o777 for each in copy.parents[:2]} == {0o700}
     assert backup.check(copy) == KNOWN
     assert look(copy, "SELECT name FROM lead") == [("In the log",)]
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
@@ -101,7 +108,7 @@ def test_a_new_tenant_and_one_that_is_up_to_date_have_no_copy(crm, api):
     assert api.read("/leads") == []
     with crm.tenants.visit("new"):
         pass
-    assert not upgrades.folder(crm.tenants.config.data).exists()
+    assert not (crm.tenants.config.data / "upgrades").exists()
 
 
 def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
@@ -110,7 +117,7 @@ def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
     steps.append(STEP)
     backup.restore(crm.tenants, copy, "hooli", hold_all)
     assert look(crm.tenants.path("hooli"), "PRAGMA user_version") == [(KNOWN + 1,)]
-    assert not upgrades.folder(crm.tenants.config.data).exists()
+    assert not (crm.tenants.config.data / "upgrades").exists()
 
 
 def test_of_many_requests_at_once_one_makes_the_copy_and_all_are_answered(crm, api, steps):
@@ -165,7 +172,7 @@ def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
     told = died.communicate()
     assert died.returncode == -9, told
     assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
-    folder = upgrades.folder(crm.tenants.config.data)
+    folder = upgrades.folder(crm.tenants.config.data, "acme")
     assert [path.name[:10] for path in folder.iterdir()] == [".new-acme-"]
     data, path = crm.tenants.config.data, crm.tenants.path("acme")
     with crm.tenants.tenant("acme").lock(), contextlib.closing(connect(path)) as file:
@@ -178,7 +185,7 @@ def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
 
 def untouched(crm, label: str = "acme") -> bool:
     path = crm.tenants.path(label)
-    folder = upgrades.folder(crm.tenants.config.data)
+    folder = upgrades.folder(crm.tenants.config.data, "acme")
     left = list(folder.iterdir()) if folder.is_dir() else []
     return look(path, "PRAGMA user_version") == [(KNOWN,)] and not left
 
@@ -211,7 +218,7 @@ def test_a_copy_does_not_fill_the_disk(crm, api, steps, monkeypatch):
 
 def test_where_the_copies_cannot_be_written_nothing_is_touched(crm, api, steps):
     steps.append(STEP)
-    upgrades.folder(crm.tenants.config.data).write_text("in the way")
+    (crm.tenants.config.data / "upgrades").write_text("in the way")
     refused = api.get("/leads")
     assert (refused.status_code, refused.json["code"]) == (503, "not_upgraded")
     assert str(crm.tenants.config.data) not in refused.text
@@ -299,7 +306,10 @@ def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clo
     del steps[-1]  # the code of the release before
     crm.tenants.forget_idle()
     assert api.get("/leads").json["code"] == "newer_file"
-    command(crm, "restore", copy, "--tenant", "acme", "--yes")
+    _, back = blocks(section("Upgrading"))  # as the README says it
+    words = shlex.split(re.sub(r"data/upgrades/\S+", str(copy), back.split("app.py")[1]))
+    assert str(copy) in words
+    command(crm, *words)
     assert [lead["name"] for lead in api.read("/leads")] == ["Before"]
 
 
@@ -330,3 +340,30 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
     (copy,) = upgrades.copies(data, "acme")
     assert look(copy, "SELECT count(*) FROM note") == [(20_000,)]
     assert look(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
+
+
+def test_the_readme_commands_bring_a_frozen_release_up_to_date(tmp_path):
+    """The lines as they stand, on a file of the first frozen release, beside no other server."""
+    told = releases.unpack("0.1.0a3", tmp_path / "frozen.db")
+    releases.put(tmp_path / "frozen.db", tmp_path / "data")
+    (was,) = look(tmp_path / "frozen.db", "PRAGMA user_version")[0]
+    before, _ = blocks(section("Upgrading"))
+    port, app = free_port(), f"{sys.executable} {ROOT / 'app.py'}"
+    lines = before.replace(".venv/bin/pip", ": pip").replace(".venv/bin/python app.py", app)
+    lines = lines.replace("serve &", f"serve --port {port} & SERVER=$!")
+    headers = f"-H 'Host: acme.localhost' -H 'Authorization: Bearer {told['key']}'"
+    asked = f"curl -sS --fail --retry 20 --retry-connrefused --retry-delay 1 {headers}"
+    asked += f" http://127.0.0.1:{port}/api/v1/users/me"
+    ran = subprocess.run(
+        ["bash", "-c", f"set -e\n{lines}\n{asked}\nkill $SERVER\nwait $SERVER\n"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"
+    copies = upgrades.copies(tmp_path / "data", "acme")
+    if was == KNOWN:
+        assert f"acme: version {KNOWN}\n" in ran.stdout
+        return
+    assert f"acme: version {was} of {KNOWN}\nacme: version {KNOWN}, was {was}\n" in ran.stdout
+    assert [path.name.split("-")[1] for path in copies] == [f"v{was}"]

@@ -47,8 +47,7 @@ def delete(tenants: Tenants, label: str) -> Path:
         disk.sync(kept.parent)
         disk.sync(path.parent)
     uploads.forget_all(tenants.config.data, label)
-    for copy in upgrades.copies(tenants.config.data, label):
-        copy.unlink(missing_ok=True)
+    upgrades.forget(tenants.config.data, label)
     return kept
 
 
