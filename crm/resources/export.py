@@ -39,6 +39,7 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 
     Raises UnknownTenant, backup.BadCopy, or what SQLite and the disk say.
     """
+    tenants.tenant(label)  # before anything is made
     with tempfile.TemporaryDirectory(prefix=".export-", dir=to.parent) as apart:
         archive = Path(apart) / "archive"
         disk.make(archive)

@@ -239,6 +239,7 @@ def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
     path = tenants.path(unseen.label)
     with Tenant(unseen.label, path, tenants).lock():
         before = trash.place(tenants, unseen.label, "before") if path.exists() else None
+        in_place = False
         try:
             numbers = None
             if before:
@@ -254,9 +255,10 @@ def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
                 if numbers is None:
                     disk.drop_logs(path)
                 os.replace(unseen.path, path)
+                in_place = True
                 disk.drop_logs(path)
         except BaseException:
-            if before and not (path.exists() and before.exists() and not path.samefile(before)):
+            if before and not in_place:
                 for second_name in (before, Path(f"{before}-wal")):
                     second_name.unlink(missing_ok=True)
             raise
