@@ -144,6 +144,9 @@ COMMANDS = {
     "tenant plan": ("acme", "pro"),
     "tenant suspend": ("acme",),
     "tenant resume": ("acme",),
+    "tenant export": ("acme", "--to", "-"),
+    "tenant clone": ("acme", "initech"),
+    "tenant delete": ("globex", "--yes"),
     "user add": ("acme", "--name", "Pavlo"),
     "user login-link": ("acme", "1"),
     "key create": ("acme", "--name", "robot"),
@@ -292,13 +295,13 @@ def test_a_bad_setting_is_one_line(folder: Folder, variable: str, value: str, sa
 
 def test_a_newer_file_is_one_line(folder: Folder) -> None:
     change_file(folder, "PRAGMA user_version = 99")
-    for words in (("migrate",), ("tenant", "list"), ("key", "list", "acme")):
+    for words in (("tenant", "list"), ("key", "list", "acme")):
         assert folder.refused(*words).startswith("the file of acme has version 99, this release")
 
 
 def test_a_damaged_file_is_one_line(folder: Folder) -> None:
     (folder.path / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
-    for words in (("migrate",), ("tenant", "list"), ("export", "products", "--tenant", "acme")):
+    for words in (("tenant", "list"), ("export", "products", "--tenant", "acme")):
         assert folder.refused(*words).startswith("the file of acme cannot be used: ")
 
 
@@ -381,7 +384,8 @@ def test_migrate_brings_every_file_up_to_date(
     assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
     step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
     monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
-    assert folder.run("migrate").stdout == f"acme: version {now + 1}\nglobex: version {now + 1}\n"
+    told = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
+    assert folder.run("migrate").stdout == "".join(told)
     assert change_file(folder, "SELECT count(*) FROM later") == [(0,)]
 
 
