@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 30  # seconds until it listens
@@ -19,12 +20,17 @@ def running(data: Path, **settings: str) -> Iterator[int]:
     port = free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    server = subprocess.Popen(
-        command, cwd=ROOT, env=environ | settings, stderr=subprocess.PIPE, text=True
-    )
+    with serving(command, port, cwd=ROOT, env=environ | settings):
+        yield port
+
+
+@contextmanager
+def serving(command: list[str], port: int, **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that listens there, started as Popen takes it; it must end well."""
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **how)
     try:
         wait_for(port, server)
-        yield port
+        yield server
     finally:
         server.terminate()
         said = server.communicate(timeout=PATIENCE)[1]

@@ -100,3 +100,9 @@ def end_others(user_id: int, keep: int | None = None) -> None:
             "UPDATE session SET ended_at = ? WHERE user_id = ? AND id <> ? AND ended_at IS NULL",
             (now(), user_id, keep or 0),
         )
+
+
+def end_all() -> None:
+    """Log everybody out."""
+    with transaction():
+        execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))

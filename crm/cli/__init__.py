@@ -5,10 +5,30 @@ it uses on stderr (`webhook listen` has none), and ends with 0, with 1 and one l
 with 2 for wrong usage.
 """
 
-from crm.cli import backups, operating, products, serving, tenants, webhooks
+from crm.cli import (
+    backups,
+    leaving,
+    moving,
+    operating,
+    serving,
+    tenants,
+    upgrading,
+    webhooks,
+)
 from crm.cli.frame import group
 
-__all__ = ["backups", "group", "main", "operating", "products", "serving", "tenants", "webhooks"]
+__all__ = [
+    "backups",
+    "group",
+    "leaving",
+    "main",
+    "moving",
+    "operating",
+    "serving",
+    "tenants",
+    "upgrading",
+    "webhooks",
+]
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from crm import __version__
 from crm.config import Config, ConfigError
 from crm.errors import CRMError, Invalid, NotFound
 from crm.server import ServeError
@@ -19,6 +20,7 @@ from crm.values import Unfit, day, moment
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="crm")
 def group() -> None:
     """A lightweight CRM: one process, one SQLite file per tenant."""
 
@@ -61,16 +63,44 @@ def _settings(**given: Any) -> Config:
 @contextmanager
 def at(config: Config, label: str) -> Iterator[None]:
     """A visit to one tenant; what is wrong with the tenant is told with its label."""
+    with whole(config, label) as tenants, tenants.visit(label):
+        yield
+
+
+@contextmanager
+def whole(config: Config, label: str) -> Iterator[Tenants]:
+    """For what is done with a tenant as a whole; what is wrong with it is told with its label."""
     tenants = Tenants(config)
     try:
-        with tenants.visit(label):
-            yield
+        yield tenants
     except UnknownTenant:
         raise NotFound(f"there is no tenant {label}") from None
     except FILE_ERRORS as error:
         raise CRMError(f"the file of {label} cannot be used: {error}") from error
     finally:
         tenants.forget_idle()
+
+
+class Failures:
+    """What went wrong with one does not stop the others, and is the command's end all the same."""
+
+    def __init__(self) -> None:
+        self._of: list[str] = []
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (CRMError, OSError, *FILE_ERRORS) as error:
+            self.add(name, str(error))
+
+    def add(self, name: str, why: str) -> None:
+        self._of.append(name)
+        click.echo(f"{name}: {' '.join(why.split())}", err=True)
+
+    def tell(self, what: str) -> None:
+        if self._of:
+            raise CRMError(f"{what}: {', '.join(self._of)}")
 
 
 def moment_of(text: str, field: str) -> str:

@@ -12,6 +12,7 @@ from crm import errors
 from crm.json import dumps
 from crm.tenancy.database import is_busy, is_full
 from crm.tenancy.migrations import NewerFile
+from crm.tenancy.upgrades import NotUpgraded
 
 log = logging.getLogger("crm")
 
@@ -28,6 +29,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.TooMany: 429,
     errors.Busy: 503,
     NewerFile: 503,
+    NotUpgraded: 503,
 }
 CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
