@@ -3,7 +3,9 @@
 Every error has a stable `code` and a `detail`: a lower-case sentence a person can act on (D14).
 """
 
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 MOST_FAULTS = 100  # of one request that are told
@@ -18,6 +20,13 @@ class Fault:
     code: str
     detail: str
     kind: str = "pointer"
+
+
+def origin(error: BaseException) -> str:
+    """Which error it was and where, for a log: without its text, which may tell of people."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].name}, {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    return type(error).__name__ + (where if frames else "")
 
 
 class CRMError(Exception):

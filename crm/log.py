@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.tenant", "crm.route"  # in the environ
+REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.visited", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 log = logging.getLogger("crm")

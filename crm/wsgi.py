@@ -12,7 +12,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from crm import cabinet, log, resources
 from crm.access.limits import Limiter
 from crm.cabinet import errors as pages_of_errors
-from crm.config import Config
+from crm.config import LABEL, Config
 from crm.messages import mail, sms
 from crm.messages.post import Post
 from crm.outbox.sender import Sender
@@ -21,6 +21,8 @@ from crm.rest.health import Health
 from crm.rest.openapi import Api
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import FRONT, Stay, Tenants, is_host
+
+TENANT = "crm.tenant"  # in the environ, where no client can put anything
 
 
 class CRMApp(Flask):
@@ -51,8 +53,7 @@ class CRMApp(Flask):
             return answer(environ, start_response)
         told: list[tuple[str, str]] = []
         environ[admission.TOLD] = told
-        if self.sender is not None and not self.sender.started:
-            self.sender.start()  # here and not before: a server may have forked
+        self.begin()
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, headers + told, *more)
@@ -66,6 +67,11 @@ class CRMApp(Flask):
             if stay is not None:
                 stay.end()
 
+    def begin(self) -> None:
+        """Deliver webhooks from now on, if it does: a server that forks has done so by now."""
+        if self.sender is not None and not self.sender.started:
+            self.sender.start()
+
     def log_exception(self, exc_info: Any) -> None:
         """An error in the telling of another; Flask's own line would name the path."""
         problems.tell_operator(exc_info[1])
@@ -76,11 +82,12 @@ class CRMApp(Flask):
             self.sender.stop()
 
     def _arrive(self, environ: dict[str, Any]) -> Stay | None:
-        """Begin the visit to the tenant of the Host header, or note why there is none."""
+        """Begin the visit to the tenant of the Host header, or of whom embeds the app; or note why
+        there is none."""
         host = environ.get("HTTP_HOST", "")
         stay = None
         try:
-            label = self.tenants.label_of(host)
+            label = _named(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
             at_front = label == FRONT  # which has pages and no API
             if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
                 raise UnknownTenant
@@ -89,9 +96,17 @@ class CRMApp(Flask):
         except Exception as refused:
             environ[admission.REFUSED] = refused
             stay = None
-        if stay is None or (self.tenants.config.tenant and not is_host(host)):
+        any_host = self.tenants.config.tenant or TENANT in environ
+        if stay is None or (any_host and not is_host(host)):
             environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
         return stay
+
+
+def _named(told: Any) -> str | None:
+    """The label that whoever embeds the app has put into the environ, or a function that gives it.
+    None unless it could be a tenant's."""
+    label = told() if callable(told) else told
+    return label if isinstance(label, str) and LABEL.match(label) else None
 
 
 def _answer(error: Exception) -> Response:

@@ -10,18 +10,21 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from crowd import finish, process
 
 from crm import cli
 from crm.errors import Busy, Invalid
 from crm.outbox import deliveries
 from crm.outbox.endpoints import hold_all
 from crm.resources import webhooks
-from crm.resources.leads.record import LEAD
-from crm.tenancy import backup, database, migrations
+from crm.resources.leads.record import LEAD, create
+from crm.tenancy import backup, database, disk, migrations
+from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.running import running
 from tests.test_readme import ROOT, blocks, section
@@ -90,7 +93,7 @@ def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copi
 
 def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
     synced = []
-    monkeypatch.setattr(backup, "_sync", lambda path: synced.append((path, files(copies))))
+    monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
     copy = copy_of(crm, "acme", copies)
     (unseen, (name,)), last = synced
     assert unseen.name == name != copy.name
@@ -445,6 +448,131 @@ def test_a_drill_and_a_verification_of_nothing_fail(crm, copies):
         assert "Error: there are no copies in " in told.stderr
 
 
+# Between two names
+
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from crm.config import Config
+from crm.outbox.endpoints import hold_all
+from crm.tenancy import backup, disk
+from crm.tenancy.tenants import Tenants
+drop_logs = disk.drop_logs
+def slowly(path):
+    print("half way", flush=True)
+    time.sleep(0.5)
+    drop_logs(path)
+disk.drop_logs = slowly
+data, copy, label = sys.argv[1:]
+backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
+"""
+DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
+
+
+def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, copies):
+    """The restore stands still between the new file's arrival and the old log's end."""
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Undone", phone=PHONE)
+    restores = process(SLOWLY, crm.tenants.config.data, copy, "acme")
+    assert restores.stdout.readline() == "half way\n"
+    begun = time.monotonic()
+    api.create("/leads", name="Just then", phone=PHONE)
+    assert time.monotonic() - begun > 0.3
+    assert finish(restores) == [""]
+    assert names(crm, "acme") == ["Kept", "Just then"]
+    others = Tenants(crm.tenants.config)
+    with others.visit("acme"):
+        assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept", "Just then"]
+    others.forget_idle()
+    crm.tenants.forget_idle()
+    assert names(crm, "acme") == ["Kept", "Just then"]
+
+
+def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Undone", phone=PHONE)
+    died = process(DIE, crm.tenants.config.data, copy, "acme")
+    died.communicate()
+    assert died.returncode == -9
+    for _ in range(3):
+        api.create("/leads", name="After", phone=PHONE)
+    assert names(crm, "acme") == ["Kept", *["After"] * 3]
+    crm.tenants.forget_idle()
+    assert names(crm, "acme") == ["Kept", *["After"] * 3]
+    assert sql(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
+    (before,) = (crm.tenants.config.data / "trash").iterdir()
+    assert sql(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
+
+
+def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
+    crm, clock, copies, restores=30
+):
+    """Every visit opens its own connections, and must see one file's rows from end to end."""
+    both = []
+    for label, kind in (("acme", "A"), ("globex", "B")):
+        with crm.tenants.visit(label), transaction():
+            for _ in range(3):
+                create({"name": kind, "phone": PHONE})
+        both.append(copy_of(crm, label, copies))
+    crm.tenants.forget_idle()
+    opening = Tenants(replace(crm.tenants.config, open_files=0), clock)
+    written: list[str] = []
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def kinds() -> set[str]:
+        return {lead["name"] for lead in LEAD.every("1")}
+
+    def work(number: int) -> None:
+        for count in range(1_000_000):
+            if stop.is_set():
+                return
+            id = f"{number}-{count}"
+            try:
+                with opening.visit("acme"):
+                    seen = kinds()
+                    if number:
+                        with transaction():
+                            (kind,) = kinds()
+                            create({"name": kind, "phone": PHONE, "external_id": id})
+                        written.append(id)
+                        continue
+                    time.sleep(0.002)
+                    seen |= kinds()
+                if len(seen) != 1:
+                    wrong.append(seen)
+            except Busy:
+                continue
+            except BaseException as error:
+                wrong.append(error)
+                raise
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (0, 0, 0, 1, 2)]
+    for thread in threads:
+        thread.start()
+    befores = []
+    try:
+        for number in range(restores):
+            clock.tick(1)
+            befores.append(put(crm, both[number % 2], "acme").before)
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+    assert written
+    found: list[str] = []
+    for path in (*befores, crm.tenants.path("acme")):
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+        assert len(sql(path, "SELECT DISTINCT name FROM lead")) == 1
+        ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
+        found += [id for (id,) in sql(path, ids)]
+    assert sorted(found) == sorted(written)
+
+
 # Beside a real server
 
 
@@ -535,8 +663,8 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
 
 def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
-    made, tried, restored = blocks(section("Backups"))
-    lines = "\n".join((made, tried, restored)).replace(
+    made, tried, restored, whole = blocks(section("Backups"))
+    lines = "\n".join((made, tried, restored, whole)).replace(
         ".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}"
     )
     lines = re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines)
@@ -549,3 +677,6 @@ def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
     assert "acme\tlead\t0\t0\t0\tsame" in ran.stdout
     assert "acme is restored from copies/acme-" in ran.stdout
     assert "what it was before: " in ran.stdout
+    assert "acme.zip\t" in ran.stdout
+    assert "http://tryout.localhost:8000\n" in ran.stdout
+    assert "tryout is deleted; what it was: " in ran.stdout

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from browsing import TOKEN, Person
 
+from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources import users
+from crm.resources import moving, users
+from crm.resources.imports import MOST_BYTES
 from crm.resources.products import price_list
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
 from crm.tenancy import uploads
@@ -204,7 +206,7 @@ def test_the_card_shows_what_is_kept(crm, olena):
 
 
 def test_the_price_on_a_card_is_in_the_reader_s_own_spelling(crm, olena):
-    olena.client.set_cookie("language", "en", domain=olena.host)
+    olena.client.set_cookie("crm_language", "en", domain=olena.host)
     assert 'value="1250.50"' in olena.sees(f"/products/{chair(crm)}")
 
 
@@ -347,19 +349,19 @@ def of_size(size: int) -> bytes:
 
 @pytest.mark.parametrize("surplus", [1, 1 << 20])
 def test_more_than_10_mib_are_413(crm, olena, surplus):
-    page = sent_whole(olena, of_size(price_list.MOST_BYTES + surplus))
+    page = sent_whole(olena, of_size(MOST_BYTES + surplus))
     assert page.status_code == 413
     assert "не більшим за 10 МБ" in page.text
     assert not (crm.tenants.config.data / "uploads").exists()
 
 
 def test_exactly_10_mib_are_taken(olena):
-    assert sent_whole(olena, of_size(price_list.MOST_BYTES)).status_code == 303
+    assert sent_whole(olena, of_size(MOST_BYTES)).status_code == 303
 
 
 def test_a_body_without_a_length_is_not_cut_in_silence(olena):
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
-    page = sent_whole(olena, b"sku\n" + b"A\n" * price_list.MOST_BYTES, environ_overrides=environ)
+    page = sent_whole(olena, b"sku\n" + b"A\n" * MOST_BYTES, environ_overrides=environ)
     assert page.status_code == 413
 
 
@@ -560,7 +562,7 @@ def test_the_run_waits_on_when_it_fails(crm, olena, monkeypatch):
     olena.sees(path)
 
     def fails(*_, **__):
-        raise price_list.TooLarge
+        raise TooLarge
 
     with monkeypatch.context() as patch:
         patch.setattr(price_list, "import_csv", fails)
@@ -635,3 +637,12 @@ def test_a_file_that_waits_is_small_and_few(crm, olena):
     paths = [sent(olena, f"sku,name,price\nS-{n},Стіл,1\n") for n in range(5)]
     assert len(list((crm.tenants.config.data / "uploads").iterdir())) == uploads.MOST_OF_SESSION
     assert olena.get(paths[-1]).status_code == 200
+
+
+def test_the_list_of_imports_is_of_price_lists(olena, crm):
+    with crm.tenants.visit("acme"):
+        price_list.import_csv(price_list.read(LIST.encode()), "price.csv")
+        moving.import_csv(moving.read(b"name,phone\n", "leads"), "leads.csv")
+    page = olena.sees("/products/imports")
+    assert "price.csv" in page
+    assert "leads.csv" not in page

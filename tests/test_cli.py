@@ -146,13 +146,23 @@ COMMANDS = {
     "tenant plan": ("acme", "pro"),
     "tenant suspend": ("acme",),
     "tenant resume": ("acme",),
+    "tenant export": ("acme", "--to", "-"),
+    "tenant clone": ("acme", "initech"),
+    "tenant delete": ("globex", "--yes"),
     "user add": ("acme", "--name", "Pavlo"),
     "user login-link": ("acme", "1"),
     "key create": ("acme", "--name", "robot"),
     "key list": ("acme",),
     "key revoke": ("acme", "1"),
     "import products": ("prices.csv", "--tenant", "acme"),
-    "export products": ("--tenant", "acme"),
+    "import leads": ("leads.csv", "--tenant", "acme"),
+    "import clients": ("clients.csv", "--tenant", "acme"),
+    "import deals": ("deals.csv", "--tenant", "acme"),
+    "import tasks": ("tasks.csv", "--tenant", "acme"),
+    **{
+        f"export {noun}": ("--tenant", "acme")
+        for noun in ("products", "leads", "clients", "deals", "tasks")
+    },
     "webhook list": ("acme",),
     "webhook test": ("acme", "1"),
     "webhook deliveries": ("acme", "1"),
@@ -160,6 +170,10 @@ COMMANDS = {
     "webhook recover": ("acme", "1", "--since", "2026-03-02"),
 }
 NEEDS_NO_FOLDER = {"webhook listen"}
+FILES = {
+    "prices.csv": HEADER,
+    **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
+}
 
 
 def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
@@ -180,7 +194,8 @@ def test_every_command_tells_its_data_folder_on_stderr(
 ) -> None:
     monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
     monkeypatch.chdir(folder.path.parent)
-    Path("prices.csv").write_text(HEADER)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
     shutil.copy(folder.path / "tenants" / "globex.db", "globex-20260302T090000Z.db")
     webhook = folder.webhook()
     with folder.visit():
@@ -255,9 +270,9 @@ def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
 def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
-    prices = empty.path.parent / "prices.csv"
-    prices.write_text(HEADER)
-    given = [str(prices) if word == "prices.csv" else word for word in COMMANDS[words]]
+    for name, text in FILES.items():
+        (empty.path.parent / name).write_text(text)
+    given = [empty.path.parent / word if word in FILES else word for word in COMMANDS[words]]
     assert empty.refused(*words.split(), *given) == "there is no tenant acme"
     assert not empty.path.exists()
 
@@ -284,13 +299,13 @@ def test_a_bad_setting_is_one_line(folder: Folder, variable: str, value: str, sa
 
 def test_a_newer_file_is_one_line(folder: Folder) -> None:
     change_file(folder, "PRAGMA user_version = 99")
-    for words in (("migrate",), ("tenant", "list"), ("key", "list", "acme")):
+    for words in (("tenant", "list"), ("key", "list", "acme")):
         assert folder.refused(*words).startswith("the file of acme has version 99, this release")
 
 
 def test_a_damaged_file_is_one_line(folder: Folder) -> None:
     (folder.path / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
-    for words in (("migrate",), ("tenant", "list"), ("export", "products", "--tenant", "acme")):
+    for words in (("tenant", "list"), ("export", "products", "--tenant", "acme")):
         assert folder.refused(*words).startswith("the file of acme cannot be used: ")
 
 
@@ -373,7 +388,8 @@ def test_migrate_brings_every_file_up_to_date(
     assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
     step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
     monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
-    assert folder.run("migrate").stdout == f"acme: version {now + 1}\nglobex: version {now + 1}\n"
+    told = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
+    assert folder.run("migrate").stdout == "".join(told)
     assert change_file(folder, "SELECT count(*) FROM later") == [(0,)]
 
 
@@ -557,6 +573,46 @@ def test_what_is_exported_can_be_imported(folder: Folder, dialect: tuple[str, ..
     copy.write_bytes(exported)
     again = folder.run("import", "products", copy, "--tenant", "acme", *dialect).stdout
     assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
+
+
+# Moving in
+
+MOVED = {
+    "clients": "name,phone,contact_name\nРомашка,0441234567,=Олена\n,,Ігор\nЛипа,0441234568,\n",
+    "deals": 'title,amount,item_name,item_price\n+Столи,,Стіл,"1,5"\n,,Шафа,2\nЛави,"10,50",,\n',
+    "leads": "name,phone,tags\n@Марія,0671234567,опт\nІгор,0671234568,\n",
+    "tasks": "title,status,due_at\n-Дзвінок,done,2026-01-01\nЛист,open,\n",
+}
+
+
+@pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
+@pytest.mark.parametrize("noun", MOVED)
+def test_every_noun_moves_in_and_out(
+    folder: Folder, olena: Api, noun: str, dialect: tuple[str, ...]
+) -> None:
+    sent = folder.file("sent.csv", MOVED[noun])
+    words = ("import", noun, sent, "--tenant", "acme")
+    told = "created 2, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert folder.run(*words, "--dry-run").stdout == told
+    assert olena.read(f"/{noun}") == []
+    assert folder.run(*words).stdout == told
+    assert len(olena.read(f"/{noun}")) == 2
+    told = folder.run("export", noun, "--tenant", "acme", *dialect)
+    copy = folder.path / "copy.csv"
+    copy.write_bytes(told.stdout_bytes)
+    again = folder.run("import", noun, copy, "--tenant", "acme", *dialect).stdout
+    assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
+
+
+def test_rejected_rows_are_told_line_by_line(folder: Folder) -> None:
+    leads = folder.file("leads.csv", "name,phone\nМарія,0671234567\nІгор,дома\n,0671234567\n")
+    told = folder.run("import", "leads", leads, "--tenant", "acme")
+    assert told.stdout == "created 1, updated 0, skipped 2 (0 unchanged, 2 rejected)\n"
+    _, first, second = told.stderr.splitlines()
+    assert first.startswith("line 3: phone: must be a phone number")
+    assert second == "line 4: name: a new lead needs it"
+    bad = folder.file("leads.csv", "name,colour\n")
+    assert "unknown column 'colour'" in folder.refused("import", "leads", bad, "--tenant", "acme")
 
 
 # Webhooks

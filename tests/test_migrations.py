@@ -17,6 +17,7 @@ from crm.access import api_keys, codes, links, sessions
 from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
+from crm.resources.imports import IMPORT
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, create
 from crm.rest import paging
@@ -116,6 +117,27 @@ def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, mon
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 1
         (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
         assert log["event_id"] == "evt_1"
+
+
+def test_imports_of_before_were_price_lists_and_every_file_gets_a_mark(crm, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:3])
+        crm.tenants.create("early")
+        with crm.tenants.visit("early"), transaction():
+            execute(
+                "INSERT INTO price_import (encoding, delimiter, rows, created, updated, unchanged,"
+                " rejected, errors, created_at, updated_at) VALUES"
+                " ('utf-8', ',', 0, 0, 0, 0, 0, '[]', '2026-03-01T09:00:00Z',"
+                " '2026-03-01T09:00:00Z')"
+            )
+    crm.tenants.forget_idle()
+    marks = set()
+    for label in ("early", "acme", "globex"):
+        with crm.tenants.visit(label):
+            marks |= set(rows("SELECT mark FROM tenant WHERE length(mark) = 8"))
+            if label == "early":
+                assert IMPORT.one(1)["noun"] == "product"
+    assert len(marks) == 3
 
 
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):

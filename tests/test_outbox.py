@@ -1,6 +1,7 @@
 """Deliveries as rows: who gets what, when, in which order, and what becomes of it (D15)."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -174,6 +175,15 @@ def test_the_late_failure_of_one_that_was_given_away_changes_no_schedule(acme):
     (log,) = acme.log(id)
     assert (log["status"], len(log["attempts"])) == ("pending", 1)
     assert acme.do(row, "SELECT tries, lease FROM delivery") == (0, ME)
+
+
+def test_an_outcome_is_not_noted_at_another_tenants_delivery_of_that_number(acme):
+    id = acme.endpoint()
+    acme.lead()
+    (sent,) = acme.take()
+    acme.record([replace(sent, event_id="evt_of_the_tenant_before")])
+    (log,) = acme.log(id)
+    assert (log["status"], log["attempts"]) == ("pending", [])
 
 
 def test_its_late_success_ends_the_delivery(acme):

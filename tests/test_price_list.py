@@ -389,6 +389,7 @@ def test_the_report_has_counts_and_errors(api):
     first, second = report.pop("errors")
     assert report == {
         "id": "2",
+        "noun": "product",
         "file_name": "прайс.csv",
         "encoding": "utf-8",
         "delimiter": ",",

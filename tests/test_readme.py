@@ -12,6 +12,7 @@ from pathlib import Path
 from crm import errors, log
 from crm.config import PLANS, Config
 from crm.outbox import deliveries, events, signature
+from crm.resources import moving
 from tests.running import free_port
 
 ROOT = Path(__file__).parent.parent
@@ -95,6 +96,45 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
         )
     )  # fmt: skip
     assert list(told) == list(json.loads(line))
+
+
+def test_moving_in_works_as_it_stands(tmp_path):
+    port = free_port()
+    lines = "\n".join(blocks(section("Moving in")))
+    lines = lines.replace(".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}")
+    lines = lines.replace(":8000/", f":{port}/").replace(
+        "curl ", "curl -sS --retry 20 --retry-connrefused --retry-delay 1 "
+    )
+    app = f"{sys.executable} {ROOT / 'app.py'}"
+    script = (
+        f"set -e\n{app} tenant create acme --owner-name Олена\n"
+        f"KEY=$({app} key create acme --name tour)\n"
+        f"{app} serve --port {port} & SERVER=$!\n{lines}\necho\nkill $SERVER\nwait $SERVER\n"
+    )
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    said = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
+    assert ran.stdout.splitlines().count(said) == 3
+    assert '{"status":"ok","created":0,"updated":0,"skipped":1}' in ran.stdout
+    assert "D-1,Меблі для офісу,1,C-1,ТОВ Ромашка" in ran.stdout
+    exported = (tmp_path / "for-a-spreadsheet.csv").read_text("utf-8-sig")
+    assert "Стіл дубовий;;2;12500,00" in exported
+
+
+def test_each_column_of_a_file_is_named():
+    told = {
+        name: set(re.findall(r"`(\w+)`", columns))
+        for name, columns in re.findall(r"^\| ([\w ]+) \| (`.*) \|$", section("Moving in"), re.M)
+    }
+    for noun, moves in moving.MOVING.items():
+        own = {column.name for column in moves.columns}
+        assert told[noun] | told["all"] == own, noun
+        if moves.part:
+            assert told[f"their {moves.part}s"] == {column.name for column in moves.part_columns}
 
 
 def test_each_event_and_plan_is_named():

@@ -148,6 +148,19 @@ def test_deliveries_go_with_their_events_whatever_became_of_them(acme, clock):
     assert webhooks.WEBHOOK.one(id)["state"] == "failing"
 
 
+def test_what_waited_behind_an_outlived_event_goes_next(acme, clock):
+    endpoint()
+    id = clients.create({"name": "Ромашка"})
+    clock.tick(1)
+    with transaction():
+        clients.Client.find(id).change({"name": "Ромашка Плюс"})
+    pending = "SELECT sequence, due_at IS NULL FROM delivery WHERE status = 'pending'"
+    assert rows(pending) == [(1, 0), (2, 1)]
+    clock.tick(MONTH)
+    retention.tidy()
+    assert rows(pending) == [(2, 0)]
+
+
 def test_tests_go_after_thirty_days_too(acme, clock):
     id = endpoint()
     early = deliveries.test(id)

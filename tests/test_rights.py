@@ -25,8 +25,10 @@ PUBLIC = {
     f"{PREFIX}/docs/start.js",
     f"{PREFIX}/docs/<name>",
 }
-# Any valid key may ask who it is; of the events each key gets those of the nouns it may read.
-NEEDS_NONE = {"GET /users/me", "GET /events"}
+IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv"}
+# Any valid key may ask who it is; of the events each key gets those of the nouns it may read, and
+# of the imports those of them.
+NEEDS_NONE = {"GET /users/me", "GET /events", *IMPORTS}
 
 MAP = create_app(Config(data=Path("unused")), sends=False)
 OPERATIONS = {

@@ -137,6 +137,12 @@ def every() -> list[ApiKey]:
     return list(ApiKey.select().order_by(ApiKey.id))
 
 
+def revoke_all() -> None:
+    """Every key of the tenant is refused from now on."""
+    with transaction():
+        execute("UPDATE api_key SET revoked_at = ? WHERE revoked_at IS NULL", (now(),))
+
+
 def new_key() -> str:
     """`crm_`, 40 random base62 characters and 6 of checksum, so that a typo costs no look-up."""
     body = "".join(secrets.choice(ALPHABET) for _ in range(40))

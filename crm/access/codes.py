@@ -113,6 +113,12 @@ def entered(purpose: str, phone: str, browser: str) -> bool:
     return _entered(purpose, phone, browser) is not None
 
 
+def end_all() -> None:
+    """No code is good any more, and no browser has entered one."""
+    with transaction():
+        execute("UPDATE code SET ended_at = coalesce(ended_at, ?), used = 0", (now(),))
+
+
 @contextmanager
 def spending(purpose: str, phone: str, browser: str) -> Iterator[bool]:
     """Do what needs an entered code once, even if it is asked for many times at once.

@@ -77,6 +77,12 @@ def end(purpose: str, user_id: int) -> None:
         )
 
 
+def end_all() -> None:
+    """No link of anybody's is good any more."""
+    with transaction():
+        execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (now(),))
+
+
 def made(purpose: str, since: str) -> int:
     """How many links of a purpose were made since that time."""
     return row("SELECT count(*) FROM link WHERE purpose = ? AND created_at > ?", (purpose, since))[

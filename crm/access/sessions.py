@@ -28,7 +28,10 @@ EVERY = f"{LIVE} AND session.user_id = ? ORDER BY session.last_seen_at DESC, ses
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is logged in, and with which browser. `last_seen_at` is exact to a minute."""
+    """Who is logged in, and with which browser. `last_seen_at` is exact to a minute.
+
+    `from_site`: it is no row here, the site that embeds the cabinet says so.
+    """
 
     id: int
     user_id: int
@@ -38,6 +41,7 @@ class Session:
     agent: str
     created_at: str
     last_seen_at: str
+    from_site: bool = False
 
 
 def open(user_id: int, agent: str) -> str:
@@ -96,3 +100,9 @@ def end_others(user_id: int, keep: int | None = None) -> None:
             "UPDATE session SET ended_at = ? WHERE user_id = ? AND id <> ? AND ended_at IS NULL",
             (now(), user_id, keep or 0),
         )
+
+
+def end_all() -> None:
+    """Log everybody out."""
+    with transaction():
+        execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))

@@ -5,6 +5,7 @@ kept by caches, runs no script but our one file, and sends a form only to its ow
 """
 
 from typing import Any
+from urllib.parse import quote
 
 import flask
 from flask import Flask, g, redirect, request
@@ -13,6 +14,7 @@ from flask_wtf.csrf import CSRFProtect
 from werkzeug.wrappers import Response
 
 from crm.access import sessions
+from crm.cabinet import site
 from crm.cabinet.frame import FRONT, RANK, TENANT
 from crm.config import Config
 from crm.errors import Forbidden, NotFound
@@ -28,7 +30,7 @@ DAY = 86_400
 AGE = 30 * DAY  # seconds that a browser keeps a session
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    " font-src 'self'; connect-src 'self'; form-action {forms}; frame-ancestors 'none';"
+    " font-src 'self'; connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
     " base-uri 'none'"
 )
 
@@ -43,7 +45,7 @@ def install(app: Flask, config: Config) -> None:
     app.session_interface = _FormCookie()
     csrf = CSRFProtect(app)
     # A form of the base host leads to a tenant's host, which browsers count as its target.
-    forms = {TENANT: "'self'", FRONT: f"'self' {config.url_of('*')}"}
+    forms = {TENANT: "", FRONT: f" {config.url_of('*')}"}
 
     def enter() -> Response | None:
         if request.path.startswith(API) or request.endpoint in STATIC:
@@ -56,8 +58,9 @@ def install(app: Flask, config: Config) -> None:
             return None  # nothing is there: let Flask say so
         if g.place not in view.at:
             raise NotFound
-        if g.place == TENANT and (token := request.cookies.get(cookie_name())):
-            g.session = sessions.find(token)
+        if g.place == TENANT:
+            token = request.cookies.get(cookie_name())
+            g.session = site.visitor() or (sessions.find(token) if token else None)
         if g.session:
             here.user_id = g.session.user_id
         elif view.role:
@@ -79,7 +82,8 @@ def install(app: Flask, config: Config) -> None:
         if request.endpoint in STATIC:
             return response
         place = g.get("place", TENANT)
-        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place])
+        others = site.around().origins() if site.around() else ""
+        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
         headers["Referrer-Policy"] = "same-origin"
         headers["Cache-Control"] = "no-store"
         _keep_on(response)
@@ -91,8 +95,18 @@ def install(app: Flask, config: Config) -> None:
 
 
 def cookie_name(name: str = COOKIE) -> str:
-    """A cookie of this host alone: under https no other host of the domain can set it either."""
-    return f"__Host-{name}" if request.is_secure else name
+    """A cookie of this host alone: under https no other host of the domain can set it either.
+
+    Below a prefix it belongs to that, where browsers keep no `__Host-`.
+    """
+    if not request.is_secure:
+        return name
+    return f"__Secure-{name}" if request.root_path else f"__Host-{name}"
+
+
+def cookie_path() -> str:
+    """Where a cookie belongs: everywhere, or below the prefix of the cabinet."""
+    return quote(request.root_path) or "/"
 
 
 def let_in(response: Response, user_id: int) -> Response:
@@ -104,8 +118,11 @@ def let_in(response: Response, user_id: int) -> Response:
 
 def let_out(response: Response) -> Response:
     """End the session of this browser."""
-    if g.session:
-        sessions.end(g.session.id, g.session.user_id)
+    session, token = g.session, request.cookies.get(cookie_name())
+    if session and session.from_site:
+        session = sessions.find(token) if token else None  # one of ours beside the site's
+    if session:
+        sessions.end(session.id, session.user_id)
     set_cookie(response, COOKIE, "", 0)
     return response
 
@@ -120,7 +137,7 @@ def _keep_on(response: Response) -> None:
 def set_cookie(response: Response, name: str, value: str, age: int) -> None:
     """`age` in seconds; 0 takes the cookie away."""
     options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
-    response.set_cookie(cookie_name(name), value, max_age=age, path="/", **options)
+    response.set_cookie(cookie_name(name), value, max_age=age, path=cookie_path(), **options)
 
 
 class _FormCookie(SecureCookieSessionInterface):
@@ -131,6 +148,9 @@ class _FormCookie(SecureCookieSessionInterface):
 
     def get_cookie_name(self, app: Flask) -> str:
         return cookie_name(FORM_COOKIE)
+
+    def get_cookie_path(self, app: Flask) -> str:
+        return cookie_path()
 
     def get_cookie_secure(self, app: Flask) -> bool:
         return request.is_secure

@@ -16,10 +16,10 @@ from crm.cabinet.forms import Form
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
 from crm.errors import Fault, Invalid, NotFound
 from crm.resources import tenant
+from crm.resources.csv_files import as_file
+from crm.resources.imports import IMPORT, MOST_BYTES, rejected_rows
 from crm.resources.products import price_list
 from crm.resources.products.cells import Bad
-from crm.resources.products.endpoints import as_file
-from crm.resources.products.import_report import IMPORT, rejected_rows
 from crm.resources.products.price_list import COLUMNS, PriceList
 from crm.rest import filters, paging
 from crm.rest.upload import ENVELOPE
@@ -28,7 +28,7 @@ from crm.tenancy import uploads
 from crm.tenancy.database import row
 from crm.tenancy.records import key
 
-MOST = price_list.MOST_BYTES + ENVELOPE
+MOST = MOST_BYTES + ENVELOPE
 FIRST = 10  # rows shown as they would be read
 FAULTS = 200  # shown; the file has them all
 REPORTS = 20  # on a page
@@ -109,7 +109,7 @@ def drop_file(name: str) -> Response:
 def list_imports() -> Response:
     query = REPORT_FILTER.unasked()
     query.limit, query.cursor = REPORTS, request.args.get("cursor", "")
-    page = paging.page(IMPORT, query, REPORT_FILTER.fields["sort"])
+    page = paging.page(IMPORT, query, REPORT_FILTER.fields["sort"], "noun = ?", ["product"])
     return render("products/imports.html", page=page, everyone=people.everyone())
 
 

@@ -8,7 +8,7 @@ and messengers look at what they bring; only a fresh sign-up is handed over at f
 from functools import partial
 
 import flask
-from flask import current_app, request
+from flask import current_app, redirect, request
 from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
@@ -16,6 +16,7 @@ from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import entrance, phone_codes, texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
+from crm.cabinet.site import around
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.resources import tenant, users
 from crm.resources.users import User
@@ -36,12 +37,25 @@ PHONE_IN = PhoneNoun.body("PhoneIn")
 EMAIL_IN = EmailNoun.body("EmailIn")
 
 pages = Pages("login", role=None)
+WITHOUT_LOGIN = tuple(
+    f"{pages.name}.{name}"
+    for name in ("enter_page", "enter", "email_page", "confirm_email", "logout", "choose_language")
+)
 
 
 @pages.before_request
 def refuse_suspended() -> None:
     if tenant.about()["suspended_at"]:
         raise Forbidden("this account is suspended", "tenant_suspended")
+
+
+@pages.before_request
+def leave_it_to_the_site() -> Response | None:
+    """A site whose login is the way in has no other; a link from the operator stays good."""
+    site = around()
+    if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
+        return None
+    return redirect(site.login(next_path()), 303)
 
 
 @pages.get("/login")
@@ -214,7 +228,8 @@ def confirm_email(token: str) -> Response:
 
 @pages.post("/logout")
 def logout() -> Response:
-    response = entrance.let_out(onward("/login"))
+    there = redirect(around().home, 303) if me() and me().from_site else onward("/login")
+    response = entrance.let_out(there)
     flask.session.clear()
     return response
 

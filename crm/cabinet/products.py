@@ -10,9 +10,10 @@ from werkzeug.wrappers import Response
 from crm.cabinet import cards, lists, texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, next_path, onward, render, told
-from crm.resources import tenant
+from crm.resources import csv_files, tenant
+from crm.resources.csv_files import as_file
 from crm.resources.products import price_list
-from crm.resources.products.endpoints import EXPORT_FILTER, PRODUCT_FILTER, as_file
+from crm.resources.products.endpoints import EXPORT_FILTER, PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
 from crm.rest import paging
 from crm.sheets import decimal_text
@@ -46,10 +47,8 @@ def list_products(form: Form | None = None) -> Response:
 @pages.get("/products/export")
 def export_products() -> Response:
     query = lists.asked(EXPORT_FILTER)
-    condition = " AND ".join(query.conditions) or "1"
-    order = EXPORT_FILTER.fields["sort"].by(query.sort)
-    excel = query.chosen.get("dialect") == "excel"
-    return as_file("price-list.csv", price_list.export_csv(condition, query.params, order, excel))
+    sort = EXPORT_FILTER.fields["sort"]
+    return as_file("price-list.csv", csv_files.export_of(query, sort, price_list.export_csv))
 
 
 @pages.post("/products")

@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import cache
 from importlib import resources
 from typing import Any
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import flask_babel
@@ -24,7 +25,7 @@ from crm.resources import tenant
 
 LANGUAGES = {"uk": "Українська", "en": "English"}
 DEFAULT = "uk"
-COOKIE = "language"
+COOKIE = "crm_language"
 A_YEAR = 365 * 86_400  # seconds
 
 
@@ -48,9 +49,9 @@ def language() -> str:
 
 def remember(response: Response, language: str) -> None:
     """The language of this browser from now on."""
-    secure = request.is_secure
-    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": secure}
-    response.set_cookie(COOKIE, language, max_age=A_YEAR, path="/", **options)
+    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
+    path = quote(request.root_path) or "/"
+    response.set_cookie(COOKIE, language, max_age=A_YEAR, path=path, **options)
 
 
 class _Texts(Domain):
@@ -206,6 +207,7 @@ def refusal(refused: CRMError) -> str:
         "label_taken": gettext("This address is taken."),
         "tenant_suspended": gettext("This account is suspended."),
         "missing_scope": gettext("Your role does not allow this."),
+        "no_access": gettext("You have no access here."),
         "webhook_inactive": gettext("This webhook is switched off."),
         "too_many_webhooks": gettext("There are ten webhooks already."),
         "default_pipeline": gettext("Make another pipeline the default first."),

@@ -5,18 +5,30 @@ it uses on stderr (`webhook listen` has none), and ends with 0, with 1 and one l
 with 2 for wrong usage.
 """
 
-from crm.cli import backups, doctor, operating, products, serving, tenants, webhooks
+from crm.cli import (
+    backups,
+    doctor,
+    leaving,
+    moving,
+    operating,
+    serving,
+    tenants,
+    upgrading,
+    webhooks,
+)
 from crm.cli.frame import group
 
 __all__ = [
     "backups",
     "doctor",
     "group",
+    "leaving",
     "main",
+    "moving",
     "operating",
-    "products",
     "serving",
     "tenants",
+    "upgrading",
     "webhooks",
 ]
 

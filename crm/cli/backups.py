@@ -1,12 +1,10 @@
 """Copies of tenants, the way back, and the proof that there is one."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from crm.cli.frame import at, command, group
+from crm.cli.frame import Failures, at, command, group
 from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.endpoints import hold_all
@@ -19,28 +17,6 @@ COPY = click.Path(path_type=Path, exists=True, dir_okay=False)
 whence = click.option(
     "--from", "within", type=FOLDER, metavar="DIR", help="Folder of the copies, else <data>/backups"
 )
-
-
-class Failures:
-    """What went wrong with one does not stop the others, and is the command's end all the same."""
-
-    def __init__(self) -> None:
-        self._of: list[str] = []
-
-    @contextmanager
-    def of(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (CRMError, OSError, *FILE_ERRORS) as error:
-            self.add(name, str(error))
-
-    def add(self, name: str, why: str) -> None:
-        self._of.append(name)
-        click.echo(f"{name}: {' '.join(why.split())}", err=True)
-
-    def tell(self, what: str) -> None:
-        if self._of:
-            raise CRMError(f"{what}: {', '.join(self._of)}")
 
 
 @group.group("backup")

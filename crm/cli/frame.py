@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
+from crm import __version__
 from crm.config import Config, ConfigError
 from crm.errors import CRMError, Invalid, NotFound
 from crm.server import ServeError
@@ -18,6 +20,7 @@ from crm.values import Unfit, day, moment
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="crm")
 def group() -> None:
     """A lightweight CRM: one process, one SQLite file per tenant."""
 
@@ -31,7 +34,7 @@ def command(parent: click.Group, name: str, says_folder: bool = True) -> Callabl
         def run(data: Path | None, config: Path | None, **options: Any) -> None:
             try:
                 given = {"data": data and data.absolute(), "port": options.pop("port", None)}
-                settings = Config.load(config=config, **given)
+                settings = _settings(config, **given)
                 if says_folder:
                     click.echo(f"data folder: {settings.data}", err=True)
                 function(settings, **options)
@@ -57,19 +60,55 @@ def command(parent: click.Group, name: str, says_folder: bool = True) -> Callabl
     return decorate
 
 
+def _settings(file: Path | None, **given: Any) -> Config:
+    """Those of the site that embeds the CRM and has its commands, else the environment's."""
+    known = click.get_current_context().find_object(Config)
+    if known is None or file is not None:
+        return Config.load(config=file, **given)
+    return replace(known, **{name: value for name, value in given.items() if value is not None})
+
+
 @contextmanager
 def at(config: Config, label: str) -> Iterator[None]:
     """A visit to one tenant; what is wrong with the tenant is told with its label."""
+    with whole(config, label) as tenants, tenants.visit(label):
+        yield
+
+
+@contextmanager
+def whole(config: Config, label: str) -> Iterator[Tenants]:
+    """For what is done with a tenant as a whole; what is wrong with it is told with its label."""
     tenants = Tenants(config)
     try:
-        with tenants.visit(label):
-            yield
+        yield tenants
     except UnknownTenant:
         raise NotFound(f"there is no tenant {label}") from None
     except FILE_ERRORS as error:
         raise CRMError(f"the file of {label} cannot be used: {error}") from error
     finally:
         tenants.forget_idle()
+
+
+class Failures:
+    """What went wrong with one does not stop the others, and is the command's end all the same."""
+
+    def __init__(self) -> None:
+        self._of: list[str] = []
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (CRMError, OSError, *FILE_ERRORS) as error:
+            self.add(name, str(error))
+
+    def add(self, name: str, why: str) -> None:
+        self._of.append(name)
+        click.echo(f"{name}: {' '.join(why.split())}", err=True)
+
+    def tell(self, what: str) -> None:
+        if self._of:
+            raise CRMError(f"{what}: {', '.join(self._of)}")
 
 
 def moment_of(text: str, field: str) -> str:

@@ -2,19 +2,19 @@
 
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-import crm
 from crm.cli.frame import command, group
+from crm.cli.program import BINARY, PYZ, program
 from crm.config import HOST_PORT, Config, host_of
 from crm.config.file import quoted
 
 SECRETS = "/etc/crm/secrets"
 STATE = Path("/var/lib")  # where systemd makes a service's folder by itself
+CACHE = Path("/var/cache/crm")  # another of these, for a pyz
 HOMES, SHARED = ("/home", "/root", "/run/user"), ("/tmp", "/var/tmp")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 
@@ -167,9 +167,7 @@ def systemd(config: Config, user: str) -> None:
 
 
 def _unit(config: Config, user: str) -> str:
-    root = Path(crm.__file__).parent.parent
-    script = root / "app.py"  # absent where the package is installed
-    way = [str(script)] if script.is_file() else ["-m", "crm"]
+    start = program()
     data, file = config.data, config.file
     apart = ("default", str(file))  # what the file says is read from there, and can change there
     told = [each for each in config.told() if each.source not in apart or each.env == "CRM_DATA"]
@@ -177,17 +175,22 @@ def _unit(config: Config, user: str) -> str:
     hidden = [each.env for each in told if each.hidden]
     if file and file.parent != data:
         settings.append(f"CRM_CONFIG={file}")
+    places = (*start.places, data, file or data)
+    homes = "read-only" if _any_below(places, HOMES) else "yes"
+    private = "no" if _any_below(places, SHARED) else "yes"
     if data.is_relative_to(STATE) and data != STATE:
         folder = f"StateDirectory={_quoted(str(data.relative_to(STATE)))}\nStateDirectoryMode=0700"
     else:
         made = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
         folder = f"# It must be there: {made}\nReadWritePaths={_quoted(str(data))}"
-    places = (Path(sys.executable), Path(sys.prefix), root, data, file or data)
-    homes = "read-only" if _any_below(places, HOMES) else "yes"
-    private = "no" if _any_below(places, SHARED) else "yes"
+    if start.unpacks == PYZ:
+        settings.append(f"SHIV_ROOT={CACHE}")
+        folder += f"\nCacheDirectory={CACHE.name}\nCacheDirectoryMode=0700"
+    if start.unpacks == BINARY and private == "no":
+        folder += "\nReadWritePaths=/tmp"
     return UNIT % {
         "user": user,
-        "start": " ".join(_quoted(word, "$") for word in (sys.executable, *way, "serve")),
+        "start": " ".join(_quoted(word, "$") for word in (*start.words, "serve")),
         "settings": "\n".join(f"Environment={_quoted(setting)}" for setting in settings),
         "secrets": "".join(f"\n# It must have {name}, which is set now." for name in hidden),
         "file": SECRETS,

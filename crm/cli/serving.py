@@ -1,4 +1,4 @@
-"""The commands of the installation: serve, demo, migrate, openapi."""
+"""The commands of the installation: serve, demo, openapi."""
 
 import shlex
 import sys
@@ -8,11 +8,10 @@ from itertools import takewhile
 import click
 
 from crm import CRMApp, create_app, demo, log
-from crm.cli.frame import at, command, group, port
+from crm.cli.frame import command, group, port
 from crm.config import LOOPBACK, Config
 from crm.json import dumps
 from crm.server import serve
-from crm.tenancy import migrations
 from crm.tenancy.tenants import Tenants
 
 
@@ -49,14 +48,6 @@ def _app(config: Config, shows_codes: bool = False) -> CRMApp:
     app = create_app(config, shows_codes=shows_codes)
     app.sender.start()  # what waited for this start goes out before anybody asks for anything
     return app
-
-
-@command(group, "migrate")
-def migrate(config: Config) -> None:
-    """Bring the files of all tenants up to this release."""
-    for label in Tenants(config).labels():
-        with at(config, label):
-            click.echo(f"{label}: version {len(migrations.STEPS)}")
 
 
 @command(group, "openapi")

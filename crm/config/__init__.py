@@ -61,14 +61,12 @@ class Told(NamedTuple):
     hidden: bool
 
 
-def _read(about: Mapping[str, Any], text: str, source: str) -> Any:
-    env = about["env"]
+def _read(about: Mapping[str, Any], name: str, text: str) -> Any:
     try:
         return about["read"](text)
     except ValueError as error:
         shown = "" if about["secret"] else f"={text[:100]!r}"
-        place = "" if source == ENVIRONMENT else f"{source}: "
-        raise ConfigError(f"{place}{env}{shown}: it {error}") from None
+        raise ConfigError(f"{name}{shown}: it {error}") from None
 
 
 def _setting(
@@ -171,9 +169,14 @@ class Config:
 
     @classmethod
     def load(
-        cls, environ: Mapping[str, str] = os.environ, config: Path | None = None, **given: Any
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        config: Path | None = None,
+        below: Mapping[str, Any] | None = None,
+        **given: Any,
     ) -> "Config":
-        """Settings from `given` (the command line), the environment and a file, in this order.
+        """Settings from `given` (the command line), the environment and a file, in this order;
+        those `below` stand where nobody says otherwise.
 
         The file is `config`, else what CRM_CONFIG names, else `crm.env` in the data folder if it
         is there. Raises ConfigError naming the variable and what it should look like.
@@ -189,13 +192,15 @@ class Config:
             for setting in fields(cls):
                 env = setting.metadata["env"]
                 if setting.name not in values and env in found:
-                    values[setting.name] = _read(setting.metadata, found[env], source)
+                    name = env if source == ENVIRONMENT else f"{source}: {env}"
+                    values[setting.name] = _read(setting.metadata, name, found[env])
                     origins[env] = found[env], source
 
         take(environ, ENVIRONMENT)
         named = config or environ.get("CRM_CONFIG")
         path = Path(named).expanduser().absolute() if named else None
-        folder = values.get("data") or cls().data
+        below = below or {}
+        folder = values.get("data") or below.get("data") or cls().data
         if path is None and file.stands(folder / file.NAME):
             path = folder / file.NAME
         if path is not None:
@@ -205,10 +210,21 @@ class Config:
                     f"{path}: CRM_DATA names another folder than the one that this file is in"
                 )
             take(found, str(path))
-        loaded = cls(**values)
+        loaded = cls(**{**below, **values})
         object.__setattr__(loaded, "file", path)
         object.__setattr__(loaded, "origins", origins)
         return loaded
+
+    @classmethod
+    def read(cls, **given: Any) -> dict[str, Any]:
+        """Settings as somebody wrote them in code; texts are read as the environment's are."""
+        known = {setting.name: setting.metadata for setting in fields(cls)}
+        for name, value in given.items():
+            if name not in known:
+                raise ConfigError(f"{name}: it is none of {', '.join(known)}")
+            if isinstance(value, str):
+                given[name] = _read(known[name], name, value)
+        return given
 
     def told(self) -> list[Told]:
         """Every setting with where it is from, in the order above."""

@@ -28,6 +28,7 @@ from crm.tenancy.database import (
     visit,
 )
 from crm.tenancy.records import key
+from crm.tenancy.retention import NEXT_DELIVERY
 
 DELAYS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # seconds between attempts
 JITTER = 0.1  # of the delay at most, upward
@@ -37,6 +38,7 @@ AT_ONCE_OF_TENANT = 12  # beyond that each endpoint keeps one
 LEASE_SECONDS = 60
 TEST = "webhook.test"
 
+EVENT_ID = "coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))"
 OF = "FROM delivery WHERE webhook_id = webhook.id AND"
 WAITING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
 STUCK = """
@@ -60,11 +62,6 @@ CLAIM = """
         SELECT id FROM delivery WHERE webhook_id = ? AND status = 'pending' AND due_at <= ?
             AND lease IS NULL ORDER BY due_at, id LIMIT ?)
     RETURNING id, sequence, test_id, created_at, cause, user_id, key_id
-"""
-NEXT = """
-    UPDATE delivery SET due_at = ?1 WHERE due_at IS NULL AND id = (
-        SELECT id FROM delivery WHERE webhook_id = ?2 AND noun = ?3 AND record_id = ?4
-            AND status = 'pending' ORDER BY sequence LIMIT 1)
 """
 # Of what is pending to an endpoint, the first of each record is due and the others wait.
 LINE_UP = """
@@ -213,11 +210,11 @@ def record(sent: Claimed, at: str, outcome: Outcome) -> None:
     with transaction():
         found = row(
             "SELECT webhook_id, sequence, noun, record_id, status, tries, lease FROM delivery"
-            " WHERE id = ?",
-            (sent.id,),
+            f" WHERE id = ? AND {EVENT_ID} = ?",
+            (sent.id, sent.event_id),
         )
         if found is None:
-            return  # its endpoint was deleted meanwhile
+            return  # its endpoint was deleted meanwhile, or its tenant, whose label is another's
         webhook_id, sequence, noun, record_id, status, tries, lease = found
         _note(sent, at, outcome)
         tries += 1
@@ -231,7 +228,7 @@ def record(sent: Claimed, at: str, outcome: Outcome) -> None:
         if sequence is None:
             return  # a test tells nothing of the endpoint's health
         if status == "pending":
-            execute(NEXT, (now(), webhook_id, noun, record_id))
+            execute(NEXT_DELIVERY, (now(), webhook_id, noun, record_id))
         to = Webhook.find(webhook_id)
         if outcome.ok:
             to.succeeded(at)

@@ -12,7 +12,7 @@ import orjson
 
 from crm.json import dumps
 from crm.outbox import endpoints
-from crm.tenancy.database import execute, now, row, rows, time_before, visit
+from crm.tenancy.database import after_commit, execute, now, row, rows, time_before, visit
 from crm.tenancy.retention import KEPT_DAYS
 
 LEAD_CREATED = "lead.created"
@@ -68,11 +68,11 @@ def emit(
 
     `data` is {noun: record as GET one shows it, …}; `previous` has the changed fields' old values.
     """
-    noun = kind.partition(".")[0]
+    noun, id = kind.partition(".")[0], new_id()
     sequence = execute(
         INSERT,
         (
-            new_id(),
+            id,
             kind,
             now(),
             noun,
@@ -82,6 +82,9 @@ def emit(
         ),
     ).lastrowid
     endpoints.address(sequence, kind, noun, record_id)
+    here = visit()
+    if here.keeper.hears and (heard := here.keeper.hears(here.label, kind, sequence, id)):
+        after_commit(heard)
 
 
 def new_id() -> str:

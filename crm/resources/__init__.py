@@ -1,12 +1,13 @@
 """What the CRM keeps: one module per noun of the specification. Adding one is one line here."""
 
-from crm.resources import changes, event_feed, notes, tasks, users, webhooks
+from crm.resources import changes, csv_files, event_feed, notes, tasks, users, webhooks
 from crm.resources.clients import endpoints as clients
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals import endpoints as deals
 from crm.resources.deals.record import DEAL
 from crm.resources.leads import endpoints as leads
 from crm.resources.leads.record import LEAD
+from crm.resources.moving import endpoints as moving_doors
 from crm.resources.pipelines import endpoints as pipelines
 from crm.resources.products import endpoints as products
 from crm.resources.products.record import PRODUCT
@@ -19,8 +20,9 @@ SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "products": PRODUCT, 
 
 def register(api: Api) -> None:
     """All endpoints, in the specification's order."""
-    nouns = (leads, clients, deals, products, tasks, pipelines, users, notes, event_feed, webhooks)
-    for module in nouns:
+    nouns = (leads, clients, deals, products, tasks, pipelines, users)
+    more = (moving_doors, csv_files, notes, event_feed, webhooks)
+    for module in (*nouns, *more):
         api.register_blueprint(module.blueprint)
     api.register_blueprint(changes.endpoints(SHAPES))
     describe_webhooks(api, event_feed.TOLD)

@@ -82,7 +82,10 @@ class Task(Kept):
 
 
 def create(data: dict[str, Any]) -> int:
-    """Add a task and give its id: task.created, then task.completed if it comes as done."""
+    """Add a task and give its id: task.created, then task.completed if it comes as done.
+
+    History may bring `completed_at` of a task that is done.
+    """
     with transaction():
         for name, record in REFERENCES.items():
             reference(record, data.get(name), name)
@@ -93,7 +96,8 @@ def create(data: dict[str, Any]) -> int:
             **data,
         }
         is_done = values["status"] == "done"
-        task = Task.add({**values, "completed_at": now() if is_done else None})
+        completed_at = (values.get("completed_at") or now()) if is_done else None
+        task = Task.add({**values, "completed_at": completed_at})
         shown = {"task": TASK.one(task.id)}
         events.emit(events.TASK_CREATED, task.id, shown)
         if is_done:

@@ -9,9 +9,12 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from crm import values
+from crm.access import api_keys, codes, links, sessions
 from crm.config import PLANS
 from crm.errors import Faults, Invalid
+from crm.outbox import endpoints
 from crm.resources import pipelines, users
+from crm.tenancy import backup
 from crm.tenancy.database import execute, now, row, transaction
 from crm.tenancy.tenants import Tenants
 
@@ -48,6 +51,24 @@ def open_tenant(
             furnish()
 
     tenants.create(label, name=name, plan=plan, furnish=begin)
+
+
+def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
+    """Make a tenant to try things out on: everything that another has, beside it.
+
+    What could act in the other's name ends in it: keys, sessions, codes and links; its webhooks are
+    switched off, with what waited for them. Numbers of records and events go on. `name` of the
+    business: the other's when empty. Raises Invalid, Conflict `label_taken`, NotFound.
+    """
+
+    def settle() -> None:
+        for ends in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
+            ends()
+        endpoints.switch_all_off()
+        if name:
+            rename(name)
+
+    backup.clone(tenants, label, new, settle)
 
 
 def about() -> dict[str, Any]:

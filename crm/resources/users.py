@@ -28,7 +28,8 @@ ROLES = ("owner", "manager", "viewer")
 
 
 class User(Record):
-    """name, email, phone, role, active, language of the cabinet (null: the browser's)."""
+    """name, email, phone, role, active, language of the cabinet (null: the browser's), and the id
+    that a site which embeds the cabinet knows the user by."""
 
     noun = "user"
 
@@ -38,6 +39,7 @@ class User(Record):
     role = TextField()
     active = IntegerField(default=1)
     language = TextField(null=True)
+    site_id = TextField(null=True)
 
     def change(self, data: dict[str, Any]) -> None:
         """Change the sent fields; inside a transaction. `active: 0` deactivates.
@@ -47,8 +49,7 @@ class User(Record):
         """
         is_free(data, self.id)
         stays = data.get("role", self.role) == "owner" and data.get("active", self.active)
-        another = "role = 'owner' AND active AND id <> ?"
-        if self.role == "owner" and self.active and not stays and not User.first(another, self.id):
+        if not stays and self.is_last_owner():
             raise Conflict("somebody must stay an active owner", "last_owner")
         before = self.put(data)
         if "email" in before:
@@ -57,12 +58,54 @@ class User(Record):
         if before.get("active"):
             sessions.end_others(self.id)
 
+    def is_last_owner(self) -> bool:
+        another = "role = 'owner' AND active AND id <> ?"
+        return self.role == "owner" and bool(self.active) and not User.first(another, self.id)
+
 
 def create(data: dict[str, Any]) -> User:
     """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's."""
     with transaction():
         is_free(data)
         return User.add({"role": "manager", "active": 1, **data})
+
+
+def of_site(site_id: str, data: dict[str, Any]) -> User:
+    """The user whom a site that embeds the cabinet knows by that id: the one who came so before,
+    else one with the same e-mail or phone who never did, else a new one.
+
+    `data` has name and role, which follow the site's, and perhaps email and phone, which only a new
+    user gets, and only those that nobody has. Who was deactivated stays so, and the last owner an
+    owner: it is for the site to say what that person may do meanwhile.
+    """
+    name, role = data["name"], data["role"]
+    found = User.first("site_id = ?", site_id)
+    if found and (not found.active or (found.name, found.role) == (name, role)):
+        return found
+    with transaction():
+        found = User.first("site_id = ?", site_id) or _unclaimed(data)
+        if found is None:
+            free = {
+                reach: data[reach]
+                for reach in ("email", "phone")
+                if data.get(reach) and not User.first(f"{reach} = ?", data[reach])
+            }
+            new = {"name": name, "role": role, "active": 1, "site_id": site_id}
+            return User.add(new | free)
+        if found.active:
+            kept = found.role if role != "owner" and found.is_last_owner() else role
+            found.put({"name": name, "role": kept, "site_id": site_id})
+        return found
+
+
+def _unclaimed(data: dict[str, Any]) -> User | None:
+    """Who has that e-mail address or phone and never came from the site."""
+    for reach in ("email", "phone"):
+        if data.get(reach):
+            found = User.first(f"{reach} = ? AND site_id IS NULL", data[reach])
+            if found:
+                return found
+    return None
 
 
 def owner_id() -> int:

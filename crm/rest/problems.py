@@ -12,6 +12,7 @@ from crm.json import dumps
 from crm.log import REQUEST_ID, log, masked, of
 from crm.tenancy.database import is_busy, is_full
 from crm.tenancy.migrations import NewerFile
+from crm.tenancy.upgrades import NotUpgraded
 
 STATUS: dict[type[errors.CRMError], int] = {
     errors.Malformed: 400,
@@ -26,6 +27,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.TooMany: 429,
     errors.Busy: 503,
     NewerFile: 503,
+    NotUpgraded: 503,
 }
 CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
@@ -57,7 +59,7 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Response:
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
-        "instance": request.path,
+        "instance": f"{request.root_path}{request.path}",
         "code": code,
         "request_id": request_id(request.environ),
         **more,

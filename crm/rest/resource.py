@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import flask_smorest
-from flask import Request, Response, g, request
+from flask import Request, Response, g, has_request_context, request
 from marshmallow import Schema
 from werkzeug.exceptions import RequestEntityTooLarge
 
@@ -64,6 +64,8 @@ class Operation:
     conflicts: bool = False
     secret: bool = False
     doc: dict[str, Any] = field(default_factory=dict)
+    view: Callable[..., Any] | None = None  # the endpoint function as it was written
+    current: Shape | None = None  # of the record that PATCH and DELETE change
 
 
 class Blueprint(flask_smorest.Blueprint):
@@ -146,7 +148,8 @@ class Blueprint(flask_smorest.Blueprint):
         if operation.kind == "record" and operation.shape:
             self.shapes[rule] = operation.shape
         self.operations[view_func.__name__] = operation
-        view = compiled(view_func, operation, method, self.shapes.get(rule))
+        operation.view, operation.current = view_func, self.shapes.get(rule)
+        view = compiled(view_func, operation, method)
         super().add_url_rule(rule, endpoint, view, **options)
 
     def register_views_in_doc(self, api: Any, *args: Any, **options: Any) -> None:
@@ -180,9 +183,10 @@ def named(name: str, about: str) -> Callable:
     return rename
 
 
-def compiled(view: Callable, operation: Operation, method: str, current: Shape | None) -> Callable:
+def compiled(view: Callable, operation: Operation, method: str) -> Callable:
     """The view that Flask calls. The hot path of every request: keep it short."""
     needs, body, query = operation.needs, operation.body, operation.query
+    current = operation.current
     takes_query = query is not NO_PARAMETERS
     changes = method in ("PATCH", "DELETE") and current is not None
 
@@ -315,6 +319,11 @@ def expect(current: dict[str, Any], echoed: dict[str, Any] | None) -> None:
 
 def etag_of(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=12).hexdigest()
+
+
+def address(path: str) -> str:
+    """Where something of the API is, below the mount point of the request, if there is one."""
+    return f"{request.root_path if has_request_context() else ''}{PREFIX}{path}"
 
 
 def _prefers_representation() -> bool:

@@ -13,22 +13,21 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from crm.config import LABEL
-from crm.errors import Busy, Conflict, Invalid, NotFound
-from crm.tenancy import migrations
+from crm.errors import Conflict, Invalid, NotFound
+from crm.tenancy import disk, migrations, trash
 from crm.tenancy.database import (
     FILE_ERRORS,
     Visit,
     begin_visit,
     connect,
     end_visit,
-    is_busy,
     row,
     transaction,
     visit,
@@ -40,7 +39,6 @@ KEEP = 14  # copies of a tenant
 NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
 COUNTED = ("lead", "client", "deal", "deal_item", "product", "task", "event")
 COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED)
-LOGS = ("-wal", "-shm", "-journal")  # what belongs to one file and would damage another
 ABANDONED = 86_400  # seconds after which an unfinished copy was left by a dead process
 
 
@@ -83,19 +81,25 @@ def create(to: Path, keep: int = KEEP) -> Path:
     _forget_unfinished(to, here.label)
     unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
     try:
-        _touch(unseen)
-        _copy(unseen)
-        check(unseen)
-        _sync(unseen)
-        found = to / f"{here.label}-{_stamp(here.clock())}.db"
+        write(unseen)
+        found = to / f"{here.label}-{disk.stamp(here.clock())}.db"
         os.replace(unseen, found)
     finally:
         unseen.unlink(missing_ok=True)
-    _sync(to)
+    disk.sync(to)
     older = [path for path in reversed(copies(to).get(here.label, [])) if path != found]
     for path in older[keep - 1 :]:
         path.unlink(missing_ok=True)
     return found
+
+
+def write(to: Path) -> None:
+    """Copy the tenant visited to a path where nothing is: whole, checked, on the disk, and its
+    owner's only. Raises what `create` does."""
+    disk.make(to)
+    _copy(to)
+    check(to)
+    disk.sync(to)
 
 
 def copies(within: Path) -> dict[str, list[Path]]:
@@ -141,13 +145,13 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
     """
     if not LABEL.match(label) or label in RESERVED:
         raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
-    if copy.resolve().parent == tenants.folder.resolve():
+    if _is_own(tenants, copy):
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     _is_alone(copy)
     tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:
-        _touch(unseen.path)
+        disk.make(unseen.path)
         shutil.copyfile(copy, unseen.path)
         check(unseen.path, str(copy))
         settled = _build(tenants, unseen, settle)
@@ -155,6 +159,36 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
     finally:
         for path in tenants.folder.glob(unseen.path.name + "*"):
             path.unlink()
+
+
+def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) -> None:
+    """Make another tenant of a tenant as it is now; nobody sees it before `settle` is done.
+
+    Raises Invalid, Conflict `label_taken`, UnknownTenant, and what `create` does.
+    """
+    tenants.tenant(label)  # before anything is made
+    unseen = tenants.unseen(new)
+    try:
+        with tenants.visit(label):
+            write(unseen.path)
+        _build(tenants, unseen, settle)
+        tenants.reveal(unseen)
+    finally:
+        tenants.forget_unseen(unseen)
+
+
+@contextmanager
+def visiting_copy(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
+    """Be at a whole copy as if it were the tenant, to read."""
+    connection = connect(copy, writes=False)
+    try:
+        token = begin_visit(Visit(label, connection, Tenant(label, copy, tenants), tenants.clock))
+        try:
+            yield
+        finally:
+            end_visit(token)
+    finally:
+        connection.close()
 
 
 def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -> Drilled:
@@ -185,7 +219,7 @@ def _copy(to: Path) -> None:
         here.keeper.give(connection, writes=True)
 
 
-def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], int]) -> int:
+def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], Any]) -> Any:
     connection = connect(unseen.path)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -202,51 +236,43 @@ def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], int]) -> int:
 
 
 def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
-    path, trash = tenants.path(unseen.label), tenants.config.data / "trash"
-    before = trash / f"{unseen.label}.before-{_stamp(tenants.clock())}.db"
+    path = tenants.path(unseen.label)
     with Tenant(unseen.label, path, tenants).lock():
-        if found := path.exists():
-            trash.mkdir(exist_ok=True, mode=0o700)
-            if before.exists():
-                raise Busy("it was restored in this very second, try again in a moment")
+        before = trash.place(tenants, unseen.label, "before") if path.exists() else None
+        in_place = False
         try:
-            numbers = _put_aside(path, before) if found else {}
-            _go_on_from(unseen.path, numbers)
+            numbers = None
+            if before:
+                numbers = trash.fold(path, before)
+                os.link(path, before)
+                disk.sync(before.parent)
+            _go_on_from(unseen.path, numbers or {})
             _is_alone(unseen.path)
-            _sync(unseen.path)
-            # Beside another file's log the new one would be damaged, so the log goes first.
-            for log in LOGS:
-                Path(f"{path}{log}").unlink(missing_ok=True)
-            os.replace(unseen.path, path)
+            disk.sync(unseen.path)
+            with disk.renaming(path):
+                # An empty log goes last: connections still open to it must find that their file
+                # is gone, not that their log is. Any other would damage the new file.
+                if numbers is None:
+                    disk.drop_logs(path)
+                os.replace(unseen.path, path)
+                in_place = True
+                disk.drop_logs(path)
         except BaseException:
-            for second_name in (before, Path(f"{before}-wal")):
-                second_name.unlink(missing_ok=True)
+            if before and not in_place:
+                for second_name in (before, Path(f"{before}-wal")):
+                    second_name.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
-    return before if found else None
+        disk.sync(path.parent)
+    return before
 
 
-def _put_aside(path: Path, kept: Path) -> dict[str, int]:
-    """Make a tenant's file whole without its log, under its lock, and give it a second name.
-
-    Gives the last number that it gave, by table. One too damaged for that keeps its log.
-    """
-    log, numbers = Path(f"{kept}-wal"), {}
-    with suppress(FileNotFoundError):
-        os.link(f"{path}-wal", log)
-    try:
-        with closing(connect(path)) as connection:
-            numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
-            blocked, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if blocked:
-            raise Busy("the tenant is being read, try again in a moment")
-        log.unlink(missing_ok=True)
-    except FILE_ERRORS as error:
-        if is_busy(error):
-            raise Busy from error
-    os.link(path, kept)
-    _sync(kept.parent)
-    return numbers
+def _is_own(tenants: Tenants, path: Path) -> bool:
+    """Is it the file of a tenant, or a second name of one, as a killed restore leaves it?"""
+    if path.resolve().parent == tenants.folder.resolve():
+        return True
+    return path.stat().st_nlink > 1 and any(
+        path.samefile(tenants.path(label)) for label in tenants.labels()
+    )
 
 
 def _go_on_from(path: Path, numbers: dict[str, int]) -> None:
@@ -278,19 +304,3 @@ def _forget_unfinished(within: Path, label: str) -> None:
         with suppress(FileNotFoundError):
             if path.stat().st_mtime < visit().clock() - ABANDONED:
                 path.unlink()
-
-
-def _touch(path: Path) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def _stamp(seconds: float) -> str:
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

@@ -10,9 +10,13 @@ import fcntl
 import math
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# Who is told, in this process, of each event as it is written: its tenant, kind, sequence and id.
+# What that gives is called once the event is committed.
+Hears = Callable[[str, str, int, str], Callable[[], None] | None]
 
 FULL = 60_000  # bytes in the pipe from which on a ring may have been lost
 

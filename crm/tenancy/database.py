@@ -22,7 +22,7 @@ from peewee import OperationalError, PeeweeException, SqliteDatabase, _Connectio
 
 from crm.config import Config
 from crm.errors import Busy
-from crm.tenancy.bell import Bell
+from crm.tenancy.bell import Bell, Hears
 
 FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
@@ -144,6 +144,7 @@ class Keeper(Protocol):
     lock: WriterLock
     config: Config
     bell: Bell
+    hears: Hears | None
 
     def take(self, writes: bool) -> Connection: ...
 
@@ -222,7 +223,8 @@ def visiting() -> Visit | None:
 
 def begin_visit(new: Visit) -> Token[Visit | None]:
     outer = _visit.get()
-    if outer is not None and outer.in_transaction and outer.label != new.label:
+    there = outer and (outer.label, outer.keeper.bell)
+    if outer is not None and outer.in_transaction and there != (new.label, new.keeper.bell):
         raise NoTenant("another tenant cannot be visited inside a transaction")
     return _visit.set(new)
 

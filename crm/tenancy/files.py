@@ -2,13 +2,14 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from crm.config import Config
 from crm.errors import Busy, NotFound
-from crm.tenancy import migrations
-from crm.tenancy.bell import Bell
+from crm.tenancy import disk, migrations, upgrades
+from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
 
 
@@ -22,6 +23,8 @@ class Home(Protocol):
     config: Config
     bell: Bell
     pool: "Pool"
+    hears: Hears | None
+    clock: Callable[[], float]
 
 
 class Tenant:
@@ -34,7 +37,8 @@ class Tenant:
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
-        self._pool = home.pool
+        self.hears = home.hears
+        self._pool, self._clock = home.pool, home.clock
         self._name = str(path)
 
     def take(self, writes: bool) -> Connection:
@@ -47,6 +51,8 @@ class Tenant:
                 connection.close()  # of a file that is gone: restored, or made anew
             return self._open(writes)
         except FileNotFoundError:
+            if any(self.idle.values()):
+                self._pool.forget(self)  # of a file that was deleted: its room is free then
             raise UnknownTenant from None
 
     def stands(self, *connections: Connection) -> bool:
@@ -71,20 +77,28 @@ class Tenant:
 
     def _open(self, writes: bool) -> Connection:
         """A new connection to the file as it should be: migrated on first sight."""
-        connection = connect(self.path, writes)
-        try:
-            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-            if mode != "wal" or migrations.version(connection) != len(migrations.STEPS):
+        with disk.opening(self.path):  # reading from it opens its log
+            connection = connect(self.path, writes)
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+                is_ready = mode == "wal" and migrations.version(connection) == len(migrations.STEPS)
+            except BaseException:
+                connection.close()
+                raise
+        if not is_ready:
+            try:
                 self._migrate()
-        except BaseException:
-            connection.close()
-            raise
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
     def _migrate(self) -> None:
         with self.lock():
             connection = connect(self.path)
             try:
+                if 0 < migrations.version(connection) < len(migrations.STEPS):
+                    upgrades.keep(connection, self.label, self.config.data, self._clock())
                 connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none
                 migrations.migrate(connection, self.label)
             finally:

@@ -9,12 +9,18 @@ a few rows at a time, by whoever happens to visit it: a visitor must not wait fo
 import json
 from collections.abc import Callable
 
-from crm.tenancy.database import execute, now, row, rows, time_before, transaction
+from crm.tenancy.database import execute, execute_many, now, row, rows, time_before, transaction
 
 ANSWER_SECONDS = 24 * 3600
 KEPT_DAYS = 30
 DAY = 86_400
 MOST = 1000  # rows of a kind in one go
+# What was to be sent first is gone: of what is pending to an endpoint the next of that record.
+NEXT_DELIVERY = """
+    UPDATE delivery SET due_at = ?1 WHERE due_at IS NULL AND id = (
+        SELECT id FROM delivery WHERE webhook_id = ?2 AND noun = ?3 AND record_id = ?4
+            AND status = 'pending' ORDER BY sequence LIMIT 1)
+"""
 
 
 def is_due() -> bool:
@@ -70,11 +76,16 @@ def _delete(table: str, column: str, before: str, most: int) -> int:
 
 def _events(most: int) -> int:
     # The oldest are looked at and no others: there is no index of times, and no need of one.
-    return execute(
-        "DELETE FROM event WHERE sequence IN (SELECT sequence FROM"
-        " (SELECT sequence, at FROM event ORDER BY sequence LIMIT ?) WHERE at < ?)",
+    oldest = "SELECT sequence, at FROM event ORDER BY sequence LIMIT ?"
+    outlived = f"(SELECT sequence FROM ({oldest}) WHERE at < ?)"
+    waited = rows(
+        "SELECT DISTINCT webhook_id, noun, record_id FROM delivery"
+        f" WHERE status = 'pending' AND sequence IN {outlived}",
         (most, _outlived()),
-    ).rowcount
+    )
+    gone = execute(f"DELETE FROM event WHERE sequence IN {outlived}", (most, _outlived())).rowcount
+    execute_many(NEXT_DELIVERY, [(now(), *whose) for whose in waited])
+    return gone
 
 
 def _tests(most: int) -> int:

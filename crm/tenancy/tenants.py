@@ -16,8 +16,8 @@ from typing import Any
 
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid
-from crm.tenancy import migrations, retention, uploads
-from crm.tenancy.bell import Bell
+from crm.tenancy import disk, migrations, retention, uploads
+from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import (
     Visit,
     begin_visit,
@@ -59,6 +59,7 @@ class Tenants:
         self._hosts: dict[str, str] = {}
         self.bell = Bell(config.data)
         self.pool = Pool(config.open_files)
+        self.hears: Hears | None = None  # to be set before the first visit
         self._suffix = "." + config.base_domain
 
     def label_of(self, host: str) -> str | None:
@@ -123,6 +124,11 @@ class Tenants:
         with tenant.lock(0):
             return peek(tenant.path, sql)
 
+    def version(self, label: str) -> int:
+        """How many steps a tenant's file has had; it is left as it is. Raises what peek() does."""
+        with self.tenant(label).lock():
+            return peek(self.path(label), "PRAGMA user_version")[0]
+
     def tidy(self, tenant: Tenant, here: Visit) -> None:
         """Let outlived rows go at the end of a visit, which must neither wait nor fail for it."""
         tenant.tidy_at = self.clock() + TIDIED_EVERY
@@ -150,24 +156,41 @@ class Tenants:
 
         Raises Invalid for a label that can't be an address, Conflict `label_taken`.
         """
+        if plan not in PLANS:
+            raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
+        unseen = self.unseen(label)
+        try:
+            self._build(unseen, name or label, plan, furnish)
+            self.reveal(unseen)
+        finally:
+            self.forget_unseen(unseen)
+
+    def unseen(self, label: str) -> Tenant:
+        """A tenant to be, under a name that nobody finds; there is no file yet.
+
+        Raises Invalid for a label that can't be an address, Conflict `label_taken`.
+        """
         if not LABEL.match(label) or label in RESERVED:
             raise Invalid.field(
                 "label", "invalid_label", "use Latin letters, digits and hyphen; not a reserved one"
             )
-        if plan not in PLANS:
-            raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
         if self.path(label).exists():
-            raise Conflict(f"the label {label} is taken", "label_taken")
+            raise _taken(label)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        unseen = Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
-        try:
-            self._build(unseen, name or label, plan, furnish)
-            os.link(unseen.path, self.path(label))
-        except FileExistsError:
-            raise Conflict(f"the label {label} is taken", "label_taken") from None
-        finally:
-            for path in self.folder.glob(unseen.path.name + "*"):
-                path.unlink()
+        return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
+
+    def reveal(self, unseen: Tenant) -> None:
+        """Give it its place, if nobody else took it meanwhile: else raises Conflict."""
+        path = self.path(unseen.label)
+        with Tenant(unseen.label, path, self).lock():
+            if path.exists():
+                raise _taken(unseen.label)
+            disk.drop_logs(path)  # of one that had the label before and died with its deleter
+            os.link(unseen.path, path)
+
+    def forget_unseen(self, unseen: Tenant) -> None:
+        for path in unseen.path.parent.glob(unseen.path.name + "*"):
+            path.unlink()
 
     def secret_key(self) -> bytes:
         """What signs the forms of pages; made on the first call and kept in the data folder."""
@@ -197,11 +220,10 @@ class Tenants:
             with suppress(FileExistsError):
                 os.link(unseen.path, self.path(FRONT))
         finally:
-            for path in self.config.data.glob(unseen.path.name + "*"):
-                path.unlink()
+            self.forget_unseen(unseen)
 
     def _build(self, unseen: Tenant, name: str, plan: str, furnish: Callable[[], None]) -> None:
-        os.close(os.open(unseen.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        disk.make(unseen.path)
         connection = connect(unseen.path)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -231,6 +253,10 @@ class Tenants:
         return found
 
 
+def _taken(label: str) -> Conflict:
+    return Conflict(f"the label {label} is taken", "label_taken")
+
+
 class Stay:
     """A visit's beginning and end. A generator would take twice as long, on every request."""
 
@@ -245,6 +271,7 @@ class Stay:
         if (
             outer is not None
             and outer.label == self.label
+            and outer.keeper.bell is self._tenants.bell  # there may be two installations
             and outer.thread == threading.get_ident()
         ):
             return outer

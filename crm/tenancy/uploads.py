@@ -16,6 +16,7 @@ from pathlib import Path
 from crm.errors import NotFound, StorageFull
 from crm.tenancy.database import settings, visit
 
+FOLDER = "uploads"  # of the data folder
 WAITS = 3600  # seconds
 MOST_OF_SESSION, MOST_OF_TENANT = 3, 30
 NAME = re.compile(r"[0-9a-f]{32}\Z")
@@ -89,6 +90,12 @@ def forget_old() -> None:
             path.unlink(missing_ok=True)
 
 
+def forget_all(data: Path, label: str) -> None:
+    """Let go all that waits of a tenant that is no more, in an installation's data folder."""
+    for path in (data / FOLDER).glob(f"{label}.*"):
+        path.unlink(missing_ok=True)
+
+
 def _make_room(start: str, most: int) -> None:
     """For one more of the files whose names start so."""
     found = sorted(_waiting(start))
@@ -114,7 +121,7 @@ def _path(session_id: int, name: str) -> Path:
 
 
 def _folder() -> Path:
-    return settings().data / "uploads"
+    return settings().data / FOLDER
 
 
 def _touch(path: Path) -> None:

@@ -10,7 +10,7 @@ from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import VIEWER, again, me, onward, told
 from crm.cabinet.settings import letters
 from crm.cabinet.settings.frame import pages, show
-from crm.errors import Invalid
+from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
 from crm.tenancy.database import transaction, visit
@@ -44,7 +44,7 @@ def show_profile(**forms: Form) -> Response:
 @pages.post(PATH, role=VIEWER)
 @again(lambda form: show_profile(form=form))
 def change_profile() -> Response:
-    data = take(USER_PATCH, request.form, ("name",))
+    data = {} if me().from_site else take(USER_PATCH, request.form, ("name",))
     language = request.form.get("language", "")
     if language not in texts.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
@@ -58,6 +58,7 @@ def change_profile() -> Response:
 @pages.post(f"{PATH}/email", role=VIEWER)
 @again(lambda form: show_profile(address=form))
 def ask_for_email() -> Response:
+    _has_login_here()
     user = User.find(me().user_id)
     email = take(USER_PATCH, request.form, ("email",)).get("email")
     if not email:
@@ -73,6 +74,7 @@ def ask_for_email() -> Response:
 @pages.post(f"{PATH}/password", role=VIEWER)
 @again(lambda form: show_profile(secret=form))
 def change_password() -> Response:
+    _has_login_here()
     id = me().user_id
     if (kept := passwords.of(id)) is not None:
         account = f"{visit().label}/{id}"
@@ -100,6 +102,12 @@ def end_other_sessions() -> Response:
     sessions.end_others(me().user_id, me().id)
     told(gettext("You are logged out everywhere else."))
     return onward(PATH)
+
+
+def _has_login_here() -> None:
+    """Whom the site around lets in has address and password there."""
+    if me().from_site:
+        raise NotFound
 
 
 def browser(agent: str) -> str:

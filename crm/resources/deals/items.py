@@ -63,13 +63,13 @@ class DealItem(Record):
 
     def change(self, deal: Deal, data: dict[str, Any]) -> None:
         """Change the sent fields; inside a transaction. Raises Invalid."""
-        were = _lines(deal)
+        were = lines_of(deal)
         if self.put(self.revised(data)):
             _settle(deal, were)
 
     def remove(self, deal: Deal) -> None:
         """Take the line off its deal; inside a transaction."""
-        were = _lines(deal)
+        were = lines_of(deal)
         self.erase()
         _settle(deal, were)
 
@@ -81,12 +81,12 @@ class DealItem(Record):
 
 def add(deal: Deal, line: dict[str, Any]) -> int:
     """Add a line to a deal and give its id; inside a transaction. Raises Invalid."""
-    return _add(deal, [_composed(deal, line)])[0]
+    return _add(deal, [composed(deal, line)])[0]
 
 
 def add_all(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
     """Add lines to a deal and give their ids; inside a transaction. Raises Invalid."""
-    return _add(deal, _each(lines, lambda line: _composed(deal, line)))
+    return _add(deal, each(lines, lambda line: composed(deal, line)))
 
 
 def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
@@ -95,14 +95,14 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
     A line with the id of one there is keeps it and changes what it names; one without is new; who
     isn't listed goes. They stand as listed unless they say a position.
     """
-    were = _lines(deal)
+    were = lines_of(deal)
     there = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
     kept: set[int] = set()
 
     def read(line: dict[str, Any]) -> dict[str, Any]:
         id = line.get("id")
         if id is None:
-            return _composed(deal, line)
+            return composed(deal, line)
         if id not in there:
             raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
         if id in kept:
@@ -112,8 +112,8 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
             unchanged(ITEM.one(id), echoed)
         return there[id].revised(line)
 
-    values = _each(lines, read)
-    _fits(len(values), (line["total"] for line in values))
+    values = each(lines, read)
+    fits(len(values), (line["total"] for line in values))
     changed = kept != there.keys()
     for id in there.keys() - kept:
         there[id].erase()
@@ -129,9 +129,9 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
 
 
 def _add(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
-    were = _lines(deal)
+    were = lines_of(deal)
     count, _, last = deal.items()
-    _fits(count + len(lines), (line["total"] for line in lines))
+    fits(count + len(lines), (line["total"] for line in lines))
     ids = []
     for line in lines:
         last = line.get("position") or min(last + 1, LAST_POSITION)
@@ -140,18 +140,18 @@ def _add(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
     return ids
 
 
-def _lines(deal: Deal) -> list[dict[str, Any]]:
+def lines_of(deal: Deal) -> list[dict[str, Any]]:
     return ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
 
 
 def _settle(deal: Deal, were: list[dict[str, Any]]) -> None:
     """After a change of its lines: the deal's amount, its next version, and the event."""
     count, total, _ = deal.items()
-    _fits(count, [total])
+    fits(count, [total])
     values: dict[str, Any] = {}
     if deal.amount_mode == "items" or (count and not were):
         values = {"amount_mode": "items", "amount": total}
-    lines = _lines(deal)
+    lines = lines_of(deal)
     beside = {"items": (were, lines)}
     if count != len(were):
         beside["items_count"] = (len(were), count)
@@ -161,9 +161,13 @@ def _settle(deal: Deal, were: list[dict[str, Any]]) -> None:
     events.emit(events.DEAL_ITEMS_CHANGED, deal.id, shown, DEAL.show(before))
 
 
-def _composed(deal: Deal, sent: dict[str, Any]) -> dict[str, Any]:
-    """A new line with all its values, those of its product copied; raises Invalid."""
-    product = _product(sent)
+def composed(deal: Deal, sent: dict[str, Any], is_past: bool = False) -> dict[str, Any]:
+    """A new line with all its values, those of its product copied; raises Invalid.
+
+    `is_past`: a line of before, with a name and a price. Its product may be sold no more, or be
+    gone: then the line is free and keeps its sku.
+    """
+    product = _past_product(sent) if is_past else _product(sent)
     if product is None:
         line = {**NEW, **sent}
         missing = [name for name in ("name", "price") if line.get(name) is None]
@@ -197,6 +201,10 @@ def _product(sent: dict[str, Any]) -> Product | None:
     return found
 
 
+def _past_product(sent: dict[str, Any]) -> Product | None:
+    return Product.first("sku = ?", sent["sku"]) if sent.get("sku") else None
+
+
 def _sums(line: dict[str, Any]) -> dict[str, int]:
     """Subtotal, discount and total of a line; raises Invalid for a discount that can't be."""
     subtotal = _in_cents(line["price"] * line["quantity"], 1000)
@@ -222,7 +230,7 @@ def _in_cents(value: int, scale: int) -> int:
     return (2 * value + scale * CENT) // (2 * scale * CENT) * CENT
 
 
-def _fits(count: int, totals: Iterable[int]) -> None:
+def fits(count: int, totals: Iterable[int]) -> None:
     """So many lines with these totals can be a deal's; raises Conflict or Invalid.
 
     Asked before new lines are stored: the sum of a thousand large ones would not fit 64 bits.
@@ -236,7 +244,7 @@ def _fits(count: int, totals: Iterable[int]) -> None:
 MORE_THAN_FITS = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 
-def _each(lines: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+def each(lines: list[Any], read: Callable[[Any], Any]) -> list[Any]:
     """What `read` makes of each of the `items`; raises Invalid with the faults of all of them."""
     found, faults = [], []
     for number, line in enumerate(lines):
@@ -348,7 +356,7 @@ def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Sent]) -> Se
         raise Invalid.field("items", "invalid_type", "must be a list of items")
     if not least <= len(lines) <= most:
         raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
-    return Sent(items=_each(lines, read))
+    return Sent(items=each(lines, read))
 
 
 ITEM_IN = OneOrMore()

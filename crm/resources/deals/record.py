@@ -8,6 +8,7 @@ a move to another open stage opens it again. Its amount is set by hand, or is th
 How a lead becomes a deal is the rule of leads/conversion.py, also when a new deal names the lead.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from peewee import IntegerField, TextField
@@ -59,11 +60,14 @@ class Deal(Kept):
     def search_texts(self) -> tuple[str | None, ...]:
         return self.title, self.client_name
 
-    def change(self, data: dict[str, Any]) -> None:
+    def change(
+        self, data: dict[str, Any], beside: dict[str, tuple] | None = None
+    ) -> dict[str, Any]:
         """Change the sent fields; inside a transaction. One event for each fact, in this order:
         deal.stage_changed, then deal.won or deal.lost.
 
-        Raises Invalid, or Conflict `currency_fixed`.
+        `beside` is what changed of its items: {name: (before, after)}. Gives what its own fields
+        were. Raises Invalid, or Conflict `currency_fixed`.
         """
         data = _named_by_manager(data)
         if data.get("assigned_to") != self.assigned_to:
@@ -83,7 +87,10 @@ class Deal(Kept):
         if stage.id != self.stage_id:
             closes = status not in ("open", self.status)
             values["stage_changed_at"] = values["closed_at"] if closes else now()
-        self._tell(self.put(values), stage)
+        before = self.put(values, beside)
+        before.pop("items", None)  # the trail has them; events tell of the deal's own fields
+        self._tell(before, stage)
+        return before
 
     def items(self) -> tuple[int, int, int]:
         """(how many items it has, their total, the last position)."""
@@ -158,9 +165,10 @@ class Deal(Kept):
             events.emit(CLOSED[self.status], self.id, {"deal": DEAL.one(self.id)}, previous)
 
 
-def create(data: dict[str, Any]) -> int:
+def create(data: dict[str, Any], furnish: Callable[[Deal], None] = lambda deal: None) -> int:
     """Add a deal and give its id: deal.created, then deal.won or deal.lost if it comes as such.
 
+    `furnish` adds what belongs to it before they are told. History may bring `stage_changed_at`.
     `lead_id` is only noted here: conversion.create_deal() is the verb that converts the lead.
     Raises Invalid.
     """
@@ -188,12 +196,14 @@ def create(data: dict[str, Any]) -> int:
             raise _open_is_not_closed()
         if status != "open":
             values["closed_at"] = _in_its_life(data.get("closed_at") or created_at, created_at)
-        values["stage_changed_at"] = created_at if stage.type == "open" else values["closed_at"]
+        reached_at = created_at if stage.type == "open" else values["closed_at"]
+        values["stage_changed_at"] = data.get("stage_changed_at") or reached_at
         values["title"] = values.get("title") or values["client_name"] or ""
         deal = Deal.add(values)
         if not deal.title:
             _name_by_id(deal)
         history.note(deal.id, None, stage, deal.stage_changed_at)
+        furnish(deal)
         shown = {"deal": DEAL.one(deal.id)}
         events.emit(events.DEAL_CREATED, deal.id, shown)
         if status in CLOSED:

@@ -35,15 +35,15 @@ def convert(lead: Lead, wanted: dict[str, Any]) -> bool:
         return False
     joins = wanted.get("deal_id") is not None
     deal = _join(lead, wanted) if joins else _open(lead, wanted)
-    values = {"status": "converted", "client_id": deal.client_id, "deal_id": deal.id}
-    before = lead.put({**values, "converted_at": now()})
-    shown = {
-        "lead": LEAD.one(lead.id),
-        "deal": DEAL.one(deal.id),
-        "client": CLIENT.one(deal.client_id),
-    }
-    events.emit(events.LEAD_CONVERTED, lead.id, shown, LEAD.show(before))
+    _converted(lead, deal, now())
     return True
+
+
+def move_in(lead: Lead, deal: Deal, converted_at: str | None) -> None:
+    """A lead was converted before it came here, into a deal that is here, whatever became of that
+    since (D17); inside a transaction. One lead.converted. Raises Invalid."""
+    _belongs(lead, deal, None)
+    _converted(lead, deal, converted_at or now())
 
 
 def is_asked(lead: Lead, data: dict[str, Any]) -> bool:
@@ -106,7 +106,12 @@ def _join(lead: Lead, wanted: dict[str, Any]) -> Deal:
     deal = Deal.find(wanted["deal_id"])
     if deal.status != "open":
         raise Conflict(f"this deal is {deal.status}: only an open one can be joined", "deal_closed")
-    client_id = wanted.get("client_id")
+    _belongs(lead, deal, wanted.get("client_id"))
+    return deal
+
+
+def _belongs(lead: Lead, deal: Deal, client_id: int | None) -> None:
+    """The deal gets what it lacks of lead and client."""
     values: dict[str, Any] = {"lead_id": deal.lead_id or lead.id}
     if deal.client_id is None or Client.first("id = ?", deal.client_id) is None:
         values["client_id"] = _client(lead, client_id)
@@ -114,7 +119,17 @@ def _join(lead: Lead, wanted: dict[str, Any]) -> Deal:
     elif client_id not in (None, deal.client_id):
         raise Invalid.field("client_id", "client_conflict", "is not the client of this deal")
     deal.change(values)
-    return deal
+
+
+def _converted(lead: Lead, deal: Deal, converted_at: str) -> None:
+    values = {"status": "converted", "client_id": deal.client_id, "deal_id": deal.id}
+    before = lead.put({**values, "converted_at": converted_at})
+    shown = {
+        "lead": LEAD.one(lead.id),
+        "deal": DEAL.one(deal.id),
+        "client": CLIENT.one(deal.client_id),
+    }
+    events.emit(events.LEAD_CONVERTED, lead.id, shown, LEAD.show(before))
 
 
 def _client(lead: Lead, client_id: int | None) -> int:

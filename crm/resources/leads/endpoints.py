@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import g, request
+from flask import g
 
 from crm.access import rights
 from crm.resources.leads import conversion
@@ -23,7 +23,7 @@ from crm.rest import fields, filters, paging
 from crm.rest.envelopes import page_of
 from crm.rest.filters import Query
 from crm.rest.paging import Page
-from crm.rest.resource import PREFIX, Blueprint
+from crm.rest.resource import Blueprint, address
 from crm.tenancy.database import transaction
 
 
@@ -111,6 +111,5 @@ def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[st
         lead = Lead.find(id)
         is_new = conversion.convert(lead, data)
     found = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
-    location = f"{request.root_path}{PREFIX}/deals/{lead.deal_id}"
     body = {"status": "ok", "lead_id": str(lead.id), **found}
-    return body, {"Location": location}, 201 if is_new else 200
+    return body, {"Location": address(f"/deals/{lead.deal_id}")}, 201 if is_new else 200

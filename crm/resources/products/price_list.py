@@ -5,25 +5,29 @@ and an empty cell, leave a product as it is. Bad rows don't stop good ones: each
 and kept for repair. An import is one transaction with one product.imported and no event per row.
 What was exported and is imported again in the same dialect changes nothing.
 
-The file of rejected rows has the reason in a first column `error`, which an import ignores: it can
-be mended and imported as it is.
-
 A list is checked column by column and written by a few statements: 50,000 products by the verbs of
 single ones would take a minute.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from crm import sheets
-from crm.errors import Fault, Invalid, TooLarge
 from crm.json import dumps
 from crm.outbox import events
-from crm.resources import tenant
+from crm.resources import imports, tenant
+from crm.resources.imports import (
+    MOST_ERRORS,
+    REASON,
+    Progress,
+    Reject,
+    Report,
+    Result,
+    RowFault,
+)
 from crm.resources.products.cells import LONGEST, Bad, stored
-from crm.resources.products.import_report import PriceImport, forget_old_rejects
 from crm.tenancy import search
 from crm.tenancy.database import (
     execute,
@@ -35,16 +39,12 @@ from crm.tenancy.database import (
     visit,
 )
 from crm.tenancy.dialect import among, filling
-from crm.values import Unfit, one_line
 
 COLUMNS = ("sku", "name", "price", "unit", "category", "description", "active")
-REASON = "error"
 TEXTS = frozenset((*LONGEST, REASON))
 SEARCHED = frozenset(("name", "category", "description"))
 REQUIRED = (("name", 1), ("price", 2))  # of a new product, and their places
-MOST_BYTES = 10 << 20
 MOST_ROWS = 50_000
-MOST_ERRORS = 1000
 AT_ONCE = 5000  # rows written between two reports of progress
 
 KNOWN = f"""
@@ -60,17 +60,6 @@ TRAIL = """
     INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)
     VALUES ('product', ?, ?, ?, ?, ?, ?)
 """
-
-Progress = Callable[[int, int], None]
-Report = Callable[[int], None]
-
-
-class RowFault(NamedTuple):
-    """Why a row is rejected."""
-
-    column: str
-    code: str
-    detail: str
 
 
 @dataclass(slots=True)
@@ -109,42 +98,9 @@ class Work:
     unchanged: int = 0
 
 
-class Reject(NamedTuple):
-    line: int
-    reason: str
-    cells: Sequence[str]
-
-
-@dataclass(slots=True)
-class Result:
-    """The counts of an import and its first 1000 errors {line, column, code, message}."""
-
-    created: int
-    updated: int
-    unchanged: int
-    rejected: int
-    errors: list[dict[str, Any]]
-    import_id: int | None = None
-
-    @property
-    def skipped(self) -> int:
-        return self.unchanged + self.rejected
-
-
 def read(data: bytes, excel: bool = False) -> PriceList:
-    """The file's rows, each cell checked; touches no database.
-
-    Raises TooLarge beyond 10 MiB, and Invalid when the file as a whole can't be used: codes
-    empty_file, not_text, bad_encoding, field_too_long, unknown_column, duplicate_column,
-    missing_column, too_many_rows.
-    """
-    if len(data) > MOST_BYTES:
-        raise TooLarge(f"the file is larger than {MOST_BYTES} bytes")
-    try:
-        sheet = sheets.read(data, (*COLUMNS, REASON), ("sku",), MOST_ROWS, excel, TEXTS)
-    except sheets.Unreadable as unreadable:
-        fault = Fault("/file", unreadable.code, unreadable.detail)
-        raise Invalid(fault, unreadable.code) from None
+    """The file's rows, each cell checked; touches no database. Raises as `imports.open_sheet`."""
+    sheet = imports.open_sheet(data, COLUMNS, ("sku",), MOST_ROWS, excel, TEXTS)
     columns = [_column(sheet, name) for name in COLUMNS]
     return PriceList(sheet, excel, columns, _faults(sheet, columns))
 
@@ -165,34 +121,18 @@ def import_csv(
     with transaction():
         work = _sorted_out(prices)
         result, rejects = _result(prices, work)
-        report = _reporter(progress, len(prices.rows))
+        report = imports.reporter(progress, len(prices.rows))
         report(len(prices.rows) - len(work.new) - len(work.changes))
         _add(work.new, report)
         _change(work.changes, report)
-        kept = PriceImport.add(
-            {
-                "file_name": _fitting(file_name),
-                "encoding": prices.sheet.encoding,
-                "delimiter": prices.sheet.delimiter,
-                "rows": len(prices.rows) + len(prices.sheet.errors),
-                "created": result.created,
-                "updated": result.updated,
-                "unchanged": result.unchanged,
-                "rejected": result.rejected,
-                "errors": dumps(result.errors).decode(),
-                "rejects": _for_repair(prices, rejects),
-                "user_id": visit().user_id,
-            }
-        )
-        forget_old_rejects()
+        id = imports.keep("product", prices.sheet, result, rejects, file_name, prices.excel, TEXTS)
         told = {
-            "id": str(kept.id),
+            "id": str(id),
             "created": result.created,
             "updated": result.updated,
             "skipped": result.skipped,
         }
-        events.emit(events.PRODUCT_IMPORTED, kept.id, {"import": told})
-    result.import_id = kept.id
+        events.emit(events.PRODUCT_IMPORTED, id, {"import": told})
     return result
 
 
@@ -288,32 +228,9 @@ def _difference(kept: tuple[Any, ...], record: tuple[Any, ...]) -> Change | None
 
 def _result(prices: PriceList, work: Work) -> tuple[Result, list[Reject]]:
     """The result, and the rejected rows in their order."""
-    errors, rejects = [], []
-    for line, code, message, cells in prices.sheet.errors:
-        errors.append({"line": line, "column": None, "code": code, "message": message})
-        rejects.append(Reject(line, message, cells))
-    for at, faults in work.faults.items():
-        line, cells = prices.rows[at]
-        messages = [f"{fault.column}: {fault.detail}" for fault in faults]
-        for (column, code, _), message in zip(faults, messages, strict=True):
-            errors.append({"line": line, "column": column, "code": code, "message": message})
-        rejects.append(Reject(line, "; ".join(messages), cells))
-    errors.sort(key=lambda error: error["line"])
-    rejects.sort(key=lambda reject: reject.line)
+    errors, rejects = imports.told(prices.sheet, work.faults)
     counts = len(work.new), len(work.changes), work.unchanged, len(rejects)
     return Result(*counts, errors[:MOST_ERRORS]), rejects
-
-
-def _for_repair(prices: PriceList, rejects: list[Reject]) -> bytes:
-    """The rejected rows in the file's own columns and dialect, the reason first."""
-    own = prices.sheet.columns
-    old = own.index(REASON) if REASON in own else None
-
-    def with_reason(reason: str, cells: Sequence[str]) -> list[str]:
-        return [reason, *(cell for at, cell in enumerate(cells) if at != old)]
-
-    found = (with_reason(reject.reason, reject.cells) for reject in rejects)
-    return sheets.write(with_reason(REASON, own), found, prices.excel, TEXTS)
 
 
 def _add(new: list[tuple[Any, ...]], report: Report) -> None:
@@ -366,22 +283,3 @@ def _change(changes: list[Change], report: Report) -> None:
 def _folded(records: list[tuple[Any, ...]]) -> list[str]:
     """What `q` will look into, of products in the order of COLUMNS: see Product.search_texts."""
     return search.fold_many([(r[0], r[1], r[4], r[5]) for r in records])
-
-
-def _reporter(progress: Progress | None, total: int) -> Report:
-    done = 0
-
-    def report(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress is not None:
-            progress(done, total)
-
-    return report
-
-
-def _fitting(file_name: str | None) -> str | None:
-    try:
-        return one_line(file_name or "", 255)
-    except Unfit:
-        return None  # it is only told again

@@ -39,6 +39,13 @@ def version(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
+def newer(name: str, version: int) -> NewerFile:
+    """The error that tells of a file ahead of this code."""
+    return NewerFile(
+        f"the file of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
+    )
+
+
 def migrate(connection: sqlite3.Connection, name: str) -> int:
     """Bring an open file up to date; the caller holds its writer lock. Gives the steps taken.
 
@@ -46,9 +53,7 @@ def migrate(connection: sqlite3.Connection, name: str) -> int:
     """
     begun = version(connection)
     if begun > len(STEPS):
-        raise NewerFile(
-            f"the file of {name} has version {begun}, this release knows {len(STEPS)}: upgrade it"
-        )
+        raise newer(name, begun)
     for number, (_, statements) in enumerate(STEPS[begun:], begun + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -1,0 +1,81 @@
+"""Moving in and out: the files of each noun as CSV."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from crm.cli.frame import at, command, group
+from crm.config import Config
+from crm.resources import moving
+
+ERRORS_TOLD = 20
+IMPORTED = {
+    "products": "Import the price list FILE (CSV) by sku.",
+    "clients": "Import clients with their contacts from FILE (CSV).",
+    "deals": "Import deals with their items from FILE (CSV).",
+    "leads": "Import leads from FILE (CSV).",
+    "tasks": "Import tasks from FILE (CSV).",
+}
+EXPORTED = {
+    "products": "Write the price list as CSV to stdout.",
+    "clients": "Write clients with their contacts as CSV to stdout.",
+    "deals": "Write deals with their items as CSV to stdout.",
+    "leads": "Write leads as CSV to stdout.",
+    "tasks": "Write tasks as CSV to stdout.",
+}
+
+
+@group.group("import")
+def import_() -> None:
+    """Bring data in."""
+
+
+@group.group("export")
+def export() -> None:
+    """Take data out."""
+
+
+def _add_commands(noun: str) -> None:
+    def import_noun(config: Config, file: Path, tenant: str, dry_run: bool, excel: bool) -> None:
+        sheet = moving.read(file.read_bytes(), noun, excel)
+        hidden = dry_run or not sys.stderr.isatty()
+        with (
+            at(config, tenant),
+            click.progressbar(length=len(sheet.rows), file=sys.stderr, hidden=hidden) as bar,
+        ):
+            result = moving.import_csv(
+                sheet,
+                file_name=file.name,
+                dry_run=dry_run,
+                progress=lambda done, _: bar.update(done - bar.pos),
+            )
+        for error in result.errors[:ERRORS_TOLD]:
+            click.echo(f"line {error['line']}: {error['message']}", err=True)
+        if len(result.errors) > ERRORS_TOLD:
+            click.echo("… and more", err=True)
+        click.echo(
+            f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
+            f" ({result.unchanged} unchanged, {result.rejected} rejected)"
+        )
+
+    def export_noun(config: Config, tenant: str, excel: bool) -> None:
+        with at(config, tenant):
+            click.echo(moving.export_csv(noun, excel=excel), nl=False)
+
+    import_noun.__doc__, export_noun.__doc__ = IMPORTED[noun], EXPORTED[noun]
+    tenant = click.option("--tenant", required=True)
+    dry_run = click.option(
+        "--dry-run", is_flag=True, help="Tell what would happen; change nothing."
+    )
+    dialect = click.option(
+        "--excel", is_flag=True, help="The file is in the dialect of `export --excel`."
+    )
+    file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    command(import_, noun)(file(tenant(dry_run(dialect(import_noun)))))
+    about = "For a spreadsheet: BOM, semicolons, decimal comma."
+    command(export, noun)(tenant(click.option("--excel", is_flag=True, help=about)(export_noun)))
+
+
+for _noun in moving.NOUNS:
+    _add_commands(_noun)

@@ -1,0 +1,145 @@
+"""Callbacks: what a program that embeds the CRM does when something has happened.
+
+They run after the commit, in a thread of their own and in a visit to the tenant, one event after
+another as they were committed. They hear the changes of this process and are kept nowhere: what
+must not be missed is for webhooks or the feed of events.
+"""
+
+import atexit
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from os import register_at_fork
+from typing import Any
+from weakref import WeakSet
+
+from crm.errors import origin
+from crm.json import loads
+from crm.outbox import events
+from crm.tenancy.database import row, visit
+
+ALL = "*"
+LEAVING_SECONDS = 5.0  # for those that wait when the process ends
+
+log = logging.getLogger("crm")
+
+Callback = Callable[[dict[str, Any]], Any]
+
+
+_all: "WeakSet[Callbacks]" = WeakSet()
+
+
+class Callbacks:
+    """Those of one installation; `visits` gives the visit to a tenant by its label."""
+
+    def __init__(self, visits: Callable[[str], AbstractContextManager[Any]]):
+        self._visits = visits
+        self._wanted: dict[str, list[Callback]] = {}
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        """Also after a fork: the parent tells of what it has written."""
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._written: dict[str, deque[tuple[int, str]]] = {}  # by tenant: sequence and id
+        self._committed: deque[tuple[str, int]] = deque()
+        self._at_work = False
+
+    def on(self, *kinds: str) -> Callable[[Callback], Callback]:
+        """A decorator: call the function with every event of these kinds, `*` for all.
+
+        The event is the body of its webhook. Raises ValueError for a kind that isn't one of the 14.
+        """
+        for kind in kinds or ("",):
+            if kind != ALL and kind not in events.KINDS:
+                raise ValueError(f"{kind!r} is none of {', '.join(events.KINDS)}, or *")
+
+        def listen(callback: Callback) -> Callback:
+            for kind in dict.fromkeys(kinds):
+                self._wanted.setdefault(kind, []).append(callback)
+            return callback
+
+        return listen
+
+    def hear(self, label: str, kind: str, sequence: int, id: str) -> Callable[[], None] | None:
+        """An event is written and perhaps never committed. Gives what to call if it is."""
+        if kind not in self._wanted and ALL not in self._wanted:
+            return None
+        with self._changed:
+            written = self._written.setdefault(label, deque())
+            while written and written[-1][0] >= sequence:
+                written.pop()  # it was rolled back: its number is given again
+            written.append((sequence, id))
+        return partial(self._wake, label, sequence)
+
+    def wait(self, seconds: float) -> bool:
+        """Until all that is committed has been told; False when that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._committed and not self._at_work, seconds
+            )
+
+    def _wake(self, label: str, sequence: int) -> None:
+        with self._changed:
+            self._committed.append((label, sequence))
+            self._changed.notify_all()
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name="callbacks", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the process ends
+                    log.error("events after %s of %s come too late to be told", sequence, label)
+                    return
+                self._thread = thread
+                atexit.register(self.wait, LEAVING_SECONDS)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._committed)
+                label, last = self._committed.popleft()
+                # Writers take turns, so whatever was written before it has been decided as well:
+                # this is their order, though one thread may be late to say so.
+                written, found = self._written[label], []
+                while written and written[0][0] <= last:
+                    found.append(written.popleft())
+                self._at_work = True
+            for sequence, id in found:
+                try:
+                    self._tell(label, sequence, id)
+                except Exception as error:
+                    log.error("event %s of %s cannot be told: %s", id, label, origin(error))
+            with self._changed:
+                self._at_work = False
+                self._changed.notify_all()
+
+    def _tell(self, label: str, sequence: int, id: str) -> None:
+        with self._visits(label):
+            if not row("SELECT 1 FROM event WHERE sequence = ? AND id = ?", (sequence, id)):
+                return  # it was rolled back
+            _, body = events.told(sequence)
+            kind = loads(body)["type"]
+            for callback in (*self._wanted.get(kind, ()), *self._wanted.get(ALL, ())):
+                self._call(callback, kind, loads(body))
+
+    def _call(self, callback: Callback, kind: str, event: dict[str, Any]) -> None:
+        here = visit()
+        here.user_id = here.key_id = None
+        try:
+            callback(event)
+        except BaseException as error:  # an exit of this thread would leave the others unheard
+            name = getattr(callback, "__qualname__", type(callback).__name__)
+            told = (name, kind, event["id"], here.label, origin(error))
+            log.error("the callback %s failed for %s %s of %s: %s", *told)
+
+
+def _begin_anew() -> None:
+    for each in _all:
+        each._begin()
+
+
+register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,69 @@
+"""Everything of a tenant in one archive: its whole file, and what people read as CSV.
+
+The sheets are made from the copy of the file, so all of it is of one moment, and who works with the
+tenant meanwhile waits for nobody.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from crm.resources import moving
+from crm.tenancy import backup, disk
+from crm.tenancy.database import now
+from crm.tenancy.tenants import Tenants
+
+README = """\
+{label}, as it was at {moment}
+
+{label}.db   everything: one SQLite file, which `restore {label}.db --tenant LABEL` takes back.
+{sheets}
+
+Keep this archive as safe as the data itself. {label}.db has the personal data of people, hashes of
+API keys, passwords and sessions, and the secrets of webhooks as they are.
+"""
+SHEET = "{name}   CSV, UTF-8, a header line, commas"
+
+
+def write(tenants: Tenants, label: str, to: Path) -> None:
+    """Write the archive of a tenant, its owner's only; it gets its name when it is whole.
+
+    Raises UnknownTenant, backup.BadCopy, or what SQLite and the disk say.
+    """
+    tenants.tenant(label)  # before anything is made
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=to.parent) as apart:
+        archive = Path(apart) / "archive"
+        disk.make(archive)
+        with archive.open("wb") as file:
+            _fill(file, tenants, label, Path(apart) / "copy")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(archive, to)
+        disk.sync(to.parent)
+
+
+def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
+    """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
+    tenants.tenant(label)  # before anything is made
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=tenants.config.data) as apart:
+        archive = Path(apart) / "archive"
+        write(tenants, label, archive)
+        with archive.open("rb") as file:
+            shutil.copyfileobj(file, to)
+
+
+def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
+    with tenants.visit(label):
+        backup.write(copy)
+    with backup.visiting_copy(tenants, copy, label):
+        moment = now()
+        sheets = moving.everything()
+    named = "\n".join(SHEET.format(name=name) for name in sheets)
+    with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("README.txt", README.format(label=label, moment=moment, sheets=named))
+        archive.write(copy, f"{label}.db")
+        for name, data in sheets.items():
+            archive.writestr(name, data)

@@ -1,0 +1,66 @@
+"""Moving in and out by CSV: every noun that people bring along, through one pair of doors (D9).
+
+For products the price list does the work, by its own key and column by column; for the others the
+engine here does, record by record.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from crm.resources.imports import Progress, Result
+from crm.resources.moving import engine, export, table
+from crm.resources.moving.clients import CLIENTS
+from crm.resources.moving.deals import DEALS
+from crm.resources.moving.leads import LEADS
+from crm.resources.moving.noun import Moving
+from crm.resources.moving.table import Table
+from crm.resources.moving.tasks import TASKS
+from crm.resources.products import price_list
+from crm.resources.products.price_list import PriceList
+
+PRODUCTS = "products"
+MOVING: dict[str, Moving] = {noun.plural: noun for noun in (CLIENTS, DEALS, LEADS, TASKS)}
+NOUNS = (PRODUCTS, *MOVING)  # in the order in which they move in: each names those before it
+FILES = {PRODUCTS: "price-list.csv", **{plural: f"{plural}.csv" for plural in MOVING}}
+
+
+def read(data: bytes, noun: str, excel: bool = False) -> Table | PriceList:
+    """The rows of a file of `leads`, `clients`, … each cell checked; touches no database.
+
+    Raises TooLarge and Invalid as `imports.open_sheet`.
+    """
+    if noun == PRODUCTS:
+        return price_list.read(data, excel)
+    return table.read(data, MOVING[noun], excel)
+
+
+def import_csv(
+    sheet: Table | PriceList,
+    file_name: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Make and change records by what `read` gave. A dry run writes nothing and counts the same."""
+    bring = price_list.import_csv if isinstance(sheet, PriceList) else engine.import_csv
+    return bring(sheet, file_name, dry_run, progress)
+
+
+def export_csv(
+    noun: str,
+    condition: str = "1",
+    params: Sequence[Any] = (),
+    order: str = "",
+    excel: bool = False,
+) -> bytes:
+    """All live records of a noun that meet an SQL condition, as a file that `read` takes."""
+    if noun == PRODUCTS:
+        return price_list.export_csv(condition, params, order or "name, id", excel)
+    return export.export_csv(MOVING[noun], condition, params, order or "id", excel)
+
+
+def everything(excel: bool = False) -> dict[str, bytes]:
+    """{file name: all live records of a noun} in the order in which they move in elsewhere.
+
+    Of one moment only inside `transaction()`.
+    """
+    return {FILES[noun]: export_csv(noun, excel=excel) for noun in NOUNS}

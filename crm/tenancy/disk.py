@@ -1,0 +1,64 @@
+"""Tenants' files as the disk knows them: their logs, their names, and when a name may change.
+
+A connection finds its file and its log by name, one after the other. If another file took the name
+in between, it would read one tenant's past with the log of its present. So whoever opens a file and
+whoever changes which file has a name go through a gate: many may open, one alone may change.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOGS = ("-wal", "-shm", "-journal")  # what belongs to one file and would damage another
+
+
+@contextmanager
+def opening(path: Path) -> Iterator[None]:
+    """Which file has a name does not change in here, until one is open that was read from."""
+    with _gate(path.parent, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def renaming(path: Path) -> Iterator[None]:
+    """Nobody opens a file in here. For a few system calls, by who holds the writer lock."""
+    with _gate(path.parent, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _gate(folder: Path, way: int) -> Iterator[None]:
+    # The lock is the folder's own, so that there is no file to make, and a dead process has none.
+    gate = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(gate, way)
+        yield
+    finally:
+        os.close(gate)
+
+
+def make(path: Path) -> None:
+    """An empty file that only its owner may read. Raises FileExistsError."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def drop_logs(path: Path) -> None:
+    for log in LOGS:
+        Path(f"{path}{log}").unlink(missing_ok=True)
+
+
+def stamp(seconds: float) -> str:
+    """A time as it stands in the names of files: 20261121T065900Z."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

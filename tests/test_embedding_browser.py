@@ -1,0 +1,166 @@
+"""A day at an embedded cabinet in a real browser: below /crm, by the site's own login."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from chromium import browsing, visiting
+from conftest import OLENA
+from flask import Flask, redirect, request, session
+from playwright.sync_api import Page, expect
+from sites import logged_in
+from test_cabinet_board import card, column, drag, is_in
+from test_embedding import copied
+from werkzeug.serving import make_server
+
+from crm import CRM
+from crm.access import api_keys
+
+LOGIN = """<!doctype html><title>shop</title><link rel="icon" href="data:,">
+<h1>The shop</h1><form method="post"><label>Name <input name="name"></label>
+<button>Log in</button></form>"""
+
+
+def shop(folder: Path) -> Flask:
+    """A site with a start page and a login of its own."""
+    site = Flask("shop", instance_path=str(folder / "instance"), static_folder=None)
+    site.secret_key = "the site's own"
+
+    @site.get("/")
+    def home() -> str:
+        return LOGIN.partition("<form")[0]
+
+    @site.get("/login")
+    def login() -> str:
+        return LOGIN
+
+    @site.post("/login")
+    def enter():
+        session.update(id="u1", name=request.form["name"], role="owner")
+        return redirect(request.args["next"])
+
+    return site
+
+
+@pytest.fixture(scope="module")
+def crm(furnished, tmp_path_factory) -> Iterator[CRM]:
+    folder = tmp_path_factory.mktemp("shop")
+    found = CRM(
+        shop(folder), url_prefix="/crm", tenant="acme", current_user=logged_in,
+        login_url="/login", data=copied(furnished, folder / "data"), sends=False,
+    )  # fmt: skip
+    yield found
+    found.app.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def home(crm) -> Iterator[str]:
+    """The address of the site, served by threads of this process."""
+    logging.getLogger("werkzeug").setLevel("ERROR")
+    server = make_server("127.0.0.1", 0, crm.host_app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://shop.localhost:{server.port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[tuple[str, str]]:
+    """(method, path) of every request of the browser."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def page(home, asked) -> Iterator[Page]:
+    """One browser for the whole day, whose tests follow each other; the console stays silent."""
+    said: list[str] = []
+    with browsing() as browser, visiting(browser, 1600) as found:
+        found.on("console", lambda message: said.append(message.text))
+        found.on("request", lambda r: asked.append((r.method, urlsplit(r.url).path)))
+        yield found
+    assert said == []
+
+
+def test_the_sites_login_leads_in(page, home, crm):
+    page.goto(f"{home}/crm")
+    expect(page.get_by_role("heading", name="The shop")).to_be_visible()
+    assert page.url == f"{home}/login?next=%2Fcrm%2F"
+    page.get_by_label("Name").fill("Надія")
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(f"{home}/crm/")
+    expect(page.get_by_role("link", name="Надія")).to_be_visible()
+
+
+def test_every_page_of_the_menu_is_below_the_prefix(page, home, asked):
+    asked.clear()
+    links = page.locator("nav.menu-body a")
+    paths = [links.nth(number).get_attribute("href") for number in range(links.count())]
+    assert len(paths) == 8 and all(path.startswith("/crm/") for path in paths)
+    for path in paths:
+        page.goto(f"{home}{path}")
+        assert page.locator("h1").count() == 1
+        inner = page.evaluate(
+            "() => [...document.querySelectorAll('[href],[src],form[action]')].map("
+            "each => new URL(each.getAttribute('href') ?? each.getAttribute('src') ??"
+            " each.getAttribute('action'), location.href)).map(url => url.pathname)"
+        )
+        assert all(each.startswith("/crm/") for each in inner), (path, inner)
+    assert {path.split("/")[1] for _, path in asked} == {"crm"}
+
+
+def test_a_lead_is_created_and_made_a_deal(page, home, crm):
+    page.goto(f"{home}/crm/leads")
+    form = page.locator('form[method=post][action="/crm/leads"]')
+    if form.locator("xpath=ancestor::details").count():
+        form.locator("xpath=ancestor::details/summary").click()
+    form.locator("[name=name]").fill("Марія Коваль")
+    form.locator("[name=phone]").fill("067 123 45 67")
+    form.locator("button").last.click()
+    page.wait_for_url(f"{home}/crm/leads/1")
+    expect(page.get_by_role("heading", name="Марія Коваль")).to_be_visible()
+    with crm.tenant("acme"):
+        assert crm.leads.get(1)["created_by"] == "3"
+
+
+def test_a_card_of_the_board_is_moved(page, home, crm, asked):
+    with crm.tenant("acme"):
+        crm.deals.create(title="Крісла", amount=1200)
+    page.goto(f"{home}/crm/deals")
+    asked.clear()
+    drag(page, card(page, "Крісла"), column(page, "Proposal"))
+    is_in(page, "Крісла", "Proposal")
+    with crm.tenant("acme"):
+        assert crm.deals.get(1)["stage_id"] == "3"
+    assert ("POST", "/crm/deals/1/stage") in asked
+
+
+def test_swagger_tries_it_out(page, home, crm, asked):
+    with crm.tenant("acme"):
+        _, key = api_keys.create("swagger", "leads:read", OLENA)
+    page.goto(f"{home}/crm/settings/api-keys")
+    page.get_by_role("link", name="Документація API").click()
+    page.wait_for_url(f"{home}/crm/api/v1/docs")
+    page.get_by_role("button", name="Authorize").click()
+    page.locator(".auth-container input").fill(key)
+    page.locator(".auth-container button[type=submit]").click()
+    page.locator(".auth-container .btn-done").click()
+    page.locator("#operations-leads-list_leads button.opblock-summary-control").click()
+    page.get_by_role("button", name="Try it out").click()
+    asked.clear()
+    page.get_by_role("button", name="Execute").click()
+    answer = page.locator(".live-responses-table .response-col_status").last
+    expect(answer).to_contain_text("200")
+    expect(page.locator(".live-responses-table")).to_contain_text("Марія Коваль")
+    assert asked == [("GET", "/crm/api/v1/leads")]
+
+
+def test_logging_out_leads_to_the_site(page, home):
+    page.goto(f"{home}/crm/")
+    page.get_by_role("button", name="Вийти").click()
+    page.wait_for_url(f"{home}/")
+    expect(page.get_by_role("heading", name="The shop")).to_be_visible()
