@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
+MOST_TOLD = 20  # unknown columns that a message names
 REREAD_AT_MOST = 20_000_000  # characters: bounds the work that crafted quotes can cause
 
 NOT_TEXT = "this is not a text file; save the sheet as CSV first"
@@ -202,10 +203,12 @@ def _read_header(
 
 
 def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:
+    if unknown := list(dict.fromkeys(name for name in header if name and name not in columns)):
+        told = ", ".join(repr(name[:40]) for name in unknown[:MOST_TOLD])
+        what = "unknown column" if len(unknown) == 1 else "unknown columns"
+        detail = f"{what} {told}: the columns are {', '.join(columns)}"
+        raise Unreadable("unknown_column", detail)
     for name in filter(None, header):
-        if name not in columns:
-            detail = f"unknown column {name[:40]!r}: the columns are {', '.join(columns)}"
-            raise Unreadable("unknown_column", detail)
         if header.count(name) > 1:
             raise Unreadable("duplicate_column", f"the column {name!r} is there more than once")
     for name in required:

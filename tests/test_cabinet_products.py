@@ -1,4 +1,4 @@
-"""The pages of products and of the import of a price list."""
+"""The pages of products and of the import of a price list; other nouns: test_cabinet_moving."""
 
 import html
 import io
@@ -323,8 +323,8 @@ def test_the_first_step_names_the_columns_and_offers_a_pattern(manager):
         (b"sku,sku\n", "Стовпчик «sku» є двічі"),
         (b"name,price\n", "Бракує стовпчика «sku»"),
         (b"sku,<script>\n", "Стовпчика «&lt;script&gt;» не буває"),
-        (b"sku\n" + b"A\n" * 50_001, "більше ніж 50 000 рядків"),
-        (REAL.read_bytes(), "Стовпчика «product» не буває"),
+        (b"sku\n" + b"A\n" * 50_001, "більше ніж 50\u00a0000 рядків"),
+        (REAL.read_bytes(), "Таких стовпчиків не буває: «product», «series», «sales_price»."),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_reason(crm, olena, data, why):
@@ -406,7 +406,7 @@ def test_the_preview_shows_ten_rows(olena):
     text = "sku,name,price\n" + "".join(f"S-{n},Стіл,{n}\n" for n in range(25))
     page = olena.sees(sent(olena, text))
     assert [row[0] for row in cells(page)[1:]] == [str(line) for line in range(2, 12)]
-    assert "Перші 10 рядків" in page and "Імпортувати 25 рядків" in page
+    assert "Перші 10 рядків" in page and "Імпортувати 25 записів" in page
 
 
 def test_the_preview_writes_nothing(crm, olena):
@@ -534,7 +534,7 @@ def test_the_rejected_rows_are_kept_for_a_while(crm, olena, clock):
 
 
 def test_old_reports_are_listed_newest_first(crm, olena):
-    assert "ще не імпортували" in olena.sees("/products/imports")
+    assert "Тут ще нічого не імпортували." in olena.sees("/products/imports")
     reports = [olena.sends(sent(olena, name=f"{HOSTILE}{n}.csv")) for n in range(22)]
     page = olena.sees("/products/imports")
     assert re.findall(r'href="(/products/imports/\d+)"', page) == reports[:1:-1]

@@ -16,9 +16,9 @@ from crm.cabinet import (
     entrance,
     front,
     home,
-    imports,
     leads,
     login,
+    moving,
     products,
     search,
     settings,
@@ -41,7 +41,7 @@ ROOMS: tuple[Any, ...] = (
     leads,
     clients,
     products,
-    imports,
+    *moving.ROOMS,
     settings,
 )
 

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import cards, lists, people, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.moving import exports
 from crm.resources.clients import record as clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import (
@@ -50,6 +51,7 @@ def list_clients(form: Form | None = None) -> Response:
         asked_tags=[tag for tag in request.args.getlist("tag") if tag.strip()],
         tags=_known_tags(),
         narrowed=lists.is_narrowed(),
+        ways=exports.ways("clients"),
         **_choices(),
     )
 

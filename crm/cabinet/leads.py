@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import cards, lists, people, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.moving import exports
 from crm.resources import tenant
 from crm.resources.clients import record as clients
 from crm.resources.deals.record import DEAL
@@ -45,6 +46,7 @@ def list_leads(form: Form | None = None) -> Response:
         form=form or Form({"assigned_to": str(me().user_id)}),
         sources=lists.known("lead", "source"),
         narrowed=lists.is_narrowed(),
+        ways=exports.ways("leads"),
         **_choices(),
     )
 

@@ -1,7 +1,6 @@
-"""Products: the price list, each product's card, and files of both dialects to take away."""
+"""Products: the price list and each product's card."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from flask import request
 from flask_babel import gettext
@@ -10,10 +9,9 @@ from werkzeug.wrappers import Response
 from crm.cabinet import cards, lists, texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, next_path, onward, render, told
-from crm.resources import csv_files, tenant
-from crm.resources.csv_files import as_file
-from crm.resources.products import price_list
-from crm.resources.products.endpoints import EXPORT_FILTER, PRODUCT_FILTER
+from crm.cabinet.moving import exports
+from crm.resources import tenant
+from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
 from crm.rest import paging
 from crm.sheets import decimal_text
@@ -32,23 +30,14 @@ pages = Pages("products")
 def list_products(form: Form | None = None) -> Response:
     query = lists.asked(PRODUCT_FILTER)
     page = paging.page(PRODUCT, query, PRODUCT_FILTER.fields["sort"])
-    kept = [pair for pair in request.args.items(multi=True) if pair[0] in EXPORT_FILTER.fields]
     return render(
         "products/list.html",
         page=page,
         form=form or Form({"active": True, "currency": tenant.currency()}),
         narrowed=lists.is_narrowed(),
-        for_api=urlencode(kept),
-        for_excel=urlencode([*kept, ("dialect", "excel")]),
+        ways=exports.ways("products"),
         **_choices(),
     )
-
-
-@pages.get("/products/export")
-def export_products() -> Response:
-    query = lists.asked(EXPORT_FILTER)
-    sort = EXPORT_FILTER.fields["sort"]
-    return as_file("price-list.csv", csv_files.export_of(query, sort, price_list.export_csv))
 
 
 @pages.post("/products")

@@ -11,6 +11,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import people, texts, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, me, next_path, onward, render, told
+from crm.cabinet.moving import exports
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
 from crm.rest import paging
@@ -19,7 +20,8 @@ from crm.tenancy.database import now, transaction
 FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
 LINKS = ("lead_id", "client_id", "deal_id")
 MOST = 200  # open tasks shown at once
-OPEN = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
+OPEN_STATUSES = ("open", "in_progress")
+OPEN = f"status IN {OPEN_STATUSES} AND deleted_at IS NULL"
 
 pages = Pages("tasks")
 
@@ -31,8 +33,16 @@ def list_tasks(form: Form | None = None) -> Response:
     params = (me().user_id,) if whose == "me" else ()
     order = "ORDER BY coalesce(due_at, '9999'), id LIMIT ?"
     found = TASK.every(f"{OPEN} AND {condition} {order}", *params, MOST)
+    asked = [("status", status) for status in OPEN_STATUSES]
+    if whose in ("me", "none"):
+        asked.append(("assigned_to", whose))
     return render(
-        "tasks/list.html", groups=_grouped(found), whose=whose, form=form or _new(), **_choices()
+        "tasks/list.html",
+        groups=_grouped(found),
+        whose=whose,
+        ways=exports.ways("tasks", asked),
+        form=form or _new(),
+        **_choices(),
     )
 
 
@@ -40,7 +50,8 @@ def list_tasks(form: Form | None = None) -> Response:
 def list_done() -> Response:
     query = TASK_FILTER.read(request.args)
     page = paging.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
-    return render("tasks/done.html", page=page, people=people.names())
+    ways = exports.ways("tasks", [("status", "done")])
+    return render("tasks/done.html", page=page, ways=ways, people=people.names())
 
 
 @pages.post("/tasks")

@@ -15,6 +15,7 @@ from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, next_path, onward, render, told
+from crm.cabinet.moving import exports
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
@@ -53,6 +54,7 @@ def show_list() -> Response:
         "deals/list.html",
         page=page,
         narrowed=lists.is_narrowed(),
+        ways=exports.ways("deals"),
         pipelines=PIPELINE.every("1 ORDER BY position, id"),
         stages=choices.stages(),
         statuses=words.statuses("deal"),

@@ -12,7 +12,7 @@ from crm.resources.deals.endpoints import DealFilter
 from crm.resources.leads.endpoints import LeadFilter
 from crm.resources.moving.table import Table
 from crm.resources.tasks import TaskFilter
-from crm.rest.filters import KeptFilter, Query, Sort
+from crm.rest.filters import Filter, KeptFilter, Query, Sort
 from crm.rest.resource import Blueprint, named
 
 FILTERS: dict[str, type[KeptFilter]] = {
@@ -22,13 +22,19 @@ FILTERS: dict[str, type[KeptFilter]] = {
     "tasks": TaskFilter,
 }
 
+
+def _export_filter(of: type[KeptFilter]) -> Filter:
+    listed: Sort = of._declared_fields["sort"]
+    orders = {name: sql for name, sql in listed.orders.items() if name != "id"}
+    return csv_files.export_filter(of, Sort("id", **orders))  # as they came: so they move in
+
+
+EXPORT_FILTERS = {plural: _export_filter(of) for plural, of in FILTERS.items()}
+
 blueprint = Blueprint("moving", "CSV files of leads, clients, deals and tasks, in and out.")
 
 
-def _add_endpoints(plural: str, of: type[KeptFilter]) -> None:
-    listed: Sort = of._declared_fields["sort"]
-    orders = {name: sql for name, sql in listed.orders.items() if name != "id"}
-    chosen = csv_files.export_filter(of, Sort("id", **orders))  # as they came: so they move in
+def _add_endpoints(plural: str, chosen: Filter) -> None:
     about_rows = "rows with a known id or external_id change records, others create them"
     columns = ", ".join(f"`{column.name}`" for column in moving.MOVING[plural].all_columns)
     also = ", to convert leads `deals:write` too" if plural == "leads" else ""
@@ -63,5 +69,5 @@ def _add_endpoints(plural: str, of: type[KeptFilter]) -> None:
         return as_file(moving.FILES[plural], data)
 
 
-for _plural, _of in FILTERS.items():
-    _add_endpoints(_plural, _of)
+for _plural, _chosen in EXPORT_FILTERS.items():
+    _add_endpoints(_plural, _chosen)
