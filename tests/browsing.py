@@ -1,6 +1,7 @@
 """A person at a browser: pages of the cabinet by the test client, forms with what pages hide."""
 
 import html
+import io
 import re
 from typing import Any
 
@@ -75,3 +76,37 @@ class Person:
 
     def cookie(self, name: str) -> Any:
         return self.client.get_cookie(name, domain=self.host)
+
+
+def file(text: str | bytes, name: str = "price.csv", encoding: str = "utf-8") -> dict[str, Any]:
+    """The fields of a form with one file."""
+    data = text if isinstance(text, bytes) else text.encode(encoding)
+    return {"file": (io.BytesIO(data), name)}
+
+
+def sent_whole(person: Person, path: str, data: bytes, **options: Any) -> Any:
+    """A form with one file, made here: the client would keep a large one in a file of its own."""
+    if person._token is None:
+        person.sees(path)
+    token = f'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\n{person._token}\r\n'
+    head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+    body = (token + head).encode() + data + b"\r\n--x--\r\n"
+    options["input_stream" if options else "data"] = io.BytesIO(body) if options else body
+    kind = "multipart/form-data; boundary=x"
+    return person.open("POST", path, content_type=kind, **options)
+
+
+def cells(page: str) -> list[list[str]]:
+    """The rows of a page's tables, as texts."""
+    found = re.findall(r"<tr[ >].*?</tr>", page, re.S)
+    return [
+        [html.unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in cells]
+        for row in found
+        if (cells := re.findall(r"<t[dh].*?</t[dh]>", row, re.S))
+    ]
+
+
+def counts(page: str) -> dict[str, int]:
+    """What an import did or would do, as its page tells."""
+    found = re.findall(r'class="count-(\w+)[^>]*>.*?<dd>(\d+)</dd>', page)
+    return {name: int(count) for name, count in found}

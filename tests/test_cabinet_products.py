@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import TOKEN, Person
+from browsing import TOKEN, Person, cells, counts, file, sent_whole
 
 from crm.errors import TooLarge
 from crm.outbox import events
@@ -76,41 +76,9 @@ def kinds(crm) -> list[str]:
         return [kind for (kind,) in rows("SELECT type FROM event ORDER BY sequence")]
 
 
-def file(text: str | bytes, name: str = "price.csv", encoding: str = "utf-8") -> dict[str, Any]:
-    data = text if isinstance(text, bytes) else text.encode(encoding)
-    return {"file": (io.BytesIO(data), name)}
-
-
 def sent(person: Person, text: str | bytes = LIST, **options: Any) -> str:
     """The path of the preview of a file that must be taken."""
     return person.sends("/products/import", file(text, **options))
-
-
-def sent_whole(person: Person, data: bytes, **options: Any) -> Any:
-    """A form with one file, made here: the client would keep a large one in a file of its own."""
-    if person._token is None:
-        person.sees("/products/import")
-    token = f'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\n{person._token}\r\n'
-    head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
-    body = (token + head).encode() + data + b"\r\n--x--\r\n"
-    options["input_stream" if options else "data"] = io.BytesIO(body) if options else body
-    kind = "multipart/form-data; boundary=x"
-    return person.open("POST", "/products/import", content_type=kind, **options)
-
-
-def cells(page: str) -> list[list[str]]:
-    """The rows of a page's tables, as texts."""
-    found = re.findall(r"<tr[ >].*?</tr>", page, re.S)
-    return [
-        [html.unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in cells]
-        for row in found
-        if (cells := re.findall(r"<t[dh].*?</t[dh]>", row, re.S))
-    ]
-
-
-def counts(page: str) -> dict[str, int]:
-    found = re.findall(r'class="count-(\w+)[^>]*>.*?<dd>(\d+)</dd>', page)
-    return {name: int(count) for name, count in found}
 
 
 # The list
@@ -349,19 +317,21 @@ def of_size(size: int) -> bytes:
 
 @pytest.mark.parametrize("surplus", [1, 1 << 20])
 def test_more_than_10_mib_are_413(crm, olena, surplus):
-    page = sent_whole(olena, of_size(MOST_BYTES + surplus))
+    page = sent_whole(olena, "/products/import", of_size(MOST_BYTES + surplus))
     assert page.status_code == 413
     assert "не більшим за 10 МБ" in page.text
     assert not (crm.tenants.config.data / "uploads").exists()
 
 
 def test_exactly_10_mib_are_taken(olena):
-    assert sent_whole(olena, of_size(MOST_BYTES)).status_code == 303
+    assert sent_whole(olena, "/products/import", of_size(MOST_BYTES)).status_code == 303
 
 
 def test_a_body_without_a_length_is_not_cut_in_silence(olena):
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
-    page = sent_whole(olena, b"sku\n" + b"A\n" * MOST_BYTES, environ_overrides=environ)
+    page = sent_whole(
+        olena, "/products/import", b"sku\n" + b"A\n" * MOST_BYTES, environ_overrides=environ
+    )
     assert page.status_code == 413
 
 

@@ -134,6 +134,7 @@ def test_a_sep_line_rules_over_the_guess():
         ("\r\n \n;;;\n", "empty_file", "header"),
         ("name,price\n", "missing_column", "'sku'"),
         ("sku,colour\n", "unknown_column", "'colour': the columns are sku, name, price"),
+        ("a,sku,b,a\n", "unknown_column", "unknown columns 'a', 'b': the columns are sku,"),
         ("sku,name,Sku\n", "duplicate_column", "'sku'"),
         ("sep=|\nsku|name\n", "unknown_column", "'sep=|'"),
         ('"sku,name\nA1,x\n', "unknown_column", "'sku,name'"),

@@ -41,7 +41,7 @@ def groups(noun: str) -> list[Group]:
         }[part]
         found.append((heading, [name for name in names if name in parts]))
     return [
-        (heading, [(name, f"{about[name]}{_choices(noun, name)}") for name in chosen])
+        (heading, [(name, f"{about[name]} {_choices(noun, name)}".strip()) for name in chosen])
         for heading, chosen in found
     ]
 
@@ -52,7 +52,7 @@ def _choices(noun: str, name: str) -> str:
     words = field.choices if isinstance(field, fields.Choice) else ()
     if name == "item_discount_type":
         words = DISCOUNT_TYPES
-    return gettext(" One of: %(words)s.", words=", ".join(words)) if words else ""
+    return gettext("One of: %(words)s.", words=", ".join(words)) if words else ""
 
 
 def _of_products() -> dict[str, str]:
