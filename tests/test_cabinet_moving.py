@@ -198,7 +198,7 @@ def test_the_check_names_columns_that_are_there_and_that_are_not(olena):
 def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
     page = olena.sees(sent(olena, "leads", BAD))
     assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 7}
-    people = "Такого колеги тут немає: спершу додайте людей у налаштуваннях."
+    people = "Такого колеги тут немає: вкажіть повне ім’я, е-пошту або телефон."
     statuses = "new, in_progress, qualified, unqualified, converted"
     assert cells(page)[-9:] == [
         ["3", "phone", "Це не номер телефону, як-от +380501234567."],
@@ -228,7 +228,7 @@ def test_a_record_of_several_rows_is_marked_as_a_whole(olena):
 def test_reasons_are_told_in_english_too(olena):
     olena.client.set_cookie("crm_language", "en", domain=olena.host)
     page = olena.sees(sent(olena, "leads", BAD))
-    assert "There is no such user: add people in the settings first." in page
+    assert "There is no such colleague: write the full name, the e-mail or the phone." in page
     assert "Write one of these: new, in_progress" in page
 
 
@@ -239,7 +239,7 @@ def test_reasons_are_told_in_english_too(olena):
         ("deals", "title,stage\nА,Ніде\n", "stage", "Такого етапу немає. Ніде"),
         ("deals", "title,pipeline\nА,Ніяка\n", "pipeline", "Такої воронки немає. Ніяка"),
         ("deals", "title,client_id\nА,77\n", "client_id", "спершу імпортуйте клієнтів. 77"),
-        ("deals", "title,manager\nА,Ніхто\n", "manager", "додайте людей у налаштуваннях. Ніхто"),
+        ("deals", "title,manager\nА,Ніхто\n", "manager", "е-пошту або телефон. Ніхто"),
         ("deals", "id,title\n77,А\n", "id", "Запису з таким номером немає"),
         ("deals", "title,status\nА,win\n", "status", "Пишіть одне з цих слів: open, won, lost."),
         ("deals", "title,closed_at\nА,2024-01-01\n", "closed_at", "виграної чи програної"),

@@ -5,24 +5,35 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from chromium import NARROW, WIDE, browsing, visiting
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 from running import ROOT, free_port
+
+from crm.resources import moving
 
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
 AXE = Axe()
 PAGES = (
     *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/deals/new"),
     *("/clients", "/clients/1", "/tasks", "/tasks/done", "/tasks/1"),
-    *("/products", "/products/1", "/products/import", "/search?q=стіл"),
+    *("/products", "/products/1", "/search?q=стіл"),
+    *(f"/{noun}/import" for noun in moving.NOUNS),
+    *("/leads/imports", "/products/imports"),
     *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
     *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
     *("/settings/forms", "/nothing"),
 )
 DOORS = ("/login", "/forgot")
+FILES = {
+    "products": "sku;name;price\nZ-1;Стіл;дорого\n;Полиця;5\n",
+    "deals": "title;client;status;amount;item_name;item_quantity\n"
+    "Меблі для офісу;ТОВ Невідоме;open;;;\nКрісла;;win;дорого;Крісло;\n",
+    "leads": f"name;phone;comment\nМарія;ні;{'довгий' * 60}\n;;\nІгор;;\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +70,8 @@ def session(browser: Browser, demo: tuple[int, str]) -> dict:
     context = browser.new_context()
     page = context.new_page()
     page.goto(demo[1])
+    page.locator("main form button").first.click()
+    page.wait_for_url(f"http://acme.localhost:{demo[0]}/")
     state = context.storage_state()
     context.close()
     return state
@@ -74,12 +87,36 @@ def check(page: Page, path: str) -> None:
     assert found.violations_count == 0, f"{path}\n{found.generate_report()}"
 
 
+def send(form: Locator, name: str, data: bytes) -> None:
+    file = {"name": name, "mimeType": "text/csv", "buffer": data}
+    form.locator("input[type=file]").set_input_files(file)
+    form.locator("button").click()
+
+
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, width):
     with visiting(browser, width, storage_state=session) as page:
         page.goto(f"http://acme.localhost:{demo[0]}{path}")
+        assert page.url.endswith(quote(path, "/?=")), "not the page that was asked for"
         check(page, path)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("noun", FILES)
+def test_an_import_is_silent_accessible_and_fits_at_each_step(browser, demo, session, noun, width):
+    with visiting(browser, width, storage_state=session) as page:
+        form = page.locator(f"main form[action='/{noun}/import']")
+        page.goto(f"http://acme.localhost:{demo[0]}/{noun}/import")
+        send(form, "bad.csv", b"colour\n")
+        page.locator("#trouble").wait_for()
+        check(page, f"/{noun}/import, refused")
+        send(form, "аркуш.csv", FILES[noun].encode("cp1251"))
+        page.wait_for_url("**/import/*")
+        check(page, f"/{noun}/import/…")
+        page.locator(f"main form[action^='/{noun}/import/'] button").first.click()
+        page.wait_for_url("**/imports/*")
+        check(page, f"/{noun}/imports/…")
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -45,11 +45,19 @@ def first_rows(
         for name in known:
             text, fits = _shown(sheet, name, sent[name], readers[name], currency)
             fits = fits and ((line, name) not in unfit or not sent[name].strip())
-            is_number = name in NUMBERS
-            cell = {"text": text if fits else sent[name], "fits": fits, "is_number": is_number}
-            shown.append({**cell, "is_wide": name in WIDE or len(text) > LONG})
+            text = text if fits else sent[name]
+            shown.append({"text": text, "fits": fits, "kind": _kind(name, text)})
         found.append({"line": line, "cells": shown, "fits": line not in rejected})
     return found
+
+
+def _kind(name: str, text: str) -> str:
+    """How a cell looks: the class of its element."""
+    if name in NUMBERS:
+        return "num"
+    if name.endswith(("_at", "_date")):
+        return "text-nowrap"
+    return "wide" if name in WIDE or len(text) > LONG else ""
 
 
 def _rejected(sheet: Table | PriceList, lines: set[int]) -> set[int]:

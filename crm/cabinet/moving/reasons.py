@@ -119,7 +119,9 @@ def _required(noun: str, column: str) -> str:
 
 def _not_found(column: str) -> str:
     words = {
-        "assigned_to": gettext("There is no such user: add people in the settings first."),
+        "assigned_to": gettext(
+            "There is no such colleague: write the full name, the e-mail or the phone."
+        ),
         "client": gettext("There is no such client: import clients first."),
         "contact": gettext("This client has no such contact."),
         "pipeline": gettext("There is no such pipeline."),
