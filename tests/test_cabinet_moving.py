@@ -129,6 +129,10 @@ def test_the_samples_move_in_one_after_the_other(crm, manager):
         assert rows("SELECT client_id FROM task") == rows("SELECT id FROM client")
 
 
+def test_a_sample_keeps_a_spreadsheet_from_counting_with_phones(manager):
+    assert b";'+380501110002;" in manager.get("/leads/import/sample.csv").data
+
+
 @each_noun
 @pytest.mark.parametrize(
     ("data", "why"),
@@ -186,6 +190,18 @@ def test_the_first_rows_are_shown_as_they_are_read(olena):
 def test_an_amount_is_shown_in_the_currency_of_its_row(olena):
     text = "name,phone,amount,currency\nА,0671234567,5,EUR\n"
     assert cells(olena.sees(sent(olena, "leads", text)))[1][3] == f"5{NBSP}EUR"
+
+
+def test_a_price_is_shown_with_all_its_decimals(olena):
+    text = "title,item_name,item_quantity,item_price\nА,Цвях,0.125,1234.5678\n"
+    assert cells(olena.sees(sent(olena, "deals", text)))[1][3:] == ["0,125", f"1{NBSP}234,5678"]
+
+
+def test_the_last_hour_of_all_times_has_its_pages(olena):
+    path = sent(olena, "tasks", "title,due_at\nКолись,9999-12-31T23:00:00Z\n")
+    assert cells(olena.sees(path))[1][2] == "31 груд. 9999, 23:00"
+    olena.sends(path)
+    assert "31 груд. 9999, 23:00" in olena.sees("/tasks?assigned_to=all")
 
 
 def test_the_check_names_columns_that_are_there_and_that_are_not(olena):

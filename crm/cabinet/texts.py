@@ -91,7 +91,11 @@ def _locale() -> Locale:
 
 
 def _local(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC).astimezone(ZoneInfo(time_zone()))
+    moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(ZoneInfo(time_zone()))
+    except OverflowError:
+        return moment  # the last hours of the year 9999
 
 
 def money(value: Any, currency: str | None = None) -> str:
@@ -105,8 +109,12 @@ def money(value: Any, currency: str | None = None) -> str:
     return f"{shown}\u00a0{symbol}"
 
 
-def number(value: Any) -> str:
-    return "" if value is None else numbers.format_decimal(Decimal(str(value)), locale=_locale())
+def number(value: Any, exact: bool = False) -> str:
+    """With at most 3 decimals unless `exact`."""
+    if value is None:
+        return ""
+    found = Decimal(str(value))
+    return numbers.format_decimal(found, locale=_locale(), decimal_quantization=not exact)
 
 
 def moment(text: str | None) -> str:

@@ -98,7 +98,7 @@ def _shown(
 def _number(sheet: Table | PriceList, name: str, value: int, currency: str) -> str:
     text = decimal_text(value, 4) if isinstance(sheet, PriceList) else _text(sheet, name, value)
     is_money = name in ("price", "amount") and len(currency) == 3
-    return texts.money(text, currency.upper()) if is_money else texts.number(text)
+    return texts.money(text, currency.upper()) if is_money else texts.number(text, exact=True)
 
 
 def _text(sheet: Table | PriceList, name: str, value: Any) -> str:

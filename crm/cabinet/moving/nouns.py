@@ -48,6 +48,11 @@ def columns(noun: str) -> list[str]:
     return [column.name for column in moving.MOVING[noun].all_columns]
 
 
+def text_columns(noun: str) -> frozenset[str]:
+    """Those that a spreadsheet could take for formulas."""
+    return price_list.TEXTS if noun == PRODUCTS else moving.MOVING[noun].texts
+
+
 def each(pages: Pages, method: str, path: str, **options: Any) -> Callable[[Callable], Callable]:
     """A page below the list of every noun; `noun`, its plural, is the page's first argument.
 

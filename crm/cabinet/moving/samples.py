@@ -24,7 +24,8 @@ def sample(noun: str) -> bytes:
         "tasks": _task,
     }[noun]()
     header = [name for name in nouns.columns(noun) if name in cells]
-    return sheets.write(header, [[cells[name] for name in header]], excel=True)
+    row = [cells[name] for name in header]
+    return sheets.write(header, [row], excel=True, text_columns=nouns.text_columns(noun))
 
 
 def _product() -> dict[str, str]:
