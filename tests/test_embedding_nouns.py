@@ -416,6 +416,37 @@ with crm.tenant("acme"):
 """
 
 
+FORKING = """
+import os
+from crm import CRM
+crm = CRM(data="d", tenant="acme", sends=False)
+with crm.tenant():
+    crm.leads.create(name="before", email="a@a.example")
+come, go = os.pipe()
+child = os.fork()
+if not child:
+    os.read(come, 1)
+    with crm.tenant():
+        crm.leads.create(name="by the child", email="b@a.example")
+    os._exit(0)
+crm.close()  # of its last connection: the log goes back into the file
+os.write(go, b"1")
+assert os.waitpid(child, 0)[1] == 0
+with crm.tenant():
+    print([lead["name"] for lead in reversed(crm.leads.list().records)])
+"""
+
+
+def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
+    copied(furnished, tmp_path / "d")
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert (ran.stdout, ran.returncode) == ("['before', 'by the child']\n", 0), ran.stderr
+
+
 def test_in_a_script_of_its_own(furnished, tmp_path):
     data = copied(furnished, tmp_path / "d")
     ran = subprocess.run(
