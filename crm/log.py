@@ -33,10 +33,7 @@ _SECRETS = (  # what looks like a secret, and what stands in its place; all in l
         re.compile(r"(?<![\w.!#$%&*+/=^`{|}~-])[\w.!#$%&*+/=^`{|}~-]+@[\w-]+(?:\.[\w-]+)+"),
         "…@…",
     ),
-    (
-        re.compile(r"(?<![\w.])(?:\+[1-9]|380|0(?=[3-9]))[0-9](?:[ ()-]{0,2}[0-9]){7,13}(?!\w)"),
-        "+…",
-    ),
+    (re.compile(r"(?<![\w.])(?:\+[1-9]|380|0[3-9])(?:[ ()-]{0,2}[0-9]){8,14}(?!\w)"), "+…"),
     # 43 characters: the token of a cookie or a link.
     (
         re.compile(

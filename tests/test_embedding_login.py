@@ -13,6 +13,7 @@ from conftest import OLENA, TARAS
 from flask import Flask, g, request, session
 from sites import hostile, logged_in, plain
 from test_embedding import copied
+from werkzeug.local import LocalProxy
 from werkzeug.test import Client
 
 from crm import CRM
@@ -310,6 +311,12 @@ def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
     assert "current_user: LookupError in who, test_embedding_login.py:" in caplog.text
     assert "nadiia@shop.example" not in caplog.text
     assert len(users(crm)) == 2
+
+
+def test_a_stand_in_that_is_no_function_is_told(embed, caplog):
+    _, guest = embed(current_user=LocalProxy(lambda: session["user"]))  # as Flask-Login's is
+    guest.sees("/crm/leads", 500)
+    assert "current_user: " in caplog.text
 
 
 class Broken:

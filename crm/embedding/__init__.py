@@ -124,7 +124,7 @@ class CRM:
     @cached_property
     def app(self) -> CRMApp:
         """The CRM's own WSGI app, also for mounting it by hand. Raises ConfigError."""
-        asks = callable(self._tenant) or self._current_user or self.login_url
+        asks = callable(self._tenant) or self._current_user is not None or self.login_url
         if asks and self.host_app is None:
             raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
@@ -212,7 +212,7 @@ class CRM:
                 inner[TENANT] = partial(self._label, environ)
         else:
             return site(environ, start_response)
-        if self._current_user or self.login_url:
+        if self._current_user is not None or self.login_url:
             home = self.logout_url or f"{environ.get('SCRIPT_NAME', '')}/"
             inner[SITE] = Site(partial(self._person, environ), self.login_url, home)
         return self.app(inner, start_response)
