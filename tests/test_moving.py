@@ -1,5 +1,6 @@
 """Moving in and out by CSV: the engine, leads and tasks (D4, D5, D9, D10, D15, D17)."""
 
+import csv
 import io
 import re
 from typing import Any
@@ -330,6 +331,23 @@ def test_rejected_rows_can_be_mended_and_imported(api, dialect):
     assert said(answer) == (2, 0, 0)
     names = {found["name"]: found["comment"] for found in api.read("/leads")}
     assert names == {"Добра": None, "=Марія": "x" if dialect else "'x", "Ігор": None}
+
+
+@pytest.mark.parametrize("noun", ["leads", "products"])
+def test_rows_that_cannot_be_read_are_told_in_the_excel_dialect_too(api, noun):
+    text = {
+        "leads": 'amount;name\n1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
+        "products": 'price;sku\n=1+1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
+    }[noun]
+    answer = send(api, noun, text, "?dialect=excel")
+    assert said(answer) == (0, 0, 5)
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    found = list(csv.reader(io.StringIO(repair), delimiter=";"))
+    assert len(found) == 6
+    assert all(not cell.startswith(("=", "+", "-", "@")) for cells in found for cell in cells)
+    again = send(api, noun, repair.encode("utf-8-sig"), "?dialect=excel")
+    assert said(again) == (0, 0, 5)
+    assert "''" not in api.get("/imports/2/errors.csv").data.decode().replace("'=1+1'", "")
 
 
 def test_a_dry_run_counts_and_writes_nothing(api, crm):
