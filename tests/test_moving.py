@@ -432,6 +432,33 @@ def test_importing_needs_writing_and_the_rest_reading(api, crm, noun, reader, fo
     assert stranger.get("/imports/9").status_code == 404
 
 
+def test_an_export_tells_of_other_nouns_what_the_key_may_read_of_them(api, crm):
+    person = {"name": "Таємна Особа", "phone": "0671234567"}
+    client = api.create("/clients", name="Ромашка", external_id="C-9", contacts=[person])
+    ids = {"client_id": client, "contact_id": api.read(f"/clients/{client}")["contacts"][0]["id"]}
+    deal = api.create("/deals", title="Столи", external_id="D-9", assigned_to=OLENA, **ids)
+    lead = api.create("/leads", name="Марія", phone="0671234568", assigned_to=TARAS)
+    api.post(f"/leads/{lead}/convert", {"deal_id": deal})
+    api.create("/tasks", title="Дзвінок", assigned_to=TARAS, client_id=client, deal_id=deal)
+    hidden = ("olena@acme", "38050", "C-9", "D-9", "Таємна")
+    own = {"leads": (), "clients": ("C-9", "Таємна"), "deals": ("D-9",), "tasks": ()}
+    for noun in moving.MOVING:
+        alone = Api(crm, "acme", key_for(crm, "acme", f"{noun}:read"))
+        text = alone.get(f"/{noun}/export").text
+        assert [each for each in hidden if each in text] == [*own[noun]], noun
+        writer = Api(crm, "acme", key_for(crm, "acme", f"{noun}:write,deals:write"))
+        assert said(send(writer, noun, text))[:2] == (0, 0), noun
+    (told,) = exported(Api(crm, "acme", key_for(crm, "acme", "deals:read")), "deals")
+    assert (told["assigned_to"], told["client_id"], told["contact_id"]) == (
+        str(OLENA),
+        *ids.values(),
+    )
+    both = Api(crm, "acme", key_for(crm, "acme", "deals:read,users:read,clients:read"))
+    (told,) = exported(both, "deals")
+    assert (told["assigned_to"], told["contact"]) == ("olena@acme.example", "Таємна Особа")
+    assert told["client_external_id"] == "C-9"
+
+
 def test_to_convert_by_a_file_needs_the_right_to_write_deals(api, crm):
     api.create("/deals", title="Столи", external_id="D-1", client_id=None)
     writer = Api(crm, "acme", key_for(crm, "acme", "leads:write"))

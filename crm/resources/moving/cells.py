@@ -28,7 +28,8 @@ class Column(NamedTuple):
     """A column of a file. `sql` selects what is written; "" is a column that is only read.
 
     `is_text`: it could be taken for a formula. `is_new`: only looked at for a new record.
-    `is_past`: a moment that must not be in the future.
+    `is_past`: a moment that must not be in the future. `of`: the plural of another noun, whose
+    data it shows.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Column(NamedTuple):
     is_text: bool = True
     is_new: bool = False
     is_past: bool = False
+    of: str = ""
 
 
 def columns(
@@ -49,9 +51,9 @@ def columns(
     )
 
 
-def reference(name: str, sql: str, longest: int = 255) -> Column:
+def reference(name: str, sql: str, longest: int = 255, of: str = "") -> Column:
     """A column that names another record by a text."""
-    return Column(name, lambda cell: values.one_line(cell, longest), _as_text, sql)
+    return Column(name, lambda cell: values.one_line(cell, longest), _as_text, sql, of=of)
 
 
 def id_column(name: str, sql: str) -> Column:

@@ -32,14 +32,14 @@ class Deals(Moving):
     own_columns = (
         *columns(DealNoun, "deal", ("external_id", "title")),
         id_column("client_id", LIVE_CLIENT.format("id")),
-        reference("client_external_id", LIVE_CLIENT.format("external_id")),
+        reference("client_external_id", LIVE_CLIENT.format("external_id"), of="clients"),
         reference("client", LIVE_CLIENT.format("name")),
         id_column("contact_id", OF_LIVE_CLIENT.format("id")),
-        reference("contact", OF_LIVE_CLIENT.format("name")),
+        reference("contact", OF_LIVE_CLIENT.format("name"), of="clients"),
         reference("pipeline", "deal.pipeline_id"),
         reference("stage", "deal.stage_id"),
         *columns(DealNoun, "deal", ("status", "amount", "amount_mode", "currency")),
-        reference("assigned_to", "deal.assigned_to"),
+        reference("assigned_to", "deal.assigned_to", of="users"),
         reference("manager", ""),
         *columns(
             DealNoun,
