@@ -277,7 +277,7 @@ def test_each_record_fires_the_events_of_any_other_door(api, acme):
         {"status": "in_progress"},
     )
     assert change["key"]["name"] == "tests"
-    text = "external_id,title,status,completed_at\nT-1,Дзвінок,done,2024-03-05\nT-2,Лист,open,\n"
+    text = "external_id,title,status,created_at\nT-1,Дзвінок,done,2024-03-05\nT-2,Лист,open,\n"
     send(api, "tasks", text)
     send(api, "tasks", "external_id,status\nT-2,done\n")
     tasks = ["task.created", "task.completed", "task.created", "task.completed"]
@@ -546,6 +546,22 @@ def test_tasks_find_what_they_belong_to_and_keep_their_dates(api, clock):
         "2024-03-01T00:00:00Z",
     )
     assert send(api, "tasks", text).json["updated"] == 0
+
+
+def test_nothing_was_done_before_it_began(api):
+    text = (
+        "title,status,completed_at,created_at\nA,done,2024-03-04,2024-03-05\nB,done,2024-03-04,\n"
+    )
+    assert said(send(api, "tasks", text)) == (0, 0, 2)
+    api.create("/deals", title="Столи", external_id="D-1")
+    text = "name,phone,status,deal_external_id,converted_at,created_at\nA,0671234567,converted,D-1,"
+    assert said(send(api, "leads", f"{text}2024-03-04,2024-03-05\n")) == (0, 0, 1)
+    told = [api.read(f"/imports/{id}")["errors"] for id in (1, 2)]
+    assert [(e["line"], e["column"], e["code"]) for found in told for e in found] == [
+        (2, "completed_at", "before_created_at"),
+        (3, "completed_at", "before_created_at"),
+        (2, "converted_at", "before_created_at"),
+    ]
 
 
 def test_a_task_without_what_it_belongs_to_is_rejected(api):
