@@ -21,7 +21,7 @@ from crm import cli
 from crm.errors import Busy, Invalid
 from crm.outbox import deliveries
 from crm.outbox.endpoints import hold_all
-from crm.resources import webhooks
+from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, database, disk, migrations
 from crm.tenancy.database import transaction
@@ -138,13 +138,33 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     assert files(copies) == [old.name]
 
 
-def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies):
+def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies, tmp_path):
+    def leave(folder: Path, name: str) -> None:
+        for age, mark in ((90_000, "0"), (60, "1")):
+            for left in (f"{name}-{mark * 8}", f"{name}-{mark * 8}-journal"):
+                (folder / left).touch()
+                os.utime(folder / left, (clock() - age, clock() - age))
+
+    def left(folder: Path) -> list[str]:
+        return [name for name in files(folder) if name.startswith(".")]
+
     copies.mkdir()
-    for name, age in ((".new-acme-00000000", 90_000), (".new-acme-00000001", 60)):
-        (copies / name).touch()
-        os.utime(copies / name, (clock() - age, clock() - age))
+    leave(copies, ".new-acme")
     copy = copy_of(crm, "acme", copies)
-    assert files(copies) == [".new-acme-00000001", copy.name]
+    assert left(copies) == [".new-acme-11111111", ".new-acme-11111111-journal"]
+    homes = crm.tenants.folder
+    leave(homes, ".new-gone")
+    tenant.clone(crm.tenants, "acme", "tryout")
+    assert left(homes) == [".new-gone-11111111", ".new-gone-11111111-journal"]
+    leave(homes, ".restore-gone")
+    put(crm, copy, "acme")
+    assert left(homes)[2:] == [".restore-gone-11111111", ".restore-gone-11111111-journal"]
+    leave(tmp_path, ".export-acme")
+    (tmp_path / ".export-acme-0").mkdir()
+    (tmp_path / ".export-acme-0" / "copy").touch()
+    os.utime(tmp_path / ".export-acme-0", (clock() - 90_000, clock() - 90_000))
+    export.write(crm.tenants, "acme", tmp_path / "acme.zip")
+    assert left(tmp_path) == [".export-acme-11111111", ".export-acme-11111111-journal"]
 
 
 def test_a_tenant_that_fails_does_not_stop_the_others(crm):

@@ -34,7 +34,8 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
     Raises UnknownTenant, backup.BadCopy, or what SQLite and the disk say.
     """
     tenants.tenant(label)  # before anything is made
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=to.parent) as apart:
+    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.clock())
+    with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=to.parent) as apart:
         archive = Path(apart) / "archive"
         disk.make(archive)
         with archive.open("wb") as file:
@@ -48,7 +49,9 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
     """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
     tenants.tenant(label)  # before anything is made
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=tenants.config.data) as apart:
+    data = tenants.config.data
+    disk.forget_abandoned(data, f".export-{label}-*", tenants.clock())
+    with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
         archive = Path(apart) / "archive"
         write(tenants, label, archive)
         with archive.open("rb") as file:
