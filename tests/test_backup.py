@@ -138,6 +138,18 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     assert files(copies) == [old.name]
 
 
+def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
+    def no_room(to: Path) -> None:
+        to.touch()
+        Path(f"{to}-journal").touch()
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(backup, "write", no_room)
+    with pytest.raises(sqlite3.OperationalError):
+        copy_of(crm, "acme", copies)
+    assert files(copies) == []
+
+
 def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies, tmp_path):
     def leave(folder: Path, name: str) -> None:
         for age, mark in ((90_000, "0"), (60, "1")):

@@ -32,7 +32,7 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
-from crm.tenancy.files import Tenant
+from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import RESERVED, Tenants
 
 KEEP = 14  # copies of a tenant
@@ -85,6 +85,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
         os.replace(unseen, found)
     finally:
         unseen.unlink(missing_ok=True)
+        disk.drop_logs(unseen)
     disk.sync(to)
     older = [path for path in reversed(copies(to).get(here.label, [])) if path != found]
     for path in older[keep - 1 :]:
@@ -166,7 +167,8 @@ def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) 
 
     Raises Invalid, Conflict `label_taken`, UnknownTenant, and what `create` does.
     """
-    tenants.tenant(label)  # before anything is made
+    if not tenants.exists(label):
+        raise UnknownTenant
     unseen = tenants.unseen(new)
     disk.forget_abandoned(tenants.folder, ".new-*", tenants.clock())
     try:
