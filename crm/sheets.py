@@ -107,12 +107,14 @@ def write(
 ) -> bytes:
     """A CSV file. In the excel dialect no cell is a formula, and none of `text_columns` a number;
     the other numbers come rendered by the caller: `decimal_text(…, comma=True)`."""
-    file = io.StringIO(newline="")
+    data = io.BytesIO()
+    file = io.TextIOWrapper(data, "utf-8-sig" if excel else "utf-8", newline="")
     writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
     writer.writerow(header)
     texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
     writer.writerows(_guarded(rows, texts) if excel else rows)
-    return file.getvalue().encode("utf-8-sig" if excel else "utf-8")
+    file.flush()
+    return data.getvalue()
 
 
 def parse_decimal(text: str) -> str:
