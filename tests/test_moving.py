@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import OLENA, TARAS, Api, key_for
-from moved import HOSTILE, contents, counts, errors, everybody, exported, load, said, send
+from moved import HOSTILE, SHAPES, contents, counts, errors, everybody, exported, load, said, send
 
 from crm import demo
 from crm.config import Config
@@ -243,6 +243,21 @@ def test_spreadsheets_may_spell_a_file_their_way(acme, encoding, delimiter, amou
     assert counts(load("leads", text.encode(encoding))) == (1, 0, 0, 0)
     (found,) = LEAD.every("1")
     assert (found["name"], found["tags"], found["amount"]) == ("Їжак", ["опт"], 1250.5)
+
+
+def test_dates_may_be_spelled_as_spreadsheets_save_them(acme):
+    text = "title,status,closed_at,created_at,expected_close_date\n"
+    text += "A,won,5.03.2024,01.02.2024,31.12.2026\nB,,,31.02.2024,\nC,,,,13.13.2026\n"
+    assert errors(load("deals", text)) == [
+        (3, "created_at", "invalid_time"),
+        (4, "expected_close_date", "invalid_date"),
+    ]
+    (deal,) = SHAPES["deals"].every("1")
+    assert (deal["created_at"], deal["closed_at"], deal["expected_close_date"]) == (
+        "2024-02-01T00:00:00Z",
+        "2024-03-05T00:00:00Z",
+        "2026-12-31",
+    )
 
 
 @pytest.mark.parametrize(

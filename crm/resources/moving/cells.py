@@ -1,7 +1,8 @@
 """The columns of files that move records: how a cell is read into stored form and written (D2, D9).
 
-Numbers are spelled as in a price list. A time is RFC 3339, or a date: then 00:00 UTC of that day.
-Tags stand in one cell with commas between, one with a comma in quotes. `extra` is its JSON text.
+Numbers are spelled as in a price list.A time is RFC 3339, or a date: then 00:00 UTC of that day.
+A date may be 31.03.2026 too, as spreadsheets save what they have taken for one. Tags stand in one
+cell with commas between, one with a comma in quotes. `extra` is its JSON text.
 """
 
 import csv
@@ -18,6 +19,7 @@ from crm.rest.shapes import Noun
 from crm.values import Unfit
 
 ID = fields.Id()
+DOTTED = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
 LINE_BREAKS = re.compile(r"[\r\n]+")
 
 Read = Callable[[str], Any]
@@ -80,7 +82,7 @@ def _kind(field: Any) -> tuple[Read, Show, bool]:
     if isinstance(field, fields.Flag):
         return flag, lambda value, _: "true" if value else "false", True
     if isinstance(field, fields.Day):
-        return lambda cell: field.read(cell.strip()), _as_text, True
+        return lambda cell: field.read(_date(cell)), _as_text, True
     if isinstance(field, fields.Choice):
         return lambda cell: field.read(cell.strip().lower()), _as_text, True
     return field.read, _as_text, True
@@ -109,13 +111,21 @@ def _kept(found: str) -> str | None:
 
 
 def _moment(cell: str) -> str:
-    text = cell.strip()
+    text = _date(cell)
     try:
         return values.moment(f"{values.day(text)}T00:00:00Z")
     except Unfit as unfit:
         if unfit.code == "invalid_date":
             return values.moment(text)
         raise
+
+
+def _date(cell: str) -> str:
+    """A dotted date as the values are spelled; any other text as it is."""
+    if found := DOTTED.fullmatch(text := cell.strip()):
+        day, month, year = found.groups()
+        return f"{year}-{month:0>2}-{day:0>2}"
+    return text
 
 
 def _split(cell: str) -> list[str]:
