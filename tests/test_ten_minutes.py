@@ -23,9 +23,9 @@ import trustme
 
 from crm.tenancy import backup, readiness
 from tests import planted
+from tests.readme import ROOT, blocks, section
 from tests.running import PATIENCE, free_port
 from tests.test_proxy import HOME, nginx
-from tests.test_readme import ROOT, blocks, section
 
 TITLE = "On your server in ten minutes"
 DOMAIN = "crm.example.ua"
