@@ -26,8 +26,8 @@ from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, database, disk, migrations
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
+from tests.readme import ROOT, blocks, run, section
 from tests.running import running
-from tests.test_readme import ROOT, blocks, section
 
 PHONE = "+380671234567"
 
@@ -695,20 +695,11 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
 
 def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
-    made, tried, restored, whole = blocks(section("Backups"))
-    lines = "\n".join((made, tried, restored, whole)).replace(
-        ".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}"
-    )
-    lines = re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines)
-    ran = subprocess.run(
-        ["bash", "-c", f"set -e\n{lines}"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert "acme\tlead\t0\t0\t0\tsame" in ran.stdout
-    assert "acme is restored from copies/acme-" in ran.stdout
-    assert "what it was before: " in ran.stdout
-    assert "acme.zip\t" in ran.stdout
-    assert "http://tryout.localhost:8000\n" in ran.stdout
-    assert "tryout is deleted; what it was: " in ran.stdout
+    lines = "\n".join(blocks(section("Backups")))
+    said = run(re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines), tmp_path)
+    assert "acme\tlead\t0\t0\t0\tsame" in said
+    assert "acme is restored from copies/acme-" in said
+    assert "what it was before: " in said
+    assert "acme.zip\t" in said
+    assert "http://tryout.localhost:8000\n" in said
+    assert "tryout is deleted; what it was: " in said
