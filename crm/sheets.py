@@ -64,13 +64,12 @@ def read(
     required: Sequence[str],
     most_rows: int,
     excel: bool = False,
-    text_columns: Collection[str] = (),
 ) -> Sheet:
     """The rows of a CSV file, or Unreadable (D9).
 
     `columns` are the names there may be, lower case, `required` those there must be. A column the
     file lacks is absent from `Sheet.columns`; cells a row lacks are empty. In the excel dialect
-    one leading `'` is taken off the cells of `text_columns`.
+    one leading `'` is taken off each cell.
     """
     encoding, content = _decode(data)
     file = io.StringIO(content, newline="")
@@ -79,8 +78,7 @@ def read(
     places = [at for at, name in enumerate(header) if name]
     sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter)
     whole = len(header) if len(header) == len(places) else None
-    texts = [at for at, name in enumerate(sheet.columns) if excel and name in text_columns]
-    if whole and not texts and (rows := _regular(file, delimiter, line, whole)):
+    if whole and not excel and (rows := _regular(file, delimiter, line, whole)):
         if len(rows) > most_rows:
             raise Unreadable("too_many_rows", f"the file has more than {most_rows} rows")
         return sheet._replace(rows=rows)
@@ -88,18 +86,16 @@ def read(
     for count, (line, cells) in enumerate(records, 1):
         if count > most_rows:
             raise Unreadable("too_many_rows", f"the file has more than {most_rows} rows")
+        if excel:
+            cells = [cell.removeprefix("'") for cell in cells]
         if len(cells) != whole:
             strays = [at for at, cell in enumerate(cells) if cell.strip() and at not in places]
             if strays:
                 message = f"cell {strays[0] + 1} stands under no column of the header"
-                for at in (places[at] for at in texts if places[at] < len(cells)):
-                    cells[at] = cells[at].removeprefix("'")
                 sheet.errors.append(RowError(line, "too_many_cells", message, cells))
             if strays or not cells:
                 continue
             cells = [cells[at] if at < len(cells) else "" for at in places]
-        for at in texts:
-            cells[at] = cells[at].removeprefix("'")
         sheet.rows.append((line, tuple(cells)))  # the collector lets go of tuples: a third faster
     return sheet
 
@@ -110,14 +106,16 @@ def write(
     excel: bool = False,
     text_columns: Collection[str] = (),
 ) -> bytes:
-    """A CSV file. In the excel dialect the cells of `text_columns` are kept from being formulas;
-    numbers come rendered by the caller: `decimal_text(…, comma=True)`."""
-    file = io.StringIO(newline="")
+    """A CSV file. In the excel dialect no cell is a formula, and none of `text_columns` a number;
+    the other numbers come rendered by the caller: `decimal_text(…, comma=True)`."""
+    data = io.BytesIO()
+    file = io.TextIOWrapper(data, "utf-8-sig" if excel else "utf-8", newline="")
     writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
     writer.writerow(header)
-    texts = [at for at, name in enumerate(header) if excel and name in text_columns]
-    writer.writerows(_guarded(rows, texts) if texts else rows)
-    return file.getvalue().encode("utf-8-sig" if excel else "utf-8")
+    texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
+    writer.writerows(_guarded(rows, texts) if excel else rows)
+    file.flush()
+    return data.getvalue()
 
 
 def parse_decimal(text: str) -> str:
@@ -296,11 +294,14 @@ def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
     return "bad_quotes", "a quote inside a quoted cell must be doubled"
 
 
-def _guarded(rows: Iterable[Sequence[str | None]], texts: list[int]) -> Iterator[list[str | None]]:
+def _guarded(
+    rows: Iterable[Sequence[str | None]], texts: Collection[int]
+) -> Iterator[list[str | None]]:
+    # Rejected rows come by here too: a column of numbers may have anything, and a row any width.
     for row in rows:
-        cells = list(row)
-        for at in texts:
-            cell = cells[at]
-            if cell and cell[0] in FORMULA_STARTS:
-                cells[at] = "'" + cell
-        yield cells
+        yield [
+            f"'{cell}"
+            if cell and cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell))
+            else cell
+            for at, cell in enumerate(row)
+        ]

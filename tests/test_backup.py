@@ -21,13 +21,13 @@ from crm import cli
 from crm.errors import Busy, Invalid
 from crm.outbox import deliveries
 from crm.outbox.endpoints import hold_all
-from crm.resources import webhooks
+from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, database, disk, migrations
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
+from tests.readme import ROOT, blocks, run, section
 from tests.running import running
-from tests.test_readme import ROOT, blocks, section
 
 PHONE = "+380671234567"
 
@@ -138,13 +138,45 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     assert files(copies) == [old.name]
 
 
-def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies):
+def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
+    def no_room(to: Path) -> None:
+        to.touch()
+        Path(f"{to}-journal").touch()
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(backup, "write", no_room)
+    with pytest.raises(sqlite3.OperationalError):
+        copy_of(crm, "acme", copies)
+    assert files(copies) == []
+
+
+def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies, tmp_path):
+    def leave(folder: Path, name: str) -> None:
+        for age, mark in ((90_000, "0"), (60, "1")):
+            for left in (f"{name}-{mark * 8}", f"{name}-{mark * 8}-journal"):
+                (folder / left).touch()
+                os.utime(folder / left, (clock() - age, clock() - age))
+
+    def left(folder: Path) -> list[str]:
+        return [name for name in files(folder) if name.startswith(".")]
+
     copies.mkdir()
-    for name, age in ((".new-acme-00000000", 90_000), (".new-acme-00000001", 60)):
-        (copies / name).touch()
-        os.utime(copies / name, (clock() - age, clock() - age))
+    leave(copies, ".new-acme")
     copy = copy_of(crm, "acme", copies)
-    assert files(copies) == [".new-acme-00000001", copy.name]
+    assert left(copies) == [".new-acme-11111111", ".new-acme-11111111-journal"]
+    homes = crm.tenants.folder
+    leave(homes, ".new-gone")
+    tenant.clone(crm.tenants, "acme", "tryout")
+    assert left(homes) == [".new-gone-11111111", ".new-gone-11111111-journal"]
+    leave(homes, ".restore-gone")
+    put(crm, copy, "acme")
+    assert left(homes)[2:] == [".restore-gone-11111111", ".restore-gone-11111111-journal"]
+    leave(tmp_path, ".export-acme")
+    (tmp_path / ".export-acme-0").mkdir()
+    (tmp_path / ".export-acme-0" / "copy").touch()
+    os.utime(tmp_path / ".export-acme-0", (clock() - 90_000, clock() - 90_000))
+    export.write(crm.tenants, "acme", tmp_path / "acme.zip")
+    assert left(tmp_path) == [".export-acme-11111111", ".export-acme-11111111-journal"]
 
 
 def test_a_tenant_that_fails_does_not_stop_the_others(crm):
@@ -663,20 +695,11 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
 
 def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
-    made, tried, restored, whole = blocks(section("Backups"))
-    lines = "\n".join((made, tried, restored, whole)).replace(
-        ".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}"
-    )
-    lines = re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines)
-    ran = subprocess.run(
-        ["bash", "-c", f"set -e\n{lines}"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert "acme\tlead\t0\t0\t0\tsame" in ran.stdout
-    assert "acme is restored from copies/acme-" in ran.stdout
-    assert "what it was before: " in ran.stdout
-    assert "acme.zip\t" in ran.stdout
-    assert "http://tryout.localhost:8000\n" in ran.stdout
-    assert "tryout is deleted; what it was: " in ran.stdout
+    lines = "\n".join(blocks(section("Backups")))
+    said = run(re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines), tmp_path)
+    assert "acme\tlead\t0\t0\t0\tsame" in said
+    assert "acme is restored from copies/acme-" in said
+    assert "what it was before: " in said
+    assert "acme.zip\t" in said
+    assert "http://tryout.localhost:8000\n" in said
+    assert "tryout is deleted; what it was: " in said

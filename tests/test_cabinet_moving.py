@@ -489,6 +489,14 @@ def test_an_export_is_that_of_the_api(busy, olena, api, noun):
         assert olena.get(f"/{noun}/export{query}").data == api.get(f"/{noun}/export{query}").data
 
 
+def test_only_an_owner_s_export_tells_how_users_are_reached(olena, viewer, api):
+    api.create("/leads", name="Марія", phone="0671234567", assigned_to="1")
+    theirs, hers = (each.get("/leads/export").text for each in (viewer, olena))
+    assert "olena@acme.example" in hers
+    assert "olena@acme.example" not in theirs
+    assert hers.replace("olena@acme.example", "1") == theirs
+
+
 def test_a_filter_that_does_not_fit_is_refused(olena):
     assert olena.get("/leads/export?status=maybe").status_code == 422
 

@@ -310,6 +310,13 @@ def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
         )
 
 
+def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
+    path = data / "tenants" / "empty.db"
+    path.touch()
+    assert doctor(data).one("empty") == (FAULT, "its file is empty: restore a copy, or remove it")
+    assert path.stat().st_size == 0
+
+
 def test_a_newer_file_is_a_fault(data: Path) -> None:
     change(data, "PRAGMA user_version = 99")
     said = f"version 99 is of a newer release, this one knows {len(migrations.STEPS)}"

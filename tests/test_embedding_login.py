@@ -1,5 +1,7 @@
 """The site's login lets people in to the cabinet, and its cookies stay below the prefix."""
 
+import asyncio
+import inspect
 import io
 import re
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from conftest import OLENA, TARAS
 from flask import Flask, g, request, session
 from sites import hostile, logged_in, plain
 from test_embedding import copied
+from werkzeug.local import LocalProxy
 from werkzeug.test import Client
 
 from crm import CRM
@@ -171,7 +174,7 @@ def test_whom_another_id_has_claimed_is_not_taken_over(embed):
     ("who", "id", "name"),
     [
         ({"email": "A@shop.example", "role": "viewer"}, "a@shop.example", "A@shop.example"),
-        ({"name": "Катря", "role": "viewer"}, "Катря", "Катря"),
+        ({"name": "Катря", "role": "viewer"}, "name:Катря", "Катря"),
         ({"id": "0", "name": "Нуль", "role": "viewer"}, "0", "Нуль"),
         ({"id": "9", "role": "viewer", "phone": "nonsense", "email": "nonsense"}, "9", "9"),
     ],
@@ -181,6 +184,24 @@ def test_without_an_id_it_is_the_email_else_the_name(embed, who, id, name):
     guest.logs_in(**who)
     guest.sees("/crm/")
     assert [(found[4], found[0]) for found in users(crm)[2:]] == [(id, name)]
+
+
+def test_who_calls_himself_by_the_id_of_another_is_not_taken_for_him(embed):
+    crm, guest = embed()
+    for who in ({"name": "Надія", "email": "nadiia@shop.example"}, {"id": "7", "name": "Іван"}):
+        guest.get("/logout")
+        guest.logs_in(**who, role="manager")
+        guest.sees("/crm/")
+    for name in ("nadiia@shop.example", "7"):
+        guest.get("/logout")
+        guest.logs_in(name=name, role="viewer")
+        guest.sees("/crm/")
+    assert [(name, role) for name, role, *_ in users(crm)[2:]] == [
+        ("Надія", "manager"),
+        ("Іван", "manager"),
+        ("nadiia@shop.example", "viewer"),
+        ("7", "viewer"),
+    ]
 
 
 def test_the_last_owner_whom_the_site_demotes_stays_one_and_may_do_less(embed):
@@ -292,9 +313,39 @@ def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
     assert len(users(crm)) == 2
 
 
+def test_a_stand_in_that_is_no_function_is_told(embed, caplog):
+    _, guest = embed(current_user=LocalProxy(lambda: session["user"]))  # as Flask-Login's is
+    guest.sees("/crm/leads", 500)
+    assert "current_user: " in caplog.text
+
+
+class Broken:
+    def __str__(self) -> str:
+        raise ValueError("Секрет")
+
+
+def test_an_async_function_is_called_as_the_site_calls_its_views(embed, tmp_path):
+    async def who() -> dict[str, Any]:
+        return {**NADIIA}
+
+    async def whose(request: Any) -> str:
+        return "acme"
+
+    def ensure_sync(view: Any) -> Any:
+        is_async = inspect.iscoroutinefunction(view)
+        return (lambda *given: asyncio.run(view(*given))) if is_async else view
+
+    site = plain(tmp_path)
+    site.ensure_sync = ensure_sync  # Flask's own needs another package
+    _, guest = embed(site, current_user=who, tenant=whose)
+    assert "Надія" in guest.sees("/crm/leads")
+
+
 @pytest.mark.parametrize(
     ("who", "said"),
     [
+        ({"id": Broken(), "name": "Секрет", "role": "owner"}, "ValueError in __str__"),
+        ({"id": "1\ud800", "name": "Секрет", "role": "owner"}, "has no id, e-mail or name"),
         ({"name": "Секрет", "role": "boss"}, "role does not fit; a role is one of owner, manager"),
         ({"role": "owner"}, "has no id, e-mail or name that can be kept"),
         ({"id": "x" * 256, "role": "owner"}, "has no id, e-mail or name that can be kept"),
@@ -354,6 +405,20 @@ def test_a_link_from_the_operator_is_good_all_the_same(embed):
     entered = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
     assert entered.location == "/crm/"
     assert "Olena" in guest.sees("/crm/leads")
+
+
+def test_a_login_at_another_host_gets_the_whole_way_back(embed):
+    public_url = "https://{label}.crm.example.ua"
+    _, guest = embed(
+        url_prefix=None, domain="crm.example.ua", tenant=None, public_url=public_url,
+        login_url="https://shop.example.ua/login",
+    )  # fmt: skip
+    page = guest.get("/login?next=/leads?q%3Da", base_url="http://acme.crm.example.ua")
+    assert page.location == (
+        "https://shop.example.ua/login?next=https%3A%2F%2Facme.crm.example.ua%2Fleads%3Fq%3Da"
+    )
+    _, guest = embed(login_url=f"{HOME}/login")
+    assert guest.get("/crm/login?next=/leads").location == f"{HOME}/login?next=%2Fcrm%2Fleads"
 
 
 def test_a_login_at_another_origin_is_allowed_by_the_policy(embed):

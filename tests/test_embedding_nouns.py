@@ -16,6 +16,7 @@ from conftest import OLENA, TARAS, Api
 from flask import current_app, g, request
 from sites import plain
 from test_embedding import copied
+from test_outbox_callbacks import run
 from wire import speak
 
 from crm import CRM
@@ -414,6 +415,60 @@ crm = CRM(data=sys.argv[1])
 with crm.tenant("acme"):
     print(crm.leads.create(name="Марія", phone="067 123 45 67")["phone"])
 """
+
+
+FORKING = """
+import os
+from crm import CRM
+crm = CRM(data="d", tenant="acme", sends=False)
+with crm.tenant():
+    crm.leads.create(name="before", email="a@a.example")
+come, go = os.pipe()
+child = os.fork()
+if not child:
+    os.read(come, 1)
+    with crm.tenant():
+        crm.leads.create(name="by the child", email="b@a.example")
+    os._exit(0)
+crm.close()  # of its last connection: the log goes back into the file
+os.write(go, b"1")
+assert os.waitpid(child, 0)[1] == 0
+with crm.tenant():
+    print([lead["name"] for lead in reversed(crm.leads.list().records)])
+"""
+
+
+def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
+    copied(furnished, tmp_path / "d")
+    ran = run(FORKING, tmp_path)
+    assert (ran.stdout, ran.returncode) == ("['before', 'by the child']\n", 0), ran.stderr
+
+
+WRITING = """
+import os
+from crm import CRM
+from crm.tenancy.database import visit
+crm = CRM(data="d", tenant="acme", sends=False)
+with crm.tenant():
+    visit().wait = 1
+    with crm.transaction():
+        crm.leads.create(name="a", email="a@a.example")
+        come, go = os.pipe()
+        child = os.fork()
+        if not child:
+            os.read(come, 1)
+            os._exit(0)
+    crm.leads.create(name="b", email="b@a.example")
+    print(len(crm.leads.list().records))
+os.write(go, b"1")
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_fork_does_not_keep_the_writers_turn(furnished, tmp_path):
+    copied(furnished, tmp_path / "d")
+    ran = run(WRITING, tmp_path)
+    assert (ran.stdout, ran.returncode) == ("2\n", 0), ran.stderr
 
 
 def test_in_a_script_of_its_own(furnished, tmp_path):

@@ -244,6 +244,16 @@ def test_a_taken_label_and_a_tenant_that_is_not_there_are_told(crm):
     assert crm.tenants.labels() == ["acme", "globex"]
 
 
+def test_the_base_hosts_file_is_no_tenants(crm, tmp_path):
+    with crm.tenants.visit("_front"):
+        pass
+    to = tmp_path / "front.zip"
+    for words in (("clone", "_front", "tryout"), ("export", "_front", "--to", to)):
+        told = command(crm, "tenant", *words, code=1)
+        assert told.stderr.endswith("Error: there is no tenant _front\n")
+    assert crm.tenants.labels() == ["acme", "globex"] and not to.exists()
+
+
 def test_of_many_clones_with_one_label_one_is_made_and_nothing_is_left(crm):
     def want(_: int) -> str:
         try:

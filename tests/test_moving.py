@@ -1,12 +1,13 @@
 """Moving in and out by CSV: the engine, leads and tasks (D4, D5, D9, D10, D15, D17)."""
 
+import csv
 import io
 import re
 from typing import Any
 
 import pytest
 from conftest import OLENA, TARAS, Api, key_for
-from moved import HOSTILE, contents, counts, errors, everybody, exported, load, said, send
+from moved import HOSTILE, SHAPES, contents, counts, errors, everybody, exported, load, said, send
 
 from crm import demo
 from crm.config import Config
@@ -244,6 +245,21 @@ def test_spreadsheets_may_spell_a_file_their_way(acme, encoding, delimiter, amou
     assert (found["name"], found["tags"], found["amount"]) == ("Їжак", ["опт"], 1250.5)
 
 
+def test_dates_may_be_spelled_as_spreadsheets_save_them(acme):
+    text = "title,status,closed_at,created_at,expected_close_date\n"
+    text += "A,won,5.03.2024,01.02.2024,31.12.2026\nB,,,31.02.2024,\nC,,,,13.13.2026\n"
+    assert errors(load("deals", text)) == [
+        (3, "created_at", "invalid_time"),
+        (4, "expected_close_date", "invalid_date"),
+    ]
+    (deal,) = SHAPES["deals"].every("1")
+    assert (deal["created_at"], deal["closed_at"], deal["expected_close_date"]) == (
+        "2024-02-01T00:00:00Z",
+        "2024-03-05T00:00:00Z",
+        "2026-12-31",
+    )
+
+
 @pytest.mark.parametrize(
     ("cell", "tags"),
     [
@@ -276,7 +292,7 @@ def test_each_record_fires_the_events_of_any_other_door(api, acme):
         {"status": "in_progress"},
     )
     assert change["key"]["name"] == "tests"
-    text = "external_id,title,status,completed_at\nT-1,Дзвінок,done,2024-03-05\nT-2,Лист,open,\n"
+    text = "external_id,title,status,created_at\nT-1,Дзвінок,done,2024-03-05\nT-2,Лист,open,\n"
     send(api, "tasks", text)
     send(api, "tasks", "external_id,status\nT-2,done\n")
     tasks = ["task.created", "task.completed", "task.created", "task.completed"]
@@ -330,6 +346,23 @@ def test_rejected_rows_can_be_mended_and_imported(api, dialect):
     assert said(answer) == (2, 0, 0)
     names = {found["name"]: found["comment"] for found in api.read("/leads")}
     assert names == {"Добра": None, "=Марія": "x" if dialect else "'x", "Ігор": None}
+
+
+@pytest.mark.parametrize("noun", ["leads", "products"])
+def test_rows_that_cannot_be_read_are_told_in_the_excel_dialect_too(api, noun):
+    text = {
+        "leads": 'amount;name\n1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
+        "products": 'price;sku\n=1+1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
+    }[noun]
+    answer = send(api, noun, text, "?dialect=excel")
+    assert said(answer) == (0, 0, 5)
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    found = list(csv.reader(io.StringIO(repair), delimiter=";"))
+    assert len(found) == 6
+    assert all(not cell.startswith(("=", "+", "-", "@")) for cells in found for cell in cells)
+    again = send(api, noun, repair.encode("utf-8-sig"), "?dialect=excel")
+    assert said(again) == (0, 0, 5)
+    assert "''" not in api.get("/imports/2/errors.csv").data.decode().replace("'=1+1'", "")
 
 
 def test_a_dry_run_counts_and_writes_nothing(api, crm):
@@ -412,6 +445,33 @@ def test_importing_needs_writing_and_the_rest_reading(api, crm, noun, reader, fo
     assert own.get(f"/{noun}/export").status_code == 200
     assert writer.get(f"/{noun}/export").status_code == 403
     assert stranger.get("/imports/9").status_code == 404
+
+
+def test_an_export_tells_of_other_nouns_what_the_key_may_read_of_them(api, crm):
+    person = {"name": "Таємна Особа", "phone": "0671234567"}
+    client = api.create("/clients", name="Ромашка", external_id="C-9", contacts=[person])
+    ids = {"client_id": client, "contact_id": api.read(f"/clients/{client}")["contacts"][0]["id"]}
+    deal = api.create("/deals", title="Столи", external_id="D-9", assigned_to=OLENA, **ids)
+    lead = api.create("/leads", name="Марія", phone="0671234568", assigned_to=TARAS)
+    api.post(f"/leads/{lead}/convert", {"deal_id": deal})
+    api.create("/tasks", title="Дзвінок", assigned_to=TARAS, client_id=client, deal_id=deal)
+    hidden = ("olena@acme", "38050", "C-9", "D-9", "Таємна")
+    own = {"leads": (), "clients": ("C-9", "Таємна"), "deals": ("D-9",), "tasks": ()}
+    for noun in moving.MOVING:
+        alone = Api(crm, "acme", key_for(crm, "acme", f"{noun}:read"))
+        text = alone.get(f"/{noun}/export").text
+        assert [each for each in hidden if each in text] == [*own[noun]], noun
+        writer = Api(crm, "acme", key_for(crm, "acme", f"{noun}:write,deals:write"))
+        assert said(send(writer, noun, text))[:2] == (0, 0), noun
+    (told,) = exported(Api(crm, "acme", key_for(crm, "acme", "deals:read")), "deals")
+    assert (told["assigned_to"], told["client_id"], told["contact_id"]) == (
+        str(OLENA),
+        *ids.values(),
+    )
+    both = Api(crm, "acme", key_for(crm, "acme", "deals:read,users:read,clients:read"))
+    (told,) = exported(both, "deals")
+    assert (told["assigned_to"], told["contact"]) == ("olena@acme.example", "Таємна Особа")
+    assert told["client_external_id"] == "C-9"
 
 
 def test_to_convert_by_a_file_needs_the_right_to_write_deals(api, crm):
@@ -501,6 +561,22 @@ def test_tasks_find_what_they_belong_to_and_keep_their_dates(api, clock):
         "2024-03-01T00:00:00Z",
     )
     assert send(api, "tasks", text).json["updated"] == 0
+
+
+def test_nothing_was_done_before_it_began(api):
+    text = (
+        "title,status,completed_at,created_at\nA,done,2024-03-04,2024-03-05\nB,done,2024-03-04,\n"
+    )
+    assert said(send(api, "tasks", text)) == (0, 0, 2)
+    api.create("/deals", title="Столи", external_id="D-1")
+    text = "name,phone,status,deal_external_id,converted_at,created_at\nA,0671234567,converted,D-1,"
+    assert said(send(api, "leads", f"{text}2024-03-04,2024-03-05\n")) == (0, 0, 1)
+    told = [api.read(f"/imports/{id}")["errors"] for id in (1, 2)]
+    assert [(e["line"], e["column"], e["code"]) for found in told for e in found] == [
+        (2, "completed_at", "before_created_at"),
+        (3, "completed_at", "before_created_at"),
+        (2, "converted_at", "before_created_at"),
+    ]
 
 
 def test_a_task_without_what_it_belongs_to_is_rejected(api):

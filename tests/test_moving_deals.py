@@ -309,6 +309,7 @@ def test_a_deal_of_a_deleted_client_goes_on_with_its_name(acme, api):
         ("won,2023-01-01,2024-01-01,,Стіл,1,,", 2, "closed_at", "before_created_at"),
         ("won,2030-01-01,,,Стіл,1,,", 2, "closed_at", "in_the_future"),
         (",,2024-01-01,2023-12-31,Стіл,1,,", 2, "stage_changed_at", "before_created_at"),
+        (",,,2023-12-31,Стіл,1,,", 2, "stage_changed_at", "before_created_at"),
         (",,,,Стіл,,,", 2, "item_price", "required"),
         (",,,,Стіл,-1,,", 2, "item_price", "too_small"),
         (",,,,Стіл,1,0,", 2, "item_quantity", "too_small"),

@@ -18,10 +18,8 @@ from click.testing import CliRunner, Result
 
 import crm
 from crm import cli
-from crm.cli import reach
 from crm.config import Config, ConfigError
 from crm.config.file import quoted, read
-from crm.tenancy import readiness
 from tests.running import PATIENCE, ROOT, free_port, wait_for
 
 SECRET = "top-secret"
@@ -378,29 +376,6 @@ def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
             said = served.communicate(timeout=PATIENCE)[1]
     assert served.returncode == 0, said
     assert json.loads(said.splitlines()[0])["message"] == f"data folder: {data}"
-
-
-def test_the_readmes_ten_minutes_are_told_in_commands_that_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = [(0, 0, 0, "", ("127.0.0.1", 0))]  # the names of the example belong to others
-    monkeypatch.setattr(reach.socket, "getaddrinfo", lambda *_: address)
-    text = (ROOT / "README.md").read_text("utf-8")
-    section = text.split("\n## On your server in ten minutes\n")[1].split("\n## ")[0]
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", section, re.S))
-    (export,) = re.findall(r"^export (.*)$", lines, re.M)
-    settings = dict(each.split("=", 1) for each in shlex.split(export))
-    commands = re.findall(r"\.venv/bin/python app\.py ([^|\n]*)", lines)
-    said = {}
-    for command in commands:
-        words = command.replace("/var/lib/crm", str(tmp_path / "data")).split()
-        said[words[0]] = told(*words, **settings).stdout
-    assert list(said) == ["config", "systemd", "proxy", "tenant", "user", "doctor"]
-    assert "tenants      1 of 1 files are whole" in said["doctor"]
-    assert said["user"].startswith("https://acme.crm.example.ua/enter/")
-    assert needed_by(said["proxy"]) == settings
-    reasons = {readiness.NOT_WRITABLE, readiness.FULL, readiness.UNREADABLE, readiness.SLOW}
-    assert reasons <= set(re.findall(r"`(\w+)`", section))
 
 
 # Proxies; nginx itself is started in tests/test_proxy.py

@@ -17,7 +17,7 @@ from wire import speak
 
 from crm import CRM
 from crm.errors import NotFound
-from crm.outbox import events
+from crm.outbox import callbacks, events
 from crm.tenancy.database import after_commit, database, visit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +72,33 @@ def test_an_unknown_kind_is_refused_with_the_14(crm, wrong):
     with pytest.raises(ValueError) as refused:
         crm.on(*wrong)
     assert all(kind in str(refused.value) for kind in events.KINDS)
+
+
+def test_an_async_function_is_refused(crm):
+    async def never(event: dict[str, Any]) -> None: ...
+
+    with pytest.raises(TypeError, match="a plain function"):
+        crm.on("lead.created")(never)
+
+
+def test_all_beside_a_kind_is_one_call(crm):
+    heard: list[dict[str, Any]] = []
+    crm.on("lead.created", "*")(heard.append)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert told(crm) and kinds(heard) == ["lead.created"]
+
+
+def test_the_thread_ends_when_nothing_is_told_and_begins_again(crm, monkeypatch):
+    monkeypatch.setattr(callbacks, "IDLE_SECONDS", 0.01)
+    threads: list[threading.Thread] = []
+    crm.on("lead.created")(lambda event: threads.append(threading.current_thread()))
+    for _ in range(2):
+        with crm.tenant("acme"):
+            crm.leads.create(**MARIIA)
+        assert told(crm)
+        threads[-1].join(5)
+    assert len(threads) == 2 and not any(each.is_alive() for each in threads)
 
 
 def test_the_decorator_gives_the_function_back(crm):
@@ -379,7 +406,6 @@ def create(number):
         crm.leads.create(name="a", email=f"{number}@a.example")
 create(1)
 assert crm.callbacks.wait(5)
-crm.app.tenants.forget_idle()
 child = os.fork()
 if not child:
     create(2)

@@ -5,26 +5,14 @@ import logging
 import re
 import shutil
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 from crm import errors, log
 from crm.config import PLANS, Config
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
+from tests.readme import APP, README, ROOT, blocks, run, section
 from tests.running import free_port
-
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
-
-
-def blocks(text: str, language: str = "sh") -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
-
-
-def section(title: str) -> str:
-    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def test_the_first_screen_has_exactly_two_commands():
@@ -47,24 +35,11 @@ def test_ci_runs_the_second_command_as_it_stands():
 
 
 def test_the_tour_by_curl_works_as_it_stands(tmp_path):
-    port = free_port()
     assert shutil.which("curl")
-    lines = "\n".join(blocks(section("A tour by curl")))
-    lines = lines.replace(".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}")
-    lines = lines.replace(":8000/", f":{port}/").replace(
-        "curl ", "curl -sS --retry 20 --retry-connrefused --retry-delay 1 "
-    )
-    lines = lines.replace("serve &", f"serve --port {port} & SERVER=$!")
-    script = f"set -e\n{lines}\necho\nkill $SERVER\nwait $SERVER\n"
-    ran = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert '{"status":"ok","lead_id":"1"}' in ran.stdout
-    assert '{"status":"ok","lead_id":"1","deal_id":"1","client_id":"1"}' in ran.stdout
-    feed = json.loads(ran.stdout[ran.stdout.rindex('{"data":[{"id":"evt_') :])
+    said = run("\n".join(blocks(section("A tour by curl"))), tmp_path, free_port())
+    assert '{"status":"ok","lead_id":"1"}' in said
+    assert '{"status":"ok","lead_id":"1","deal_id":"1","client_id":"1"}' in said
+    feed = json.loads(said[said.rindex('{"data":[{"id":"evt_') :])
     assert [event["type"] for event in feed["data"]] == [
         *("lead.created", "client.created", "deal.created", "lead.converted"),
         *("deal.items_changed", "deal.won"),
@@ -74,17 +49,10 @@ def test_the_tour_by_curl_works_as_it_stands(tmp_path):
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
     lines = "\n".join(blocks(section("On one server"))[2:])
     assert lines.count("app.py doctor") == 3
-    lines = lines.replace(".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}")
-    begin = f"{sys.executable} {ROOT / 'app.py'} tenant create acme\n"
-    ran = subprocess.run(
-        ["bash", "-c", f"set -e\n{begin}{lines}"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert f"# source: {tmp_path / 'crm.env'}  " in ran.stdout
-    assert "SMS to +380501234567: " in ran.stdout
-    assert ran.stdout.count("tenants      1 of 1 files are whole") == 3
+    said = run(f"{APP} tenant create acme\n{lines}", tmp_path)
+    assert f"# source: {tmp_path / 'crm.env'}  " in said
+    assert "SMS to +380501234567: " in said
+    assert said.count("tenants      1 of 1 files are whole") == 3
 
 
 def test_the_line_of_the_log_has_the_fields_of_the_log():
@@ -99,28 +67,13 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
 
 
 def test_moving_in_works_as_it_stands(tmp_path):
-    port = free_port()
-    lines = "\n".join(blocks(section("Moving in")))
-    lines = lines.replace(".venv/bin/python app.py", f"{sys.executable} {ROOT / 'app.py'}")
-    lines = lines.replace(":8000/", f":{port}/").replace(
-        "curl ", "curl -sS --retry 20 --retry-connrefused --retry-delay 1 "
-    )
-    app = f"{sys.executable} {ROOT / 'app.py'}"
-    script = (
-        f"set -e\n{app} tenant create acme --owner-name Олена\n"
-        f"KEY=$({app} key create acme --name tour)\n"
-        f"{app} serve --port {port} & SERVER=$!\n{lines}\necho\nkill $SERVER\nwait $SERVER\n"
-    )
-    ran = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    said = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
-    assert ran.stdout.splitlines().count(said) == 3
-    assert '{"status":"ok","created":0,"updated":0,"skipped":1}' in ran.stdout
-    assert "D-1,Меблі для офісу,1,C-1,ТОВ Ромашка" in ran.stdout
+    begin = f"{APP} tenant create acme --owner-name Олена\nKEY=$({APP} key create acme --name tour)"
+    lines = [begin, f"{APP} serve &", *blocks(section("Moving in"))]
+    said = run("\n".join(lines), tmp_path, free_port())
+    counts = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
+    assert said.splitlines().count(counts) == 3
+    assert '{"status":"ok","created":0,"updated":0,"skipped":1}' in said
+    assert "D-1,Меблі для офісу,1,C-1,ТОВ Ромашка" in said
     exported = (tmp_path / "for-a-spreadsheet.csv").read_text("utf-8-sig")
     assert "Стіл дубовий;;2;12500,00" in exported
 

@@ -121,6 +121,28 @@ def test_it_is_whole_afterwards_and_so_is_what_is_searched(frozen: Frozen) -> No
         )
 
 
+def test_nothing_that_it_had_is_lost_or_changed(frozen: Frozen) -> None:
+    """Also what no answer shows: sessions, links, passwords, rights of keys, numbers given."""
+    with frozen.app.tenants.visit(LABEL):
+        pass
+    wrong = []
+    for table in tables(frozen.file):
+        names = [name for _, name, *_ in ask(frozen.file, f"PRAGMA table_info({table})")]
+        rows = f"SELECT {', '.join(names)} FROM {table} ORDER BY {', '.join(names)}"
+        if ask(frozen.file, rows) != ask(frozen.live, rows):
+            wrong.append(table)
+    assert not wrong
+
+
+def test_its_imports_were_of_products_and_it_has_a_mark_now(frozen: Frozen) -> None:
+    (ids,) = zip(*ask(frozen.file, "SELECT id FROM price_import"), strict=True)
+    nouns = {frozen.caller.do("GET", f"/imports/{id}")["noun"] for id in ids}
+    if frozen.version < 4:
+        assert nouns == {"product"}
+    ((mark,),) = ask(frozen.live, "SELECT mark FROM tenant")
+    assert re.fullmatch("[0-9a-f]{8}", mark)
+
+
 def test_its_schema_is_that_of_a_new_file(frozen: Frozen) -> None:
     frozen.app.tenants.create("new")
     with frozen.app.tenants.visit(LABEL):

@@ -379,7 +379,7 @@ def test_what_is_written_is_read_back_the_same(excel, width):
     wanted = [[f"A{n}", *chance.choices(NASTY, k=width - 1)] for n in range(most)]
     wanted += [[cell, *["x"] * (width - 1)] for cell in NASTY if width > 1 or cell.strip()]
     data = sheets.write(header, wanted, excel=excel, text_columns=COLUMNS)
-    assert [cells for _, cells in rows(data, excel=excel, text_columns=COLUMNS)] == wanted
+    assert [cells for _, cells in rows(data, excel=excel)] == wanted
 
 
 def test_the_plain_dialect_is_rfc_4180():
@@ -394,10 +394,18 @@ def test_the_excel_dialect_keeps_text_from_being_a_formula_and_numbers_as_they_a
     assert data.decode() == header + "'=A1;'@x;-1,50;;''c;'\tz;так\r\n"
 
 
-def test_one_apostrophe_is_taken_off_text_in_the_excel_dialect_alone():
-    text = "sku;name;price\n''A1;'x;'5\n"
-    assert rows(text, excel=True, text_columns=TEXT) == [(2, ["'A1", "x", "'5"])]
-    assert rows(text, excel=False, text_columns=TEXT) == [(2, ["''A1", "'x", "'5"])]
+def test_what_is_no_number_is_no_formula_in_any_column_nor_beyond_them():
+    rejected = ["A", "x", "=1+1", None, None, None, "+так", "@stray", "-5"]
+    data = sheets.write(COLUMNS, [rejected, ["=one cell"]], excel=True, text_columns=TEXT)
+    assert data.decode().splitlines()[1:] == ["A;x;'=1+1;;;;'+так;'@stray;-5", "'=one cell"]
+
+
+def test_one_apostrophe_is_taken_off_each_cell_in_the_excel_dialect_alone():
+    text = "sku;name;price\n''A1;'x;'=5\n"
+    assert rows(text, excel=True) == [(2, ["'A1", "x", "=5"])]
+    assert rows(text, excel=False) == [(2, ["''A1", "'x", "'=5"])]
+    (found,) = sheets.read(b"sku;name\nA;B;'=x\n", COLUMNS, ["sku"], 9, excel=True).errors
+    assert found.cells == ["A", "B", "=x"]
 
 
 # Cells

@@ -8,23 +8,21 @@ import resource
 import shlex
 import shutil
 import sqlite3
-import subprocess
-import sys
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Api
-from crowd import ROOT, crowd, process
+from crowd import crowd, process
 
 from crm import cli
 from crm.outbox.endpoints import hold_all
 from crm.tenancy import backup, migrations, upgrades
 from crm.tenancy.database import connect, execute_many, transaction
 from tests import releases
+from tests.readme import blocks, run, section
 from tests.running import free_port, wait_for
-from tests.test_readme import blocks, section
 
 KNOWN = len(migrations.STEPS)
 PHONE = "+380671234567"
@@ -351,19 +349,11 @@ def test_the_readme_commands_bring_a_frozen_release_up_to_date(tmp_path):
     before, _ = blocks(section("Upgrading"))
     by_the_old, before = before.split("\n", 1)
     assert "backup create" in by_the_old
-    port, app = free_port(), f"{sys.executable} {ROOT / 'app.py'}"
-    lines = before.replace(".venv/bin/pip", ": pip").replace(".venv/bin/python app.py", app)
-    lines = lines.replace("serve &", f"serve --port {port} & SERVER=$!")
+    port = free_port()
     headers = f"-H 'Host: acme.localhost' -H 'Authorization: Bearer {told['key']}'"
-    asked = f"curl -sS --fail --retry 20 --retry-connrefused --retry-delay 1 {headers}"
-    asked += f" http://127.0.0.1:{port}/api/v1/users/me"
-    ran = subprocess.run(
-        ["bash", "-c", f"set -e\n{lines}\n{asked}\nkill $SERVER\nwait $SERVER\n"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "CRM_DATA": str(tmp_path / "data"), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout.splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"
+    asked = f"curl --fail {headers} http://127.0.0.1:{port}/api/v1/users/me"
+    said = run(f"{before.replace('.venv/bin/pip', ': pip')}\n{asked}", tmp_path, port)
+    assert json.loads(said.strip().splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"
     copies = upgrades.copies(tmp_path / "data", "acme")
-    assert f"acme: version {was} of {KNOWN}\nacme: version {KNOWN}, was {was}\n" in ran.stdout
+    assert f"acme: version {was} of {KNOWN}\nacme: version {KNOWN}, was {was}\n" in said
     assert [path.name.split("-")[1] for path in copies] == [f"v{was}"]

@@ -15,7 +15,7 @@ from crm.access.sessions import Session
 from crm.errors import Forbidden, Invalid
 from crm.resources import users
 from crm.resources.users import USER_IN
-from crm.tenancy.database import now, row
+from crm.tenancy.database import now, row, settings, visit
 
 SITE = "crm.site"  # in the environ, where no client can put anything
 LONGEST_ID = 255  # characters
@@ -30,7 +30,8 @@ class SiteError(RuntimeError):
 class Site:
     """The site as one request needs it.
 
-    `ask()` gives what it says of who is there ({id, name, role, email, phone}), None for nobody.
+    `ask()` gives what it says of who is there ({id, name, role, email, phone}, each a text or
+    None), None for nobody.
     `login_url` leads to its login, if that is to replace ours; `home` is where who logs out goes.
     """
 
@@ -39,10 +40,12 @@ class Site:
     home: str
 
     def login(self, path: str) -> str:
-        """The address of the site's login that leads back to the path of a page here."""
+        """The address of the site's login that leads back to the path of a page here: by a path, or
+        from another host by the whole address."""
         joint = "&" if "?" in self.login_url else "?"
-        back = urlencode({"next": f"{request.root_path}{path}"})
-        return f"{self.login_url}{joint}{back}"
+        is_elsewhere = urlsplit(self.login_url).netloc not in ("", request.host)
+        home = settings().url_of(visit().label) if is_elsewhere else request.root_path
+        return f"{self.login_url}{joint}{urlencode({'next': home + path})}"
 
     def origins(self) -> str:
         """Other origins that a form here may lead to, as a policy writes them."""
@@ -82,13 +85,13 @@ def visitor() -> Session | None:
 def _person(said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The site's id, and the fields of a user. Of e-mail and phone only what is one."""
     reach = {name: _fitting(name, said.get(name)) for name in ("email", "phone")}
-    id = said.get("id")
-    if id is None or id == "":
-        id = (reach["email"] or "").lower() or said.get("name") or ""
-    id = str(id).strip()
-    if not 0 < len(id) <= LONGEST_ID:
+    name = said.get("name") or ""
+    id = (said.get("id") or "").strip() or (reach["email"] or "").lower()
+    if not id and name:
+        id = f"name:{name.strip()}"  # people choose their names: one must not be another's id
+    if not 0 < len(id) <= LONGEST_ID or not id.isprintable():
         raise SiteError("current_user: who is there has no id, e-mail or name that can be kept")
-    name = str(said.get("name") or reach["email"] or reach["phone"] or id)
+    name = name or reach["email"] or reach["phone"] or id
     try:
         return id, USER_IN.take({"name": name[:LONGEST_ID], "role": said["role"], **reach})
     except Invalid as error:

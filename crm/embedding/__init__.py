@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import click
 from flask import Flask, Request
@@ -21,7 +22,7 @@ from crm.cabinet.site import SITE, Site, SiteError
 from crm.config import LABEL, Config, ConfigError
 from crm.embedding import nouns
 from crm.errors import NotFound, origin
-from crm.outbox.callbacks import Callback, Callbacks
+from crm.outbox.callbacks import LEAVING_SECONDS, Callback, Callbacks
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import transaction
@@ -42,8 +43,8 @@ class CRM:
     `tenant`: whose CRM it is below the prefix: a label, or a function that gets the request and
     gives a label or None (which is a 404). Without it the Host header tells, as in an installation.
     `current_user`: a function that says who is logged in at the site; see `_person`.
-    `login_url`: the site's login page, instead of the CRM's own. `logout_url`: where logging out
-    leads; by default the start page of the site.
+    `login_url`: the site's login page, instead of the CRM's own; with `domain` a whole address.
+    `logout_url`: where logging out leads; by default the start page of the site.
     `data`: the folder of the tenants' files, by default `crm` in the site's instance folder, to
     which a relative path belongs too. Other settings by their names in `Config`: `public_url=…`,
     `mail=…`; or all of them as `config`. Those of the environment count where none is given.
@@ -93,6 +94,10 @@ class CRM:
             raise RuntimeError("this CRM is in use already: make another one")
         if not self.url_prefix and not self.domain:
             raise ConfigError("url_prefix, domain: say where in the site the CRM is")
+        if callable(self._tenant) and not self.url_prefix:
+            raise ConfigError("tenant: a function is asked below a url_prefix alone")
+        if self.domain and self.login_url and not urlsplit(self.login_url).netloc:
+            raise ConfigError("login_url: with a domain it names the site's host, as https://…")
         self.host_app = host_app
         self._add_commands(host_app, self.app.tenants.config)
         host_app.extensions.setdefault("crm", self)
@@ -102,20 +107,26 @@ class CRM:
     def config(self) -> Config:
         """The settings: those given, else the environment's, else what suits the site."""
         if self._config is not None:
-            return replace(self._config, **self._settings) if self.domain else self._config
+            return replace(self._config, **self._settings) if self._settings else self._config
         site, given, below = self.host_app, dict(self._settings), {}
         folder = None if self._data is None else Path(self._data).expanduser()
         if site is not None:
             given.setdefault("trusted_proxies", 0)  # a ProxyFix of the site does that
             below["data"] = Path(site.instance_path, "crm").absolute()
             folder = folder and Path(site.instance_path, folder)
-            if self.url_prefix and not self.domain:
-                below["public_url"] = self._public_url(site, given.get("base_domain"))
-        return Config.load(below=below, data=folder and folder.absolute(), **given)
+        given["data"] = folder and folder.absolute()
+        found = Config.load(below=below, **given)
+        if site is not None and self.url_prefix and not self.domain:
+            below["public_url"] = self._public_url(site, found)
+            found = Config.load(below=below, **given)
+        return found
 
     @cached_property
     def app(self) -> CRMApp:
-        """The CRM's own WSGI app, also for mounting it by hand."""
+        """The CRM's own WSGI app, also for mounting it by hand. Raises ConfigError."""
+        asks = callable(self._tenant) or self._current_user is not None or self.login_url
+        if asks and self.host_app is None:
+            raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
         app.tenants.hears = self.callbacks.hear
         return app
@@ -172,6 +183,17 @@ class CRM:
         """
         return self.callbacks.on(*kinds)
 
+    def close(self) -> None:
+        """Let go of its files and threads, as a test does at its end: callbacks hear first what is
+        committed; no webhook and no message is sent any more."""
+        if "app" not in vars(self):
+            return
+        self.callbacks.wait(LEAVING_SECONDS)
+        self.app.post.close()
+        if self.app.sender is not None:
+            self.app.sender.close()
+        self.app.tenants.forget_idle()
+
     # Between the server and the site
 
     def _serve(
@@ -190,7 +212,7 @@ class CRM:
                 inner[TENANT] = partial(self._label, environ)
         else:
             return site(environ, start_response)
-        if self._current_user or self.login_url:
+        if self._current_user is not None or self.login_url:
             home = self.logout_url or f"{environ.get('SCRIPT_NAME', '')}/"
             inner[SITE] = Site(partial(self._person, environ), self.login_url, home)
         return self.app(inner, start_response)
@@ -203,7 +225,8 @@ class CRM:
         if not callable(self._tenant):
             return self._tenant
         try:
-            return self._tenant(self.host_app.request_class(_without_body(environ)))
+            asked = self.host_app.request_class(_without_body(environ))
+            return self.host_app.ensure_sync(self._tenant)(asked)
         except Exception as error:
             raise SiteError(f"tenant: {origin(error)}") from None
 
@@ -219,20 +242,19 @@ class CRM:
             return None
         try:
             with self.host_app.request_context(_without_body(environ)):
-                who = self._current_user()
+                who = self.host_app.ensure_sync(self._current_user)()
                 if not who or getattr(who, "is_authenticated", True) is False:
                     return None
                 read = who.get if isinstance(who, Mapping) else partial(_attribute, who)
-                return {name: read(name) for name in PERSON}
+                return {name: _text(read(name)) for name in PERSON}
         except Exception as error:
             raise SiteError(f"current_user: {origin(error)}") from None
 
     # Beside the site
 
-    def _public_url(self, site: Flask, base: str | None) -> str:
+    def _public_url(self, site: Flask, config: Config) -> str:
         """How Flask makes addresses outside of requests; without SERVER_NAME as an installation."""
-        plain = Config.load(base_domain=base)
-        name = site.config["SERVER_NAME"] or f"{plain.base_domain}:{plain.port}"
+        name = site.config["SERVER_NAME"] or f"{config.base_domain}:{config.port}"
         root = site.config["APPLICATION_ROOT"].rstrip("/")
         return f"{site.config['PREFERRED_URL_SCHEME']}://{name}{root}{self.url_prefix}"
 
@@ -262,6 +284,12 @@ def _prefix(text: str | None) -> str | None:
 
 def _attribute(thing: Any, name: str) -> Any:
     return getattr(thing, name, None)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value is False:
+        return None
+    return value if isinstance(value, str) else str(value)
 
 
 def _without_body(environ: dict[str, Any]) -> dict[str, Any]:

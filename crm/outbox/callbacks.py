@@ -6,6 +6,7 @@ must not be missed is for webhooks or the feed of events.
 """
 
 import atexit
+import inspect
 import logging
 import threading
 from collections import deque
@@ -23,6 +24,7 @@ from crm.tenancy.database import row, visit
 
 ALL = "*"
 LEAVING_SECONDS = 5.0  # for those that wait when the process ends
+IDLE_SECONDS = 2.0  # after which the thread ends, until there is something to tell again
 
 log = logging.getLogger("crm")
 
@@ -52,14 +54,17 @@ class Callbacks:
     def on(self, *kinds: str) -> Callable[[Callback], Callback]:
         """A decorator: call the function with every event of these kinds, `*` for all.
 
-        The event is the body of its webhook. Raises ValueError for a kind that isn't one of the 14.
+        The event is the body of its webhook. Raises ValueError for a kind that isn't one of the 14,
+        TypeError for an async function.
         """
         for kind in kinds or ("",):
             if kind != ALL and kind not in events.KINDS:
                 raise ValueError(f"{kind!r} is none of {', '.join(events.KINDS)}, or *")
 
         def listen(callback: Callback) -> Callback:
-            for kind in dict.fromkeys(kinds):
+            if inspect.iscoroutinefunction(callback):
+                raise TypeError("a callback is a plain function, not an async one")
+            for kind in (ALL,) if ALL in kinds else dict.fromkeys(kinds):
                 self._wanted.setdefault(kind, []).append(callback)
             return callback
 
@@ -100,7 +105,10 @@ class Callbacks:
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._committed)
+                if not self._changed.wait_for(lambda: self._committed, IDLE_SECONDS):
+                    self._thread = None
+                    atexit.unregister(self.wait)
+                    return
                 label, last = self._committed.popleft()
                 # Writers take turns, so whatever was written before it has been decided as well:
                 # this is their order, though one thread may be late to say so.

@@ -14,6 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from crm.resources import moving
 from crm.tenancy import backup, disk
 from crm.tenancy.database import now
+from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import Tenants
 
 README = """\
@@ -33,8 +34,9 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 
     Raises UnknownTenant, backup.BadCopy, or what SQLite and the disk say.
     """
-    tenants.tenant(label)  # before anything is made
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=to.parent) as apart:
+    _require(tenants, label)
+    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.clock())
+    with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=to.parent) as apart:
         archive = Path(apart) / "archive"
         disk.make(archive)
         with archive.open("wb") as file:
@@ -47,12 +49,20 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 
 def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
     """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
-    tenants.tenant(label)  # before anything is made
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=tenants.config.data) as apart:
+    _require(tenants, label)
+    data = tenants.config.data
+    disk.forget_abandoned(data, f".export-{label}-*", tenants.clock())
+    with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
         archive = Path(apart) / "archive"
         write(tenants, label, archive)
         with archive.open("rb") as file:
             shutil.copyfileobj(file, to)
+
+
+def _require(tenants: Tenants, label: str) -> None:
+    """Before anything is made. The base host's file, which can be visited too, is no tenant's."""
+    if not tenants.exists(label):
+        raise UnknownTenant
 
 
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:

@@ -95,7 +95,6 @@ def open_sheet(
     required: Sequence[str],
     most_rows: int,
     excel: bool,
-    text_columns: Collection[str],
 ) -> Sheet:
     """A file as `sheets.read` reads it, where the column `error` of rejected rows may come back.
 
@@ -106,7 +105,7 @@ def open_sheet(
     if len(data) > MOST_BYTES:
         raise TooLarge(f"the file is larger than {MOST_BYTES} bytes")
     try:
-        return sheets.read(data, (*columns, REASON), required, most_rows, excel, text_columns)
+        return sheets.read(data, (*columns, REASON), required, most_rows, excel)
     except sheets.Unreadable as unreadable:
         fault = Fault("/file", unreadable.code, unreadable.detail)
         raise Invalid(fault, unreadable.code) from None

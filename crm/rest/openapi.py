@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 import flask_smorest
@@ -11,6 +10,7 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 from flask import Flask
 from flask_smorest.spec.plugins import FlaskPlugin
 from marshmallow import fields as ma
+from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.errors import Invalid
 from crm.outbox import events
@@ -126,12 +126,12 @@ class Api(flask_smorest.Api):
         """One handler for API and pages is registered by create_app."""
 
     def _register_responses(self) -> None:
-        for status in HTTPStatus:
+        for status, title in HTTP_STATUS_CODES.items():
             if status < 400:
                 continue
             told = {
                 "type": "about:blank",
-                "title": status.phrase,
+                "title": title,
                 "status": status,
                 "detail": "what went wrong, for people",
                 "instance": f"{PREFIX}/leads",
@@ -139,11 +139,11 @@ class Api(flask_smorest.Api):
                 "request_id": "4f2a9c0d1e5b7a3c8d6e0f12",
             }
             response = {
-                "description": status.phrase,
+                "description": title,
                 "headers": _headers("X-Request-Id", *OF_PROBLEM.get(status, ())),
                 "content": {PROBLEM: {"schema": ProblemSchema, "example": told}},
             }
-            self.spec.components.response(status.name, response, lazy=True)
+            self.spec.components.response(_component(status), response, lazy=True)
 
     def _register_etag_headers(self) -> None:
         """Ours are in ASKED and TOLD."""
@@ -182,7 +182,7 @@ def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dic
         found["requestBody"] = body
     found["responses"] = {
         **{str(status): _success(operation, status, method) for status in _successes(operation)},
-        **{str(status): HTTPStatus(status).name for status in _problems(operation, method)},
+        **{str(status): _component(status) for status in _problems(operation, method)},
     }
     if operation.kind == "record" and method == "get":
         found["responses"]["304"] = {"description": "Not changed since If-None-Match"}
@@ -248,7 +248,7 @@ def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
         names.append("Location")
     if operation.kind in ("record", "page"):
         names.append("ETag" if operation.kind == "record" else "Link")
-    found = {"description": HTTPStatus(status).phrase, "headers": _headers(*names)}
+    found = {"description": HTTP_STATUS_CODES[status], "headers": _headers(*names)}
     if operation.kind == "raw":
         return {**found, "content": {operation.doc["media_type"]: {"schema": {"type": "string"}}}}
     schema = told = operation.answer
@@ -263,6 +263,11 @@ def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
     if schema is None:
         return found
     return {**found, "content": {JSON: {"schema": schema, "example": example(told) | once}}}
+
+
+def _component(status: int) -> str:
+    """The name of an error's answer in the document, by whatever Python that is served."""
+    return HTTP_STATUS_CODES[status].upper().replace(" ", "_")
 
 
 def _headers(*names: str) -> dict[str, str]:

@@ -1,11 +1,11 @@
 """Errors as RFC 9457 problems (D14): one body for every 4xx and 5xx under `/api`."""
 
-from http import HTTPStatus
 from random import getrandbits
 from typing import Any
 
 from flask import Response, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
 from crm.json import dumps
@@ -56,7 +56,7 @@ def answer(error: Exception) -> Response:
 def problem(status: int, code: str, detail: str, **more: Any) -> Response:
     body = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": HTTP_STATUS_CODES[status],
         "status": status,
         "detail": detail,
         "instance": f"{request.root_path}{request.path}",
@@ -124,4 +124,4 @@ def _sentence(description: str | None) -> str:
 
 
 def _slug(status: int) -> str:
-    return HTTPStatus(status).name.lower()
+    return HTTP_STATUS_CODES[status].lower().replace(" ", "_")

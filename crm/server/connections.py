@@ -7,7 +7,6 @@ import secrets
 import select
 import socket
 import time
-from http import HTTPStatus
 from typing import Any
 
 from gunicorn.http.body import ChunkedReader
@@ -21,6 +20,7 @@ from gunicorn.http.errors import (
 )
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
+from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import log
 
@@ -202,7 +202,7 @@ def problem(status: int, path: str | None, method: str | None = None) -> bytes:
     log.tell(status, request_id=request_id, tenant=None, route=None, method=method)
     body = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": HTTP_STATUS_CODES[status],
         "status": status,
         "detail": detail,
         "instance": path or "/",
@@ -211,7 +211,7 @@ def problem(status: int, path: str | None, method: str | None = None) -> bytes:
     }
     content = json.dumps(body)
     head = (
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        f"HTTP/1.1 {status} {HTTP_STATUS_CODES[status]}\r\n"
         "Content-Type: application/problem+json\r\n"
         f"Content-Length: {len(content)}\r\n"
         f"X-Request-Id: {request_id}\r\n"

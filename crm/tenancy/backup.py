@@ -32,14 +32,13 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
-from crm.tenancy.files import Tenant
+from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import RESERVED, Tenants
 
 KEEP = 14  # copies of a tenant
 NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
 COUNTED = ("lead", "client", "deal", "deal_item", "product", "task", "event")
 COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED)
-ABANDONED = 86_400  # seconds after which an unfinished copy was left by a dead process
 
 
 class BadCopy(Conflict):
@@ -78,7 +77,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
     """
     here = visit()
     to.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _forget_unfinished(to, here.label)
+    disk.forget_abandoned(to, f".new-{here.label}-*", here.clock())
     unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
     try:
         write(unseen)
@@ -86,6 +85,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
         os.replace(unseen, found)
     finally:
         unseen.unlink(missing_ok=True)
+        disk.drop_logs(unseen)
     disk.sync(to)
     older = [path for path in reversed(copies(to).get(here.label, [])) if path != found]
     for path in older[keep - 1 :]:
@@ -149,6 +149,7 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     _is_alone(copy)
     tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.forget_abandoned(tenants.folder, ".restore-*", tenants.clock())
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:
         disk.make(unseen.path)
@@ -166,8 +167,10 @@ def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) 
 
     Raises Invalid, Conflict `label_taken`, UnknownTenant, and what `create` does.
     """
-    tenants.tenant(label)  # before anything is made
+    if not tenants.exists(label):
+        raise UnknownTenant
     unseen = tenants.unseen(new)
+    disk.forget_abandoned(tenants.folder, ".new-*", tenants.clock())
     try:
         with tenants.visit(label):
             write(unseen.path)
@@ -297,10 +300,3 @@ def _is_alone(path: Path) -> None:
         with suppress(FileNotFoundError):
             if os.stat(f"{path}{log}").st_size:
                 raise BadCopy(f"{path} is no whole copy: a part of it is in {path.name}{log}")
-
-
-def _forget_unfinished(within: Path, label: str) -> None:
-    for path in within.glob(f".new-{label}-????????"):
-        with suppress(FileNotFoundError):
-            if path.stat().st_mtime < visit().clock() - ABANDONED:
-                path.unlink()

@@ -165,6 +165,8 @@ def state(version: int) -> Said:
     newest = len(migrations.STEPS)
     if version > newest:
         return FAULT, f"version {version} is of a newer release, this one knows {newest}"
+    if version == 0:
+        return FAULT, "its file is empty: restore a copy, or remove it"
     if version < newest:
         return WARNING, f"version {version} of {newest}: run migrate"
     return OK, f"version {version}"

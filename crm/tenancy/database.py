@@ -71,6 +71,7 @@ class WriterLock:
 
     def release(self) -> None:
         if self._file >= 0:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a child forked meanwhile keeps the file open
             os.close(self._file)
             self._file = -1
         self._threads.release()

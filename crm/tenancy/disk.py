@@ -7,11 +7,13 @@ whoever changes which file has a name go through a gate: many may open, one alon
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+ABANDONED = 86_400  # seconds after which what is unfinished was left by a dead process
 LOGS = ("-wal", "-shm", "-journal")  # what belongs to one file and would damage another
 
 
@@ -57,6 +59,14 @@ def sync(path: Path) -> None:
 def drop_logs(path: Path) -> None:
     for log in LOGS:
         Path(f"{path}{log}").unlink(missing_ok=True)
+
+
+def forget_abandoned(within: Path, pattern: str, moment: float) -> None:
+    """Let go what dead processes left unfinished: files and folders of a name like the pattern."""
+    for path in within.glob(pattern):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < moment - ABANDONED:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def stamp(seconds: float) -> str:

@@ -3,14 +3,18 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from os import register_at_fork
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakSet
 
 from crm.config import Config
 from crm.errors import Busy, NotFound
 from crm.tenancy import disk, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
+
+FORK_WAIT = 1.0  # seconds for a connection whose file is being written
 
 
 class UnknownTenant(NotFound):
@@ -105,6 +109,9 @@ class Tenant:
                 connection.close()
 
 
+_all: "WeakSet[Pool]" = WeakSet()
+
+
 class Pool:
     """The idle connections of all tenants, the least recently used closed first.
 
@@ -115,6 +122,7 @@ class Pool:
         self._size = size
         self._lock = threading.Lock()
         self._idle: OrderedDict[int, tuple[Tenant, bool, Connection]] = OrderedDict()
+        _all.add(self)
 
     def take(self, tenant: Tenant, writes: bool) -> Connection | None:
         with self._lock:
@@ -134,14 +142,14 @@ class Pool:
         if surplus:
             self._close([surplus], wait=0)
 
-    def forget(self, tenant: Tenant | None = None) -> None:
+    def forget(self, tenant: Tenant | None = None, wait: float = 10) -> None:
         """Close the idle connections of a tenant, or of all."""
         with self._lock:
             found = [kept for kept in self._idle.values() if tenant in (None, kept[0])]
             for owner, writes, connection in found:
                 owner.idle[writes].remove(connection)
                 del self._idle[id(connection)]
-        self._close(found, wait=10)
+        self._close(found, wait)
 
     def _close(self, found: list[tuple[Tenant, bool, Connection]], wait: float) -> None:
         for owner, writes, connection in found:
@@ -154,3 +162,13 @@ class Pool:
     def _add(self, tenant: Tenant, writes: bool, connection: Connection) -> None:
         tenant.idle[writes].append(connection)
         self._idle[id(connection)] = (tenant, writes, connection)
+
+
+def _leave_none_to_a_fork() -> None:
+    """What a child writes through a connection of its parent's is lost when the parent closes it:
+    SQLite's locks are not inherited."""
+    for pool in tuple(_all):
+        pool.forget(wait=FORK_WAIT)
+
+
+register_at_fork(before=_leave_none_to_a_fork)

@@ -51,11 +51,15 @@ def export_csv(
     params: Sequence[Any] = (),
     order: str = "",
     excel: bool = False,
+    may_read: export.MayRead = lambda plural: True,
 ) -> bytes:
-    """All live records of a noun that meet an SQL condition, as a file that `read` takes."""
+    """All live records of a noun that meet an SQL condition, as a file that `read` takes.
+
+    Of other nouns it has what `may_read(plural)` allows, else only ids.
+    """
     if noun == PRODUCTS:
         return price_list.export_csv(condition, params, order or "name, id", excel)
-    return export.export_csv(MOVING[noun], condition, params, order or "id", excel)
+    return export.export_csv(MOVING[noun], condition, params, order or "id", excel, may_read)
 
 
 def everything(excel: bool = False) -> dict[str, bytes]:

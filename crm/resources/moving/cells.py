@@ -1,7 +1,8 @@
 """The columns of files that move records: how a cell is read into stored form and written (D2, D9).
 
-Numbers are spelled as in a price list. A time is RFC 3339, or a date: then 00:00 UTC of that day.
-Tags stand in one cell with commas between, one with a comma in quotes. `extra` is its JSON text.
+Numbers are spelled as in a price list.A time is RFC 3339, or a date: then 00:00 UTC of that day.
+A date may be 31.03.2026 too, as spreadsheets save what they have taken for one. Tags stand in one
+cell with commas between, one with a comma in quotes. `extra` is its JSON text.
 """
 
 import csv
@@ -18,6 +19,7 @@ from crm.rest.shapes import Noun
 from crm.values import Unfit
 
 ID = fields.Id()
+DOTTED = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
 LINE_BREAKS = re.compile(r"[\r\n]+")
 
 Read = Callable[[str], Any]
@@ -28,7 +30,8 @@ class Column(NamedTuple):
     """A column of a file. `sql` selects what is written; "" is a column that is only read.
 
     `is_text`: it could be taken for a formula. `is_new`: only looked at for a new record.
-    `is_past`: a moment that must not be in the future.
+    `is_past`: a moment that must not be in the future. `of`: the plural of another noun, whose
+    data it shows.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Column(NamedTuple):
     is_text: bool = True
     is_new: bool = False
     is_past: bool = False
+    of: str = ""
 
 
 def columns(
@@ -49,9 +53,9 @@ def columns(
     )
 
 
-def reference(name: str, sql: str, longest: int = 255) -> Column:
+def reference(name: str, sql: str, longest: int = 255, of: str = "") -> Column:
     """A column that names another record by a text."""
-    return Column(name, lambda cell: values.one_line(cell, longest), _as_text, sql)
+    return Column(name, lambda cell: values.one_line(cell, longest), _as_text, sql, of=of)
 
 
 def id_column(name: str, sql: str) -> Column:
@@ -78,7 +82,7 @@ def _kind(field: Any) -> tuple[Read, Show, bool]:
     if isinstance(field, fields.Flag):
         return flag, lambda value, _: "true" if value else "false", True
     if isinstance(field, fields.Day):
-        return lambda cell: field.read(cell.strip()), _as_text, True
+        return lambda cell: field.read(_date(cell)), _as_text, True
     if isinstance(field, fields.Choice):
         return lambda cell: field.read(cell.strip().lower()), _as_text, True
     return field.read, _as_text, True
@@ -107,13 +111,21 @@ def _kept(found: str) -> str | None:
 
 
 def _moment(cell: str) -> str:
-    text = cell.strip()
+    text = _date(cell)
     try:
         return values.moment(f"{values.day(text)}T00:00:00Z")
     except Unfit as unfit:
         if unfit.code == "invalid_date":
             return values.moment(text)
         raise
+
+
+def _date(cell: str) -> str:
+    """A dotted date as the values are spelled; any other text as it is."""
+    if found := DOTTED.fullmatch(text := cell.strip()):
+        day, month, year = found.groups()
+        return f"{year}-{month:0>2}-{day:0>2}"
+    return text
 
 
 def _split(cell: str) -> list[str]:

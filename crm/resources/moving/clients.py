@@ -28,7 +28,7 @@ class Clients(Moving):
                 *("tax_number", "tags"),
             ),
         ),
-        reference("assigned_to", "client.assigned_to"),
+        reference("assigned_to", "client.assigned_to", of="users"),
         *columns(
             ClientNoun,
             "client",

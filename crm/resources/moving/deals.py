@@ -7,7 +7,7 @@ deal with items is their total, unless the file has another one and doesn't say 
 
 from typing import Any
 
-from crm.errors import Faults, Invalid
+from crm.errors import Faults
 from crm.resources.deals import whole
 from crm.resources.deals.items import ITEM, DealItem, DealItemNoun
 from crm.resources.deals.record import DEAL_IN, Deal, DealNoun
@@ -32,14 +32,14 @@ class Deals(Moving):
     own_columns = (
         *columns(DealNoun, "deal", ("external_id", "title")),
         id_column("client_id", LIVE_CLIENT.format("id")),
-        reference("client_external_id", LIVE_CLIENT.format("external_id")),
+        reference("client_external_id", LIVE_CLIENT.format("external_id"), of="clients"),
         reference("client", LIVE_CLIENT.format("name")),
         id_column("contact_id", OF_LIVE_CLIENT.format("id")),
-        reference("contact", OF_LIVE_CLIENT.format("name")),
+        reference("contact", OF_LIVE_CLIENT.format("name"), of="clients"),
         reference("pipeline", "deal.pipeline_id"),
         reference("stage", "deal.stage_id"),
         *columns(DealNoun, "deal", ("status", "amount", "amount_mode", "currency")),
-        reference("assigned_to", "deal.assigned_to"),
+        reference("assigned_to", "deal.assigned_to", of="users"),
         reference("manager", ""),
         *columns(
             DealNoun,
@@ -101,10 +101,6 @@ class Deals(Moving):
     def create(self, data: dict[str, Any], entry: Entry, of: str | None) -> int:
         if "manager" in data:
             data.setdefault("assigned_to", data.pop("manager"))
-        moved_at, created_at = data.get("stage_changed_at"), data.get("created_at")
-        if moved_at and created_at and moved_at < created_at:
-            detail = "must not be before created_at"
-            raise Invalid.field("stage_changed_at", "before_created_at", detail)
         lines = [line for _, line in self._lines([], entry, of)]
         return whole.create(data, lines)
 

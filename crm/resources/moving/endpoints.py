@@ -60,13 +60,21 @@ def _add_endpoints(plural: str, chosen: Filter) -> None:
     @blueprint.needs(f"{plural}:read")
     @blueprint.arguments(chosen, location="query")
     @blueprint.raw(CSV)
-    @named(f"export_{plural}", f"Export {plural}, with the filters of the list.")
+    @named(
+        f"export_{plural}",
+        f"Export {plural}, with the filters of the list.\n\nNeeds `{plural}:read`; users and others"
+        " are told by their ids alone without the right to read them.",
+    )
     def export_file(query: Query) -> Response:
         def export(*wanted: Any) -> bytes:
-            return moving.export_csv(plural, *wanted)
+            return moving.export_csv(plural, *wanted, _may_read)
 
         data = csv_files.export_of(query, chosen.fields["sort"], export)
         return as_file(moving.FILES[plural], data)
+
+
+def _may_read(plural: str) -> bool:
+    return rights.allows(g.caller.scopes, f"{plural}:read")
 
 
 for _plural, _chosen in EXPORT_FILTERS.items():

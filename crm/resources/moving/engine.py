@@ -73,8 +73,12 @@ class Arrivals:
         for column in self.noun.columns:
             if column.is_past and column.name in values and values[column.name] > now():
                 raise Invalid.field(column.name, "in_the_future", "must not be in the future")
-            if column.is_new and record is not None:
-                values.pop(column.name, None)
+            if column.is_new and column.name in values:
+                if record is not None:
+                    del values[column.name]
+                elif values[column.name] < values.get("created_at", now()):
+                    detail = "must not be before created_at, which is now unless the file has it"
+                    raise Invalid.field(column.name, "before_created_at", detail)
         if record is None:
             nothing = self.noun.nothing(self.table.sheet.columns)
             data = {**nothing, **self.noun.settle(values, None, of, self.here)}

@@ -14,6 +14,7 @@ from crm.tenancy.database import rows
 REPEATED = frozenset((*KEYS, "ids_of"))  # in the further rows of a record
 
 Write = Callable[[Any], str]
+MayRead = Callable[[str], bool]  # is the reader allowed to read the noun of this plural?
 
 
 def export_csv(
@@ -22,11 +23,12 @@ def export_csv(
     params: Sequence[Any] = (),
     order: str = "id",
     excel: bool = False,
+    may_read: MayRead = lambda plural: True,
 ) -> bytes:
     """All live records that meet an SQL condition, as a file of all columns.
 
     A record with parts has a row for each; only its keys are repeated. What was deleted is named
-    nowhere.
+    nowhere. Of other nouns that the reader may not read only ids are told (D12).
     """
     here = References()
     own = [column for column in noun.columns if column.sql]
@@ -41,11 +43,17 @@ def export_csv(
         for id, *values in noun.parts_of(dumps([id for id, *_ in found]).decode()):
             parts[id].append(values)
     shows = {"ids_of": lambda _: here.own, **noun.shows(here)}
+    shows |= {each.name: _hidden(each) for each in own if each.of and not may_read(each.of)}
     header = [column.name for column in noun.all_columns if column.sql]
     write_own = _writers(own, excel, shows)
     write_part = _writers(noun.part_columns, excel, {})
     cells = _rows(found, parts, own, write_own, write_part)
     return sheets.write(header, cells, excel, noun.texts)
+
+
+def _hidden(column: Column) -> Write:
+    """A user's id has no column of its own; those of others stand beside."""
+    return str if column.of == "users" else lambda _: ""
 
 
 def _rows(

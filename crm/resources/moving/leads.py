@@ -25,7 +25,7 @@ class Leads(Moving):
             "lead",
             ("external_id", "name", "phone", "email", "company", "position", "source", "status"),
         ),
-        reference("assigned_to", "lead.assigned_to"),
+        reference("assigned_to", "lead.assigned_to", of="users"),
         *columns(
             LeadNoun,
             "lead",
@@ -36,7 +36,7 @@ class Leads(Moving):
             ),
         ),
         id_column("deal_id", LIVE_DEAL.format("id")),
-        reference("deal_external_id", LIVE_DEAL.format("external_id")),
+        reference("deal_external_id", LIVE_DEAL.format("external_id"), of="deals"),
         *columns(
             LeadNoun,
             "lead",

@@ -50,8 +50,7 @@ def read(data: bytes, noun: Moving, excel: bool = False) -> Table:
     Raises TooLarge and Invalid as `imports.open_sheet`.
     """
     names = [column.name for column in noun.all_columns]
-    texts = noun.texts | {REASON}
-    sheet = imports.open_sheet(data, names, (), MOST_ROWS, excel, texts)
+    sheet = imports.open_sheet(data, names, (), MOST_ROWS, excel)
     table = Table(noun, sheet, excel)
     _Reader(table).read()
     table.faults = dict(table.faults)

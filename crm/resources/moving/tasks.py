@@ -19,14 +19,14 @@ class Tasks(Moving):
     name, plural, record, body = "task", "tasks", Task, TASK_IN
     own_columns = (
         *columns(TaskNoun, "task", ("external_id", "title", "type", "status", "priority")),
-        reference("assigned_to", "task.assigned_to"),
+        reference("assigned_to", "task.assigned_to", of="users"),
         *columns(TaskNoun, "task", ("due_at",)),
         *(
             column
             for noun in BELONGS_TO
             for column in (
                 id_column(f"{noun}_id", _live(noun, "id")),
-                reference(f"{noun}_external_id", _live(noun, "external_id")),
+                reference(f"{noun}_external_id", _live(noun, "external_id"), of=f"{noun}s"),
             )
         ),
         *columns(

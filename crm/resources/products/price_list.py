@@ -100,7 +100,7 @@ class Work:
 
 def read(data: bytes, excel: bool = False) -> PriceList:
     """The file's rows, each cell checked; touches no database. Raises as `imports.open_sheet`."""
-    sheet = imports.open_sheet(data, COLUMNS, ("sku",), MOST_ROWS, excel, TEXTS)
+    sheet = imports.open_sheet(data, COLUMNS, ("sku",), MOST_ROWS, excel)
     columns = [_column(sheet, name) for name in COLUMNS]
     return PriceList(sheet, excel, columns, _faults(sheet, columns))
 
