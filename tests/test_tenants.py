@@ -434,6 +434,19 @@ def test_an_unknown_plan_makes_no_tenant(crm):
     assert not crm.tenants.exists("slow")
 
 
+def test_an_empty_file_is_no_tenant_and_stays_as_it_is(crm, api, ivan):
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    path.write_bytes(b"")
+    for log in path.parent.glob("acme.db-*"):
+        log.unlink()
+    assert api.get("/leads").status_code == 500
+    assert ivan.get("/leads").status_code == 200
+    with pytest.raises(sqlite3.DatabaseError, match="it is empty: restore a copy of it"):
+        crm.tenants.visit("acme").__enter__()
+    assert path.stat().st_size == 0
+
+
 def test_tenants_files_are_the_owners_only(crm):
     crm.tenants.create("mine")
     assert crm.tenants.path("mine").stat().st_mode & 0o077 == 0

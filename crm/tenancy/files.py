@@ -1,5 +1,6 @@
 """A tenant's file: its idle connections, its writer lock, and its shape when it is opened."""
 
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -85,7 +86,10 @@ class Tenant:
             connection = connect(self.path, writes)
             try:
                 (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-                is_ready = mode == "wal" and migrations.version(connection) == len(migrations.STEPS)
+                version = migrations.version(connection)
+                if not version:  # a new tenant's file has its steps before it has its name
+                    raise sqlite3.DatabaseError("it is empty: restore a copy of it")
+                is_ready = mode == "wal" and version == len(migrations.STEPS)
             except BaseException:
                 connection.close()
                 raise
@@ -101,7 +105,7 @@ class Tenant:
         with self.lock():
             connection = connect(self.path)
             try:
-                if 0 < migrations.version(connection) < len(migrations.STEPS):
+                if migrations.version(connection) < len(migrations.STEPS):
                     upgrades.keep(connection, self.label, self.config.data, self._clock())
                 connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none
                 migrations.migrate(connection, self.label)
