@@ -1,13 +1,12 @@
 """A real browser: Debian's Chromium, driven by Playwright, on loopback only."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests import programs
 
 FLAGS = (
     "--no-sandbox",
@@ -23,13 +22,7 @@ WIDE, NARROW = 1280, 375
 
 def chromium() -> str:
     """The path of the browser; without one the test is skipped, in CI it fails."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        told = "there is no chromium on this machine: apt-get install chromium"
-        if os.environ.get("CI"):
-            pytest.fail(told)
-        pytest.skip(told)
-    return found
+    return programs.found("chromium", "chromium", "chromium-browser")
 
 
 @contextmanager

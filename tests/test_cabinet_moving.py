@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from browsing import TOKEN, Person, cells, counts, file, sent_whole
-from moved import load
 
 from crm.cabinet import texts
 from crm.cabinet.moving import columns, nouns, reasons
@@ -21,6 +20,7 @@ from crm.resources.moving import engine
 from crm.tenancy import uploads
 from crm.tenancy.database import rows
 from tests.conftest import OLENA, TARAS
+from tests.moved import load
 
 HOSTILE = "<script>alert(1)</script>"
 NBSP = "\u00a0"

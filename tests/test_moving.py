@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from conftest import OLENA, TARAS, Api, key_for
-from moved import HOSTILE, SHAPES, contents, counts, errors, everybody, exported, load, said, send
 
 from crm import demo
 from crm.config import Config
@@ -23,6 +22,18 @@ from crm.resources.moving.references import ids_of
 from crm.resources.tasks import TASK
 from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
+from tests.moved import (
+    HOSTILE,
+    SHAPES,
+    contents,
+    counts,
+    errors,
+    everybody,
+    exported,
+    load,
+    said,
+    send,
+)
 
 PEOPLE = """external_id,name,phone,email,status,assigned_to,amount,tags,created_at
 L-1,Марія Коваль,067 123 45 67,,qualified,olena@acme.example,"1 250,50","опт, vip",2024-03-01

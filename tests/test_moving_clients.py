@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from conftest import OLENA
-from moved import counts, errors, exported, load, said, send
 
 from crm.resources.clients.record import CLIENT, Client
+from tests.moved import counts, errors, exported, load, said, send
 
 ROMASHKA = """external_id,type,name,phone,tags,contact_name,contact_position,contact_phone
 C-1,company,ТОВ Ромашка,0441234567,опт,Олена,директорка,0671234567

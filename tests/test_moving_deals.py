@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from conftest import OLENA, TARAS
 from history import CURRENCY, STAGES, moment, price_list, sku_of, table
-from moved import counts, errors, exported, load, said, send
 
 from crm import create_app
 from crm.config import Config
@@ -18,6 +17,7 @@ from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, Deal
 from crm.tenancy.database import row, rows
+from tests.moved import counts, errors, exported, load, said, send
 
 ORDER = """external_id,title,client,stage,status,closed_at,created_at,manager,item_sku,item_name,\
 item_quantity,item_price,item_discount,item_discount_type

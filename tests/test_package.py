@@ -24,6 +24,7 @@ import pytest
 
 import crm
 from crm.cli.operating import CACHE
+from tests import programs
 from tests.browsing import TOKEN
 from tests.running import ROOT, free_port, serving, wait_for
 
@@ -125,11 +126,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The binary; without objdump its tests are skipped, in CI they fail."""
-    if not shutil.which("objdump"):
-        why = "there is no objdump on this machine: apt-get install binutils"
-        if os.environ.get("CI"):
-            pytest.fail(why)
-        pytest.skip(why)
+    programs.found("binutils", "objdump")
     return build("binary", tmp_path_factory)
 
 

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from crm.access.limits import FAILED_KEYS
+from tests import programs
 from tests.running import PATIENCE, free_port, running
 
 HOME = """
@@ -48,13 +49,7 @@ QUIET = re.compile(r"\[warn\] .* is buffered to a temporary file|intended to sen
 
 def nginx() -> str:
     """The path of nginx; without one the test is skipped, in CI it fails."""
-    found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if found is None:
-        why = "there is no nginx on this machine: apt-get install nginx"
-        if os.environ.get("CI"):
-            pytest.fail(why)
-        pytest.skip(why)
-    return found
+    return programs.found("nginx")
 
 
 def printed(*words: str) -> str:
