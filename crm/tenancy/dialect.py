@@ -30,19 +30,6 @@ def among(column: str) -> str:
 
 
 @contextmanager
-def attempt() -> Iterator[None]:
-    """A part of the transaction under way that is undone by itself when it fails."""
-    execute("SAVEPOINT attempt")
-    try:
-        yield
-    except BaseException:
-        execute("ROLLBACK TO attempt")
-        execute("RELEASE attempt")
-        raise
-    execute("RELEASE attempt")
-
-
-@contextmanager
 def filling(table: str, anew: bool) -> Iterator[None]:
     """Many rows are about to come into the table; inside `transaction()`.
 

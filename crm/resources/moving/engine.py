@@ -17,8 +17,8 @@ from crm.resources.imports import REASON, Progress, Result, RowFault
 from crm.resources.moving.noun import Entry, Moving
 from crm.resources.moving.references import References, contradiction
 from crm.resources.moving.table import Table
-from crm.tenancy.database import now, transaction
-from crm.tenancy.dialect import attempt, filling
+from crm.tenancy.database import database, now, transaction
+from crm.tenancy.dialect import filling
 from crm.tenancy.records import Kept
 
 AT_ONCE = 100  # rows between two reports of progress
@@ -49,7 +49,7 @@ class Arrivals:
         """One record comes in, or all its rows are rejected."""
         if self.faults.keys().isdisjoint(entry.rows):
             try:
-                with attempt():
+                with database.savepoint():
                     became, id = self._become(entry)
             except (Invalid, Conflict, NotFound) as refused:
                 self._reject(entry, refused)
@@ -129,7 +129,7 @@ def import_csv(
     """
     with transaction():
         try:
-            with attempt():
+            with database.savepoint():
                 found = _bring_all(table, progress)
                 if dry_run:
                     raise Undone
