@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Person
 from receiving import Hook, receiving
 
 from crm import CRMApp, cabinet, create_app
@@ -209,3 +210,23 @@ def sending(crm: CRMApp) -> Iterator[CRMApp]:
     crm.sender.close()
     crm.sender = None
     crm.tenants.forget_idle()
+
+
+# The same people at the pages of acme's cabinet
+
+
+@pytest.fixture
+def olena(crm: CRMApp) -> Person:
+    return Person(crm, user_id=OLENA)
+
+
+@pytest.fixture
+def manager(crm: CRMApp) -> Person:
+    return Person(crm, user_id=TARAS)
+
+
+@pytest.fixture
+def viewer(crm: CRMApp) -> Person:
+    with crm.tenants.visit("acme"):
+        vira = users.create({"name": "Vira", "role": "viewer", "phone": "+380501110003"})
+    return Person(crm, user_id=vira.id)

@@ -4,32 +4,15 @@ import html
 
 import pytest
 from browsing import Person
-from conftest import OLENA, TARAS
+from conftest import TARAS
 
 from crm.errors import NotFound
-from crm.resources import users
 from crm.resources.clients.record import CLIENT, Client, create
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.tenancy.database import transaction
 
 ROMASHKA = {"name": "ТОВ Ромашка", "type": "company", "phone": "+380441234567"}
-
-
-@pytest.fixture
-def olena(crm):
-    found = Person(crm, "acme", OLENA)
-    found.sees("/clients")
-    return found
-
-
-@pytest.fixture
-def viewer(crm):
-    with crm.tenants.visit("acme"):
-        id = users.create({"name": "Гість", "role": "viewer"}).id
-    found = Person(crm, "acme", id)
-    found.sees("/clients")
-    return found
 
 
 def client(crm, **fields):

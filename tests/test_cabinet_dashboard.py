@@ -36,11 +36,6 @@ def acme(crm):
         yield visit
 
 
-@pytest.fixture
-def olena(crm):
-    return Person(crm, "acme", OLENA)
-
-
 def lead(at=None, **more):
     data = {"name": "Марія", "phone": "+380501234567", **more}
     return leads.create(LEAD_IN.take({**data, **({"created_at": at} if at else {})}))

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from browsing import Person
-from conftest import OLENA, TARAS
+from conftest import TARAS
 
 from crm.resources.users import User
 from crm.tenancy.database import transaction
@@ -13,16 +13,6 @@ from crm.tenancy.database import transaction
 each = pytest.mark.parametrize
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = "123456"  # ids of the first pipeline's stages
 EVIL = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def olena(crm) -> Person:
-    return Person(crm, "acme", OLENA)
-
-
-@pytest.fixture
-def manager(crm) -> Person:
-    return Person(crm, "acme", TARAS)
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ HOOK = "https://erp.example.com/crm"
 SHOP = "https://shop.example.ua"
 
 
-@pytest.fixture
-def olena(crm) -> Person:
-    return Person(crm, user_id=OLENA)
-
-
 def copied(page: str, id: str) -> str:
     """What the copy button of a page copies."""
     return html.unescape(re.search(rf'<pre id="{id}"[^>]*><code>(.*?)</code>', page, re.S)[1])

@@ -8,7 +8,6 @@ from browsing import Person
 from conftest import OLENA, TARAS
 
 from crm.errors import Conflict, NotFound
-from crm.resources import users
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads.record import LEAD, Lead, create
@@ -18,22 +17,6 @@ from crm.tenancy.database import transaction
 from crm.tenancy.retention import DAY, KEPT_DAYS
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
-
-
-@pytest.fixture
-def olena(crm):
-    found = Person(crm, "acme", OLENA)
-    found.sees("/leads")
-    return found
-
-
-@pytest.fixture
-def viewer(crm):
-    with crm.tenants.visit("acme"):
-        id = users.create({"name": "Гість", "role": "viewer"}).id
-    found = Person(crm, "acme", id)
-    found.sees("/leads")
-    return found
 
 
 def lead(crm, **fields):

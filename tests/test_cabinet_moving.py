@@ -14,7 +14,7 @@ from crm.cabinet import texts
 from crm.cabinet.moving import columns, nouns, reasons
 from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources import moving, users
+from crm.resources import moving
 from crm.resources.imports import MOST_BYTES
 from crm.resources.moving import engine
 from crm.tenancy import uploads
@@ -51,23 +51,6 @@ L-6,Шоста,067 123 45 61,,,,,2099-01-01
 L-7,Сьома,067 123 45 62,,,,,,зайве
 """
 each_noun = pytest.mark.parametrize("noun", FILES)
-
-
-@pytest.fixture
-def olena(crm) -> Person:
-    return Person(crm, user_id=OLENA)
-
-
-@pytest.fixture
-def manager(crm) -> Person:
-    return Person(crm, user_id=TARAS)
-
-
-@pytest.fixture
-def viewer(crm) -> Person:
-    with crm.tenants.visit("acme"):
-        vira = users.create({"name": "Vira", "role": "viewer", "phone": "+380501110003"})
-    return Person(crm, user_id=vira.id)
 
 
 def sent(person: Person, noun: str, text: str | bytes | None = None, **options: Any) -> str:

@@ -11,13 +11,13 @@ from browsing import TOKEN, Person, cells, counts, file, sent_whole
 
 from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources import moving, users
+from crm.resources import moving
 from crm.resources.imports import MOST_BYTES
 from crm.resources.products import price_list
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
 from crm.tenancy import uploads
 from crm.tenancy.database import rows
-from tests.conftest import OLENA, TARAS
+from tests.conftest import OLENA
 
 HOSTILE = "<script>alert(1)</script>"
 LIST = """sku;name;price;unit;category;description;active
@@ -35,23 +35,6 @@ A-4,Без ціни,,
 A-5,Стіл,1,yes,зайве
 """
 REAL = Path(__file__).parent / "data" / "b2b_pipeline" / "products.csv"
-
-
-@pytest.fixture
-def olena(crm) -> Person:
-    return Person(crm, user_id=OLENA)
-
-
-@pytest.fixture
-def manager(crm) -> Person:
-    return Person(crm, user_id=TARAS)
-
-
-@pytest.fixture
-def viewer(crm) -> Person:
-    with crm.tenants.visit("acme"):
-        vira = users.create({"name": "Vira", "role": "viewer", "phone": "+380501110003"})
-    return Person(crm, user_id=vira.id)
 
 
 def chair(crm, **fields: Any) -> str:

@@ -23,11 +23,6 @@ OWNERS = [
 
 
 @pytest.fixture
-def olena(crm) -> Person:
-    return Person(crm, user_id=OLENA)
-
-
-@pytest.fixture
 def worker(crm) -> Person:
     """Taras, a manager."""
     return Person(crm, user_id=TARAS)

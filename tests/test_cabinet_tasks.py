@@ -11,11 +11,6 @@ from crm.resources import users
 NOON = "2026-03-02T12:00"  # in Kyiv; the clock stands at 11:00 there
 
 
-@pytest.fixture
-def olena(crm):
-    return Person(crm, user_id=OLENA)
-
-
 def groups(page):
     """The titles under each heading."""
     found = re.findall(r'<section class="panel" aria-labelledby="group.*?</section>', page, re.S)
