@@ -10,10 +10,12 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MOST_TOLD = 20  # unknown columns that a message names
+BLOCK_ROWS = 1000
 REREAD_AT_MOST = 20_000_000  # characters: bounds the work that crafted quotes can cause
 
 NOT_TEXT = "this is not a text file; save the sheet as CSV first"
@@ -219,12 +221,15 @@ def _regular(
 ) -> list[tuple[int, tuple[str, ...]]] | None:
     """All rows below line `end` of a file in which each line is a whole row, else None.
 
-    Most files are; asking each row on its own takes twice as long.
+    Most files are; asking each row on its own takes twice as long. Between the blocks that are
+    read in one call, other threads get their turn.
     """
     start = file.tell()
     reader = csv.reader(file, delimiter=delimiter, strict=True)
+    rows: list[tuple[str, ...]] = []
     try:
-        rows = list(map(tuple, reader))
+        while block := list(map(tuple, islice(reader, BLOCK_ROWS))):
+            rows += block
         regular = reader.line_num == len(rows) and set(map(len, rows)) == {width}
         if regular and all(cells[0].strip() for cells in rows):
             return list(zip(range(end + 1, end + 1 + len(rows)), rows, strict=True))

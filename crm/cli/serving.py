@@ -1,5 +1,6 @@
 """The commands of the installation: serve, demo, openapi."""
 
+import os
 import shlex
 import sys
 from dataclasses import replace
@@ -15,19 +16,49 @@ from crm.server import serve
 from crm.tenancy.tenants import Tenants
 
 
+def default_workers() -> int:
+    """Processes for the cores that this one may use: one up to two cores, else half, at most 4."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return min(4, max(1, cores // 2))
+
+
 @command(group, "serve", says_folder=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @port
-@click.option("--threads", default=4, show_default=True, type=click.IntRange(1, 256))
-def serve_(config: Config, host: str, threads: int) -> None:
-    """Serve the API: one worker process with threads."""
+@click.option(
+    "--workers",
+    default=default_workers,
+    show_default="1 up to two cores, else half of the cores, at most 4",
+    type=click.IntRange(1, 64),
+    help="Processes that serve.",
+)
+@click.option(
+    "--threads",
+    default=4,
+    show_default=True,
+    type=click.IntRange(2, 256),
+    help="Slow requests of a process at a time that keep no other waiting.",
+)
+def serve_(config: Config, host: str, workers: int, threads: int) -> None:
+    """Serve the API and the workspace."""
 
     def announce() -> None:
         log.log.info("listening on http://%s:%s", host, config.port)
 
     log.begin(config.log == "requests")
     log.log.info("data folder: %s", config.data)
-    serve(lambda: _app(config), config.data, host, config.port, threads, announce)
+    serve(
+        lambda: _app(config),
+        config.data,
+        host,
+        config.port,
+        workers=workers,
+        threads=threads,
+        databases=config.open_files,
+        behind_proxy=config.trusted_proxies > 0,
+        announce=announce,
+    )
 
 
 @command(group, "demo")

@@ -1,11 +1,11 @@
-"""The seam that starts the server: gunicorn, one worker process, a few threads.
+"""The seam that starts the server: gunicorn with an event loop of our own in each worker.
 
 `serve()` is what the command line calls. `gunicorn app:app` works without this package, and
-`gunicorn -k crm.server.Worker --threads 4 app:app` takes the worker alone: the deadlines and the
-end with the parent, without the lock on the data folder (so keep to one worker).
+`gunicorn -k crm.server.Worker --threads 4 app:app` takes the worker alone: its deadlines and
+bounds, and the end with the parent, without the lock on the data folder.
 
-One process per data folder, because writers queue for a lock of their process. Threads, because
-SQLite lets go of the interpreter.
+Several worker processes may serve one data folder: a writer waits for its turn among all threads
+and processes, and what is counted is counted for all of them together.
 """
 
 import errno
@@ -26,9 +26,10 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
+from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
 
-__all__ = ["ServeError", "Worker", "running", "serve"]
+__all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -39,6 +40,10 @@ STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
 # A worker that boots may migrate many tenants before its loop first reports.
 HUNG_SECONDS = 300
+# Descriptors per open connection to a tenant's file (the file, its log, its index), and how many
+# the rest of the application needs: webhooks in flight, mail, locks, uploads.
+FILES_PER_DATABASE = 3
+OTHER_FILES = 256
 
 
 class ServeError(Exception):
@@ -50,12 +55,19 @@ def serve(
     data: Path,
     host: str = "127.0.0.1",
     port: int = 8000,
+    *,
+    workers: int = 1,
     threads: int = 4,
+    databases: int = 256,
+    behind_proxy: bool = False,
     announce: Callable[[], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return. To be called in the main thread.
 
-    `app_factory` runs in the worker, after the fork, so the application may start threads.
+    `app_factory` runs in each of the `workers`, after the fork, so the application may start
+    threads. `threads`: how many requests may be slow at a time in a worker, without keeping others
+    waiting. `databases`: how many the application keeps open in a worker. `behind_proxy`: clients
+    come through a proxy, so that their addresses cannot be told apart here.
     `announce` is called once, in the parent, when the socket listens and before there is a worker;
     what it raises ends serve. A name that has several addresses (localhost) is served on its first
     IPv4 address.
@@ -67,9 +79,14 @@ def serve(
     try:
         listener = _listen(host, port, until)
         _allow_open_files()
+        bounds = {
+            "RESERVED_FILES": databases * FILES_PER_DATABASE + OTHER_FILES,
+            "CLIENTS_ARE_DIRECT": not behind_proxy,
+        }
+        loop_class = type("Loop", (Loop,), bounds)
         settings = {
-            "workers": 1,
-            "worker_class": Worker,
+            "workers": workers,
+            "worker_class": type("Worker", (Worker,), {"loop_class": loop_class}),
             "threads": threads,
             "timeout": HUNG_SECONDS,
             "graceful_timeout": STOP_SECONDS,
@@ -112,7 +129,7 @@ def running(data: Path) -> int | None:
 def _lock(data: Path, until: float) -> int:
     """The descriptor that holds data/serve.lock.
 
-    The worker inherits it and nobody unlocks it: the folder is free when both processes ended.
+    The workers inherit it and nobody unlocks it: the folder is free when all processes ended.
     """
     try:
         data.mkdir(parents=True, exist_ok=True)
@@ -167,7 +184,7 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
 
 
 def _allow_open_files() -> None:
-    # Connections and open tenants (three descriptors each) together pass the usual 1,024.
+    # Connections and open tenants together pass the usual 1,024.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -218,7 +235,7 @@ class _Log(Logger):
 
 
 class _Arbiter(Arbiter):
-    """gunicorn's parent process, which here has one worker at any time.
+    """gunicorn's parent process, which here always has the same number of workers.
 
     SIGINT stops as gently as SIGTERM, and a second one at once. SIGHUP stops too, unless nohup.
     """
@@ -235,7 +252,7 @@ class _Arbiter(Arbiter):
     handle_hup = handle_int
 
     def ignore(self) -> None:
-        """Reload, more workers, a second parent: each would be a second process on the data."""
+        """Reload, more workers, a second parent: none of these is meant for an installation."""
 
     handle_ttin = handle_ttou = handle_usr2 = ignore
 

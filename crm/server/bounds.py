@@ -1,0 +1,54 @@
+"""What clients may use up of a server: in all, and each network for itself."""
+
+import ipaddress
+from collections import defaultdict
+
+ALL = "all"
+# The parts of a bound that one address or IPv6 /64, and one IPv6 /48, may use.
+ADDRESS_PART, SITE_PART = 0.5, 0.75
+
+
+def networks_of(address: str) -> tuple[str, ...]:
+    """The networks that an address counts for: itself, or its IPv6 /64 and /48.
+
+    One customer has at least a /64, often a /48.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return (address,)
+    if parsed.version == 4:
+        return (address,)
+    if parsed.ipv4_mapped:
+        return (str(parsed.ipv4_mapped),)
+    packed = parsed.packed
+    return packed[:8].hex(), packed[:6].hex()
+
+
+class Bound:
+    """An amount of which clients together may use `total`, and one network a part of that."""
+
+    def __init__(self, total: int, by_network: bool = True):
+        self.total = total
+        self._by_network = by_network
+        self._used: dict[str, int] = defaultdict(int)
+
+    def add(self, networks: tuple[str, ...], amount: int = 1) -> None:
+        self._used[ALL] += amount
+        for network in networks:
+            self._used[network] += amount
+
+    def remove(self, networks: tuple[str, ...], amount: int = 1) -> None:
+        self._used[ALL] -= amount
+        for network in networks:
+            self._used[network] -= amount
+            if not self._used[network]:
+                del self._used[network]
+
+    def exceeded(self, networks: tuple[str, ...]) -> str | None:
+        """Who uses more than allowed: one of the networks, or ALL; None if nobody does."""
+        if self._by_network:
+            for network, part in zip(networks, (ADDRESS_PART, SITE_PART), strict=False):
+                if self._used[network] > self.total * part:
+                    return network
+        return ALL if self._used[ALL] > self.total else None

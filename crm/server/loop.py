@@ -1,0 +1,431 @@
+"""The event loop of the worker: it reads from clients, runs the application, and writes to clients.
+
+It waits for no client. What a client may take:
+
+    first byte of a request    HEAD_SECONDS, then `keepalive` between requests
+    request line and headers   HEAD_SECONDS from their first byte, HEAD_BYTES
+    body                       never BODY_SECONDS behind RATE, BODY_BYTES
+    the answer                 never SEND_SECONDS behind RATE
+    all bodies, all answers    HELD_BYTES each, a part of that for one network
+    connections                what RLIMIT_NOFILE leaves, a part of that for one network
+
+Where there are too many, those that wait longest are closed first, idle ones before others.
+
+The application runs in the loop's own thread. When it takes long, another thread goes on with the
+loop (`hand_over.py`). At most `threads` requests may be slow at a time, half of them of one host
+and kind (reading or writing); requests beyond that wait in a queue.
+"""
+
+import errno
+import resource
+import selectors
+import socket
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from crm.server.bounds import ALL, Bound, networks_of
+from crm.server.connections import Connection, State
+from crm.server.hand_over import HandOver, LoopTaken
+from crm.server.requests import Refused
+from crm.server.responses import Response, problem
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+EXPIRE_SECONDS = 0.25
+ACCEPTS_AT_ONCE = 16
+# An idle connection gets so long to begin a last request when the server stops.
+LAST_REQUEST_SECONDS = 1.0
+
+
+class Loop:
+    """Serves a WSGI application to the clients of some listening sockets."""
+
+    HEAD_SECONDS = 10.0
+    BODY_SECONDS = 30.0
+    SEND_SECONDS = 30.0
+    QUEUE_SECONDS = 20.0
+    RATE = 16 * 1024  # bytes a second
+    HELD_BYTES = 64 * 1024 * 1024
+    # Time for a client to read the end of its answer while it may still be sending.
+    LINGER_SECONDS = 2.0
+    # Descriptors left to the application; the others are for connections.
+    RESERVED_FILES = 512
+    # False behind a proxy, through which all clients seem to have one address.
+    CLIENTS_ARE_DIRECT = True
+
+    def __init__(
+        self,
+        application: Callable[..., Any],
+        listeners: list[Any],
+        *,
+        threads: int,
+        keepalive: float,
+        stop_seconds: float,
+        log: Any,
+    ):
+        """`threads`: how many requests may be slow at a time. `log` is gunicorn's Logger."""
+        self.application = application
+        self.listeners = listeners
+        self.keepalive, self.stop_seconds, self.log = keepalive, stop_seconds, log
+        self.slow_limit = max(2, threads)
+        self.alive = True  # set to False by the worker: it is to stop
+        self.stop_at = 0.0
+        self.hand_over = HandOver(self.run, self.let_go, log)
+        self.selector = selectors.DefaultSelector()
+        self.waiting: dict[State, dict[Connection, None]] = {state: {} for state in State}
+        self.ready: deque[Connection] = deque()  # the next request came behind the last one
+        self.finished: deque[Connection] = deque()  # by threads that the loop was taken from
+        self.slow: dict[Connection, tuple[str, bool]] = {}
+        self.slow_of_kind: Counter[tuple[str, bool]] = Counter()
+        self.queue_may_move = False
+        self.expire_at = 0.0
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = 65536 if files == resource.RLIM_INFINITY else files - self.RESERVED_FILES
+        self.connections = Bound(max(64, most), self.CLIENTS_ARE_DIRECT)
+        self.bodies = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.wakeup, self.wakeup_end = socket.socketpair()
+        self.wakeup.setblocking(False)
+        self.wakeup_end.setblocking(False)
+        self.selector.register(self.wakeup, selectors.EVENT_READ)
+        for listener in listeners:
+            listener.setblocking(False)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted ones have it
+            self.selector.register(listener.fileno(), selectors.EVENT_READ, listener)
+
+    def stop(self) -> None:
+        """Finish what has begun, then end. In any thread, or a signal handler."""
+        self.alive = False
+        self.wake()
+
+    def close(self) -> None:
+        """After the loop has ended: cut what was not finished in time."""
+        for conns in self.waiting.values():
+            for conn in list(conns):
+                self.drop(conn)
+        self.selector.close()
+        self.wakeup.close()
+        self.wakeup_end.close()
+
+    def wake(self) -> None:
+        try:
+            self.wakeup_end.send(b"1")
+        except BlockingIOError:
+            return  # it will find that it was woken
+
+    def let_go(self, conn: Connection) -> None:
+        """Another thread is about to lead the loop, while the application works for `conn`."""
+        kind = self.slow[conn] = kind_of(conn)
+        self.slow_of_kind[kind] += 1
+        self.watch(conn, 0)  # what its client sends is read after the answer
+
+    def run(self) -> None:
+        """Serve until stop() and the end of what had begun. Raises LoopTaken."""
+        while self.alive or not self.has_stopped():
+            for key, _ in self.selector.select(0 if self.ready else EXPIRE_SECONDS):
+                if isinstance(key.data, Connection):
+                    self.guard(key.data, self.handle)
+                elif key.data is not None:
+                    self.accept(key.data)
+                else:
+                    self.wakeup.recv(4096)
+            while self.finished:
+                conn = self.finished.popleft()
+                self.slow_of_kind[self.slow.pop(conn)] -= 1
+                self.queue_may_move = True
+                self.guard(conn, self.send)
+            for _ in range(len(self.ready)):
+                conn = self.ready.popleft()
+                if conn.state is State.IDLE:
+                    self.guard(conn, self.advance)
+            if self.queue_may_move:
+                self.move_queue()
+            now = time.monotonic()
+            if now >= self.expire_at:
+                self.expire_at = now + EXPIRE_SECONDS
+                self.expire(now)
+
+    def guard(self, conn: Connection, step: Any) -> None:
+        """Whatever happens with one client, it must not end the loop."""
+        try:
+            step(conn)
+        except LoopTaken:
+            raise
+        except Exception:
+            self.log.exception("error with a connection")
+            self.drop(conn)
+
+    def has_stopped(self) -> bool:
+        """Begin to stop; later: has all ended that had begun, or the time for it?"""
+        now = time.monotonic()
+        if not self.stop_at:
+            self.stop_at = now + self.stop_seconds
+            if leave := getattr(self.application, "leave", None):
+                leave()
+            for listener in self.listeners:
+                while self.accept(listener):
+                    pass
+                self.selector.unregister(listener.fileno())
+                listener.close()
+            for conn in self.waiting[State.IDLE]:
+                conn.until = min(conn.until, now + LAST_REQUEST_SECONDS)
+            for conn in [*self.slow, *self.waiting[State.SENDING]]:
+                if conn.response is not None:
+                    conn.response.keep_alive = False
+        busy = self.slow or any(self.waiting.values())
+        return not busy or now >= self.stop_at
+
+    # Connections
+
+    def accept(self, listener: Any) -> bool:
+        """Accept the connections that wait; whether there may be more."""
+        for _ in range(ACCEPTS_AT_ONCE):
+            try:
+                sock, client = listener.accept()
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    continue  # the client left again
+                self.log.error("too many open files: the connection that waits longest is closed")
+                self.close_one_of(ALL)
+                return False
+            sock.setblocking(False)
+            networks = networks_of(client[0])
+            environ = environ_of(listener.getsockname(), client)
+            conn = Connection(sock, networks, environ)
+            self.connections.add(networks)
+            while user := self.connections.exceeded(networks):
+                if not self.close_one_of(user):
+                    break
+            self.wait(conn, State.IDLE, self.HEAD_SECONDS)
+            self.watch(conn, selectors.EVENT_READ)
+        return True
+
+    def close_one_of(self, network: str) -> bool:
+        """Close the connection of a network, or of all, that waits longest; False: none waits."""
+        for state in State:
+            for conn in self.waiting[state]:
+                if network is ALL or network in conn.networks:
+                    self.drop(conn)
+                    return True
+        return False
+
+    def wait(self, conn: Connection, state: State, seconds: float) -> None:
+        """Put a connection last among those that wait for the same."""
+        self.waiting[conn.state].pop(conn, None)
+        conn.state = state
+        conn.until = time.monotonic() + seconds
+        self.waiting[state][conn] = None
+
+    def watch(self, conn: Connection, events: int) -> None:
+        """Let the loop see when a connection can be read or written; 0: neither."""
+        if events == conn.watched:
+            return
+        if not events:
+            self.selector.unregister(conn.sock)
+        elif conn.watched:
+            self.selector.modify(conn.sock, events, conn)
+        else:
+            self.selector.register(conn.sock, events, conn)
+        conn.watched = events
+
+    def drop(self, conn: Connection) -> None:
+        """Close a connection, whatever it waits for."""
+        if conn.state is State.CLOSED:
+            return
+        self.waiting[conn.state].pop(conn, None)
+        conn.state = State.CLOSED
+        self.watch(conn, 0)
+        conn.sock.close()
+        conn.release()
+        self.connections.remove(conn.networks)
+        self.end_response(conn)
+
+    def end_response(self, conn: Connection) -> None:
+        try:
+            conn.end_response()
+        except Exception:
+            self.log.exception("error while closing an answer")
+
+    def expire(self, now: float) -> None:
+        """End what lasts too long."""
+        for state, conns in self.waiting.items():
+            for conn in [conn for conn in conns if conn.until <= now]:
+                if state in (State.HEAD, State.BODY):
+                    self.refuse(conn, 408)
+                elif state is State.QUEUED:
+                    self.refuse(conn, 503)
+                else:
+                    self.drop(conn)
+
+    # Requests
+
+    def handle(self, conn: Connection) -> None:
+        """Go on with a connection that can be read, or written while it is SENDING."""
+        if conn.state is State.SENDING:
+            if conn.output_bytes:
+                self.send(conn)
+            else:
+                self.run_application(conn)
+            return
+        try:
+            received = conn.receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            received = 0
+        if not received:
+            self.drop(conn)
+        elif conn.state is not State.LEAVING:
+            if conn.state is State.BODY:
+                latest = time.monotonic() + self.BODY_SECONDS
+                conn.until = min(conn.until + received / self.RATE, latest)
+            self.advance(conn)
+
+    def advance(self, conn: Connection) -> None:
+        """Go on with what has come: to the body, to the application, or to a refusal."""
+        try:
+            if conn.read_request():
+                conn.release()
+                if not self.slow or self.may_run(conn):
+                    self.run_application(conn)
+                else:
+                    self.wait(conn, State.QUEUED, self.QUEUE_SECONDS)
+                    self.watch(conn, 0)
+                return
+        except Refused as refused:
+            self.refuse(conn, refused.status)
+            return
+        if conn.request is None:
+            if conn.state is State.IDLE and conn.has_received:
+                self.wait(conn, State.HEAD, self.HEAD_SECONDS)
+            return
+        if conn.state is not State.BODY:
+            self.wait(conn, State.BODY, self.BODY_SECONDS)
+            if conn.request.expects_continue:
+                conn.send_briefly(b"HTTP/1.1 100 Continue\r\n\r\n")
+        conn.hold(self.bodies, conn.received_bytes)
+        if self.bodies.exceeded(conn.networks):
+            self.refuse(conn, 503)
+
+    def may_run(self, conn: Connection) -> bool:
+        """Is there a thread left to take the loop over if this request is slow?"""
+        of_its_kind = self.slow_of_kind[kind_of(conn)]
+        return len(self.slow) < self.slow_limit and of_its_kind < self.slow_limit // 2
+
+    def move_queue(self) -> None:
+        """Run the requests that waited for a slow one to end. Raises LoopTaken."""
+        for conn in list(self.waiting[State.QUEUED]):
+            if self.may_run(conn):
+                self.guard(conn, self.run_application)
+        self.queue_may_move = False
+
+    def run_application(self, conn: Connection) -> None:
+        """Let the application make the answer, or more of it, and send that.
+
+        Raises LoopTaken if this took so long that another thread has the loop.
+        """
+        self.waiting[conn.state].pop(conn, None)
+        conn.state = State.WORKING
+        self.hand_over.begin(conn)
+        conn.put_output(self.answer(conn))
+        if not self.hand_over.end(conn):
+            self.finished.append(conn)
+            self.wake()
+            raise LoopTaken
+        self.send(conn)
+
+    def answer(self, conn: Connection) -> bytes:
+        """The next bytes of the answer, by the application."""
+        response = conn.response
+        try:
+            if response is not None:
+                return response.next_piece()
+            response = conn.response = Response(conn.request, self.alive)
+            return response.run(self.application)
+        except (Exception, SystemExit):
+            # Neither the address nor the headers: they carry phones and keys.
+            self.log.exception("error while answering %s", conn.environ["REQUEST_METHOD"])
+            response.is_complete, response.keep_alive = True, False
+            return b"" if response.is_started else problem(500, conn.environ)
+
+    def send(self, conn: Connection) -> None:
+        """Send what the client takes now; wait with the rest, or for the next request."""
+        try:
+            sent = conn.send()
+        except OSError:
+            self.drop(conn)
+            return
+        response = conn.response
+        if not conn.output_bytes and response.is_complete:
+            self.finish(conn)
+            return
+        latest = time.monotonic() + self.SEND_SECONDS
+        if conn.state is State.SENDING:
+            conn.until = min(conn.until + sent / self.RATE, latest)
+        else:
+            self.wait(conn, State.SENDING, self.SEND_SECONDS)
+        self.watch(conn, selectors.EVENT_WRITE)
+        conn.hold(self.answers, conn.output_bytes)
+        while user := self.answers.exceeded(conn.networks):
+            unread = self.waiting[State.SENDING]
+            self.drop(next(one for one in unread if user is ALL or user in one.networks))
+
+    def finish(self, conn: Connection) -> None:
+        """After an answer: wait for the next request, or for the client to close."""
+        conn.release()
+        response = conn.response
+        self.end_response(conn)
+        if not response.keep_alive:
+            self.leave(conn)
+            return
+        self.wait(conn, State.IDLE, self.keepalive if self.alive else LAST_REQUEST_SECONDS)
+        self.watch(conn, selectors.EVENT_READ)
+        if conn.has_received:
+            self.ready.append(conn)
+
+    def refuse(self, conn: Connection, status: int) -> None:
+        """Answer without the application."""
+        conn.send_briefly(problem(status, conn.environ))
+        self.leave(conn)
+
+    def leave(self, conn: Connection) -> None:
+        """Close, but not over an answer: a close with bytes unread would make it vanish."""
+        conn.release()
+        self.end_response(conn)
+        try:
+            conn.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.drop(conn)
+            return
+        self.wait(conn, State.LEAVING, self.LINGER_SECONDS)
+        self.watch(conn, selectors.EVENT_READ)
+
+
+def kind_of(conn: Connection) -> tuple[str, bool]:
+    """What slow requests are counted by: their host, and whether they only read."""
+    environ = conn.environ
+    host = environ.get("HTTP_HOST", "").lower().partition(":")[0]
+    return host, environ["REQUEST_METHOD"] in READING
+
+
+def environ_of(server: Any, client: Any) -> dict[str, Any]:
+    """What the environs of all requests of a connection have in common (PEP 3333)."""
+    return {
+        "REMOTE_ADDR": client[0],
+        "REMOTE_PORT": str(client[1]),
+        "SCRIPT_NAME": "",
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1]),
+        "SERVER_SOFTWARE": "crm",
+        "wsgi.errors": sys.stderr,
+        "wsgi.input_terminated": True,
+        "wsgi.multiprocess": True,
+        "wsgi.multithread": True,
+        "wsgi.run_once": False,
+        "wsgi.url_scheme": "http",
+        "wsgi.version": (1, 0),
+    }

@@ -1,0 +1,208 @@
+"""Answers: what a WSGI application gives, as the bytes of HTTP/1.1; and refusals of our own."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from werkzeug.http import HTTP_STATUS_CODES
+
+from crm import log
+from crm.server.requests import Request
+
+# How much of an answer is made at a time: the rest when the client has taken that.
+PIECE_BYTES = 256 * 1024
+NO_BODY = ("1", "204", "304")
+
+
+class Response:
+    """The answer to one request, made piece by piece as its client takes it."""
+
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_headers",
+        "_is_broken",
+        "_left",
+        "_parts",
+        "_sends_body",
+        "_status",
+        "_written",
+        "is_complete",
+        "is_started",
+        "keep_alive",
+        "request",
+    )
+
+    def __init__(self, request: Request, keep_alive: bool):
+        self.request = request
+        self.keep_alive = keep_alive and request.keep_alive
+        self.is_started = False  # bytes of it were handed out
+        self.is_complete = False
+        self._status, self._headers = "", []
+        self._written: list[bytes] = []
+        self._body: Any = None
+        self._parts: Iterator[bytes] = iter(())
+        self._left: int | None = None  # of Content-Length
+        self._chunked = self._is_broken = False
+        self._sends_body = request.environ["REQUEST_METHOD"] != "HEAD"
+
+    def start(
+        self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
+    ) -> Callable[[bytes], Any]:
+        """WSGI's start_response."""
+        if exc_info and self.is_started:
+            raise exc_info[1].with_traceback(exc_info[2])
+        if self._status and not exc_info:
+            raise RuntimeError("start_response was called twice")
+        self._status, self._headers = status, headers
+        return self._written.append
+
+    def run(self, application: Callable[..., Any]) -> bytes:
+        """Call the application; the first bytes to send. Raises what the application raises."""
+        self._body = application(self.request.finish(), self.start)
+        self._parts = iter(self._body)
+        return self.next_piece()
+
+    def next_piece(self) -> bytes:
+        """The next bytes to send; sets `is_complete` when there will be no more.
+
+        Raises what the application raises, unless there are bytes before the error: then the answer
+        ends there, and the connection with it.
+        """
+        pieces, size, error = [], 0, None
+        try:
+            for part in self._parts:
+                pieces.append(part)
+                size += len(part)
+                if size >= PIECE_BYTES:
+                    break
+            else:
+                self.is_complete = True
+        except Exception as raised:
+            if not pieces or not self._status:
+                raise
+            error = raised
+        if self._written:
+            pieces[:0] = self._written
+            size = sum(map(len, pieces))
+            self._written.clear()
+        head = b""
+        if not self.is_started:
+            if not self._status:
+                raise RuntimeError("the application gave no status")
+            head = self._make_head(size)
+            self.is_started = True
+        body = b"".join(pieces)
+        if error is not None:
+            self.is_complete = self._is_broken = True
+            self.keep_alive = False
+            log.log.error("an answer broke off", exc_info=error)
+        return head + self._framed(body)
+
+    def _make_head(self, size: int) -> bytes:
+        """The head of the answer; `size` is the body's length if it is complete."""
+        has_length = has_date = False
+        lines = [f"HTTP/1.1 {self._status}"]
+        for name, value in self._headers:
+            lowered = name.lower()
+            if lowered == "content-length":
+                has_length, self._left = True, int(value)
+            elif lowered == "date":
+                has_date = True
+            elif lowered in ("connection", "transfer-encoding", "keep-alive"):
+                continue  # of this connection, about which the application knows nothing
+            lines.append(f"{name}: {value}")
+        if self._status.startswith(NO_BODY):
+            self._sends_body = False
+        elif not has_length:
+            if self.is_complete and self._sends_body:
+                lines.append(f"Content-Length: {size}")
+                self._left = size
+            elif self._sends_body and self.request.is_http_1_1:
+                lines.append("Transfer-Encoding: chunked")
+                self._chunked = True
+            elif self._sends_body:
+                self.keep_alive = False  # the end of the connection is the end of the body
+        if not has_date:
+            lines.append(f"Date: {_http_date(int(time.time()))}")
+        if not self.keep_alive:
+            lines.append("Connection: close")
+        elif not self.request.is_http_1_1:
+            lines.append("Connection: keep-alive")
+        head = "\r\n".join(lines)
+        if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
+            raise ValueError("a header of the answer holds a line break")
+        return f"{head}\r\n\r\n".encode("latin-1")
+
+    def _framed(self, body: bytes) -> bytes:
+        if not self._sends_body:
+            return b""
+        if self._chunked:
+            framed = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
+            return framed + (b"0\r\n\r\n" if self.is_complete and not self._is_broken else b"")
+        if self._left is not None:
+            body = body[: self._left]
+            self._left -= len(body)
+            if self.is_complete and self._left:
+                self.keep_alive = False  # it broke off: only the end of the connection tells so
+        return body
+
+    def close(self) -> None:
+        """Tell the application that its answer was sent, or that the client left."""
+        body, self._body = self._body, None
+        if hasattr(body, "close"):
+            body.close()
+
+
+@lru_cache(maxsize=2)
+def _http_date(seconds: int) -> str:
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(seconds))
+
+
+# The codes that the application gives for the same status.
+_PROBLEMS = {
+    400: ("bad_request", "this is not a valid HTTP/1.1 request"),
+    408: ("request_timeout", "the request came too slowly"),
+    413: ("too_large", "the body is larger than allowed"),
+    414: ("request_uri_too_long", "the request's address is too long"),
+    417: ("expectation_failed", "the only expectation understood is 100-continue"),
+    431: ("request_header_fields_too_large", "the request's headers are too long"),
+    500: ("internal_error", "something went wrong on our side"),
+    501: ("not_implemented", "the only transfer coding understood is chunked"),
+    503: ("busy", "the server has too much to do at this moment, try again"),
+}
+
+
+def problem(status: int, environ: dict[str, Any]) -> bytes:
+    """A whole answer of our own, in the shape of all errors (D14), and its line in the log.
+
+    `environ` is of the refused request, as far as it was read.
+    """
+    code, detail = _PROBLEMS[status]
+    request_id = secrets.token_hex(12)
+    method = environ.get("REQUEST_METHOD")
+    method = method if method in log.METHODS else "other"
+    log.tell(status, request_id=request_id, tenant=None, route=None, method=method)
+    content = json.dumps(
+        {
+            "type": "about:blank",
+            "title": HTTP_STATUS_CODES[status],
+            "status": status,
+            "detail": detail,
+            "instance": environ.get("PATH_INFO") or "/",
+            "code": code,
+            "request_id": request_id,
+        }
+    )
+    head = (
+        f"HTTP/1.1 {status} {HTTP_STATUS_CODES[status]}\r\n"
+        "Content-Type: application/problem+json\r\n"
+        f"Content-Length: {len(content)}\r\n"
+        f"X-Request-Id: {request_id}\r\n"
+        "Connection: close\r\n"
+    )
+    retry = "Retry-After: 5\r\n" if status == 503 else ""
+    return f"{head}{retry}\r\n{content}".encode()
