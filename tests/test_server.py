@@ -319,13 +319,16 @@ def test_two_serves_on_two_data_folders(start: Start) -> None:
     assert start("one").worker != start("two").worker
 
 
-def test_a_second_serve_takes_over_when_the_first_is_dying(start: Start, tmp_path: Path) -> None:
-    first = start()
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_serve_takes_over_when_the_first_is_dying(
+    start: Start, tmp_path: Path, workers: int
+) -> None:
+    first = start(workers=workers)
     with first.connect() as line:
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert eventually((tmp_path / "began").exists)
         first.process.terminate()
-        second = start(port=first.port)
+        second = start(port=first.port, workers=workers)
         assert b"200 OK" in read_all(line)
     assert first.end()[0] == 0
     assert second.get()
@@ -342,25 +345,49 @@ def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
     assert is_gone(worker)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("changes", [{}, {"no_kernel": True}], ids=["kernel", "polling"])
 def test_worker_ends_when_its_parent_is_killed(
-    start: Start, tmp_path: Path, changes: dict[str, bool]
+    start: Start, tmp_path: Path, changes: dict[str, bool], workers: int
 ) -> None:
-    served = start(**changes)
+    served = start(**changes, workers=workers)
     worker = served.worker
+    assert eventually(lambda: len(children_of(served)) == workers)
+    siblings = children_of(served)
     with served.connect() as line:
         # In the midst of a request, for which an orderly stop would wait.
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert eventually((tmp_path / "began").exists)
         served.process.kill()
-        assert eventually(lambda: is_gone(worker), 1.0 if changes else 0.3)
+        assert worker in siblings
+        assert eventually(lambda: all(map(is_gone, siblings)), 1.0 if changes else 0.3)
 
 
-def test_a_killed_worker_is_replaced(start: Start) -> None:
-    served = start()
+def children_of(served: Served) -> list[int]:
+    pid = served.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_several_workers_share_the_requests(start: Start) -> None:
+    served = start(workers=2)
+    assert eventually(lambda: len(children_of(served)) == 2)
+    with contextlib.ExitStack() as lines:
+        for _ in range(2):
+            lines.enter_context(served.connect()).sendall(ask("/compute"))
+            time.sleep(0.2)  # one process computes: the other one accepts
+        workers = {served.worker for _ in range(20)}
+    assert workers <= set(children_of(served))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_worker_is_replaced(start: Start, workers: int) -> None:
+    served = start(workers=workers)
+    assert eventually(lambda: len(children_of(served)) == workers)
     worker = served.worker
     os.kill(worker, signal.SIGKILL)
+    assert eventually(lambda: is_gone(worker))
     assert served.worker != worker
+    assert eventually(lambda: len(children_of(served)) == workers)
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGTTIN", "SIGTTOU", "SIGUSR2"])
@@ -854,9 +881,12 @@ def test_long_bodies_share_a_bound(start: Start) -> None:
 # Stopping
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_sigterm_finishes_what_is_in_flight(start: Start, tmp_path: Path, name: str) -> None:
-    served = start()
+def test_sigterm_finishes_what_is_in_flight(
+    start: Start, tmp_path: Path, name: str, workers: int
+) -> None:
+    served = start(workers=workers)
     with served.connect() as running, served.connect() as sending, served.connect() as kept:
         kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_one(kept).isdigit()
@@ -874,6 +904,43 @@ def test_sigterm_finishes_what_is_in_flight(start: Start, tmp_path: Path, name: 
             assert b"Connection: close" in answer
     assert served.end() == (0, "")
     assert time.monotonic() - began < 5
+
+
+STOPS = int(os.environ.get("STOPS", 4))  # the full form has 50
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, workers: int) -> None:
+    for number in range(STOPS):
+        served = start(f"data{number}", workers=workers)
+        answered, cut = [], []
+
+        def client(
+            pause: float, served: Served = served, answered: list = answered, cut: list = cut
+        ) -> None:
+            link = http.client.HTTPConnection(served.host, served.port, timeout=10)
+            with contextlib.closing(link):
+                link.connect()
+                while link.sock is not None:  # closed after an answer with Connection: close
+                    try:
+                        link.request("GET", "/")
+                        answered.append(link.getresponse().read())
+                        time.sleep(pause)
+                    except (OSError, http.client.HTTPException) as error:
+                        cut.append(error)
+                        return
+
+        # Some have a request under way all the time, others are idle when the stop comes.
+        pauses = [0, 0.1, 0.2, 0.4] * 4
+        clients = [threading.Thread(target=client, args=(pause,)) for pause in pauses]
+        for thread in clients:
+            thread.start()
+        assert eventually(lambda answered=answered: len(answered) > 200)
+        served.process.terminate()
+        for thread in clients:
+            thread.join()
+        assert served.end() == (0, "")
+        assert not cut
 
 
 def test_an_idle_server_stops_at_once(start: Start) -> None:

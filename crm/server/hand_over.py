@@ -44,6 +44,7 @@ class HandOver:
         self._began = time.monotonic()
         self._task = task
         if self._is_resting:
+            self._is_resting = False
             os.write(self.wake_supervisor, b"1")
 
     def end(self, task: Any) -> bool:

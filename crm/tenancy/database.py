@@ -55,7 +55,7 @@ class WriterLock:
             raise Busy
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            pause = 0.001
+            pause = 0.0001
             while True:
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +64,7 @@ class WriterLock:
                     if time.monotonic() + pause > deadline:
                         raise Busy from None
                     time.sleep(pause)
-                    pause = min(pause * 2, 0.02)
+                    pause = min(pause * 1.5, 0.01)
         except BaseException:
             self.release()
             raise
