@@ -24,7 +24,8 @@ COLD_PAGE_BYTES = 130_000
 REQUEST = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r$", re.M)
 # An icon that is not in the sprite, or that the policy forbids to load, has no size.
 EMPTY_ICONS = """() => [...document.querySelectorAll("svg.bi use")]
-  .filter(use => use.checkVisibility() && use.getBBox().width === 0).map(use => use.getAttribute("href"))"""
+  .filter(use => use.checkVisibility() && use.getBBox().width === 0)
+  .map(use => use.getAttribute("href"))"""
 
 
 @dataclass

@@ -50,7 +50,7 @@ class Content:
         etag, data = self.fingerprint, self.data
         is_compressed = self.compressed is not None and accepts_gzip()
         if is_compressed:
-            etag, data = f"{etag}-gzip", self.compressed
+            etag, data = f"{etag}.gz", self.compressed
         response = Response(data, content_type=self.type)
         response.set_etag(etag)  # a strong one, so each coding has its own
         response.last_modified = self.modified
