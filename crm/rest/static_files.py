@@ -53,7 +53,8 @@ class Content:
             etag, data = f"{etag}.gz", self.compressed
         response = Response(data, content_type=self.type)
         response.set_etag(etag)  # a strong one, so each coding has its own
-        response.last_modified = self.modified
+        if self.modified is not None:
+            response.last_modified = self.modified
         response.headers["Cache-Control"] = cache_control
         if is_compressed:
             response.content_encoding = "gzip"
