@@ -98,7 +98,7 @@ class StaticFiles:
         content = self._contents.get(name)
         if content is None:
             file = self._files[name]
-            path, make = file if isinstance(file, tuple) else (file, bytes)
+            path, make = file if isinstance(file, tuple) else (file, bytes)  # as it is
             kind = PurePath(name).suffix
             content = self._contents[name] = Content(
                 make(path.read_bytes()),
