@@ -406,7 +406,7 @@ def steps(text):
     """{path: is it done} of the list of first steps."""
     (found,) = re.findall(r'<ol class="steps">(.*?)</ol>', text, re.S) or [""]
     items = re.findall(r"<li>(.*?)</li>", found, re.S)
-    return {re.search(r'href="([^"]*)"', item)[1]: "готово" in item for item in items}
+    return {re.search(r'<a href="([^"]*)"', item)[1]: "готово" in item for item in items}
 
 
 def test_an_empty_tenant_sees_first_steps(crm):

@@ -99,7 +99,7 @@ def link(crm: CRMApp, purpose: str, user_id: int = OLENA, about: str | None = No
 def who(person: Person) -> str | None:
     """The name of who is logged in, as the menu tells."""
     page = person.get("/tasks")
-    found = re.search(r'bi-person-circle" aria-hidden="true"></i> (.+?)</a>', page.text)
+    found = re.search(r'#person-circle"/></svg> (.+?)</a>', page.text)
     return found and found[1]
 
 

@@ -80,7 +80,7 @@ RANDOM = (
     (r"\bevt_[0-9a-f]{24}\b", "evt_…"),
     (r"\bwhsec_[A-Za-z0-9+/=]+", "whsec_…"),
     (r"\bcrm_[A-Za-z0-9]{46}\b", "crm_…"),
-    (r'"[0-9a-f]{24}"', '"…"'),  # the ETag of a body that has one of these
+    (r'"[0-9a-f]{16}(?:[0-9a-f]{8})?"', '"…"'),  # the ETag of a body with one, or a prefix
     (r"\d+ секунд[иу]? тому|щойно", "…"),
 )
 

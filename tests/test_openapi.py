@@ -217,9 +217,11 @@ def test_the_page_and_all_it_names_come_from_the_same_host(crm):
         assert "//" not in text
         for path in named:
             assert path.startswith(f"{root}{PAGE}/")
-            asset = speak(crm, path=path.removeprefix(root), SCRIPT_NAME=root)
+            name, _, query = path.removeprefix(root).partition("?")
+            asset = speak(crm, path=name, query=query, SCRIPT_NAME=root)
             assert asset.status == 200
             assert asset.body
+            assert "immutable" in asset.headers["Cache-Control"]
         start = speak(crm, path=f"{PAGE}/start.js").body.decode()
         assert 'new URL("../openapi.json", document.currentScript.src)' in start
 

@@ -235,7 +235,7 @@ class Visitor:
 
     def sees_all_of(self, page: str, base: str) -> int:
         """How many files of this host the page uses; each must be there."""
-        found = re.findall(r'<(?:link|script|img)[^>]*(?:href|src)="([^"]+)"', page)
+        found = set(re.findall(r'<(?:link|script|img|use)[^>]*(?:href|src)="([^"]+)"', page))
         for each in found:
             self.sees(parse.urljoin(base, each))
         return len(found)
@@ -280,6 +280,7 @@ def shows_pages(person: Visitor, link: str) -> None:
     assert '"openapi":"3.1' in person.sees("/api/v1/openapi.json")
     ukrainian = person.sends(link, person.sees(link))
     assert "Ліди" in ukrainian
+    assert person.sees_all_of(ukrainian, "/") > 10  # with the icons
     card = person.sees("/leads/1")
     assert "+380671234567" in card and time.strftime("%Y", time.gmtime()) in card
     english = person.sends("/language", card, language="en")

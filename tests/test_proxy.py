@@ -1,5 +1,6 @@
 """The printed configuration of nginx, in a real nginx before a real server, on loopback."""
 
+import gzip
 import http.client
 import json
 import os
@@ -125,7 +126,8 @@ class Front:
             line.sock = self.tls.wrap_socket(line.sock, server_hostname=host)
         line.request(method, path, body or None, sent)
         answer = line.getresponse()
-        answer.text = answer.read().decode()
+        answer.body = answer.read()
+        answer.text = answer.body.decode("utf-8", "replace")
         line.close()
         return answer
 
@@ -232,6 +234,49 @@ def test_what_is_too_large_is_told_by_the_service_itself(front: Front) -> None:
     answer = upload(front, b"x" * (10 * 1024 * 1024 + 1))
     assert (answer.status, json.loads(answer.text)["code"]) == (413, "too_large")
     assert upload(front, b"x" * (13 * 1024 * 1024)).status == 413
+
+
+def test_lists_and_exports_are_compressed_for_who_takes_that(front: Front) -> None:
+    lead = {"name": "Марія", "phone": "+380671234567", "comment": "довго " * 400}
+    made = front.ask(
+        "/api/v1/leads", method="POST", body=json.dumps(lead).encode(),
+        Content_Type="application/json", Prefer="return=representation",
+    )  # fmt: skip
+    assert made.status == 201, made.text
+    for path in ("/api/v1/leads", "/api/v1/leads/export"):
+        plain, packed = front.ask(path), front.ask(path, Accept_Encoding="gzip")
+        assert plain.headers["Content-Encoding"] is None
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert "Accept-Encoding" in packed.headers["Vary"]
+        assert gzip.decompress(packed.body) == plain.body
+
+
+def test_a_compressed_answer_never_costs_a_record_its_etag(front: Front) -> None:
+    lead = {"name": "Марія", "email": "m@example.com", "comment": "довго " * 400}
+    sent = {"Content_Type": "application/json", "Accept_Encoding": "gzip"}
+    body = json.dumps(lead).encode()
+    made = front.ask("/api/v1/leads", method="POST", body=body, **sent)
+    path = f"/api/v1/leads/{json.loads(made.text)['lead_id']}"
+    record = front.ask(path, Accept_Encoding="gzip")
+    etag = record.headers["ETag"]
+    assert len(record.body) > 1024 and etag.startswith('"')
+    assert front.ask(path, If_None_Match=etag, Accept_Encoding="gzip").status == 304
+    change = front.ask(path, method="PATCH", body=b'{"name":"M"}', If_Match=etag, **sent)
+    assert change.status == 200, change.text
+
+
+def test_files_and_pages_pass_as_the_service_sent_them(front: Front) -> None:
+    page = front.ask("/login", key="").text
+    (url,) = re.findall(r'"(/cabinet/bootstrap.min.css\?v=\w+)"', page)
+    for port in (front.port, front.direct):
+        host = f"acme.localhost:{port}"
+        file = front.ask(url, host, key="", port=port, Accept_Encoding="gzip, br")
+        assert file.headers["Content-Encoding"] == "gzip"
+        assert "immutable" in file.headers["Cache-Control"]
+        assert len(file.body) < 40_000
+        typed = front.ask("/login?next=/guess", host, key="", port=port, Accept_Encoding="gzip")
+        assert (typed.status, typed.headers["Content-Encoding"]) == (200, None)
+        assert len(typed.body) > 1024
 
 
 def test_slow_clients_stop_nobody_else(front: Front) -> None:

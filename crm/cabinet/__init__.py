@@ -3,13 +3,13 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, Flask, g, request
+from flask import Blueprint, Flask, Response, g, request
 from flask_babel import gettext
-from flask_bootstrap import Bootstrap5
 
 from crm.access.codes import SmsLimits
 from crm.access.limits import Tries
 from crm.cabinet import (
+    assets,
     cards,
     clients,
     deals,
@@ -50,17 +50,14 @@ def install(app: Flask, config: Config, post: Post) -> None:
     """All pages; `post` sends what people get by SMS and e-mail."""
     app.post = post
     begin_counting(app)
-    app.register_blueprint(
-        Blueprint(
-            "cabinet",
-            __name__,
-            static_folder="static",
-            template_folder="templates",
-            static_url_path="/cabinet",
-        )
-    )
-    app.static_url_path = "/static"  # the app has none, but Bootstrap's is made from it
-    Bootstrap5(app)
+    cabinet = Blueprint("cabinet", __name__, template_folder="templates")
+
+    @cabinet.get("/cabinet/<name>")
+    def static(name: str) -> Response:
+        return assets.FILES.answer(name)
+
+    app.register_blueprint(cabinet)
+    app.jinja_env.globals.update(svg_icon=assets.svg_icon, static_url=assets.FILES.url)
     texts.install(app)
     entrance.install(app, config)
     app.context_processor(_common)

@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response
 
 from crm.access import sessions
 from crm.cabinet import site
+from crm.cabinet.compression import compress
 from crm.cabinet.frame import FRONT, RANK, TENANT
 from crm.config import Config
 from crm.errors import Forbidden, NotFound
@@ -24,13 +25,13 @@ from crm.rest.upload import InMemory
 from crm.tenancy.database import time_before, visit
 from crm.tenancy.tenants import FRONT as FRONT_LABEL
 
-STATIC = ("bootstrap.static", "cabinet.static")
+STATIC = "cabinet.static"
 COOKIE, FORM_COOKIE = "crm_session", "crm_form"
 DAY = 86_400
 AGE = 30 * DAY  # seconds that a browser keeps a session
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    " font-src 'self'; connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
+    " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
     " base-uri 'none'"
 )
 
@@ -48,7 +49,7 @@ def install(app: Flask, config: Config) -> None:
     forms = {TENANT: "", FRONT: f" {config.url_of('*')}"}
 
     def enter() -> Response | None:
-        if request.path.startswith(API) or request.endpoint in STATIC:
+        if request.path.startswith(API) or request.endpoint == STATIC:
             return None
         here = visit()
         g.place = FRONT if here.label == FRONT_LABEL else TENANT
@@ -79,7 +80,7 @@ def install(app: Flask, config: Config) -> None:
             return response
         headers = response.headers
         headers.setdefault("X-Content-Type-Options", "nosniff")
-        if request.endpoint in STATIC:
+        if request.endpoint == STATIC:
             return response
         place = g.get("place", TENANT)
         others = site.around().origins() if site.around() else ""
@@ -87,6 +88,7 @@ def install(app: Flask, config: Config) -> None:
         headers["Referrer-Policy"] = "same-origin"
         headers["Cache-Control"] = "no-store"
         _keep_on(response)
+        compress(response)
         return response
 
     app.before_request(enter)

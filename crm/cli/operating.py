@@ -80,19 +80,30 @@ NGINX = """\
     client_header_timeout 10s;
     client_body_timeout 30s;
 
+    proxy_http_version 1.1;
+    proxy_set_header Host $host;
+    # The CRM believes these four, so none of them may come from a client.
+    proxy_set_header X-Forwarded-For $remote_addr;
+    proxy_set_header X-Forwarded-Proto $scheme;
+    proxy_set_header X-Forwarded-Host $host;
+    proxy_set_header X-Forwarded-Prefix "";
+    proxy_request_buffering on;
+    proxy_connect_timeout 5s;
+    proxy_send_timeout 30s;
+    proxy_read_timeout 60s;
+
     location / {
         proxy_pass http://%(upstream)s;
-        proxy_http_version 1.1;
-        proxy_set_header Host $host;
-        # The CRM believes these four, so none of them may come from a client.
-        proxy_set_header X-Forwarded-For $remote_addr;
-        proxy_set_header X-Forwarded-Proto $scheme;
-        proxy_set_header X-Forwarded-Host $host;
-        proxy_set_header X-Forwarded-Prefix "";
-        proxy_request_buffering on;
-        proxy_connect_timeout 5s;
-        proxy_send_timeout 30s;
-        proxy_read_timeout 60s;
+    }
+
+    # Lists and exports. The CRM itself compresses pages that may be, and files; single records
+    # stay as they are, because nginx would weaken the ETag that If-Match needs.
+    location ~ ^/api/v1/[a-z]+(/export)?$ {
+        gzip on;
+        gzip_types application/json text/csv;
+        gzip_min_length 1024;
+        gzip_vary on;
+        proxy_pass http://%(upstream)s;
     }
 }
 """
@@ -120,6 +131,10 @@ CADDY = """\
 	request_body {
 		max_size 12MB
 	}
+	# Lists and exports. The CRM itself compresses pages that may be, and files; single records
+	# stay as they are, because Caddy would change the ETag that If-Match needs.
+	@lists path_regexp ^/api/v1/[a-z]+(/export)?$
+	encode @lists gzip
 	reverse_proxy %(upstream)s {
 		# The CRM believes it, so it may not come from a client. Caddy sees to the others.
 		header_up -X-Forwarded-Prefix

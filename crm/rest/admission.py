@@ -14,6 +14,7 @@ from crm.access.limits import WINDOW, Limiter, Turn
 from crm.config import Config
 from crm.errors import Forbidden, Malformed, TooMany, Unauthorized
 from crm.log import ROUTE
+from crm.rest import problems
 from crm.rest.problems import request_id
 from crm.tenancy.database import visiting
 from crm.tenancy.files import UnknownTenant
@@ -35,6 +36,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> None:
         here = visiting()
         if here is None:
             raise environ.get(REFUSED) or UnknownTenant()
+        problems.require_readable_body(environ)
         _check_query(environ.get("QUERY_STRING", ""))
         if not asked.path.startswith(API):
             return None

@@ -4,41 +4,44 @@ Swagger UI comes from its installed package, so the page works offline; page and
 ours, because the package's own page has an inline script, which a strict CSP forbids.
 """
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
 import flask_swagger_ui
-from flask import Blueprint, Flask, Response, request, send_from_directory
-from werkzeug.exceptions import NotFound
+from flask import Blueprint, Flask, Response, request
+from markupsafe import escape
 
 from crm.json import dumps
 from crm.rest.openapi import Api
 from crm.rest.resource import PREFIX
+from crm.rest.static_files import CHECK_EACH_TIME, Content, StaticFiles
 
-FOLDER = Path(flask_swagger_ui.__file__).parent / "dist"
-ASSETS = ("swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
+SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
+FILES = StaticFiles(  # not all of the package's: its page has an inline script
+    f"{PREFIX}/docs",
+    {
+        "swagger-ui.css": SWAGGER_UI / "swagger-ui.css",
+        "swagger-ui-bundle.js": SWAGGER_UI / "swagger-ui-bundle.js",
+        "favicon-32x32.png": SWAGGER_UI / "favicon-32x32.png",
+        "start.js": Path(__file__).with_name("start.js"),
+    },
+)
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>CRM API</title>
-<link rel="stylesheet" href="{base}/docs/swagger-ui.css">
-<link rel="icon" type="image/png" href="{base}/docs/favicon-32x32.png">
+<link rel="stylesheet" href="{swagger-ui.css}">
+<link rel="icon" type="image/png" href="{favicon-32x32.png}">
 </head>
 <body>
 <div id="swagger-ui"></div>
-<script src="{base}/docs/swagger-ui-bundle.js"></script>
-<script src="{base}/docs/start.js"></script>
+<script src="{swagger-ui-bundle.js}"></script>
+<script src="{start.js}"></script>
 </body>
 </html>
-"""
-START = """SwaggerUIBundle({
-  url: new URL("../openapi.json", document.currentScript.src).href,
-  dom_id: "#swagger-ui",
-  deepLinking: true,
-  validatorUrl: null,
-});
 """
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -51,31 +54,25 @@ def install(app: Flask, api: Api) -> None:
     docs = Blueprint("docs", __name__, url_prefix=PREFIX)
 
     @lru_cache(maxsize=8)  # by mount point: there is one, or a few
-    def document(root: str) -> bytes:
-        return dumps(api.document(root))
+    def document(root: str) -> Content:
+        return Content(dumps(api.document(root)), "application/json")
 
     @docs.get("/openapi.json")
     def openapi() -> Response:
-        return Response(document(request.root_path), mimetype="application/json")
+        return document(request.root_path).answer(CHECK_EACH_TIME)
 
     @docs.get("/docs")
     @docs.get("/docs/")
     def page() -> Response:
-        text = PAGE.replace("{base}", f"{request.root_path}{PREFIX}")
+        text = re.sub(r"{(\S+)}", lambda name: escape(FILES.url(name[1])), PAGE)
         response = Response(text, mimetype="text/html")
         response.headers["Content-Security-Policy"] = POLICY
         return response
 
-    @docs.get("/docs/start.js")
-    def start() -> Response:
-        return Response(START, mimetype="text/javascript")
-
     @docs.get("/docs/<name>")
-    def asset(name: str) -> Response:
-        if name not in ASSETS:  # the package has a page of its own, with an inline script
-            raise NotFound
-        return send_from_directory(FOLDER, name, max_age=86_400)
+    def file(name: str) -> Response:
+        return FILES.answer(name)
 
-    for view in (openapi, page, start, asset):
+    for view in (openapi, page, file):
         view.public = True
     app.register_blueprint(docs)

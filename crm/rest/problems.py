@@ -4,7 +4,7 @@ from random import getrandbits
 from typing import Any
 
 from flask import Response, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, LengthRequired, RequestEntityTooLarge
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
@@ -76,6 +76,17 @@ def request_id(environ: dict[str, Any]) -> str:
         fits = fits and masked(sent) == sent  # a client's slip must not come into the log
         found = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
     return found
+
+
+def require_readable_body(environ: dict[str, Any]) -> None:
+    """Refuse a chunked body whose end the server does not mark, with 411 (RFC 9110, 15.5.12).
+
+    PEP 3333 has no chunked bodies. Servers that decode them say so by `wsgi.input_terminated`;
+    under others (uWSGI, hypercorn) the body would read as empty, and a change would lose its data.
+    """
+    coding = environ.get("HTTP_TRANSFER_ENCODING")
+    if coding and "chunked" in coding.lower() and not environ.get("wsgi.input_terminated"):
+        raise LengthRequired("this server takes no chunked bodies: send Content-Length")
 
 
 def status_of(error: Exception) -> int:

@@ -1,0 +1,114 @@
+"""Answers that are the same for everyone: in memory, compressed once, checked by their ETag.
+
+Flask's own static files are read and sent anew for each request, and flask-compress and whitenoise
+need compiled packages or compressed files beside the installed ones, which may be read-only.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath
+
+from flask import Response, request
+from werkzeug.exceptions import NotFound
+
+MIN_COMPRESSED_BYTES = 1024  # a smaller answer fits into one packet as it is
+FOREVER = "public, max-age=31536000, immutable"
+CHECK_EACH_TIME = "no-cache"
+CONTENT_TYPES = {  # not from `mimetypes`, which asks the machine's own tables
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml; charset=utf-8",
+}
+COMPRESSED_TYPES = {".css", ".js", ".svg"}
+
+
+@dataclass
+class Content:
+    """Bytes to send, and what they are. `modified` is a POSIX time."""
+
+    data: bytes
+    type: str
+    modified: float | None = None
+    compressible: bool = True
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.blake2b(self.data, digest_size=8).hexdigest()
+
+    @cached_property
+    def compressed(self) -> bytes | None:
+        if not self.compressible or len(self.data) <= MIN_COMPRESSED_BYTES:
+            return None
+        return gzip.compress(self.data, mtime=0)
+
+    def answer(self, cache_control: str) -> Response:
+        """The answer to the request: in full, a range of it, or 304."""
+        etag, data = self.fingerprint, self.data
+        is_compressed = self.compressed is not None and accepts_gzip()
+        if is_compressed:
+            etag, data = f"{etag}.gz", self.compressed
+        response = Response(data, content_type=self.type)
+        response.set_etag(etag)  # a strong one, so each coding has its own
+        if self.modified is not None:
+            response.last_modified = self.modified
+        response.headers["Cache-Control"] = cache_control
+        if is_compressed:
+            response.content_encoding = "gzip"
+        if self.compressed is not None:
+            response.vary.add("Accept-Encoding")
+        return response.make_conditional(request, accept_ranges=True, complete_length=len(data))
+
+
+class StaticFiles:
+    """A fixed set of files below one path, by name.
+
+    `path` is below the app's mount point. A file is a path, or a path and a function that makes
+    what is sent from the bytes there. Each is read when it is first asked for and kept until the
+    process ends, as templates are.
+    """
+
+    def __init__(
+        self, path: str, files: Mapping[str, Path | tuple[Path, Callable[[bytes], bytes]]]
+    ):
+        self._path = path
+        self._files = files
+        self._contents: dict[str, Content] = {}
+
+    def url(self, name: str) -> str:
+        """The address of a file for as long as its content stays."""
+        return f"{request.root_path}{self._path}/{name}?v={self._content(name).fingerprint}"
+
+    def answer(self, name: str) -> Response:
+        """The file; for ever only by the address with its present fingerprint. During an upgrade
+        another version's address may come, which must not keep this one's content.
+
+        Raises NotFound for a name that is not in the set.
+        """
+        if name not in self._files:
+            raise NotFound
+        content = self._content(name)
+        is_current = request.args.get("v") == content.fingerprint
+        return content.answer(FOREVER if is_current else CHECK_EACH_TIME)
+
+    def _content(self, name: str) -> Content:
+        content = self._contents.get(name)
+        if content is None:
+            file = self._files[name]
+            path, make = file if isinstance(file, tuple) else (file, bytes)  # as it is
+            kind = PurePath(name).suffix
+            content = self._contents[name] = Content(
+                make(path.read_bytes()),
+                CONTENT_TYPES[kind],
+                path.stat().st_mtime,
+                kind in COMPRESSED_TYPES,
+            )
+        return content
+
+
+def accepts_gzip() -> bool:
+    """Does the client of the request take gzip?"""
+    return request.accept_encodings.quality("gzip") > 0
