@@ -1,12 +1,15 @@
 """A server process of a benchmark: started, watched in /proc, and ended with all its children."""
 
 import os
+import platform
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 START_SECONDS = 60
@@ -101,6 +104,17 @@ def busy_seconds() -> float:
         int, Path("/proc/stat").read_text("ascii").split()[1:8]
     )
     return (user + nice + system + irq + softirq) / TICKS
+
+
+def describe_machine() -> str:
+    """Where and when figures were measured, in one line: cores, kernel, date, versions."""
+    model = Path("/proc/cpuinfo").read_text("utf-8").partition("model name")[2]
+    cpu = model.partition("\n")[0].strip(" \t:") or platform.machine()
+    return (
+        f"{os.cpu_count()} × {cpu}, Linux {platform.release().partition('-')[0]},"
+        f" {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()},"
+        f" SQLite {sqlite3.sqlite_version}"
+    )
 
 
 def free_port() -> int:

@@ -3,23 +3,19 @@
 import argparse
 import json
 import os
-import platform
 import random
 import resource
 import signal
-import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.processes import busy_seconds
+from tests.benchmarks.processes import busy_seconds, describe_machine
 from tests.benchmarks.report import aims_table, console_table, count_errors
 from tests.benchmarks.servers import (
     CREATE,
@@ -33,7 +29,7 @@ from tests.benchmarks.servers import (
     prepare_pocketbase,
     sample,
 )
-from tests.benchmarks.wrk import MissingProgram, find_wrk, run_wrk
+from tests.benchmarks.wrk import MissingProgram, find_wrk, find_wrk_version, run_wrk
 
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 SECONDS = int(os.environ.get("SECONDS", 2))  # of one run of wrk
@@ -102,7 +98,7 @@ def measure(rounds: int, seconds: int, starts: int) -> dict[str, Any]:
         for server in servers:
             server.check(server)
         return {
-            "origin": _origin(),
+            "origin": f"{describe_machine()}, {find_wrk_version()}",
             "rows": ROWS,
             "rounds": rounds,
             "seconds": seconds,
@@ -199,18 +195,6 @@ def _median(runs: list[dict[str, float]]) -> dict[str, float]:
         "p99_ms": round(statistics.median(run["p99_ms"] for run in runs), 2),
         "errors": sum(run["errors"] for run in runs),
     }
-
-
-def _origin() -> str:
-    """Where and when the figures come from, in one line."""
-    cpu = Path("/proc/cpuinfo").read_text("utf-8").partition("model name")[2]
-    cpu = cpu.partition("\n")[0].strip(" \t:") or platform.machine()
-    wrk = subprocess.run([find_wrk(), "-v"], capture_output=True, text=True, check=False).stdout
-    return (
-        f"{os.cpu_count()} × {cpu}, Linux {platform.release().partition('-')[0]},"
-        f" {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()},"
-        f" SQLite {sqlite3.sqlite_version}, {' '.join(wrk.split()[:2])}"
-    )
 
 
 def _tell(text: str) -> None:

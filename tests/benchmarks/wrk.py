@@ -80,6 +80,12 @@ def find_wrk() -> str:
     raise MissingProgram("wrk is missing: apt-get install wrk")
 
 
+def find_wrk_version() -> str:
+    # It prints its version and then fails for want of an address.
+    ran = subprocess.run([find_wrk(), "-v"], capture_output=True, text=True, check=False)
+    return " ".join(ran.stdout.split()[:2])
+
+
 def run_wrk(
     request: Request, port: int, connections: int, seconds: int, rows: int, first: int, folder: Path
 ) -> Run:
