@@ -1,0 +1,352 @@
+"""The servers that are compared, each filled with the same leads: the CRM, PocketBase and c."""
+
+import csv
+import http.client
+import json
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from crm import __version__
+from tests.benchmarks.bare import COLUMNS, bare_app
+from tests.benchmarks.hot_path import leads
+from tests.benchmarks.processes import ServerProcess, free_port, run
+from tests.benchmarks.wrk import ID, MissingProgram, Request
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+APP = [sys.executable, str(ROOT / "app.py")]
+OPERATIONS = ("GET one", "list of 50", "with total", "search", "create")
+CREATE = OPERATIONS[-1]
+STATUS, WORD = "qualified", "Шевченко"  # a quarter of the leads; a fifth, in the same case
+TIME = "2026-03-02T09:00:00Z"
+IMPORT_ROWS = 10_000  # the CRM's limit of rows in one file
+SEARCHED = ("name", "phone", "email", "company", "comment")
+NEW_LEAD = {
+    "name": "Олена Мельник",
+    "phone": f"+3805{ID}",
+    "email": f"new{ID}@example.com",
+    "company": "ТОВ Коваль-7",
+    "source": "site",
+    "status": "new",
+    "comment": "хоче стіл",
+}
+EMAIL, PASSWORD = "benchmark@example.com", "only-on-loopback"  # of PocketBase
+
+
+@dataclass
+class Server:
+    """A server with its data, which can be started any number of times."""
+
+    name: str
+    version: str
+    durability: str  # SQLite's `synchronous`
+    command: Callable[[int], list[str]]  # by port
+    folder: Path
+    requests: dict[str, Request]  # by operation
+    operations: tuple[str, ...] = OPERATIONS  # those that are measured
+    ids: Callable[[Any], list[int]] = lambda body: [int(row["id"]) for row in body["data"]]
+    total: Callable[[Any], int] = lambda body: body["total"]
+    environ: dict[str, str] = field(default_factory=dict)
+    check: Callable[["Server"], None] = lambda server: None
+    port: int = 0
+    process: ServerProcess | None = None
+    start_seconds: float = 0
+
+    def start(self) -> None:
+        """Start it and wait until it answers a GET of one lead."""
+        self.port = free_port()
+        self.process = ServerProcess(
+            self.command(self.port), self.folder, self.folder / "output.log", **self.environ
+        )
+        request = self.requests["GET one"]
+
+        def answers() -> bool:
+            with suppress(OSError, http.client.HTTPException):
+                return self.call(request, 1)[0] == 200
+            return False
+
+        self.start_seconds = self.process.wait_until(answers)
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.stop()
+            self.process = None
+
+    def call(self, request: Request, id: int = 0) -> tuple[int, Any]:
+        """Send the request as wrk does; status and JSON body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with closing(connection):
+            connection.connect()
+            connection.sock.sendall(request.text(id))
+            answer = http.client.HTTPResponse(connection.sock, method=request.method)
+            answer.begin()
+            return answer.status, json.loads(answer.read())
+
+
+def sample(rows: int) -> list[dict[str, Any]]:
+    """The leads of the other benchmarks; the first has id 1."""
+    taken = list(islice(leads(), rows))
+    if len(taken) != rows:
+        raise ValueError(f"there are only {len(taken)} leads")
+    return taken
+
+
+# The CRM
+
+
+def can_have_workers() -> bool:
+    """Whether `serve` knows --workers."""
+    return "--workers" in run([*APP, "serve", "--help"], ROOT)
+
+
+def prepare_crm(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
+    """With one process, and with two on a copy of the data if `serve` can have several."""
+    one = folder / "crm"
+    one.mkdir()
+    data = ["--data", str(one / "data")]
+    run([*APP, "tenant", "create", "acme", "--plan", "business", *data], ROOT)
+    key = run([*APP, "key", "create", "acme", "--name", "benchmark", *data], ROOT)
+    columns = [name for name in rows[0] if name != "assigned_to"]
+    for begin in range(0, len(rows), IMPORT_ROWS):
+        with (one / "leads.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows[begin : begin + IMPORT_ROWS])
+        run([*APP, "import", "leads", str(one / "leads.csv"), "--tenant", "acme", *data], ROOT)
+    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
+    path = "/api/v1/leads"
+    listed = f"{path}?status={STATUS}"
+    requests = {
+        "GET one": Request("GET", f"{path}/{ID}", headers),
+        "list of 50": Request("GET", listed, headers),
+        "with total": Request("GET", f"{listed}&total=true", headers),
+        "search": Request("GET", f"{path}?q={quote(WORD)}", headers),
+        "create": Request("POST", path, headers, _json(NEW_LEAD), "%08d"),
+    }
+
+    def server(name: str, home: Path, *options: str) -> Server:
+        return Server(
+            name,
+            __version__,
+            "FULL",
+            lambda port: [
+                *APP, "serve", "--data", str(home / "data"), "--port", str(port), *options
+            ],
+            home,
+            requests,
+            total=lambda body: body["meta"]["total"],
+            environ={"CRM_PLANS": "business=0"},
+        )  # fmt: skip
+
+    if not can_have_workers():
+        return [server("CRM", one)]
+    two = shutil.copytree(one, folder / "crm-2")
+    return [
+        server("CRM", one, "--workers", "1"),
+        server("CRM, 2 processes", Path(two), "--workers", "2"),
+    ]
+
+
+# PocketBase
+
+HOOK = """\
+onBootstrap((e) => {
+  e.next()
+  $app.nonconcurrentDB().newQuery("PRAGMA synchronous = FULL").execute()
+})
+routerAdd("GET", "/synchronous", (e) => {
+  const row = new DynamicModel({ synchronous: 0 })
+  $app.nonconcurrentDB().newQuery("PRAGMA synchronous").one(row)
+  return e.json(200, row)
+})
+"""  # its writes go through one connection, nonconcurrentDB
+
+
+def find_pocketbase() -> str:
+    """The program: POCKETBASE in the environment, beside this Python, or in PATH."""
+    beside = Path(sys.executable).parent / "pocketbase"
+    path = os.environ.get("POCKETBASE") or shutil.which(beside) or shutil.which("pocketbase")
+    if not path or not shutil.which(path):
+        raise MissingProgram(
+            f"PocketBase is missing: {sys.executable} -m pip install"
+            " -r tests/benchmarks/requirements.txt (or name the program in POCKETBASE)"
+        )
+    return path
+
+
+def prepare_pocketbase(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
+    """As it comes, and with synchronous=FULL for creates only, on a copy of the data."""
+    program = find_pocketbase()
+    version = run([program, "--version"], ROOT).split()[-1]
+    one, full = folder / "pocketbase", folder / "pocketbase-full"
+    one.mkdir()
+    run([program, "--dir", str(one / "data"), "superuser", "upsert", EMAIL, PASSWORD], one)
+    records = "/api/collections/leads/records"
+    headers = {"Host": "127.0.0.1"}
+
+    def server(name: str, home: Path, durability: str) -> Server:
+        return Server(
+            name,
+            version,
+            durability,
+            lambda port: [
+                program, "serve", "--http", f"127.0.0.1:{port}", "--dir", str(home / "data"),
+                "--hooksDir", str(home / "hooks"), "--hooksWatch=false", "--automigrate=false",
+            ],
+            home,
+            {"GET one": Request("GET", "/api/health", headers)},  # until there are leads
+            ids=lambda body: [int(row["id"]) for row in body["items"]],
+            total=lambda body: body["totalItems"],
+        )  # fmt: skip
+
+    plain = server("PocketBase", one, "NORMAL")
+    plain.start()
+    try:
+        headers["Authorization"] = _make_collection(plain)
+    finally:
+        plain.stop()
+    with closing(sqlite3.connect(one / "data" / "data.db", isolation_level=None)) as connection:
+        names = list(rows[0])
+        connection.execute("BEGIN")
+        connection.executemany(
+            f"INSERT INTO leads (id, {', '.join(names)}, created, updated)"
+            f" VALUES ({', '.join('?' * (len(names) + 3))})",
+            [
+                (f"{id:015}", *(str(row[name]) for name in names), TIME, TIME)
+                for id, row in enumerate(rows, 1)
+            ],
+        )
+        connection.execute("COMMIT")
+        connection.execute("ANALYZE leads")
+    shutil.copytree(one, full)
+    (full / "hooks").mkdir()
+    (full / "hooks" / "full.pb.js").write_text(HOOK, "utf-8")
+    listed = f"{records}?perPage=50&sort=-id&filter="
+    by_status = listed + quote(f"(status='{STATUS}')")
+    found = listed + quote("(" + "||".join(f"{name}~'{WORD}'" for name in SEARCHED) + ")")
+    lead = NEW_LEAD | {"assigned_to": ""}
+    plain.requests = {
+        "GET one": Request("GET", f"{records}/{ID}", headers, id_format="%015d"),
+        "list of 50": Request("GET", f"{by_status}&skipTotal=true", headers),
+        "with total": Request("GET", f"{by_status}&skipTotal=false", headers),
+        "search": Request("GET", f"{found}&skipTotal=true", headers),
+        "create": Request("POST", records, headers, _json(lead), "%08d"),
+    }
+    durable = server("PocketBase, FULL", full, "FULL")
+    durable.requests, durable.operations = plain.requests, (CREATE,)
+    durable.check = _check_full
+    return [plain, durable]
+
+
+def _make_collection(server: Server) -> str:
+    """Make the collection and a user over its API; the token of the user.
+
+    Rules give leads to any user who has logged in: a superuser's token would be checked against no
+    rule, as no application's user is, and makes GET one a fifth cheaper.
+    """
+    headers = {"Host": "127.0.0.1"}
+
+    def post(path: str, body: dict[str, Any]) -> Any:
+        request = Request("POST", f"/api/collections{path}", headers, _json(body))
+        status, answer = server.call(request)
+        if status != 200:
+            raise RuntimeError(f"PocketBase: {path} is answered {status} {answer}")
+        return answer
+
+    login = {"identity": EMAIL, "password": PASSWORD}
+    headers["Authorization"] = post("/_superusers/auth-with-password", login)["token"]
+    texts = (*SEARCHED, "source", "status", "assigned_to")
+    fields = [{"name": name, "type": "text"} for name in texts]
+    times = {"created": {"onCreate": True}, "updated": {"onCreate": True, "onUpdate": True}}
+    fields += [{"name": name, "type": "autodate"} | each for name, each in times.items()]
+    rules = dict.fromkeys(("listRule", "viewRule", "createRule"), "@request.auth.id != ''")
+    index = "CREATE INDEX leads_status ON leads (status, id)"
+    collection = {"name": "leads", "type": "base", "fields": fields, "indexes": [index]}
+    post("", collection | rules)
+    user = {"email": EMAIL, "password": PASSWORD, "passwordConfirm": PASSWORD}
+    post("/users/records", user)
+    return post("/users/auth-with-password", login)["token"]
+
+
+def _check_full(server: Server) -> None:
+    status, body = server.call(Request("GET", "/synchronous", {"Host": "127.0.0.1"}))
+    if (status, body) != (200, {"synchronous": 2}):
+        raise RuntimeError(f"PocketBase does not run with synchronous=FULL: {status} {body}")
+
+
+# c
+
+
+def prepare_bare(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
+    """tests/benchmarks/bare.py under gunicorn's own threaded worker."""
+    home = folder / "bare"
+    home.mkdir()
+    names = COLUMNS[1:-2]
+    _, connection = bare_app(
+        home / "bare.db",
+        [(id, *(row[name] for name in names), TIME, TIME) for id, row in enumerate(rows, 1)],
+    )
+    connection.close()
+    target = f"tests.benchmarks.bare:app_on({str(home / 'bare.db')!r})"
+    headers = {"Host": "127.0.0.1"}
+    listed = f"/leads?status={STATUS}"
+    return [
+        Server(
+            "c",
+            f"Flask {metadata.version('flask')}, gunicorn {metadata.version('gunicorn')}",
+            "FULL",
+            lambda port: [
+                *(sys.executable, "-m", "gunicorn", "--chdir", str(ROOT), target),
+                *("--worker-class", "gthread", "--workers", "1", "--threads", "4"),
+                *("--bind", f"127.0.0.1:{port}", "--no-control-socket"),
+            ],
+            home,
+            {
+                "GET one": Request("GET", f"/leads/{ID}", headers),
+                "list of 50": Request("GET", listed, headers),
+                "with total": Request("GET", f"{listed}&total=true", headers),
+                "search": Request("GET", f"/leads?q={quote(WORD)}", headers),
+                "create": Request("POST", "/leads", headers, _json(NEW_LEAD), "%08d"),
+            },
+        )
+    ]
+
+
+def check_answers(server: Server, rows: list[dict[str, Any]]) -> None:
+    """Raise RuntimeError unless each operation answers what the sample says, newest first."""
+    wanted = len(rows) // 2
+    for operation in server.operations:
+        status, body = server.call(server.requests[operation], wanted)
+        if operation == "GET one":
+            right = all(body.get(name) == rows[wanted - 1][name] for name in SEARCHED)
+        elif operation == CREATE:
+            right = status in (200, 201)
+        else:
+            matches = [
+                id
+                for id, row in enumerate(rows, 1)
+                if (
+                    any(WORD in row[name] for name in SEARCHED)
+                    if operation == "search"
+                    else row["status"] == STATUS
+                )
+            ]
+            right = server.ids(body) == matches[::-1][:50]
+            if operation == "with total":
+                right = right and server.total(body) == len(matches)
+        if not right or status >= 300:
+            raise RuntimeError(f"{server.name}: {operation} is answered {status} {body}"[:1000])
+    server.check(server)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
