@@ -27,6 +27,7 @@ from receiving import Hook
 
 from crm import CRMApp, cli, create_app, server
 from crm.access import links
+from crm.cli.serving import default_workers
 from crm.config import LOOPBACK, Config
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
@@ -823,22 +824,31 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
 ) -> None:
     taken = []
 
-    def serve(*given: Any) -> None:
-        taken.append(given[1:5])
-        given[5]()
+    def serve(*given: Any, announce: Callable[[], None], **options: Any) -> None:
+        taken.append((*given[1:], options["workers"], options["threads"], options["behind_proxy"]))
+        announce()
 
     monkeypatch.setattr(cli.serving, "serve", serve)
     env = {"CRM_PORT": "9123"}
     told = folder.run("serve", env=env)
     said = [json.loads(line)["message"] for line in told.stderr.splitlines()]
     assert said == [f"data folder: {folder.path}", "listening on http://127.0.0.1:9123"]
-    folder.run("serve", "--port", "9124", "--host", "0.0.0.0", "--threads", "8", env=env)
+    options = ("--port", "9124", "--host", "0.0.0.0", "--threads", "8", "--workers", "3")
+    folder.run("serve", *options, env=env | {"CRM_TRUSTED_PROXIES": "1"})
     folder.run("serve", env={"CRM_PORT": None})
     assert taken == [
-        (folder.path, "127.0.0.1", 9123, 4),
-        (folder.path, "0.0.0.0", 9124, 8),
-        (folder.path, "127.0.0.1", 8000, 4),
+        (folder.path, "127.0.0.1", 9123, default_workers(), 4, False),
+        (folder.path, "0.0.0.0", 9124, 3, 8, True),
+        (folder.path, "127.0.0.1", 8000, default_workers(), 4, False),
     ]
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (64, 4)])
+def test_serve_makes_a_process_for_two_cores_but_never_more_than_four(
+    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
+    assert default_workers() == workers
 
 
 @pytest.mark.parametrize(

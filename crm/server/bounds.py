@@ -1,7 +1,9 @@
 """What clients may use up of a server: in all, and each network for itself."""
 
 import ipaddress
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
 
 ALL = "all"
 # The parts of a bound that one address or IPv6 /64, and one IPv6 /48, may use.
@@ -52,3 +54,38 @@ class Bound:
                 if self._used[network] > self.total * part:
                     return network
         return ALL if self._used[ALL] > self.total else None
+
+
+class SlowRequests:
+    """The requests that go on beside the loop: so many in all, and half of them of one kind.
+
+    Requests have a `kind`. The bound leaves a thread for the loop, and others for other kinds.
+    """
+
+    def __init__(self, total: int):
+        self._total = max(2, total)
+        self._kinds: dict[Any, Any] = {}
+        self._of_kind: Counter[Any] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._kinds)
+
+    def add(self, request: Any) -> None:
+        self._kinds[request] = request.kind
+        self._of_kind[request.kind] += 1
+
+    def remove(self, request: Any) -> None:
+        kind = self._kinds.pop(request)
+        self._of_kind[kind] -= 1
+        if not self._of_kind[kind]:
+            del self._of_kind[kind]
+
+    def leave_room_for(self, request: Any) -> bool:
+        """May this request run, which could be slow too?"""
+        if not self._kinds:
+            return True
+        half = self._total // 2
+        return len(self._kinds) < self._total and self._of_kind[request.kind] < half

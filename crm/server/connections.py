@@ -1,6 +1,7 @@
 """One client's connection: the request that comes over it, and the answer that goes back."""
 
 import socket
+import sys
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
@@ -10,6 +11,7 @@ from crm.server.requests import END, HEAD_BYTES, Refused, Request
 from crm.server.responses import Response
 
 RECEIVE_BYTES = 64 * 1024
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class State(IntEnum):
@@ -87,6 +89,12 @@ class Connection:
         return self.request.take_body(self._received)
 
     @property
+    def kind(self) -> tuple[str, bool]:
+        """What slow requests are counted by: their host, and whether they only read."""
+        host = self.environ.get("HTTP_HOST", "").lower().partition(":")[0]
+        return host, self.environ["REQUEST_METHOD"] in READING
+
+    @property
     def has_received(self) -> bool:
         """Did bytes come that belong to no request yet, or to one that is incomplete?"""
         return bool(self._received)
@@ -139,3 +147,22 @@ class Connection:
         self._output = memoryview(b"")
         if response is not None:
             response.close()
+
+
+def environ_of(server: Any, client: Any) -> dict[str, Any]:
+    """What the environs of all requests of a connection have in common (PEP 3333)."""
+    return {
+        "REMOTE_ADDR": client[0],
+        "REMOTE_PORT": str(client[1]),
+        "SCRIPT_NAME": "",
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1]),
+        "SERVER_SOFTWARE": "crm",
+        "wsgi.errors": sys.stderr,
+        "wsgi.input_terminated": True,
+        "wsgi.multiprocess": True,
+        "wsgi.multithread": True,
+        "wsgi.run_once": False,
+        "wsgi.url_scheme": "http",
+        "wsgi.version": (1, 0),
+    }

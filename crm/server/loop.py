@@ -20,19 +20,17 @@ import errno
 import resource
 import selectors
 import socket
-import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from crm.server.bounds import ALL, Bound, networks_of
-from crm.server.connections import Connection, State
+from crm.server.bounds import ALL, Bound, SlowRequests, networks_of
+from crm.server.connections import Connection, State, environ_of
 from crm.server.hand_over import HandOver, LoopTaken
 from crm.server.requests import Refused
 from crm.server.responses import Response, problem
 
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
 EXPIRE_SECONDS = 0.25
 ACCEPTS_AT_ONCE = 16
 # An idle connection gets so long to begin a last request when the server stops.
@@ -69,7 +67,6 @@ class Loop:
         self.application = application
         self.listeners = listeners
         self.keepalive, self.stop_seconds, self.log = keepalive, stop_seconds, log
-        self.slow_limit = max(2, threads)
         self.alive = True  # set to False by the worker: it is to stop
         self.stop_at = 0.0
         self.hand_over = HandOver(self.run, self.let_go, log)
@@ -77,8 +74,7 @@ class Loop:
         self.waiting: dict[State, dict[Connection, None]] = {state: {} for state in State}
         self.ready: deque[Connection] = deque()  # the next request came behind the last one
         self.finished: deque[Connection] = deque()  # by threads that the loop was taken from
-        self.slow: dict[Connection, tuple[str, bool]] = {}
-        self.slow_of_kind: Counter[tuple[str, bool]] = Counter()
+        self.slow = SlowRequests(threads)
         self.queue_may_move = False
         self.expire_at = 0.0
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -117,8 +113,7 @@ class Loop:
 
     def let_go(self, conn: Connection) -> None:
         """Another thread is about to lead the loop, while the application works for `conn`."""
-        kind = self.slow[conn] = kind_of(conn)
-        self.slow_of_kind[kind] += 1
+        self.slow.add(conn)
         self.watch(conn, 0)  # what its client sends is read after the answer
 
     def run(self) -> None:
@@ -133,7 +128,7 @@ class Loop:
                     self.wakeup.recv(4096)
             while self.finished:
                 conn = self.finished.popleft()
-                self.slow_of_kind[self.slow.pop(conn)] -= 1
+                self.slow.remove(conn)
                 self.queue_may_move = True
                 self.guard(conn, self.send)
             for _ in range(len(self.ready)):
@@ -290,7 +285,7 @@ class Loop:
         try:
             if conn.read_request():
                 conn.release()
-                if not self.slow or self.may_run(conn):
+                if self.slow.leave_room_for(conn):
                     self.run_application(conn)
                 else:
                     self.wait(conn, State.QUEUED, self.QUEUE_SECONDS)
@@ -311,15 +306,10 @@ class Loop:
         if self.bodies.exceeded(conn.networks):
             self.refuse(conn, 503)
 
-    def may_run(self, conn: Connection) -> bool:
-        """Is there a thread left to take the loop over if this request is slow?"""
-        of_its_kind = self.slow_of_kind[kind_of(conn)]
-        return len(self.slow) < self.slow_limit and of_its_kind < self.slow_limit // 2
-
     def move_queue(self) -> None:
         """Run the requests that waited for a slow one to end. Raises LoopTaken."""
         for conn in list(self.waiting[State.QUEUED]):
-            if self.may_run(conn):
+            if self.slow.leave_room_for(conn):
                 self.guard(conn, self.run_application)
         self.queue_may_move = False
 
@@ -403,29 +393,3 @@ class Loop:
             return
         self.wait(conn, State.LEAVING, self.LINGER_SECONDS)
         self.watch(conn, selectors.EVENT_READ)
-
-
-def kind_of(conn: Connection) -> tuple[str, bool]:
-    """What slow requests are counted by: their host, and whether they only read."""
-    environ = conn.environ
-    host = environ.get("HTTP_HOST", "").lower().partition(":")[0]
-    return host, environ["REQUEST_METHOD"] in READING
-
-
-def environ_of(server: Any, client: Any) -> dict[str, Any]:
-    """What the environs of all requests of a connection have in common (PEP 3333)."""
-    return {
-        "REMOTE_ADDR": client[0],
-        "REMOTE_PORT": str(client[1]),
-        "SCRIPT_NAME": "",
-        "SERVER_NAME": server[0],
-        "SERVER_PORT": str(server[1]),
-        "SERVER_SOFTWARE": "crm",
-        "wsgi.errors": sys.stderr,
-        "wsgi.input_terminated": True,
-        "wsgi.multiprocess": True,
-        "wsgi.multithread": True,
-        "wsgi.run_once": False,
-        "wsgi.url_scheme": "http",
-        "wsgi.version": (1, 0),
-    }
