@@ -136,7 +136,7 @@ def create_app(
     app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
     app.tenants = Tenants(config, clock)
-    app.limiter = Limiter()
+    app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
     app.sender = Sender(app.tenants) if sends else None
 
