@@ -1,14 +1,18 @@
 """Counts that several processes share: exact for all, whoever dies, whatever is in the file."""
 
 import errno
+import http.client
 import logging
 import os
 import select
+import shutil
 import stat
+import sys
 import threading
 
 import pytest
-from crowd import end, finish, process
+from crowd import crowd, end, finish, process
+from running import ROOT, free_port, serving
 
 from crm.access.limits import FAILED_KEYS, FORM_SENDS, Limiter, Tries
 from crm.errors import TooMany
@@ -314,3 +318,38 @@ def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
     limiter = Limiter(Counters(tmp_path, unreadable))
     assert [limiter.take("acme", 1, START).allowed for _ in range(2)] == [True, False]
     assert len(caplog.messages) == 1 and list(tmp_path.iterdir()) == []
+
+
+# Served
+
+
+def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp_path):
+    """Any WSGI server's: the counts come with the application."""
+    shutil.copytree(furnished[0], tmp_path / "data")
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--workers", "2"]
+    command += ["--threads", "4", "-b", f"127.0.0.1:{port}", "app:app"]
+    settings = {"CRM_DATA": str(tmp_path / "data"), "CRM_PLANS": "business=100"}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {furnished[1]['olena']}"}
+
+    def ask(_: int) -> list[tuple[int, str, str]]:
+        found = []
+        for _ in range(30):
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            line.request("GET", "/api/v1/users/me", headers=headers)
+            answer = line.getresponse()
+            left, ends = (answer.headers[f"X-RateLimit-{name}"] for name in ("Remaining", "Reset"))
+            found.append((answer.status, left, ends))
+            line.close()
+        return found
+
+    with serving(command, port, cwd=ROOT, env=environ | settings):
+        answers = [answer for some in crowd(8, ask) for answer in some]
+    windows = {end for _, _, end in answers}
+    assert len(windows) <= 2  # a minute may turn
+    for window in windows:
+        good = [int(left) for status, left, end in answers if (status, end) == (200, window)]
+        assert sorted(good, reverse=True) == list(range(99, 99 - len(good), -1))
+    refused = [(int(left), end) for status, left, end in answers if status == 429]
+    assert refused and {left for left, _ in refused} == {0}
