@@ -81,7 +81,8 @@ class CRMApp(Flask):
         problems.tell_operator(exc_info[1])
 
     def leave(self) -> None:
-        """The process is about to end: begin no delivery any more."""
+        """The process is about to end: begin no delivery any more, and keep no line of the log."""
+        log.stop_batching()
         if self.sender is not None:
             self.sender.stop()
 
