@@ -206,12 +206,14 @@ class LogHandler(logging.StreamHandler):
             lines.append(line)
             size += len(line)
         try:
-            if self._lost:
+            if lost := self._lost:
                 text = "%d lines of requests are lost: the log took none"
-                args = (self._lost,)
-                record = logging.LogRecord(log.name, logging.WARNING, __file__, 0, text, args, None)
+                record = logging.LogRecord(
+                    log.name, logging.WARNING, __file__, 0, text, (lost,), None
+                )
                 self.stream.write(self.format(record) + self.terminator)
-                self._lost = 0
+                with self._counting:
+                    self._lost -= lost
             self.stream.write(b"".join(lines).decode())
             self.stream.flush()
         except Exception:  # whatever is wrong with stderr, requests go on
