@@ -4,22 +4,34 @@
 Every request is one line once its answer has been sent, with the rule of its route in place of its
 path, which may carry a token. What such lines hold is chosen; texts of others (messages, traces)
 go through `masked()` first, a second net behind the rule that nobody logs a secret.
+
+Lines of requests are written together by a thread, within a second; a 5xx and all that are not of
+requests at once, after the lines that wait. A normal end of the process loses none.
 """
 
+import contextlib
 import json
 import logging
+import os
 import re
+import select
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.visited", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+FLUSH_SECONDS = 0.5  # how long lines of requests wait for others
+MAX_WAITING_LINES = 10_000  # more than come in FLUSH_SECONDS: stderr takes none
+# Writes of so many bytes to a pipe are not mixed with those of other processes.
+WRITE_BYTES = select.PIPE_BUF
+MAX_LINE_BYTES = 1024  # of a request
 
 log = logging.getLogger("crm")
 requests = logging.getLogger("crm.requests")
@@ -35,26 +47,27 @@ _SECRETS = (  # what looks like a secret, and what stands in its place; all in l
     ),
     (re.compile(r"(?<![\w.])(?:\+[1-9]|380|0[3-9])(?:[ ()-]{0,2}[0-9]){8,14}(?!\w)"), "+…"),
     # 43 characters: the token of a cookie or a link.
-    (
-        re.compile(
-            r"(?<![\w-])(?=[\w-]{0,42}[0-9])(?=[\w-]{0,42}[A-Z])(?=[\w-]{0,42}[a-z])"
-            r"[\w-]{43}(?![\w-])"
-        ),
-        "…",
-    ),
+    (re.compile(r"(?<![\w-])(?=[\w-]{0,42}[A-Z])(?=[\w-]{0,42}[a-z])[\w-]{43}(?![\w-])"), "…"),
 )
 
 
 def begin(shows_requests: bool) -> None:
     """Write the log of this process, and of those that it forks, to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines())
+    handler = LogHandler(sys.stderr)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = requests.handlers[:] = [handler]
+    requests.propagate = False
     log.setLevel(logging.INFO)
     requests.setLevel(logging.INFO if shows_requests else logging.CRITICAL)
     logging.captureWarnings(True)
-    threading.excepthook = _thread_ended
+    threading.excepthook = _log_thread_error
+
+
+def stop_batching() -> None:
+    """Write the lines of requests that wait, and each one to come at once."""
+    for handler in requests.handlers:
+        if isinstance(handler, LogHandler):
+            handler.stop_batching()
 
 
 def masked(text: str) -> str:
@@ -65,20 +78,149 @@ def masked(text: str) -> str:
 
 
 class Lines(logging.Formatter):
-    """Records as JSON: time, level, then what a request was or who says what.
+    """Records as JSON: time, level, who says what.
 
     `extra={"about": {…}}` of a record goes into its object.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
-        if record.name == requests.name and isinstance(record.args, dict):
-            return orjson.dumps(told | record.args).decode()  # a tenth of json's time
-        told |= getattr(record, "about", {})
-        told |= {"logger": record.name, "message": masked(record.getMessage())}
+        fields: dict[str, Any] = {
+            "time": _time(record.created),
+            "level": record.levelname.lower(),
+            **getattr(record, "about", {}),
+            "logger": record.name,
+            "message": masked(record.getMessage()),
+        }
         if record.exc_info:
-            told["trace"] = masked(self.formatException(record.exc_info))
-        return json.dumps(told, ensure_ascii=False)
+            fields["trace"] = masked(self.formatException(record.exc_info))
+        return json.dumps(fields, ensure_ascii=False)
+
+
+class RequestLine(NamedTuple):
+    """What the line of a request is made of; made when it is written."""
+
+    moment: float
+    status: int
+    seconds: float | None
+    request_id: str | None
+    tenant: str | None
+    route: str | None
+    method: str
+
+    def about(self) -> dict[str, Any]:
+        return {
+            "request_id": self.request_id,
+            "tenant": self.tenant,
+            "route": self.route,
+            "method": self.method,
+            "status": self.status,
+            "ms": None if self.seconds is None else round(self.seconds * 1000, 1),
+        }
+
+    def format(self) -> bytes:
+        level = "warning" if self.status >= 500 else "info"
+        fields = {"time": _time(self.moment), "level": level, **self.about()}
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class LogHandler(logging.StreamHandler):
+    """Writes records at once, and lines of requests together.
+
+    While nobody reads stderr, lines of requests wait, then are lost and counted: requests go on.
+    """
+
+    def __init__(self, stream: Any):
+        super().__init__(stream)
+        self.setFormatter(Lines())
+        self._waiting: deque[RequestLine] = deque()
+        self._lost = 0
+        self._counting = threading.Lock()
+        self._batching = True
+        self._process = 0  # the one that has the thread
+        self._begun = threading.Event()  # a line waits
+
+    def add(self, line: RequestLine, at_once: bool = False) -> None:
+        """Write the line of a request within FLUSH_SECONDS, or at once."""
+        if self._process != os.getpid():
+            self._begin_process()
+        if len(self._waiting) < MAX_WAITING_LINES:
+            self._waiting.append(line)
+        else:
+            with self._counting:
+                self._lost += 1
+        if at_once or not self._batching:
+            self.flush()
+        elif not self._begun.is_set():
+            self._begun.set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._write_waiting()
+        super().emit(record)
+
+    def flush(self) -> None:
+        self._write_waiting()
+        with contextlib.suppress(OSError, ValueError):
+            super().flush()
+
+    def stop_batching(self) -> None:
+        self._batching = False
+        self.flush()
+
+    def close(self) -> None:
+        """Called at the end of the process."""
+        self.stop_batching()
+        super().close()
+
+    def _begin_process(self) -> None:
+        with self.lock:
+            if self._process == os.getpid():
+                return
+            self._waiting.clear()  # lines of the parent
+            self._begun = threading.Event()
+            self._process = os.getpid()
+            try:
+                threading.Thread(target=self._flush_again, name="log", daemon=True).start()
+            except RuntimeError:  # no thread can be had
+                self._batching = False
+
+    def _flush_again(self) -> None:
+        while True:
+            self._begun.wait()
+            time.sleep(FLUSH_SECONDS)
+            self._begun.clear()
+            self.flush()
+
+    def _write_waiting(self) -> None:
+        if self._process != os.getpid():
+            return  # what waits is the parent's
+        written = True
+        while written and self._waiting:
+            with self.lock:  # for one write at a time, so that a record need not wait for all
+                written = self._write_some()
+
+    def _write_some(self) -> bool:
+        """Write some of the lines that wait; False when it failed, and they are lost."""
+        lines, size = [], 0
+        while self._waiting and size < WRITE_BYTES - MAX_LINE_BYTES:
+            line = self._waiting.popleft().format()
+            lines.append(line)
+            size += len(line)
+        try:
+            if lost := self._lost:
+                text = "%d lines of requests are lost: the log took none"
+                record = logging.LogRecord(
+                    log.name, logging.WARNING, __file__, 0, text, (lost,), None
+                )
+                self.stream.write(self.format(record) + self.terminator)
+                with self._counting:
+                    self._lost -= lost
+            self.stream.write(b"".join(lines).decode())
+            self.stream.flush()
+        except Exception:  # whatever is wrong with stderr, requests go on
+            with self._counting:
+                self._lost += len(lines)
+            return False
+        return True
 
 
 class Measured:
@@ -112,7 +254,8 @@ class Measured:
             if close := getattr(self._parts, "close", None):
                 close()
         finally:
-            tell(self._status, time.perf_counter() - self._began, **of(self._environ))
+            seconds = time.perf_counter() - self._began
+            log_request(self._status, seconds, **of(self._environ))
 
 
 def of(environ: dict[str, Any]) -> dict[str, Any]:
@@ -126,13 +269,27 @@ def of(environ: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tell(status: int, seconds: float | None = None, **about: Any) -> None:
-    """Write a request's line; 5xx is a warning."""
+def log_request(
+    status: int,
+    seconds: float | None = None,
+    *,
+    request_id: str | None,
+    tenant: str | None,
+    route: str | None,
+    method: str,
+    at_once: bool = False,
+) -> None:
+    """Write a request's line, soon or `at_once`; a 5xx is a warning and always written at once."""
     level = logging.WARNING if status >= 500 else logging.INFO
-    ms = None if seconds is None else round(seconds * 1000, 1)
-    text = "%(method)s %(route)s of %(tenant)s: %(status)s in %(ms)s ms, request %(request_id)s"
-    args = ({**about, "status": status, "ms": ms},)
-    if requests.isEnabledFor(level):  # made here: to find the caller would take half of the time
+    if not requests.isEnabledFor(level):
+        return
+    line = RequestLine(time.time(), status, seconds, request_id, tenant, route, method)
+    handler = requests.handlers[0] if requests.handlers else None
+    if isinstance(handler, LogHandler):
+        handler.add(line, at_once or status >= 500)
+    else:  # made here: to find the caller would take half of the time
+        text = "%(method)s %(route)s of %(tenant)s: %(status)s in %(ms)s ms, request %(request_id)s"
+        args = (line.about(),)
         requests.handle(logging.LogRecord(requests.name, level, __file__, 0, text, args, None))
 
 
@@ -145,7 +302,7 @@ def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-def _thread_ended(told: threading.ExceptHookArgs) -> None:
-    if told.exc_type is not SystemExit and told.exc_value is not None:
-        name = told.thread.name if told.thread else "?"
-        log.error("the thread %s ended", name, exc_info=told.exc_value)
+def _log_thread_error(error: threading.ExceptHookArgs) -> None:
+    if error.exc_type is not SystemExit and error.exc_value is not None:
+        name = error.thread.name if error.thread else "?"
+        log.error("the thread %s ended", name, exc_info=error.exc_value)

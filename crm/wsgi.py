@@ -81,7 +81,8 @@ class CRMApp(Flask):
         problems.tell_operator(exc_info[1])
 
     def leave(self) -> None:
-        """The process is about to end: begin no delivery any more."""
+        """The process is about to end: begin no delivery any more, and keep no line of the log."""
+        log.stop_batching()
         if self.sender is not None:
             self.sender.stop()
 
@@ -136,7 +137,7 @@ def create_app(
     app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
     app.tenants = Tenants(config, clock)
-    app.limiter = Limiter()
+    app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
     app.sender = Sender(app.tenants) if sends else None
 

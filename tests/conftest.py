@@ -157,7 +157,7 @@ def crm(
     """The app with the cast's data folder, fresh for each test."""
     shutil.copytree(furnished[0], tmp_path / "data")
     wired.tenants = Tenants(Config(data=tmp_path / "data"), clock)
-    wired.limiter.__init__()
+    wired.limiter.__init__(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired
     wired.tenants.forget_idle()

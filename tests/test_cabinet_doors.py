@@ -11,11 +11,13 @@ from crowd import crowd
 
 from crm import CRMApp, create_app
 from crm.access import codes, links, passwords, sessions
+from crm.access.sms_limits import SmsLimits
 from crm.cabinet.front import propose
 from crm.config import Config
 from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
+from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import FRONT, Tenants
 
 each = pytest.mark.parametrize
@@ -232,7 +234,8 @@ def test_who_asked_for_no_code_is_led_back(stranger):
 
 
 def test_sms_are_counted_before_any_is_sent(crm, stranger, post, monkeypatch):
-    monkeypatch.setattr(crm, "sms_limits", codes.SmsLimits(most_a_day=1))
+    sms_log = SmsLog(crm.tenants.config.data, crm.tenants.secret_key)
+    monkeypatch.setattr(crm, "sms_limits", SmsLimits(sms_log, most_a_day=1))
     stranger.sends("/login", {"phone": NOBODYS})
     page = stranger.post("/login", {"phone": OLENAS})
     assert page.status_code == 429 and "через 1 годину" in page.text

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import sys
 import threading
 from types import SimpleNamespace
 
@@ -10,14 +9,14 @@ import pytest
 from crowd import crowd
 
 from crm.access import codes, tokens
-from crm.access.codes import LOGIN, PHONE, SIGNUP, SmsLimits
+from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
 from crm.tenancy.database import execute, row, rows, transaction, visit
 
 each = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
 FIREFOX, CHROME = "firefox's cookie", "chrome's cookie"
-HOUR, DAY = 3600, 86_400
+DAY = 86_400
 PURPOSES = LOGIN, SIGNUP, PHONE
 
 
@@ -430,108 +429,6 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
     assert got.count(60) == 15
     with crm.tenants.visit("acme"):
         assert row("SELECT count(*) FROM code") == (1,)
-
-
-# How many SMS
-
-NOON = 1_772_442_000.0
-
-
-def taken(limits: SmsLimits, count: int, moment: float, phone: str = "", address: str = "") -> int:
-    """How many of so many are allowed; each to another phone and for another address, if no
-    one is named."""
-    return sum(
-        limits.take(phone or f"+38067{number:07}", address or f"10.0.{number >> 8}.{number & 255}",
-                    moment)
-        for number in range(count)
-    )  # fmt: skip
-
-
-def test_a_phone_gets_five_an_hour_and_ten_a_day():
-    limits = SmsLimits()
-    assert taken(limits, 20, NOON, MARIA) == 5
-    assert taken(limits, 20, NOON + HOUR - 1, MARIA) == 0
-    assert taken(limits, 20, NOON + HOUR, MARIA) == 5
-    assert taken(limits, 20, NOON + 2 * HOUR, MARIA) == 0
-    assert taken(limits, 20, NOON + DAY - 1, MARIA) == 0
-    assert taken(limits, 20, NOON + DAY, MARIA) == 5
-    assert taken(limits, 20, NOON + DAY, PETRO) == 5
-
-
-def test_hours_and_days_slide():
-    limits = SmsLimits()
-    allowed = [limits.take(MARIA, "a", NOON + 600 * number) for number in range(8)]
-    assert allowed == [True] * 5 + [False] + [True] * 2
-
-
-def test_an_address_gets_twenty_an_hour():
-    limits = SmsLimits()
-    assert taken(limits, 30, NOON, address="192.0.2.1") == 20
-    assert taken(limits, 30, NOON + HOUR - 1, address="192.0.2.1") == 0
-    assert taken(limits, 30, NOON + HOUR, address="192.0.2.1") == 20
-    assert taken(limits, 1, NOON + HOUR, "+380990000000", "192.0.2.2") == 1
-
-
-@each(
-    ("one", "other", "same"),
-    [
-        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
-        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
-        ("2001:db8::1", "2001:0db8:0000::1", True),
-        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
-        ("::ffff:192.0.2.1", "192.0.2.1", True),
-        ("192.0.2.1", "192.0.2.2", False),
-        ("somewhere", "somewhere", True),
-        ("somewhere", "elsewhere", False),
-    ],
-)
-def test_the_addresses_of_one_customer_count_as_one(one, other, same):
-    limits = SmsLimits()
-    assert taken(limits, 20, NOON, address=one) == 20
-    assert limits.take(MARIA, other, NOON) is not same
-
-
-def test_the_installation_sends_a_thousand_a_day_unless_told_otherwise():
-    assert taken(SmsLimits(), 1100, NOON) == 1000
-    limits = SmsLimits(7)
-    assert taken(limits, 20, NOON) == 7
-    assert taken(limits, 20, NOON + DAY - 1) == 0
-    assert taken(limits, 20, NOON + DAY) == 7
-    assert taken(SmsLimits(0), 5, NOON) == 0
-
-
-def test_what_was_refused_does_not_count():
-    limits = SmsLimits(30)
-    assert taken(limits, 100, NOON, MARIA) == 5
-    assert taken(limits, 100, NOON, address="192.0.2.1") == 20
-    assert taken(limits, 100, NOON + HOUR, MARIA, "192.0.2.1") == 5
-    assert taken(limits, 15, NOON + HOUR, address="192.0.2.1") == 0  # the thirty are sent
-
-
-@each(("most", "sent"), [(1000, 20 * 5), (30, 30)])
-def test_of_many_at_once_exactly_the_limit_is_let_through(most, sent):
-    def twenty_phones(number: int) -> int:
-        return taken(limits, 20, NOON, address=f"192.0.2.{number}")
-
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(10):
-            limits = SmsLimits(most)
-            assert sum(crowd(16, twenty_phones)) == sent
-    finally:
-        sys.setswitchinterval(usual)
-
-
-def test_the_memory_is_bounded_by_a_days_sms():
-    limits = SmsLimits(50)
-    for day in range(3):
-        for number in range(500):
-            limits.take(f"{day}-{number}", f"{day}.{number}", NOON + day * DAY + number)
-        assert len(limits._taken) == 50
-        assert len(limits._moments) == 100
-    limits.take(MARIA, "a", NOON + 10 * DAY)
-    assert len(limits._taken) == 1 and len(limits._moments) == 2
 
 
 # What a right code is for

@@ -12,6 +12,7 @@ from crm.access.limits import FAILED_KEYS, Limiter, Tries
 from crm.config import PLANS, Config
 from crm.errors import TooMany
 from crm.resources import tenant
+from crm.tenancy.counters import PASSWORDS, REQUESTS, Counters
 
 each = pytest.mark.parametrize
 LIMIT_HEADERS = {
@@ -37,6 +38,16 @@ def on_plan(crm, plan: str) -> None:
         tenant.change_plan(plan)
 
 
+@pytest.fixture
+def counters(tmp_path):
+    return Counters(tmp_path, lambda: b"a key")
+
+
+@pytest.fixture
+def limiter(counters):
+    return Limiter(counters)
+
+
 def limits_of(answer) -> dict[str, str]:
     return {name: answer.headers[name] for name in LIMIT_HEADERS if name in answer.headers}
 
@@ -45,9 +56,8 @@ def limits_of(answer) -> dict[str, str]:
 
 
 @each(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
-def test_a_plan_admits_exactly_its_number(plan, limit):
+def test_a_plan_admits_exactly_its_number(limiter, plan, limit):
     assert PLANS[plan] == limit
-    limiter = Limiter()
     turns = [limiter.take("acme", limit, START + 0.5) for _ in range(limit + 20)]
     assert [turn.allowed for turn in turns] == [True] * limit + [False] * 20
     assert [turn.remaining for turn in turns] == [*range(limit - 1, -1, -1)] + [0] * 20
@@ -73,7 +83,9 @@ def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
 @each(("plan", "limit"), [("pro", 1000), ("business", 5000)])
 def test_the_larger_plans_are_told_in_the_headers(crm, api, plan, limit):
     on_plan(crm, plan)
-    crm.limiter._windows["acme"] = [START // 60, limit - 1, 0]
+    requests = crm.tenants.counters.tables[REQUESTS]
+    with requests.lock("acme"):
+        requests.put("acme", START // 60, limit - 1)
     last, over = api.get("/users/me"), api.get("/users/me")
     assert (last.status_code, over.status_code) == (200, 429)
     assert last.headers["X-RateLimit-Limit"] == str(limit)
@@ -128,8 +140,7 @@ def test_32_threads_get_exactly_the_limit(crm, api):
     assert left == list(range(60))
 
 
-def test_32_threads_at_the_counter_get_exactly_the_limit():
-    limiter = Limiter()
+def test_32_threads_at_the_counter_get_exactly_the_limit(limiter):
     taken = crowd(32, lambda _: sum(limiter.take("acme", 1000, START).allowed for _ in range(100)))
     assert sum(taken) == 1000
 
@@ -198,15 +209,13 @@ def test_integrations_may_take_all_of_the_window(crm, api, form):
     assert form.get("/users/me").status_code == 429
 
 
-def test_even_the_smallest_limit_lets_a_form_through():
-    limiter = Limiter()
+def test_even_the_smallest_limit_lets_a_form_through(limiter):
     assert [limiter.take("a", 1, 0, form=True).allowed for _ in range(2)] == [True, False]
     assert [limiter.take("b", 3, 0, form=True).allowed for _ in range(2)] == [True, False]
     assert limiter.take("b", 3, 0).allowed
 
 
-def test_32_threads_of_forms_get_exactly_half():
-    limiter = Limiter()
+def test_32_threads_of_forms_get_exactly_half(limiter):
     taken = crowd(
         32, lambda _: sum(limiter.take("acme", 100, START, form=True).allowed for _ in range(50))
     )
@@ -286,12 +295,30 @@ def test_32_threads_with_bad_keys_get_30_of_them(crm):
     assert sorted(status for mine in seen for status in mine) == [401] * 30 + [429] * 34
 
 
-def test_the_memory_of_addresses_is_bounded(monkeypatch):
-    monkeypatch.setattr("crm.access.limits.MOST_ADDRESSES", 100)
-    limiter = Limiter()
-    for number in range(1000):
-        limiter.failed(f"10.0.{number}", START)
-    assert len(limiter._failures) <= 101
+def test_the_addresses_of_one_customer_count_as_one(limiter):
+    seen = [limiter.failed(f"2001:db8:0:1::{number:x}", START) for number in range(31)]
+    assert seen == [False] * 30 + [True]
+    assert not limiter.failed("2001:db8:0:2::1", START)
+
+
+# The clock
+
+
+@each("seconds", [1, 59, 60, 61, 3600, 40 * 86_400])
+def test_a_clock_that_is_set_back_gives_no_new_window(limiter, seconds):
+    assert [limiter.take("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [False]
+    again = [limiter.take("acme", 60, START - seconds) for _ in range(3)]
+    assert [turn.allowed for turn in again] == [False] * 3
+    assert again[0].reset - (START - seconds) <= 120  # nor does it keep anybody out for long
+    assert limiter.take("acme", 60, again[0].reset).allowed
+
+
+def test_who_read_the_clock_before_others_began_a_window_counts_in_theirs(limiter):
+    limiter.take("acme", 60, START - 0.1)
+    assert limiter.take("acme", 60, START).remaining == 59
+    late = limiter.take("acme", 60, START - 0.1)
+    assert (late.remaining, late.reset) == (58, START + 60)
+    assert limiter.take("acme", 60, START).remaining == 57
 
 
 # Tries of passwords and letters
@@ -306,8 +333,8 @@ def tried(tries: Tries, moment: float = START, **names: str) -> int:
     return 0
 
 
-def test_each_name_has_its_own_count():
-    tries = Tries(900, account=2, network=4)
+def test_each_name_has_its_own_count(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=2, network=4)
     begin = START - START % 900
     assert [tried(tries, begin, account="a", network="x") for _ in range(3)] == [0, 0, 900]
     assert tried(tries, begin, account="b", network="x") == 0
@@ -317,22 +344,22 @@ def test_each_name_has_its_own_count():
     assert tried(tries, begin, account="c", network="y") == 0
 
 
-def test_tries_begin_anew_with_each_window():
-    tries = Tries(900, account=1)
+def test_tries_begin_anew_with_each_window(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=1)
     begin = START - START % 900
     assert [tried(tries, begin + 899, account="a") for _ in range(2)] == [0, 1]
     assert tried(tries, begin + 900, account="a") == 0
 
 
-def test_a_refused_try_does_not_count():
-    tries = Tries(900, account=1, network=3)
+def test_a_refused_try_does_not_count(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=1, network=3)
     for _ in range(9):
         tried(tries, account="a", network="x")
     assert tried(tries, account="b", network="x") == 0
 
 
-def test_what_was_right_is_forgotten():
-    tries = Tries(900, account=1, network=2)
+def test_what_was_right_is_forgotten(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=1, network=2)
     tried(tries, account="a", network="x")
     tries.forget(account="a")
     tries.forget(account="nobody")
@@ -340,15 +367,7 @@ def test_what_was_right_is_forgotten():
     assert tried(tries, account="b", network="x") > 0
 
 
-def test_32_threads_have_their_tries_counted_exactly():
-    tries = Tries(900, account=100)
+def test_32_threads_have_their_tries_counted_exactly(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=100)
     seen = crowd(32, lambda _: [tried(tries, account="a") for _ in range(10)])
     assert sum(wait == 0 for mine in seen for wait in mine) == 100
-
-
-def test_the_memory_of_tries_is_bounded(monkeypatch):
-    monkeypatch.setattr("crm.access.limits.MOST_ADDRESSES", 100)
-    tries = Tries(900, account=5)
-    for number in range(1000):
-        tried(tries, account=str(number))
-    assert len(tries._counts) <= 101

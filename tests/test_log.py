@@ -1,11 +1,13 @@
 """The log of a served installation: its lines, what they tell of requests, and nothing private."""
 
+import contextlib
 import http.client
 import io
 import json
 import logging
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -37,7 +39,8 @@ class Log:
         self.stream = stream
 
     def lines(self) -> list[dict[str, Any]]:
-        """What was written since the last look."""
+        """What was written since the last look, and what waits."""
+        logging.getLogger("crm.requests").handlers[0].flush()
         found = [json.loads(line) for line in self.stream.getvalue().splitlines()]
         self.stream.truncate(0)
         self.stream.seek(0)
@@ -207,6 +210,156 @@ def test_no_import_and_no_app_sets_a_log_up() -> None:
     assert (ran.stdout, ran.stderr) == ("[]\n", "")
 
 
+# Lines that wait for each other
+
+
+def log_line(number: int, status: int = 200, **more: Any) -> None:
+    about = {"request_id": str(number), "tenant": "acme", "route": "/", "method": "GET"}
+    log.log_request(status, 0.01, **about, **more)
+
+
+@pytest.fixture
+def slow(served: Log, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """Lines of requests wait for an hour."""
+    monkeypatch.setattr(log, "FLUSH_SECONDS", 3600)
+    return served
+
+
+def written(found: Log) -> list[str]:
+    """What the lines in the stream are, without those that wait."""
+    lines = map(json.loads, found.stream.getvalue().splitlines())
+    return [line.get("request_id") or line["message"] for line in lines]
+
+
+def test_a_line_waits_for_others_and_comes_by_itself(served: Log, crm: CRMApp) -> None:
+    speak(crm, headers={"X-Request-Id": "1"})
+    assert written(served) == []
+    until = time.monotonic() + PATIENCE
+    while written(served) != ["1"]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_5xx_comes_at_once_after_those_that_waited(slow: Log) -> None:
+    log_line(1)
+    log_line(2)
+    assert written(slow) == []
+    log_line(3, 503)
+    log_line(4)
+    assert written(slow) == ["1", "2", "3"]
+
+
+def test_a_refusal_of_the_server_comes_at_once(slow: Log) -> None:
+    log_line(1)
+    log_line(2, 400, at_once=True)
+    assert written(slow) == ["1", "2"]
+
+
+def test_other_records_come_at_once_after_those_that_waited(slow: Log) -> None:
+    log_line(1)
+    logging.getLogger("somebody.else").error("told")
+    log_line(2)
+    assert written(slow) == ["1", "told"]
+
+
+def test_when_the_app_leaves_lines_come_at_once(slow: Log, crm: CRMApp) -> None:
+    log_line(1)
+    crm.leave()
+    assert written(slow) == ["1"]
+    log_line(2)
+    assert written(slow) == ["1", "2"]
+
+
+def test_many_lines_are_written_in_order_and_whole(slow: Log) -> None:
+    writes: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return super().write(text)
+
+    handler = logging.getLogger("crm.requests").handlers[0]
+    slow.stream = Stream()
+    handler.setStream(slow.stream)
+    for number in range(1000):
+        log_line(number)
+    log.stop_batching()
+    assert written(slow) == [str(number) for number in range(1000)]
+    assert all(text.endswith("\n") for text in writes)
+    # Other processes write to the same pipe, and longer writes would be mixed with theirs.
+    assert max(map(len, writes)) <= select.PIPE_BUF and len(writes) < 100
+
+
+def test_while_nobody_reads_requests_go_on_and_lost_lines_are_counted(
+    slow: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "FLUSH_SECONDS", 0)
+    monkeypatch.setattr(log, "MAX_WAITING_LINES", 100)
+    reading, writing = os.pipe()
+    handler = logging.getLogger("crm.requests").handlers[0]
+    read: list[str] = []
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading) as pipe:
+        handler.setStream(stream)
+        requests = threading.Thread(target=lambda: list(map(log_line, range(5000))), daemon=True)
+        requests.start()
+        requests.join(PATIENCE)
+        assert not requests.is_alive()
+        reader = threading.Thread(target=lambda: read.extend(pipe))
+        reader.start()
+        handler.flush()
+        log_line(5000, at_once=True)
+        handler.setStream(slow.stream)
+        stream.close()
+        reader.join()
+    found = list(map(json.loads, read))
+    lost = [line["message"] for line in found if "message" in line]
+    numbers = [int(line["request_id"]) for line in found if "message" not in line]
+    assert numbers == sorted(set(numbers)) and numbers[-1] == 5000
+    assert lost[0].endswith(" lines of requests are lost: the log took none")
+    assert sum(int(text.split()[0]) for text in lost) == 5001 - len(numbers) > 0
+
+
+def test_a_broken_stderr_ends_no_request(slow: Log, api: Any) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    handler = logging.getLogger("crm.requests").handlers[0]
+    stream = os.fdopen(writing, "w")
+    handler.setStream(stream)
+    assert api.get("/leads", buffered=True).status_code == 200
+    log_line(1, 500)
+    handler.flush()
+    handler.setStream(slow.stream)
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
+    log_line(2, 500)
+    assert written(slow) == ["2 lines of requests are lost: the log took none", "2"]
+
+
+FORK = """
+import os
+from crm import log
+def line(number):
+    about = {"request_id": number, "tenant": None, "route": "/", "method": "GET"}
+    log.log_request(200, 0.01, **about)
+log.begin(shows_requests=True)
+line("parent")
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    line("parent again")
+else:
+    log.log.warning("child")
+    line("child")
+"""
+
+
+def test_each_process_writes_its_own_lines_at_its_end() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True)
+    lines = map(json.loads, ran.stderr.splitlines())
+    told = [line.get("request_id") or line["message"] for line in lines]
+    assert told == ["child", "child", "parent", "parent again"]
+
+
 # Other lines
 
 
@@ -331,6 +484,58 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
         server.terminate()
         server.wait(PATIENCE)
     lines(6)
+
+
+class Client(threading.Thread):
+    """Asks one request after the other on one connection until that is cut."""
+
+    def __init__(self, number: int, port: int):
+        super().__init__(daemon=True)
+        self.number, self.port = number, port
+        self.answered: dict[str, float] = {}  # request: when
+
+    def run(self) -> None:
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        errors = OSError, http.client.HTTPException
+        with contextlib.suppress(*errors), contextlib.closing(line):
+            for turn in range(1_000_000):
+                id = f"{self.number}-{turn}"
+                headers = {"Host": "nobody.localhost", "X-Request-Id": id}
+                line.request("GET", "/api/v1/leads", headers=headers)
+                assert line.getresponse().read()
+                self.answered[id] = time.monotonic()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
+    """Of a process that is killed, all but what it answered in its last second."""
+    port = free_port()
+    command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
+    with (tmp_path / "log").open("w+") as log_file:
+        server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
+        try:
+            wait_for(port, server)
+            clients = [Client(number, port) for number in range(4)]
+            for client in clients:
+                client.start()
+            time.sleep(2.2)
+            ended_at = time.monotonic()
+        finally:
+            server.send_signal(end)
+            server.wait(PATIENCE)
+        for client in clients:
+            client.join(PATIENCE)
+        log_file.seek(0)
+        text = log_file.read()
+    whole, _, cut = text.rpartition("\n")
+    assert not cut
+    told = [line["request_id"] for line in map(json.loads, whole.splitlines()) if "route" in line]
+    assert len(told) == len(set(told))
+    answered = {id: moment for client in clients for id, moment in client.answered.items()}
+    sure = ended_at - 1 if end == signal.SIGKILL else float("inf")
+    missing = [id for id, moment in answered.items() if moment < sure and id not in told]
+    assert len(answered) > 100 and missing == []
+    assert len(set(told) - answered.keys()) <= len(clients)  # their answers were on their way
 
 
 def test_the_setting_is_one_of_two() -> None:

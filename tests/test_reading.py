@@ -9,7 +9,7 @@ import pytest
 from conftest import OLENA, TARAS, Api, Clock
 
 from crm import create_app
-from crm.config import Config
+from crm.config import PLANS, Config
 from crm.resources.leads.record import create
 from crm.tenancy.database import time_text, transaction
 
@@ -24,7 +24,7 @@ def crm(furnished, tmp_path_factory):
     """57 leads at acme, several with the same name and at the same moment."""
     folder = tmp_path_factory.mktemp("reading") / "data"
     shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    app = create_app(Config(data=folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
     with app.tenants.visit("acme"), transaction():
         for number in range(1, COUNT + 1):
             create(
@@ -49,11 +49,6 @@ def crm(furnished, tmp_path_factory):
 @pytest.fixture(scope="module")
 def api(crm, furnished):
     return Api(crm, "acme", furnished[1]["olena"])
-
-
-@pytest.fixture(autouse=True)
-def next_minute(crm):
-    crm.limiter._windows.clear()
 
 
 def ids(answer) -> list[int]:

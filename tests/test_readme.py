@@ -1,7 +1,6 @@
 """What the README says is so: its two commands, its tour by curl, its tables."""
 
 import json
-import logging
 import re
 import shutil
 import subprocess
@@ -57,12 +56,8 @@ def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
 
 def test_the_line_of_the_log_has_the_fields_of_the_log():
     told = json.loads(blocks(section("On one server"), "json")[0])
-    line = log.Lines().format(
-        logging.LogRecord(
-            log.requests.name, logging.INFO, "", 0, "",
-            ({**log.of({"REQUEST_METHOD": "GET"}), "status": 200, "ms": 1.4},), None,
-        )
-    )  # fmt: skip
+    about = log.of({"REQUEST_METHOD": "GET"})
+    line = log.RequestLine(moment=0.0, status=200, seconds=0.0014, **about).format()
     assert list(told) == list(json.loads(line))
 
 

@@ -15,8 +15,6 @@ can enter, takes the waits back to none.
 
 import hashlib
 import secrets
-import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +22,7 @@ from datetime import datetime
 from hmac import compare_digest
 from itertools import takewhile
 
-from crm.access import limits, tokens
+from crm.access import tokens
 from crm.errors import TooMany
 from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
 
@@ -33,7 +31,7 @@ SECONDS = 5 * 60
 TRIES = 5
 WAITS = (60, 120, 300, 900, 3600)  # seconds after the first, second, … code of a day
 ENTERED = 30 * 60  # seconds in which a browser may do what it entered its code for
-HOUR, DAY = 3600, 86_400
+DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,46 +150,3 @@ def _hold(id: int | None, browser: bytes) -> None:
 def _digest(salt: bytes, code: str) -> bytes:
     # A slow hash would gain nothing: a million codes are soon tried, and a code soon ends.
     return hashlib.sha256(salt + tokens.digest(code)).digest()
-
-
-class SmsLimits:
-    """How many SMS may be sent: 5 an hour and 10 a day to a phone, 20 an hour for an address,
-    `most_a_day` for the whole installation. In memory, of which a day's SMS are the bound."""
-
-    TO_PHONE_AN_HOUR, TO_PHONE_A_DAY, FOR_ADDRESS_AN_HOUR = 5, 10, 20
-
-    def __init__(self, most_a_day: int = 1000) -> None:
-        self._lock = threading.Lock()
-        self._most_a_day = most_a_day
-        self._taken: deque[tuple[float, str, str]] = deque()  # of the last day, oldest first
-        self._moments: dict[str, deque[float]] = {}  # the same, by phone and by address
-
-    def take(self, phone: str, address: str, moment: float) -> bool:
-        """Count one SMS that is about to be sent; False when it must not be: it doesn't count.
-
-        `address` is who asks for it, `moment` the time in epoch seconds.
-        """
-        here = limits.network(address)
-        with self._lock:
-            self._forget(moment - DAY)
-            allowed = (
-                len(self._taken) < self._most_a_day
-                and self._since(moment - DAY, phone) < self.TO_PHONE_A_DAY
-                and self._since(moment - HOUR, phone) < self.TO_PHONE_AN_HOUR
-                and self._since(moment - HOUR, here) < self.FOR_ADDRESS_AN_HOUR
-            )
-            if allowed:
-                self._taken.append((moment, phone, here))
-                for name in (phone, here):
-                    self._moments.setdefault(name, deque()).append(moment)
-            return allowed
-
-    def _since(self, moment: float, name: str) -> int:
-        return sum(taken > moment for taken in self._moments.get(name, ()))
-
-    def _forget(self, moment: float) -> None:
-        while self._taken and self._taken[0][0] <= moment:
-            for name in self._taken.popleft()[1:]:
-                self._moments[name].popleft()
-                if not self._moments[name]:
-                    del self._moments[name]

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 from flask import Blueprint, Flask, Response, g, request
 from flask_babel import gettext
 
-from crm.access.codes import SmsLimits
 from crm.access.limits import Tries
+from crm.access.sms_limits import SmsLimits
 from crm.cabinet import (
     assets,
     cards,
@@ -29,6 +29,8 @@ from crm.cabinet.frame import OWNER, TENANT
 from crm.config import Config
 from crm.messages.post import Post
 from crm.resources import tenant
+from crm.tenancy.counters import EMAILS, PASSWORDS
+from crm.tenancy.sms_log import SmsLog
 
 ROOMS: tuple[Any, ...] = (
     home,
@@ -66,10 +68,11 @@ def install(app: Flask, config: Config, post: Post) -> None:
 
 
 def begin_counting(app: Flask) -> None:
-    """Nothing was sent and tried yet: SMS, passwords, letters."""
-    app.sms_limits = SmsLimits()
-    app.password_tries = Tries(900, account=10, network=50)
-    app.letters = Tries(900, to=3, network=20)
+    """Limit SMS, tries of passwords and e-mails, by what is counted in the app's data folder."""
+    tenants = app.tenants
+    app.sms_limits = SmsLimits(SmsLog(tenants.config.data, tenants.secret_key))
+    app.password_tries = Tries(tenants.counters, PASSWORDS, 900, account=10, network=50)
+    app.letters = Tries(tenants.counters, EMAILS, 900, to=3, network=20)
 
 
 def _common() -> dict[str, Any]:

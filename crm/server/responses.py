@@ -185,7 +185,9 @@ def problem(status: int, environ: dict[str, Any]) -> bytes:
     request_id = secrets.token_hex(12)
     method = environ.get("REQUEST_METHOD")
     method = method if method in log.METHODS else "other"
-    log.tell(status, request_id=request_id, tenant=None, route=None, method=method)
+    log.log_request(
+        status, request_id=request_id, tenant=None, route=None, method=method, at_once=True
+    )
     content = json.dumps(
         {
             "type": "about:blank",

@@ -18,6 +18,7 @@ from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid
 from crm.tenancy import disk, migrations, retention, uploads
 from crm.tenancy.bell import Bell, Hears
+from crm.tenancy.counters import Counters
 from crm.tenancy.database import (
     Visit,
     begin_visit,
@@ -58,6 +59,7 @@ class Tenants:
         self._tenants: dict[str, Tenant] = {}
         self._hosts: dict[str, str] = {}
         self.bell = Bell(config.data)
+        self.counters = Counters(config.data, self.secret_key)
         self.pool = Pool(config.open_files)
         self.hears: Hears | None = None  # to be set before the first visit
         self._suffix = "." + config.base_domain

@@ -1,11 +1,10 @@
 """What stands around the CRM, as ratios of one run: `python -m tests.benchmarks.around`.
 
-The log's line of a request, a site that embeds the CRM, and moving in, each against the
-same without it.
+A site that embeds the CRM, the log's line of a request, and moving in, each against the
+same without it; and what it takes to count a request against its limit.
 """
 
 import logging
-import os
 import statistics
 import tempfile
 import time
@@ -17,15 +16,18 @@ from flask import Flask
 
 from crm import CRM, CRMApp, create_app, log
 from crm.access import api_keys
+from crm.access.limits import Limiter
 from crm.config import Config
 from crm.resources import moving, tenant, users
 from crm.resources.leads.record import LEAD_IN, create
+from crm.tenancy.counters import Counters
 from crm.tenancy.database import transaction
 from tests.benchmarks.hot_path import caller, in_turns
 
 ROWS = 10_000
 HEADER = "external_id,name,phone,email,company,source,comment\n"
 BATCHES = 21, 400
+MOMENT = 1_772_442_000.0
 
 
 def lead(number: int) -> dict[str, str]:
@@ -77,26 +79,48 @@ def requests(folder: Path) -> None:
     told(in_turns(pairs, *BATCHES), "GET one below a site's prefix, against the CRM by itself")
     pairs = {"with": lambda _: ours("GET", "/"), "without": lambda _: theirs("GET", "/")}
     told(in_turns(pairs, *BATCHES), "a page of the site, against the site without the CRM")
-    with open(os.devnull, "w") as nowhere:
-        pairs = {
-            "with": _logging(nowhere, lambda: alone("GET", "/api/v1/leads/1")),
-            "without": lambda _: alone("GET", "/api/v1/leads/1"),
-        }
-        told(in_turns(pairs, *BATCHES), "GET one with a line of the log, against without")
+    logging_requests(folder, lambda: alone("GET", "/api/v1/leads/1"))
 
 
-def _logging(to: Any, ask: Callable[[], None]) -> Callable[[int], None]:
-    handler = logging.StreamHandler(to)
-    handler.setFormatter(log.Lines())
+def logging_requests(folder: Path, ask: Callable[[], None]) -> None:
+    """Time of all threads: lines are written by another one than answers."""
+    taken: dict[str, list[float]] = {"with": [], "without": []}
+    with open(folder / "log", "w", buffering=1) as file:
+        handler = log.LogHandler(file)
+        for batch in range(BATCHES[0] + 1):
+            for name, seconds in taken.items():
+                log.requests.handlers[:] = [handler] * (name == "with")
+                log.requests.setLevel(logging.INFO if name == "with" else logging.CRITICAL)
+                begun = time.process_time()
+                for _ in range(BATCHES[1]):
+                    ask()
+                handler.flush()
+                if batch:  # the first batch warms up
+                    seconds.append((time.process_time() - begun) / BATCHES[1])
+    log.requests.handlers.clear()
+    log.requests.setLevel(logging.NOTSET)
+    logged, plain = map(statistics.median, taken.values())
+    lines = statistics.median(a - b for a, b in zip(*taken.values(), strict=True))
+    print(
+        f"GET one with a line of the log, against without: {logged / plain:.2f}"
+        f"   {lines * 1e6:.1f} µs of processor time a line"
+    )
 
-    def asked(_: int) -> None:
-        log.requests.setLevel(logging.INFO)
-        log.requests.handlers[:] = [handler]
-        ask()
-        log.requests.handlers.clear()
-        log.requests.setLevel(logging.NOTSET)
 
-    return asked
+def limits(folder: Path) -> None:
+    """Counted in the file that all processes share, and in memory."""
+    shared = Limiter(Counters(folder, lambda: b"a key"))
+    logging.getLogger("crm").setLevel(logging.ERROR)  # that it cannot be made is meant
+    alone = Limiter(Counters(folder / "nowhere", lambda: b"a key"))
+    pairs = {
+        "shared": lambda _: shared.take("acme", 10**9, MOMENT),
+        "alone": lambda _: alone.take("acme", 10**9, MOMENT),
+    }
+    shared_seconds, alone_seconds = in_turns(pairs, BATCHES[0], 10 * BATCHES[1]).values()
+    print(
+        f"a request counted for all processes, against in memory:"
+        f" {shared_seconds / alone_seconds:.2f}   {shared_seconds * 1e6:.1f} µs"
+    )
 
 
 def moves(folder: Path) -> None:
@@ -139,6 +163,7 @@ def _create(rows: list[dict[str, str]]) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         requests(Path(name))
+        limits(Path(name))
         moves(Path(name))
 
 

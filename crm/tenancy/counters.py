@@ -1,0 +1,315 @@
+"""Counts that all processes of an installation share: hash tables in one memory-mapped file.
+
+`<data>/counters` is a header and TABLES. A table is an array of buckets, a bucket has BUCKET_SLOTS
+slots, and a slot holds one row: the keyed digest of a name, the number of a time window, and two
+counts. Names may be phones and addresses, so they are never written themselves.
+
+Rows are read and written under a lock that excludes the other threads and the other processes. The
+kernel ends the locks of a killed process, and a row is written by one copy of 12 or 32 bytes, so
+what a killed process leaves behind is usable.
+
+A full bucket gives up a row of a window that is over, else the row that has counted least. Each
+kind of name has a table of its own: strangers' addresses never take the place of a tenant's row.
+
+Where the file cannot be made, as on a full disk, each process counts in its own memory, and tries
+the file again every RETRY_SECONDS.
+"""
+
+import errno
+import fcntl
+import hashlib
+import logging
+import mmap
+import os
+import secrets
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+REQUESTS, FAILED_KEYS, FORM_VISITORS = "requests", "failed_keys", "form_visitors"
+PASSWORDS, EMAILS = "passwords", "emails"
+# Name: buckets, locks. A request of every tenant takes a lock of the first one.
+TABLES = {
+    REQUESTS: (256, 32),
+    FAILED_KEYS: (64, 1),
+    FORM_VISITORS: (64, 1),
+    PASSWORDS: (64, 1),
+    EMAILS: (64, 1),
+}
+
+SLOT = struct.Struct("=16s3I4x")  # digest of the name, window, counts
+COUNTS = struct.Struct("=3I")  # the same without the digest
+DIGEST_BYTES = 16
+BUCKET_SLOTS = 64
+BUCKET_BYTES = BUCKET_SLOTS * SLOT.size
+HEADER = b"crm counters, layout 1\n"
+FILE_BYTES = BUCKET_BYTES * (1 + sum(buckets for buckets, _ in TABLES.values()))
+MAX_CACHED_NAMES = 10_000  # of a table, in each process
+RETRY_SECONDS = 60.0
+
+log = logging.getLogger("crm")
+
+
+def keyed_digest(key: bytes, name: str) -> bytes:
+    """16 bytes that stand for a name and tell nothing of it to who lacks the key."""
+    raw = name.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(raw, digest_size=DIGEST_BYTES, key=key[:64]).digest()
+
+
+class Lock:
+    """One lock between threads and processes; `number` tells the locks of a file apart."""
+
+    __slots__ = ("_descriptor", "_lock", "_threads", "_unlock")
+
+    def __init__(self, descriptor: int, number: int):
+        self._descriptor = descriptor
+        self._threads = threading.Lock()  # the threads share the file's descriptor, so its locks
+        self._lock, self._unlock = lock_arguments(number)
+
+    def __enter__(self) -> None:
+        self._threads.acquire()
+        try:
+            change_lock(self._descriptor, *self._lock)
+        except BaseException:
+            self._threads.release()
+            raise
+
+    def __exit__(self, *_: Any) -> None:
+        try:
+            change_lock(self._descriptor, *self._unlock)
+        finally:
+            self._threads.release()
+
+
+if hasattr(fcntl, "F_OFD_SETLKW"):
+    # Locks of an open file description, on one byte each. POSIX locks would not do: a process
+    # loses them as soon as it closes any descriptor of the file.
+    change_lock: Callable[..., Any] = fcntl.fcntl
+
+    def lock_arguments(number: int) -> tuple[tuple[int, Any], tuple[int, Any]]:
+        def flock(kind: int) -> bytes:  # struct flock: type, whence, start, length, pid
+            return struct.pack("hhqqi4x", kind, os.SEEK_SET, number, 1, 0)
+
+        return (
+            (fcntl.F_OFD_SETLKW, flock(fcntl.F_WRLCK)),
+            (fcntl.F_OFD_SETLKW, flock(fcntl.F_UNLCK)),
+        )
+
+    def make_locks(descriptor: int, count: int) -> list[Lock]:
+        return [Lock(descriptor, number) for number in range(count)]
+
+else:  # macOS: flock locks the whole file, so all parts of it share one lock
+    change_lock = fcntl.flock
+
+    def lock_arguments(number: int) -> tuple[tuple[int], tuple[int]]:
+        return (fcntl.LOCK_EX,), (fcntl.LOCK_UN,)
+
+    def make_locks(descriptor: int, count: int) -> list[Lock]:
+        return [Lock(descriptor, 0)] * count
+
+
+class Storage:
+    """The mapped bytes and their locks: of the file, or of memory if `descriptor` is None."""
+
+    def __init__(self, memory: mmap.mmap, descriptor: int | None):
+        self.memory = memory
+        self.descriptor = descriptor
+        self.locks: list[AbstractContextManager] = (
+            [threading.Lock() for _ in range(LOCKS)]
+            if descriptor is None
+            else make_locks(descriptor, LOCKS)
+        )
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.memory.close()
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+LOCKS = 1 + sum(locks for _, locks in TABLES.values())  # the first one is for making the file
+
+
+class Counters:
+    """All tables of an installation. The file is made and opened when something is counted."""
+
+    def __init__(self, folder: Path, secret: Callable[[], bytes]):
+        """`secret` gives the installation's key, with which names are digested."""
+        self._path = folder / "counters"
+        self._secret = secret
+        self._opening = threading.Lock()
+        self._retry_at = 0.0
+        self.key = b""
+        self.storage: Storage | None = None
+        self.tables: dict[str, Table] = {}
+        bucket, lock = 1, 1
+        for name, (buckets, locks) in TABLES.items():
+            self.tables[name] = Table(self, bucket, buckets, lock, locks)
+            bucket, lock = bucket + buckets, lock + locks
+        _instances.add(self)
+
+    def open(self) -> Storage:
+        """The file's bytes, or those of memory where it cannot be used."""
+        with self._opening:
+            storage = self.storage
+            if storage is None or (
+                storage.descriptor is None and time.monotonic() >= self._retry_at
+            ):
+                storage = self._open(storage)
+            return storage
+
+    def _open(self, before: Storage | None) -> Storage:
+        try:
+            self.key = hashlib.sha256(b"counters" + self._secret()).digest()
+            storage = _open_file(self._path)
+        except OSError as error:
+            if before is None:
+                log.warning(
+                    "limits are counted by each process for itself: counters in the data folder"
+                    " cannot be used: %s",
+                    error.strerror,
+                )
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self.key = self.key or secrets.token_bytes(32)
+            storage = before or Storage(mmap.mmap(-1, FILE_BYTES), None)
+        for table in self.tables.values():
+            table.forget_places()  # the key may be another one
+        self.storage = storage
+        return storage
+
+    def forget_storage(self) -> None:
+        """After a fork: a child that shared the parent's open file would share its locks."""
+        self._opening = threading.Lock()
+        if self.storage is not None:
+            self.storage.close()
+            self.storage = None
+
+
+class Table:
+    """Rows of one kind of names. get() and put() are for who holds the lock of the name."""
+
+    def __init__(self, counters: Counters, bucket: int, buckets: int, lock: int, locks: int):
+        self._counters = counters
+        self._bucket, self._buckets = bucket, buckets
+        self._lock, self._locks = lock, locks
+        # Name: digest, start of the bucket, number of the lock, where the row was seen last.
+        self._places: dict[str, list[Any]] = {}
+
+    def lock(self, name: str = "") -> AbstractContextManager:
+        """The lock of a name's row, or of all rows in a table that has one lock. Not reentrant."""
+        storage = self._counters.storage
+        if storage is None or storage.descriptor is None:
+            storage = self._counters.open()
+        if self._locks == 1:
+            return storage.locks[self._lock]
+        return storage.locks[(self._places.get(name) or self._place(name))[2]]
+
+    def get(self, name: str, window: int) -> tuple[int, int, int]:
+        """The window that the row counts, and its counts. Zero if it counts none or an earlier one.
+
+        The next window is as good as this one: another process has begun it already, or the clock
+        was set back. If it was set back further, the counts go on in this window.
+        """
+        place = self._places.get(name) or self._place(name)
+        digest, _, _, offset = place
+        memory = self._counters.storage.memory
+        found, row_window, first, second = SLOT.unpack_from(memory, offset)
+        if found != digest:
+            if not self._find(place):
+                return window, 0, 0
+            _, row_window, first, second = SLOT.unpack_from(memory, place[3])
+        if row_window < window:
+            return window, 0, 0
+        if row_window > window + 1:
+            row_window = window
+            self.put(name, window, first, second)
+        return row_window, first, second
+
+    def put(self, name: str, window: int, first: int, second: int = 0) -> None:
+        """Write the row."""
+        place = self._places.get(name) or self._place(name)
+        memory = self._counters.storage.memory
+        if self._find(place):
+            offset = place[3] + DIGEST_BYTES
+            memory[offset : offset + COUNTS.size] = COUNTS.pack(window, first, second)
+        else:
+            offset = place[3] = self._slot_to_give_up(place[1], window)
+            memory[offset : offset + SLOT.size] = SLOT.pack(place[0], window, first, second)
+
+    def reset(self, name: str) -> None:
+        """Set the row's counts to zero, if there is one."""
+        if self._find(self._places.get(name) or self._place(name)):
+            self.put(name, 0, 0)
+
+    def add(self, name: str, window: int) -> int:
+        """Count one more under the row's lock; what its first count is then."""
+        with self.lock(name):
+            window, first, second = self.get(name, window)
+            self.put(name, window, first + 1, second)
+        return first + 1
+
+    def forget_places(self) -> None:
+        self._places = {}
+
+    def _place(self, name: str) -> list[Any]:
+        if len(self._places) >= MAX_CACHED_NAMES:
+            self._places = {}
+        digest = keyed_digest(self._counters.key, name)
+        bucket = int.from_bytes(digest[:8], "little") % self._buckets
+        start = (self._bucket + bucket) * BUCKET_BYTES
+        place = self._places[name] = [digest, start, self._lock + bucket % self._locks, start]
+        return place
+
+    def _find(self, place: list[Any]) -> bool:
+        """Note where the row is; False when there is none."""
+        digest, start, _, offset = place
+        memory = self._counters.storage.memory
+        if memory[offset : offset + DIGEST_BYTES] == digest:
+            return True
+        # Not mmap.find(), which compares byte by byte.
+        found = memory[start : start + BUCKET_BYTES].find(digest)
+        if found >= 0:
+            place[3] = start + found
+        return found >= 0
+
+    def _slot_to_give_up(self, start: int, window: int) -> int:
+        """The slot of a bucket that can best be given up."""
+        rows = SLOT.iter_unpack(self._counters.storage.memory[start : start + BUCKET_BYTES])
+        worth = [(row_window >= window, first) for _, row_window, first, _ in rows]
+        return start + worth.index(min(worth)) * SLOT.size
+
+
+def _open_file(path: Path) -> Storage:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with Lock(descriptor, 0):
+            fits = os.fstat(descriptor).st_size >= FILE_BYTES
+            if not fits or os.pread(descriptor, len(HEADER), 0) != HEADER:
+                # Written and not made longer: a disk that is full later, when a hole is first
+                # written to, would end the process. Never made shorter, for the same reason.
+                if os.pwrite(descriptor, bytes(FILE_BYTES), 0) < FILE_BYTES:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.pwrite(descriptor, HEADER, 0)
+        return Storage(mmap.mmap(descriptor, FILE_BYTES), descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+_instances: "weakref.WeakSet[Counters]" = weakref.WeakSet()
+
+
+def _forget_storages() -> None:
+    for counters in _instances:
+        counters.forget_storage()
+
+
+os.register_at_fork(after_in_child=_forget_storages)
