@@ -718,6 +718,18 @@ def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(start: Start
     assert served.get()
 
 
+def test_the_connection_is_closed_when_the_client_asks_for_it(plain: Served) -> None:
+    for words in (
+        ask("/", b"Connection: close\r\n"),
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n",
+    ):
+        with plain.connect() as line:
+            line.settimeout(1)  # much less than an idle connection is kept
+            line.sendall(words)
+            assert b"\r\nConnection: close\r\n" in read_all(line)
+
+
 def test_a_streamed_answer_arrives_whole(plain: Served) -> None:
     body = plain.get("/stream")
     assert len(body) == 200_000 * 8

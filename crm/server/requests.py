@@ -70,7 +70,9 @@ class Request:
         if self.has_repeated_field or version not in ("1.1", "1.0"):
             raise Refused(400)
         self.is_http_1_1 = version == "1.1"
-        self.keep_alive = parser.should_keep_alive()
+        # Not by the parser, which forgets the field at the end of a request without a body.
+        options = environ.get("HTTP_CONNECTION", "").lower()
+        self.keep_alive = "close" not in options if self.is_http_1_1 else "keep-alive" in options
         environ["REQUEST_METHOD"] = parser.get_method().decode()
         environ["SERVER_PROTOCOL"] = f"HTTP/{version}"
         self._read_target()
