@@ -8,9 +8,11 @@ from typing import Any
 import orjson
 
 from crm.errors import Malformed
-from crm.rest.filters import Query, Sort
+from crm.rest import list_plans
+from crm.rest.filters import OF_LIST, Condition, Query, Sort
+from crm.rest.list_plans import joined
 from crm.rest.shapes import Shape
-from crm.tenancy.database import row, rows, time_before
+from crm.tenancy.database import rows, time_before
 from crm.tenancy.retention import KEPT_DAYS
 
 
@@ -34,30 +36,25 @@ def page(
     """The page of a list that the query asks for; `where` narrows the list beforehand."""
     params = [*params]
     query.of = (shape.table, where, *params)
-    conditions, params = ([where] if where else []), params + query.params
-    if not query.include_deleted:
-        conditions.append(shape.live)
-    conditions += query.conditions
+    conditions = [*query.conditions]
+    if where:
+        conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True))
+    live = Condition(shape.live)
     if query.include_deleted:
-        conditions.append("(deleted_at IS NULL OR deleted_at >= ?)")
-        params.append(time_before(KEPT_DAYS * 86_400))
-    meta = {"total": _total(shape, conditions, params)} if query.total else {}
+        since = time_before(KEPT_DAYS * 86_400)
+        live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [since])
+    plan = list_plans.choose(shape, query, sort, conditions)
+    meta = {}
+    if query.total:
+        meta["total"] = list_plans.count(shape, query, sort, live, conditions, plan)
 
-    descending, name = query.sort.startswith("-"), query.sort.removeprefix("-")
+    name = query.sort.removeprefix("-")
     order = sort.orders[name]
-    if query.cursor:
-        value, id = _position(query)
-        sign = "<" if descending else ">"
-        conditions.append(f"id {sign} ?" if name == "id" else f"({order}, id) {sign} (?, ?)")
-        params += [id] if name == "id" else [value, id]
     added = "" if name == "id" else f", {order}"
     if query.include_deleted:
         added += ", deleted_at, updated_at"
-    found = rows(
-        f"SELECT {shape.columns}{added} FROM {shape.table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {sort.by(query.sort)} LIMIT ?",
-        [*params, query.limit + 1],
-    )
+    select = f"SELECT {shape.columns}{added} FROM {plan.table}"
+    found = rows(*_statement(select, query, sort, [live, *plan.conditions]))
     more = len(found) > query.limit
     if more:
         del found[-1]
@@ -75,9 +72,36 @@ def page(
     return Page(records, following, meta)
 
 
-def _total(shape: Shape, conditions: list[str], params: list[Any]) -> int:
-    sql = f"SELECT count(*) FROM {shape.table} WHERE {' AND '.join(conditions)}"
-    return row(sql, params)[0]
+def _statement(
+    select: str, query: Query, sort: Sort, conditions: list[Condition]
+) -> tuple[str, list[Any]]:
+    """The statement of a page, of one record more than it has, and its parameters."""
+    most, descends = query.limit + 1, query.sort.startswith("-")
+    name, sign = query.sort.removeprefix("-"), "<" if descends else ">"
+    order, end = sort.orders[name], f" ORDER BY {sort.by(query.sort)} LIMIT ?"
+    bounds = []
+    if query.cursor:
+        value, id = _position(query)
+        bounds.append(Condition(f"id {sign} ?", [id]))
+    if not bounds or name == "id":
+        where, params = joined([*conditions, *bounds])
+        return f"{select} WHERE {where}{end}", [*params, most]
+    # Of `(order, id) > (?, ?)` SQLite looks up the order alone, and walks from there over all
+    # records of one value: 50,000 that were imported in one second. So these come by themselves.
+    conditions = [
+        each._replace(sql=f"+({each.sql})")  # else the page may begin where the range does
+        if each.order == order and each.sign.startswith(sign)
+        else each
+        for each in conditions
+    ]
+    same, params = joined([*conditions, Condition(f"{order} = ?", [value]), *bounds])
+    further, more = joined([*conditions, Condition(f"{order} {sign} ?", [value])])
+    by_id = f" ORDER BY {sort.by('-id' if descends else 'id')} LIMIT ?"
+    sql = (
+        f"SELECT * FROM ({select} WHERE {same}{by_id})"
+        f" UNION ALL SELECT * FROM ({select} WHERE {further}{end}) LIMIT ?"
+    )
+    return sql, [*params, most, *more, most, most]
 
 
 def tomb(record: dict[str, Any], deleted_at: str | None, updated_at: str) -> dict[str, Any]:
