@@ -3,6 +3,13 @@
 -- <table>_<order>. Deleted rows are in them for `include_deleted`. What was created since a time is
 -- found in the order of the last changes too.
 
+-- Read by nothing: clients, users and API keys are never deleted for good.
+DROP INDEX lead_client;
+DROP INDEX delivery_user;
+DROP INDEX delivery_key;
+DROP INDEX attempt_user;
+DROP INDEX attempt_key;
+
 DROP INDEX lead_name;
 DROP INDEX lead_created_at;
 DROP INDEX lead_updated_at;
