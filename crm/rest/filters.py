@@ -190,7 +190,7 @@ class Tag(Parameter):
         return Condition(
             f"EXISTS (SELECT 1 {self.tagged} AND {self.owner} = {column})",
             [tag],
-            f"SELECT {self.owner} {self.tagged}",
+            f"SELECT {self.owner} AS id {self.tagged}",
             reads_row=True,
         )
 

@@ -31,11 +31,25 @@ FEW, FEW_BY_ID = 1000, 5000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to read a list: `table` with its index, and the conditions. `few` bounds its records."""
+    """How to read a list: `table` with its index, and the conditions.
+
+    `ids`, if given, selects the ids of few records, which are read and no others. `few` tells that
+    the conditions themselves name them.
+    """
 
     table: str
     conditions: list[Condition]
+    ids: Condition | None = None
     few: bool = False
+
+    def where(self, beyond: Condition | None = None) -> list[Condition]:
+        """All conditions, for records whose id is `beyond` another."""
+        if self.ids is None:
+            return [*self.conditions, beyond] if beyond else self.conditions
+        sql, params = self.ids.sql, [*self.ids.params]
+        if beyond:
+            sql, params = f"SELECT id FROM ({sql}) WHERE {beyond.sql}", [*params, *beyond.params]
+        return [Condition(f"id IN ({sql})", params), *self.conditions]
 
 
 def choose(shape: Shape, query: Query, sort: Sort, conditions: list[Condition]) -> Plan:
@@ -57,7 +71,7 @@ def choose(shape: Shape, query: Query, sort: Sort, conditions: list[Condition]) 
         begins = _beginnings(shape, query, sort.orders[name], conditions)
         return replace(walk, conditions=[*walk.conditions, *begins])
     others = [each for each in conditions if each is not few]
-    return Plan(by_id(table), [_by_ids(few, shape, query), *others], few=True)
+    return Plan(by_id(table), others, Condition(_ids(few, shape, query), few.params))
 
 
 def count(
@@ -65,8 +79,8 @@ def count(
 ) -> int:
     """How many records a list has: from indexes alone, unless rows themselves must be checked."""
     table, first = shape.table, next(iter(conditions), None)
-    if shape.live == "1" or plan.few:
-        table, conditions = plan.table, plan.conditions
+    if shape.live == "1" or plan.few or plan.ids:
+        table, conditions = plan.table, plan.where()
     elif not query.include_deleted and first is None:
         # To count all takes a tenth of the time of counting those that meet a condition.
         deleted = f"SELECT count(*) FROM {table} WHERE deleted_at IS NOT NULL"
@@ -76,7 +90,7 @@ def count(
     elif any(each.reads_row for each in conditions):
         table = by_id(table)
         conditions = [
-            _by_ids(each, shape, query)
+            Condition(f"id IN ({_ids(each, shape, query)})", each.params)
             if _has_index(each, query) and (each.reads_row or query.include_deleted)
             else each
             for each in conditions
@@ -148,10 +162,6 @@ def _beginnings(
 def _has_index(condition: Condition, query: Query) -> bool:
     """Only the indexes of times have the deleted too."""
     return bool(condition.ids) and (bool(condition.order) or not query.include_deleted)
-
-
-def _by_ids(condition: Condition, shape: Shape, query: Query) -> Condition:
-    return Condition(f"id IN ({_ids(condition, shape, query)})", condition.params)
 
 
 def _ids(condition: Condition, shape: Shape, query: Query) -> str:

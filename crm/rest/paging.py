@@ -10,7 +10,7 @@ import orjson
 from crm.errors import Malformed
 from crm.rest import list_plans
 from crm.rest.filters import OF_LIST, Condition, Query, Sort
-from crm.rest.list_plans import joined
+from crm.rest.list_plans import Plan, joined
 from crm.rest.shapes import Shape
 from crm.tenancy.database import rows, time_before
 from crm.tenancy.retention import KEPT_DAYS
@@ -54,7 +54,7 @@ def page(
     if query.include_deleted:
         added += ", deleted_at, updated_at"
     select = f"SELECT {shape.columns}{added} FROM {plan.table}"
-    found = rows(*_statement(select, query, sort, [live, *plan.conditions]))
+    found = _read(select, query, sort, live, plan)
     more = len(found) > query.limit
     if more:
         del found[-1]
@@ -72,36 +72,38 @@ def page(
     return Page(records, following, meta)
 
 
-def _statement(
-    select: str, query: Query, sort: Sort, conditions: list[Condition]
-) -> tuple[str, list[Any]]:
-    """The statement of a page, of one record more than it has, and its parameters."""
+def _read(
+    select: str, query: Query, sort: Sort, live: Condition, plan: Plan
+) -> list[tuple[Any, ...]]:
+    """The rows of a page, and one more if there are more."""
     most, descends = query.limit + 1, query.sort.startswith("-")
     name, sign = query.sort.removeprefix("-"), "<" if descends else ">"
-    order, end = sort.orders[name], f" ORDER BY {sort.by(query.sort)} LIMIT ?"
-    bounds = []
-    if query.cursor:
-        value, id = _position(query)
-        bounds.append(Condition(f"id {sign} ?", [id]))
-    if not bounds or name == "id":
-        where, params = joined([*conditions, *bounds])
-        return f"{select} WHERE {where}{end}", [*params, most]
+    order = sort.orders[name]
+
+    def read(by: str, most: int, *conditions: Condition) -> list[tuple[Any, ...]]:
+        where, params = joined([live, *conditions])
+        return rows(f"{select} WHERE {where} ORDER BY {sort.by(by)} LIMIT ?", [*params, most])
+
+    if not query.cursor:
+        return read(query.sort, most, *plan.where())
+    value, id = _position(query)
+    beyond = Condition(f"id {sign} ?", [id])
+    if name == "id":
+        return read(query.sort, most, *plan.where(beyond))
     # Of `(order, id) > (?, ?)` SQLite looks up the order alone, and walks from there over all
-    # records of one value: 50,000 that were imported in one second. So these come by themselves.
-    conditions = [
-        each._replace(sql=f"+({each.sql})")  # else the page may begin where the range does
-        if each.order == order and each.sign.startswith(sign)
-        else each
-        for each in conditions
-    ]
-    same, params = joined([*conditions, Condition(f"{order} = ?", [value]), *bounds])
-    further, more = joined([*conditions, Condition(f"{order} {sign} ?", [value])])
-    by_id = f" ORDER BY {sort.by('-id' if descends else 'id')} LIMIT ?"
-    sql = (
-        f"SELECT * FROM ({select} WHERE {same}{by_id})"
-        f" UNION ALL SELECT * FROM ({select} WHERE {further}{end}) LIMIT ?"
-    )
-    return sql, [*params, most, *more, most, most]
+    # records of one value: 50,000 that were imported in one second. So these are read first.
+    same = Condition(f"{order} = ?", [value])
+    found = read("-id" if descends else "id", most, same, *plan.where(beyond))
+    if len(found) < most:
+        conditions = [
+            each._replace(sql=f"+({each.sql})")  # or the page begins where the range does
+            if each.order == order and each.sign.startswith(sign)
+            else each
+            for each in plan.where()
+        ]
+        further = Condition(f"{order} {sign} ?", [value])
+        found += read(query.sort, most - len(found), further, *conditions)
+    return found
 
 
 def tomb(record: dict[str, Any], deleted_at: str | None, updated_at: str) -> dict[str, Any]:
