@@ -18,6 +18,8 @@ from werkzeug.datastructures import MultiDict
 from crm import CRMApp
 from crm.config import Config
 from crm.resources.clients.endpoints import Reached
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD
 from crm.resources.tasks import DueBefore
 from crm.rest import fields, filters, list_plans, paging
 from crm.rest.resource import Operation
@@ -335,6 +337,32 @@ def test_two_filters_read_by_an_index_and_both_plans_find_the_same(crm, asked, m
                     ]
                 assert found["few"] == found["many"], (listed.path, sent, sort)
     assert not wrong, "\n".join(wrong)
+
+
+def plan_of(asked: list[Asked], *sent: tuple[str, str]) -> str:
+    """The steps of the page of leads itself."""
+    asked.clear()
+    query = LEAD_FILTER.read(MultiDict(sent))
+    paging.page(LEAD, query, LEAD_FILTER.fields["sort"])
+    return "\n".join(asked[-1].steps)
+
+
+def test_few_records_are_found_by_the_index_of_their_filter(asked, monkeypatch):
+    sent = [("status", "new"), ("source", "any"), ("sort", "name")]
+    assert "INDEX lead_s" in plan_of(asked, *sent)  # of status or source, which has fewer
+    monkeypatch.setattr(list_plans, "FEW", 2)  # three are new
+    assert plan_of(asked, *sent) == "SCAN lead USING INDEX lead_name"
+
+
+def test_the_oldest_of_the_newest_are_not_looked_for_among_all_before_them(asked, monkeypatch):
+    monkeypatch.setattr(list_plans, "FEW", -1)
+    monkeypatch.setattr(list_plans, "FEW_BY_ID", -1)
+    for name in ("created", "updated"):
+        plan = plan_of(asked, (f"{name}_since", MOMENT), ("sort", "id"))
+        assert "SEARCH lead USING INTEGER PRIMARY KEY (rowid>?)" in plan
+        assert f"SEARCH lead USING COVERING INDEX lead_{name}_at ({name}_at>?)" in plan
+    plan = plan_of(asked, ("updated_since", MOMENT), ("sort", "created_at"))
+    assert "SEARCH lead USING INDEX lead_created_at (created_at>?)" in plan
 
 
 def test_the_index_of_an_order_has_the_columns_of_all_filters(crm):

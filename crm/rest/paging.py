@@ -95,14 +95,8 @@ def _read(
     same = Condition(f"{order} = ?", [value])
     found = read("-id" if descends else "id", most, same, *plan.where(beyond))
     if len(found) < most:
-        conditions = [
-            each._replace(sql=f"+({each.sql})")  # or the page begins where the range does
-            if each.order == order and each.sign.startswith(sign)
-            else each
-            for each in plan.where()
-        ]
         further = Condition(f"{order} {sign} ?", [value])
-        found += read(query.sort, most - len(found), further, *conditions)
+        found += read(query.sort, most - len(found), further, *plan.where())
     return found
 
 
