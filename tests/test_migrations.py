@@ -4,12 +4,10 @@ import contextlib
 import re
 import sqlite3
 from importlib import resources
-from urllib.parse import parse_qsl
 
 import pytest
 from conftest import Api
 from crowd import crowd, finish, process
-from werkzeug.datastructures import MultiDict
 from wire import speak
 
 from crm import create_app
@@ -18,9 +16,6 @@ from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
 from crm.resources.imports import IMPORT
-from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD, create
-from crm.rest import paging
 from crm.tenancy import migrations, retention
 from crm.tenancy.database import connect, execute, row, rows, transaction, visit
 from crm.tenancy.tenants import Tenants
@@ -291,96 +286,7 @@ def test_an_id_is_never_reused_because_of_autoincrement(crm):
             assert "AUTOINCREMENT" in sql, noun
 
 
-# Indexes of the list of leads
-
-
-def plan_of(query: str) -> list[str]:
-    """The plan of the list's last statement for a query such as `status=new&sort=name`."""
-    asked: list[str] = []
-    visit().user_id = 1
-    connection = visit().connection
-    connection.set_trace_callback(asked.append)
-    sent = LEAD_FILTER.read(MultiDict(parse_qsl(query)))
-    paging.page(LEAD, sent, LEAD_FILTER.fields["sort"])
-    connection.set_trace_callback(None)
-    return [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[-1]}")]
-
-
-FILTERS = {
-    "status=new": "lead_status",
-    "source=site": "lead_source",
-    "assigned_to=2": "lead_assigned_to",
-    "assigned_to=me": "lead_assigned_to",
-    "assigned_to=none": "lead_assigned_to",
-    "phone=0671234567": "lead_phone",
-    "email=olena@example.com": "lead_email",
-    "external_id=1C-1": "lead_external_id",
-    "ids=1,2,3": "PRIMARY KEY",
-    "updated_since=2026-01-01T00:00:00Z&sort=updated_at": "lead_updated_at",
-    "created_since=2026-01-01T00:00:00Z&sort=-created_at": "lead_created_at",
-    "updated_since=2026-01-01T00:00:00Z&include_deleted=true&sort=updated_at": "lead_updated_at",
-}
-
-
-@pytest.fixture
-def filled(crm):
-    with crm.tenants.visit("acme"):
-        for number in range(5):
-            create({"name": f"L{number}", "phone": "+380671234567", "source": "site"})
-    return crm
-
-
-def test_each_filter_of_leads_has_its_index_and_sorts_nothing(filled):
-    with filled.tenants.visit("acme"):
-        for query, index in FILTERS.items():
-            plan = plan_of(query)
-            assert len(plan) == 1 or query.startswith("external_id"), (query, plan)  # one row
-            assert plan[0].startswith("SEARCH lead USING"), (query, plan)
-            assert index in plan[0], (query, plan)
-
-
-def test_each_sort_of_leads_walks_its_index(filled):
-    with filled.tenants.visit("acme"):
-        for name in LEAD_FILTER.fields["sort"].orders:
-            for sign in ("", "-"):
-                (step,) = plan_of(f"sort={sign}{name}")
-                assert step == "SCAN lead" if name == "id" else f"INDEX lead_{name}" in step
-
-
-def test_a_page_after_a_cursor_starts_in_its_index(filled):
-    with filled.tenants.visit("acme"):
-        for name in LEAD_FILTER.fields["sort"].orders:
-            for sign in ("", "-"):
-                sent = LEAD_FILTER.read(MultiDict({"sort": sign + name, "limit": "2"}))
-                found = paging.page(LEAD, sent, LEAD_FILTER.fields["sort"])
-                (step,) = plan_of(f"sort={sign}{name}&limit=2&cursor={found.next_cursor}")
-                assert step.startswith("SEARCH lead USING"), step
-                assert "PRIMARY KEY" in step if name == "id" else f"lead_{name}" in step
-
-
-def test_several_values_of_a_filter_use_its_index(filled):
-    with filled.tenants.visit("acme"):
-        for query in (
-            "status=new&status=qualified",
-            "source=a&source=b",
-            "assigned_to=1&assigned_to=2",
-        ):
-            assert plan_of(query)[0].startswith("SEARCH lead USING"), query
-
-
-def test_the_log_of_an_endpoint_walks_its_index_and_sorts_nothing(crm):
-    order = webhooks.DELIVERY_FILTER.fields["sort"]
-    with crm.tenants.visit("acme") as here:
-        for query in ("", "status=failed", "sort=id", "total=true&status=held&status=pending"):
-            asked: list[str] = []
-            sent = webhooks.DELIVERY_FILTER.read(MultiDict(parse_qsl(query)))
-            here.connection.set_trace_callback(asked.append)
-            paging.page(webhooks.DELIVERY, sent, order, "webhook_id = ?", (1,))
-            here.connection.set_trace_callback(None)
-            for sql in asked:
-                first, *others = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {sql}")]
-                assert "delivery_webhook" in first, (query, first)
-                assert not re.search("TEMP|SCAN (?!.subquery)", str(others)), (query, others)
+# Plans
 
 
 def test_authentication_reads_by_indexes_alone(crm, furnished):

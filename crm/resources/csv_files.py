@@ -72,9 +72,10 @@ def export_of(
     query: Query, order: filters.Sort, export: Callable[[str, list[Any], str, bool], bytes]
 ) -> bytes:
     """What `export(condition, parameters, order, excel)` gives of an export's query."""
-    condition = " AND ".join(query.conditions) or "1"
+    condition = " AND ".join(each.sql for each in query.conditions) or "1"
+    params = [value for each in query.conditions for value in each.params]
     excel = query.chosen.get("dialect") == "excel"
-    return export(condition, query.params, order.by(query.sort), excel)
+    return export(condition, params, order.by(query.sort), excel)
 
 
 def as_file(name: str, data: bytes) -> Response:

@@ -152,20 +152,32 @@ TASK_PATCH = TaskNoun.patch("TaskPatch")
 COMPLETION = CompletionNoun.body("Completion")
 
 
+DUE = "coalesce(due_at, '9999')"
+
+
+class DueBefore(filters.Before):
+    """Due before a moment: what has no time is never due."""
+
+    def condition(self, sent: list[str], column: str) -> filters.Condition:
+        found = super().condition(sent, column)
+        timed = f" AND {column} <> '9999'"
+        return found._replace(sql=f"({found.sql}{timed})", ids=found.ids + timed)
+
+
 class TaskFilter(filters.KeptFilter):
-    assigned_to = filters.User(about="A user's id, `me` or `none`.")
+    assigned_to = filters.User(about="A user's id, `me` or `none`.", in_order=False)
     status = filters.Equals(fields.Choice(*STATUSES))
     type = filters.Equals(fields.Choice(*TYPES))
-    lead_id = filters.Reference(about="Tasks of this lead.")
-    client_id = filters.Reference(about="Tasks of this client.")
-    deal_id = filters.Reference(about="Tasks of this deal.")
-    due_before = filters.Before("due_at", about="Due before this moment.")
+    lead_id = filters.Reference(about="Tasks of this lead.", rare=True)
+    client_id = filters.Reference(about="Tasks of this client.", rare=True)
+    deal_id = filters.Reference(about="Tasks of this deal.", rare=True)
+    due_before = DueBefore(DUE, about="Due before this moment.")
     q = filters.Search("task", "Words in title or description.")
     sort = filters.Sort(
         "-id",
         created_at="created_at",
         updated_at="updated_at",
-        due_at="coalesce(due_at, '9999')",
+        due_at=DUE,
     )
 
 

@@ -1,15 +1,16 @@
 """The query parameters of lists (D3): what each filter, order and switch may be.
 
-A `Filter` schema names the parameters of a list. Each reads the texts that came and gives an SQL
-condition with its parameters; conditions are joined by AND, and the texts that come of it are few
-enough for SQLite to keep them prepared.
+A `Filter` schema names the parameters of a list. Each reads the texts that came and gives SQL
+conditions with their parameters; conditions are joined by AND, and the texts that come of it are
+few enough for SQLite to keep them prepared. Each tells too by which index it is read, from which
+`list_plans` chooses how to read the list.
 """
 
 import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from marshmallow import Schema
 from werkzeug.datastructures import MultiDict
@@ -22,14 +23,33 @@ from crm.tenancy.database import rows, visit
 from crm.tenancy.records import key
 
 DEFAULT_LIMIT, MOST = 50, 200
+OF_LIST = "SELECT id FROM {table} WHERE {live} AND "
+
+
+class Condition(NamedTuple):
+    """An SQL condition of a list with its parameters, and how the records that meet it are found.
+
+    `ids` selects their ids by an index, with places for the list's table and its condition `live`;
+    empty if there is no such index. `in_order`: that index has them in order of id. `names_ids`:
+    the condition itself lists ids, not many, and records are read by them. `order` and `sign` are
+    those of a range: `updated_at`, `>=`. `reads_row`: no index of the table alone can check it.
+    """
+
+    sql: str
+    params: Sequence[Any] = ()
+    ids: str = ""
+    in_order: bool = False
+    names_ids: bool = False
+    order: str = ""
+    sign: str = ""
+    reads_row: bool = False
 
 
 @dataclass(slots=True)
 class Query:
     """The parameters of one request, read by their `Filter` schema."""
 
-    conditions: list[str] = field(default_factory=list)
-    params: list[Any] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
     sort: str = ""
@@ -60,12 +80,10 @@ class Parameter(fields.Field):
 
     def apply(self, sent: list[str], query: Query) -> None:
         """Take what was sent into the query; raises values.Unfit."""
-        sql, params = self.condition(sent, self.column or self.name)
-        query.conditions.append(sql)
-        query.params.extend(params)
+        query.conditions.append(self.condition(sent, self.column or self.name))
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        """(SQL, parameters) of the texts that came."""
+    def condition(self, sent: list[str], column: str) -> Condition:
+        """The condition of the texts that came."""
         raise NotImplementedError
 
     def schema_type(self) -> dict[str, Any]:
@@ -80,32 +98,59 @@ class Parameter(fields.Field):
 
 
 class Equals(Parameter):
-    """Equal to any of the values sent."""
+    """Equal to any of the values sent.
+
+    `rare`: one value is that of few records, and the indexes of the orders don't have the column.
+    `in_order` is as in a condition.
+    """
 
     repeated = True
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        return _among(column, [self.inner.read(text) for text in sent])
+    def __init__(
+        self,
+        inner: fields.Field,
+        column: str = "",
+        about: str = "",
+        rare: bool = False,
+        in_order: bool = True,
+    ):
+        super().__init__(inner, column, about)
+        self.rare = rare
+        self.in_order = in_order and not rare
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        return self.among(column, [self.inner.read(text) for text in sent])
+
+    def among(self, column: str, wanted: list[Any]) -> Condition:
+        """The column is one of these values."""
+        if len(wanted) == 1:
+            sql = f"{column} = ?"
+        else:
+            sql = f"{column} IN ({', '.join('?' * len(wanted))})"
+        in_order = self.in_order and len(wanted) == 1
+        return Condition(sql, wanted, OF_LIST + sql, in_order, reads_row=self.rare)
 
 
 class Reference(Equals):
     """One of these records; an unknown or malformed id matches nothing (D2)."""
 
-    def __init__(self, column: str = "", about: str = ""):
-        super().__init__(fields.Id(nullable=False), column, about)
+    def __init__(
+        self, column: str = "", about: str = "", rare: bool = False, in_order: bool = True
+    ):
+        super().__init__(fields.Id(nullable=False), column, about, rare, in_order)
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        return _among(column, [key(text) for text in sent])
+    def condition(self, sent: list[str], column: str) -> Condition:
+        return self.among(column, [key(text) for text in sent])
 
 
 class Ids(Reference):
     """Records by id, also several in one value with commas between."""
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+    def condition(self, sent: list[str], column: str) -> Condition:
         ids = [id for text in sent for id in text.split(",")]
         if len(ids) > MOST:
             raise values.Unfit("too_many", f"at most {MOST} ids")
-        return super().condition(ids, column)
+        return super().condition(ids, column)._replace(names_ids=True)
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "string"}
@@ -114,48 +159,64 @@ class Ids(Reference):
 class User(Reference):
     """A user's id, `me` (the key's user) or `none`."""
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+    def condition(self, sent: list[str], column: str) -> Condition:
         users = [str(visit().user_id) if text == "me" else text for text in sent if text != "none"]
+        nobody = f"{column} IS NULL"
         if not users:
-            return f"{column} IS NULL", ()
-        sql, params = super().condition(users, column)
-        return (f"({column} IS NULL OR {sql})" if len(users) < len(sent) else sql), params
+            return Condition(nobody, (), OF_LIST + nobody, self.in_order)
+        found = super().condition(users, column)
+        if len(users) == len(sent):
+            return found
+        ids = f"{OF_LIST}{nobody} UNION ALL {found.ids}"  # of an OR no index would be used
+        return Condition(f"({nobody} OR {found.sql})", found.params, ids)
 
 
 class Tag(Parameter):
-    """Tagged with all of these; `column` is a condition with a place for the folded tag."""
+    """Tagged with all of these. `tags` is a table of (tag, record's id), read by that key."""
 
     repeated = True
 
-    def __init__(self, column: str, about: str = ""):
+    def __init__(self, tags: str, owner: str, column: str, about: str = ""):
         super().__init__(fields.Text(64), column, about)
+        self.tagged = f"FROM {tags} WHERE tag = ?"
+        self.owner = owner
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        tags = [search.fold(self.inner.read(text)) for text in sent]
-        return " AND ".join([column] * len(tags)), tags
+    def apply(self, sent: list[str], query: Query) -> None:
+        for text in sent:
+            query.conditions.append(self.condition([text], self.column))
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        tag = search.fold(self.inner.read(sent[0]))
+        return Condition(
+            f"EXISTS (SELECT 1 {self.tagged} AND {self.owner} = {column})",
+            [tag],
+            f"SELECT {self.owner} AS id {self.tagged}",
+            reads_row=True,
+        )
 
 
 class Yes(Parameter):
-    """`true` or `false`."""
+    """`true` or `false`. Of two values an index tells little: records are only checked."""
 
     def __init__(self, column: str = "", about: str = ""):
         super().__init__(fields.Flag(), column, about)
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        return f"{column} = ?", (int(_yes(sent[0])),)
+    def condition(self, sent: list[str], column: str) -> Condition:
+        return Condition(f"{column} = ?", (int(_yes(sent[0])),))
 
 
 class Since(Parameter):
-    """At or after a moment."""
+    """At or after a moment. `column` is an order of the list."""
 
     sign = ">="
 
     def __init__(self, column: str, about: str = ""):
         super().__init__(fields.Moment(), column, about)
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
+    def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
-        return f"{column} {self.sign} ?", (self.inner.read(text),)
+        sql = f"{column} {self.sign} ?"
+        return Condition(sql, (self.inner.read(text),), OF_LIST + sql, order=column, sign=self.sign)
 
 
 class Before(Since):
@@ -176,8 +237,9 @@ class Search(Parameter):
         text = values.one_line(sent[0], 200)
         by_id = query.sort in ("id", "-id")
         sql, params = search.condition(self.column, text, rows, by_id=by_id)
-        query.conditions.append(sql)
-        query.params.extend(params)
+        # It begins with the ids if records are to be read by them.
+        names_ids = sql.startswith(f"{self.column}.id IN")
+        query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": 200}
@@ -299,19 +361,13 @@ class KeptFilter(Filter):
     """What the lists of the specification's nouns take besides their own filters (D3)."""
 
     ids = Ids(column="id", about="Only these.")
-    external_id = Equals(fields.Text(128), about="The id in another system.")
+    external_id = Equals(fields.Text(128), about="The id in another system.", rare=True)
     created_since = Since("created_at", about="Created at or after this moment.")
     updated_since = Since("updated_at", about="Changed at or after this moment.")
     include_deleted = Switch(
         about="With `updated_since`: also what was deleted in the last 30 days, as "
         "`{id, deleted_at, updated_at}`."
     )
-
-
-def _among(column: str, found: list[Any]) -> tuple[str, list[Any]]:
-    if len(found) == 1:
-        return f"{column} = ?", found
-    return f"{column} IN ({', '.join('?' * len(found))})", found
 
 
 def _yes(text: str) -> bool:

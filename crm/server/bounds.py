@@ -57,9 +57,11 @@ class Bound:
 
 
 class SlowRequests:
-    """The requests that go on beside the loop: so many in all, and half of them of one kind.
+    """The requests that go on beside the loop: so many in all, and fewer of one kind.
 
-    Requests have a `kind`. The bound leaves a thread for the loop, and others for other kinds.
+    Requests have a `kind`: (host, whether they only read). Of one host, half of them may read and
+    one may write: writers of a tenant wait for one another anyway, and each that computes meanwhile
+    takes time from everybody.
     """
 
     def __init__(self, total: int):
@@ -87,5 +89,6 @@ class SlowRequests:
         """May this request run, which could be slow too?"""
         if not self._kinds:
             return True
-        half = self._total // 2
-        return len(self._kinds) < self._total and self._of_kind[request.kind] < half
+        _, reads = request.kind
+        most = self._total // 2 if reads else 1
+        return len(self._kinds) < self._total and self._of_kind[request.kind] < most

@@ -17,7 +17,7 @@ from crm.server.parent import end_with
 STOPS = {signal.SIGTERM, signal.SIGQUIT}
 # A thread that computes gives way to another after this. Python's default is 5 ms, and the loop
 # asks for its turn several times per request.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 NOTIFY_SECONDS = 1.0
 
 

@@ -29,6 +29,16 @@ def among(column: str) -> str:
     return f"{column} IN (SELECT value FROM json_each(?))"
 
 
+def by_index(table: str, index: str) -> str:
+    """What stands after FROM for a table read by this index and no other; fails without it."""
+    return f"{table} INDEXED BY {index}"
+
+
+def by_id(table: str) -> str:
+    """The same for a table read in order of id, or by given ids."""
+    return f"{table} NOT INDEXED"
+
+
 @contextmanager
 def filling(table: str, anew: bool) -> Iterator[None]:
     """Many rows are about to come into the table; inside `transaction()`.

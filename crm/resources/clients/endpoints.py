@@ -1,6 +1,5 @@
 """Endpoints of clients, in the specification's order, and of their contacts (spec: Clients; D6)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from crm.resources.clients.record import (
@@ -27,16 +26,16 @@ from crm.tenancy.database import transaction
 class Reached(filters.Equals):
     """The client's own or one of its contacts'."""
 
-    def condition(self, sent: list[str], column: str) -> tuple[str, Sequence[Any]]:
-        sql, params = super().condition(sent, column)
-        return f"id IN ({having(sql)})", [*params, *params]
+    def condition(self, sent: list[str], column: str) -> filters.Condition:
+        found = super().condition(sent, column)
+        ids = having(found.sql)
+        twice = [*found.params, *found.params]
+        return filters.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
 class ClientFilter(filters.KeptFilter):
     type = filters.Equals(fields.Choice(*TYPES))
-    tag = filters.Tag(
-        "id IN (SELECT client_id FROM client_tag WHERE tag = ?)", about="All of these, in any case."
-    )
+    tag = filters.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
     assigned_to = filters.User(about="A user's id, `me` or `none`.")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")

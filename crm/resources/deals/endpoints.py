@@ -29,7 +29,7 @@ class DealFilter(filters.KeptFilter):
     stage_id = filters.Reference()
     assigned_to = filters.User(about="A user's id, `me` or `none`.")
     status = filters.Equals(fields.Choice(*STATUSES))
-    client_id = filters.Reference(about="Deals of this client.")
+    client_id = filters.Reference(about="Deals of this client.", in_order=False)
     q = filters.Search("deal", "Words in title or client's name.")
     sort = filters.Sort(
         "-id",

@@ -31,8 +31,8 @@ class LeadFilter(filters.KeptFilter):
     source = filters.Equals(fields.Text(64), about="Where it came from.")
     status = filters.Equals(fields.Choice(*STATUSES))
     assigned_to = filters.User(about="A user's id, `me` or `none`.")
-    phone = filters.Equals(fields.Phone(), about="In any spelling.")
-    email = filters.Equals(fields.Email(), about="In any case.")
+    phone = filters.Equals(fields.Phone(), about="In any spelling.", rare=True)
+    email = filters.Equals(fields.Email(), about="In any case.", rare=True)
     q = filters.Search("lead", "Words in name, phone, email, company or comment.")
     sort = filters.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 

@@ -20,7 +20,7 @@ from crm.tenancy.database import transaction
 class ProductFilter(filters.KeptFilter):
     category = filters.Equals(fields.Text(128))
     active = filters.Yes()
-    sku = filters.Equals(fields.Text(64), about="The key of the price list.")
+    sku = filters.Equals(fields.Text(64), about="The key of the price list.", rare=True)
     q = filters.Search("product", "Words in sku, name, category or description.")
     sort = filters.Sort("name", name="name", updated_at="updated_at")
 
