@@ -159,7 +159,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     shutil.copytree(furnished[0], folder)
     clock = Clock()
     wired.tenants = Tenants(Config(data=folder), clock)
-    wired.limiter.__init__()
+    wired.limiter.__init__(wired.tenants.counters)
     fill(Api(wired, "acme", furnished[1]["olena"]), clock)
     yield wired
     wired.tenants.forget_idle()

@@ -12,8 +12,8 @@ It waits for no client. What a client may take:
 Where there are too many, those that wait longest are closed first, idle ones before others.
 
 The application runs in the loop's own thread. When it takes long, another thread goes on with the
-loop (`hand_over.py`). At most `threads` requests may be slow at a time, of one host half of them for
-reading and one for writing; requests beyond that wait in a queue.
+loop (`hand_over.py`). At most `threads` requests may be slow at a time, of one host half of them
+for reading and one for writing; requests beyond that wait in a queue.
 """
 
 import errno
