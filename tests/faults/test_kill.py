@@ -37,10 +37,11 @@ def key(tmp_path: Path) -> str:
 
 
 @contextlib.contextmanager
-def killed(data: Path) -> Iterator[int]:
-    """The port of a server that is killed at the end; its worker must not outlive it."""
+def killed(data: Path, workers: int) -> Iterator[int]:
+    """The port of a server that is killed at the end; no worker must outlive it."""
     port = free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
+    command += ["--workers", str(workers)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     server = subprocess.Popen(
         command,
@@ -122,8 +123,8 @@ def test_kill_9_loses_and_doubles_nothing(tmp_path: Path, key: str) -> None:
         return sum(len(writer.answered) for writer in writers)
 
     try:
-        for _ in range(KILLS):
-            with killed(tmp_path) as port:
+        for number in range(KILLS):
+            with killed(tmp_path, workers=2 - number % 2) as port:
                 write_on(port)
         with running(tmp_path, CRM_PLANS="business=0") as port:
             write_on(port)

@@ -137,10 +137,11 @@ class Moody:
 
 
 @contextlib.contextmanager
-def killed(data: Path) -> Iterator[int]:
-    """The port of a server whose two processes are killed at the end."""
+def killed(data: Path, workers: int) -> Iterator[int]:
+    """The port of a server whose processes are all killed at the end."""
     port = free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
+    command += ["--workers", str(workers)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     server = subprocess.Popen(
         command, cwd=ROOT, env=environ | SETTINGS | QUIET, stderr=subprocess.PIPE, text=True
@@ -227,8 +228,8 @@ def test_every_committed_event_arrives_through_twenty_kills(
             status, said = caller.call("POST", "/webhooks", {"url": hook.url})
             assert status == 201, said
             webhook, secret = (json.loads(said)[name] for name in ("webhook_id", "secret"))
-        for _ in range(KILLS):
-            with killed(tmp_path) as port:
+        for number in range(KILLS):
+            with killed(tmp_path, workers=2 - number % 2) as port:
                 write_on(port)
         with running(tmp_path, **SETTINGS) as port:
             write_on(port)
