@@ -16,6 +16,7 @@ import flask_smorest
 from flask import Request, Response, g, has_request_context, request
 from marshmallow import Schema
 from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.access import rights
 from crm.errors import Malformed, Stale, TooLarge, WrongType
@@ -34,17 +35,25 @@ NO_PARAMETERS = Filter(only=())
 NO_BODY = Body()
 
 
-class Answer(Response):
-    """A JSON answer that is complete; werkzeug would go through its headers once more (6 µs)."""
+class Answer:
+    """A JSON answer that is complete: werkzeug's Response would take 10 µs to say as much."""
 
-    kept: bytes | None = None  # what a replay of it says, where that isn't the same
+    __slots__ = ("body", "headers", "kept", "status_code")
 
-    def __init__(self, body: bytes, status: int = 200, headers: Any = ()):
-        super().__init__(body, status, [*headers, ("Content-Type", JSON)])
+    def __init__(self, body: bytes, status: int = 200, headers: dict[str, str] | None = None):
+        self.body, self.status_code = body, status
+        self.headers = headers or {}
+        self.headers["Content-Type"] = JSON
+        self.kept: bytes | None = None  # what a replay of it says, where that isn't the same
+
+    def get_data(self) -> bytes:
+        return self.body
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> list[bytes]:
-        start_response(self.status, [*self.headers])
-        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else self.response
+        status = f"{self.status_code} {HTTP_STATUS_CODES[self.status_code].upper()}"
+        length = ("Content-Length", str(len(self.body)))
+        start_response(status, [*self.headers.items(), length])
+        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [self.body]
 
 
 @dataclass(slots=True)
@@ -231,7 +240,7 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
     if kind == "record":
         body = dumps(result)
         etag = etag_of(body)
-        headers = [("ETag", f'"{etag}"')]
+        headers = {"ETag": f'"{etag}"'}
         if (
             "HTTP_IF_NONE_MATCH" in asked.environ
             and asked.method in ("GET", "HEAD")
@@ -240,12 +249,12 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
             response = Response(status=304, headers=headers)
             del response.headers["Content-Type"]
             return response
-        return Answer(body, headers=headers)
+        return Answer(body, 200, headers)
     if kind == "page":
         meta = {"next_cursor": result.next_cursor, **result.meta}
         body = dumps({"data": result.records, "meta": meta})
-        link = [("Link", f'<{_next_link(result)}>; rel="next"')] if result.next_cursor else ()
-        return Answer(body, headers=link)
+        link = {"Link": f'<{_next_link(result)}>; rel="next"'} if result.next_cursor else None
+        return Answer(body, 200, link)
     if kind == "created":
         return _created(asked, result, operation)
     if kind == "empty":
@@ -260,7 +269,7 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
 
 
 def _told(body: dict[str, Any], status: int, headers: Any, operation: Operation) -> Answer:
-    found = Answer(dumps(body), status, dict(headers).items())
+    found = Answer(dumps(body), status, headers)
     if operation.secret:
         found.kept = dumps({name: body[name] for name in body if name != "secret"})
     return found

@@ -6,7 +6,7 @@ bodies. Building a record through marshmallow's dump takes five times as long; t
 both give the same.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Any
 
@@ -161,8 +161,10 @@ class Shape:
         self._one = f"{self.select} WHERE {self.live} AND {table}.id = ?"
         self._wider: dict[frozenset[str], Shape] = {}
 
-    def expanded(self, names: Iterable[str]) -> "Shape":
+    def expanded(self, names: Collection[str]) -> "Shape":
         """The shape that shows these parts too; names of other fields add nothing."""
+        if not names:
+            return self
         parts = (n for n in names if getattr(self.schema.fields.get(n), "expanded", False))
         if not (wanted := self.expand.union(parts)) - self.expand:
             return self
