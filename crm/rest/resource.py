@@ -284,7 +284,7 @@ def _created(asked: Request, id: Any, operation: Operation) -> Response:
     else:
         body = {"status": "ok", f"{noun}_id": str(id)}
         headers["Location"] = f"{asked.root_path}{asked.path.rstrip('/')}/{id}"
-        if operation.shape and _prefers_representation():
+        if operation.shape and "HTTP_PREFER" in asked.environ and _prefers_representation():
             body["data"] = operation.shape.one(id)
             headers["Preference-Applied"] = "return=representation"
     if secret:

@@ -46,10 +46,30 @@ class Body(Schema):
             unknown = dict.fromkeys(sent.keys() - self.fields.keys(), ["Unknown field."])
             raise Invalid(list(islice(faults(unknown), MOST_FAULTS)))
         try:
-            found = Sent(self.load(sent))
+            found = self.read(sent)
         except ValidationError as error:
             raise Invalid(list(faults(error.normalized_messages()))) from None
         found.echoed = echoed
+        return found
+
+    def read(self, sent: dict[str, Any]) -> Sent:
+        """The stored form of the fields sent; raises ValidationError as load() does.
+
+        load() asks every field, sent or not: of the 26 of a lead most forms send 4.
+        """
+        found, wrong = Sent(), {}
+        for name, field in self.fields.items():
+            try:
+                if name in sent:
+                    found[name] = field.deserialize(sent[name], name, sent)
+                elif field.required:
+                    raise field.make_error("required")
+            except ValidationError as error:
+                wrong[name] = error.messages
+        for name in sent.keys() - self.fields.keys():
+            wrong[name] = ["Unknown field."]
+        if wrong:
+            raise ValidationError(wrong)
         return found
 
 

@@ -113,7 +113,7 @@ class Kept(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
         record = super().add(values)
-        execute(search.add_statement(cls._meta.table_name), (record.id,))
+        execute(search.add_statement(cls._meta.table_name), (record.id, record.folded))
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Kept(Record):
         execute(search.remove_statement(table), (self.id,))
         execute(_set_folded(table), (folded, self.id))
         if folded is not None:
-            execute(search.add_statement(table), (self.id,))
+            execute(search.add_statement(table), (self.id, folded))
         self.folded = folded
 
     def _trail(self, before: dict[str, Any], after: dict[str, Any]) -> None:
