@@ -12,6 +12,7 @@ from typing import Any
 
 from marshmallow import ValidationError
 from marshmallow import fields as ma
+from marshmallow import missing
 
 from crm import values
 from crm.json import dumps, loads
@@ -80,6 +81,12 @@ class Field(ma.Field):
     def show(self, value: Any) -> Any:
         """The form on the wire of a stored value."""
         return value
+
+    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
+        """As marshmallow's, without its hooks and validators: a field here reads by itself."""
+        if value is None or value is missing:
+            return super().deserialize(value, attr, data)
+        return self._deserialize(value, attr, data)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Any:
         if value == "" and self.nullable:

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
@@ -210,11 +211,11 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
         elif takes_query:
             arguments.append(query.unasked())
         if body is not None:
-            arguments.append(body.take(json_body()))
+            arguments.append(body.take(json_body(asked)))
         elif operation.upload is not None:
             arguments.append(operation.upload(asked))
         elif method == "POST":
-            NO_BODY.take(json_body())
+            NO_BODY.take(json_body(asked))
 
         def act() -> Response:
             return respond(asked, view(*arguments, **path), operation)
@@ -292,17 +293,28 @@ def _created(asked: Request, id: Any, operation: Operation) -> Response:
     return _told(body, 201, headers, operation)
 
 
-def json_body() -> Any:
+def json_body(asked: Request) -> Any:
     """The JSON sent; {} without a body. Raises TooLarge, WrongType or Malformed."""
-    data = raw_body(BODY_LIMIT)
+    data = _whole_body(asked.environ) or raw_body(BODY_LIMIT)
     if not data:
         return {}
-    if request.mimetype not in JSON_TYPES:
+    if asked.environ.get("CONTENT_TYPE") not in JSON_TYPES and asked.mimetype not in JSON_TYPES:
         raise WrongType
     try:
         return loads(data)
     except (ValueError, RecursionError):
         raise Malformed from None
+
+
+def _whole_body(environ: dict[str, Any]) -> bytes:
+    """A body that came with its length, read at once: werkzeug's stream takes 5 % of a create.
+    Empty if it is for raw_body() to read, or to refuse."""
+    length = environ.get("CONTENT_LENGTH", "")
+    if not (length.isascii() and length.isdecimal() and 0 < int(length) <= BODY_LIMIT):
+        return b""
+    data = environ["wsgi.input"].read(int(length))
+    environ["wsgi.input"] = BytesIO(data)  # for whoever reads it again; cut short, it is refused
+    return data if len(data) == int(length) else b""
 
 
 def raw_body(limit: int) -> bytes:

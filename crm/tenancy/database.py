@@ -147,7 +147,7 @@ class Keeper(Protocol):
     bell: Bell
     hears: Hears | None
 
-    def take(self, writes: bool) -> Connection: ...
+    def take(self, writes: bool, file: tuple[int, int] | None = None) -> Connection: ...
 
     def give(self, connection: Connection, writes: bool) -> None: ...
 
@@ -260,7 +260,7 @@ class TenantDatabase(SqliteDatabase):
 
     def begin(self, *_: Any) -> None:
         here = visit()
-        writer = here.keeper.take(writes=True)
+        writer = here.keeper.take(writes=True, file=here.reader.file)
         try:
             here.keeper.lock.acquire(here.wait)
         except BaseException:
