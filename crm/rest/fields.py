@@ -10,9 +10,8 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from marshmallow import ValidationError
+from marshmallow import ValidationError, missing
 from marshmallow import fields as ma
-from marshmallow import missing
 
 from crm import values
 from crm.json import dumps, loads
