@@ -46,11 +46,10 @@ class Tenant:
         self._pool, self._clock = home.pool, home.clock
         self._name = str(path)
 
-    def take(self, writes: bool, file: tuple[int, int] | None = None) -> Connection:
-        """An open connection to the file that stands there now, or to `file` if one is idle;
-        raises UnknownTenant."""
+    def take(self, writes: bool) -> Connection:
+        """An open connection to the file that stands there now; raises UnknownTenant."""
         try:
-            file = file or file_at(self._name)
+            file = file_at(self._name)
             while connection := self._pool.take(self, writes):
                 if connection.file == file:
                     return connection
