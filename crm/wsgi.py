@@ -78,10 +78,14 @@ class CRMApp(Flask):
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         """Route requests of the API by their path alone: it builds no addresses of hosts."""
-        if request is None or not request.path.startswith(admission.API):
+        if (
+            request is None
+            or not request.path.startswith(admission.API)
+            or "HTTP_UPGRADE" in request.environ  # a WebSocket is another route
+        ):
             return super().create_url_adapter(request)
-        scheme, method = request.environ["wsgi.url_scheme"], request.environ["REQUEST_METHOD"]
-        return MapAdapter(self.url_map, "", request.root_path, "", scheme, request.path, method)
+        root, path, method = request.root_path, request.path, request.method
+        return MapAdapter(self.url_map, "", root, "", request.scheme, path, method)
 
     def full_dispatch_request(self) -> Any:
         """Admit and answer a request of the API; a page goes Flask's whole way.

@@ -82,10 +82,9 @@ class Field(ma.Field):
         return value
 
     def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
-        """As marshmallow's, without its hooks and validators: a field here reads by itself."""
-        if value is None or value is missing:
-            return super().deserialize(value, attr, data)
-        return self._deserialize(value, attr, data)
+        """As marshmallow's, without the hooks and validators that no field here has."""
+        is_sent = value is not None and value is not missing
+        return (self._deserialize if is_sent else super().deserialize)(value, attr, data)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Any:
         if value == "" and self.nullable:

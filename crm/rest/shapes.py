@@ -16,7 +16,7 @@ from crm.errors import MOST_FAULTS, Fault, Invalid, NotFound
 from crm.json import dumps, loads
 from crm.rest.parts import Part
 from crm.tenancy.database import now, row, rows
-from crm.tenancy.records import key
+from crm.tenancy.records import Record, key
 from crm.values import as_number
 
 
@@ -199,6 +199,10 @@ class Shape:
         if found is None:
             raise NotFound
         return self.of_row(*found)
+
+    def written(self, record: Record) -> dict[str, Any]:
+        """A record just written as it is shown; for nouns whose columns alone are shown."""
+        return self.of_row(*map(record.__data__.get, self.fields))
 
     def every(self, rest: str, *params: Any) -> list[dict[str, Any]]:
         """The records of `… WHERE rest`, as they are shown."""

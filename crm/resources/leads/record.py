@@ -91,7 +91,7 @@ def create(data: dict[str, Any]) -> int:
             **data,
         }
         lead = Lead.add(values)
-        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.one(lead.id)})
+        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.written(lead)})
         return lead.id
 
 
