@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import OLENA
-from flask import Flask
+from flask import Flask, appcontext_tearing_down, request_tearing_down
 from running import free_port
 from sites import Site, hostile, plain
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -803,3 +803,16 @@ def test_a_warning_is_nowhere_in_the_log(site, embedded, caplog):
         for path in ("/crm/", "/crm/login", "/crm/api/v1/docs", "/crm/nothing", "/crm/api/v1/x"):
             speak(site, path=path, host=HOST)
     assert caplog.text == ""
+
+
+def test_signals_of_the_end_of_a_request_are_sent(api, olena):
+    for ended in (request_tearing_down, appcontext_tearing_down):
+        senders = []
+
+        def note(sender, senders=senders, **_):
+            senders.append(sender)
+
+        with ended.connected_to(note, api.crm):
+            assert api.get("/leads").status_code == 200
+            olena.sees("/leads")
+        assert senders == [api.crm, api.crm]

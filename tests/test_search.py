@@ -136,7 +136,7 @@ class Leads:
 
     def add(self, id: int, *texts: str | None) -> None:
         self.insert(id, *texts)
-        self.db.execute(search.add_statement("lead"), (id,))
+        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
 
     def change(self, id: int, *texts: str | None) -> None:
         self.db.execute(search.remove_statement("lead"), (id,))
@@ -144,7 +144,7 @@ class Leads:
             "UPDATE lead SET name = ?, folded = ? WHERE id = ?",
             (texts[0], search.fold(*texts), id),
         )
-        self.db.execute(search.add_statement("lead"), (id,))
+        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
         self.texts[id] = list(texts)
 
     def delete(self, id: int) -> None:

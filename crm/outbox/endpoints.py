@@ -33,19 +33,23 @@ NOTICES = {
     GONE: "the receiver answered 410 Gone, so nothing more is sent",
 }
 
-ADDRESS = """
+WANTED = "active = 1 AND instr(events, ?) > 0"
+ADDRESS = f"""
     INSERT INTO delivery
         (webhook_id, sequence, noun, record_id, status, due_at, cause, created_at)
     SELECT id, ?1, ?2, ?3, 'pending', CASE WHEN EXISTS (
         SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ?2 AND record_id = ?3
             AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?4
-    FROM webhook WHERE active = 1 AND instr(events, ?5) > 0
+    FROM webhook WHERE {WANTED}
 """
 
 
 def address(sequence: int, kind: str, noun: str, record_id: int) -> None:
     """Have the event delivered to every endpoint that wants its kind; in its transaction."""
-    if execute(ADDRESS, (sequence, noun, record_id, now(), f'"{kind}"')).rowcount > 0:
+    wanted = f'"{kind}"'
+    # Most tenants have none, and to look costs a fifth of an INSERT that finds none.
+    if row(f"SELECT 1 FROM webhook WHERE {WANTED}", (wanted,)):
+        execute(ADDRESS, (sequence, noun, record_id, now(), wanted))
         rouse()
 
 

@@ -5,6 +5,7 @@ The headers that every answer carries are noted in a list of the environ and add
 starts: through werkzeug's Headers they would take a tenth of a request's time.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask, Request, Response, g, request
@@ -20,15 +21,15 @@ from crm.tenancy.database import visiting
 from crm.tenancy.files import UnknownTenant
 
 API = "/api/"
+Admit = Callable[[Request], Response | None]
 TOLD, REFUSED = "crm.told", "crm.refused"  # in the environ: headers to add, a visit that failed
 EXPOSED = "Location, Retry-After, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 
 
-def install(app: Flask, config: Config, limiter: Limiter) -> None:
-    """Put admission in front of all operations of the app."""
+def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
+    """Put admission in front of all pages of the app, and give it for the operations of its API."""
 
-    def admit() -> Response | None:
-        asked: Request = request._get_current_object()
+    def admit(asked: Request) -> Response | None:
         environ = asked.environ
         told = environ.get(TOLD, [])
         environ[ROUTE] = asked.url_rule.rule if asked.url_rule else None
@@ -76,7 +77,8 @@ def install(app: Flask, config: Config, limiter: Limiter) -> None:
             raise Forbidden("this key is for forms of other sites", "origin_not_allowed")
         return None
 
-    app.before_request(admit)
+    app.before_request(lambda: admit(request._get_current_object()))
+    return admit
 
 
 def _check_query(sent: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from marshmallow import ValidationError
+from marshmallow import ValidationError, missing
 from marshmallow import fields as ma
 
 from crm import values
@@ -80,6 +80,11 @@ class Field(ma.Field):
     def show(self, value: Any) -> Any:
         """The form on the wire of a stored value."""
         return value
+
+    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
+        """As marshmallow's, without the hooks and validators that no field here has."""
+        is_sent = value is not None and value is not missing
+        return (self._deserialize if is_sent else super().deserialize)(value, attr, data)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Any:
         if value == "" and self.nullable:

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ import flask_smorest
 from flask import Request, Response, g, has_request_context, request
 from marshmallow import Schema
 from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.access import rights
 from crm.errors import Malformed, Stale, TooLarge, WrongType
@@ -34,17 +36,25 @@ NO_PARAMETERS = Filter(only=())
 NO_BODY = Body()
 
 
-class Answer(Response):
-    """A JSON answer that is complete; werkzeug would go through its headers once more (6 µs)."""
+class Answer:
+    """A JSON answer that is complete: werkzeug's Response would take 10 µs to say as much."""
 
-    kept: bytes | None = None  # what a replay of it says, where that isn't the same
+    __slots__ = ("body", "headers", "kept", "status_code")
 
-    def __init__(self, body: bytes, status: int = 200, headers: Any = ()):
-        super().__init__(body, status, [*headers, ("Content-Type", JSON)])
+    def __init__(self, body: bytes, status: int = 200, headers: dict[str, str] | None = None):
+        self.body, self.status_code = body, status
+        self.headers = headers or {}
+        self.headers["Content-Type"] = JSON
+        self.kept: bytes | None = None  # what a replay of it says, where that isn't the same
+
+    def get_data(self) -> bytes:
+        return self.body
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> list[bytes]:
-        start_response(self.status, [*self.headers])
-        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else self.response
+        status = f"{self.status_code} {HTTP_STATUS_CODES[self.status_code].upper()}"
+        length = ("Content-Length", str(len(self.body)))
+        start_response(status, [*self.headers.items(), length])
+        return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [self.body]
 
 
 @dataclass(slots=True)
@@ -201,11 +211,11 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
         elif takes_query:
             arguments.append(query.unasked())
         if body is not None:
-            arguments.append(body.take(json_body()))
+            arguments.append(body.take(json_body(asked)))
         elif operation.upload is not None:
             arguments.append(operation.upload(asked))
         elif method == "POST":
-            NO_BODY.take(json_body())
+            NO_BODY.take(json_body(asked))
 
         def act() -> Response:
             return respond(asked, view(*arguments, **path), operation)
@@ -231,7 +241,7 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
     if kind == "record":
         body = dumps(result)
         etag = etag_of(body)
-        headers = [("ETag", f'"{etag}"')]
+        headers = {"ETag": f'"{etag}"'}
         if (
             "HTTP_IF_NONE_MATCH" in asked.environ
             and asked.method in ("GET", "HEAD")
@@ -240,12 +250,12 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
             response = Response(status=304, headers=headers)
             del response.headers["Content-Type"]
             return response
-        return Answer(body, headers=headers)
+        return Answer(body, 200, headers)
     if kind == "page":
         meta = {"next_cursor": result.next_cursor, **result.meta}
         body = dumps({"data": result.records, "meta": meta})
-        link = [("Link", f'<{_next_link(result)}>; rel="next"')] if result.next_cursor else ()
-        return Answer(body, headers=link)
+        link = {"Link": f'<{_next_link(result)}>; rel="next"'} if result.next_cursor else None
+        return Answer(body, 200, link)
     if kind == "created":
         return _created(asked, result, operation)
     if kind == "empty":
@@ -260,7 +270,7 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
 
 
 def _told(body: dict[str, Any], status: int, headers: Any, operation: Operation) -> Answer:
-    found = Answer(dumps(body), status, dict(headers).items())
+    found = Answer(dumps(body), status, headers)
     if operation.secret:
         found.kept = dumps({name: body[name] for name in body if name != "secret"})
     return found
@@ -275,7 +285,7 @@ def _created(asked: Request, id: Any, operation: Operation) -> Response:
     else:
         body = {"status": "ok", f"{noun}_id": str(id)}
         headers["Location"] = f"{asked.root_path}{asked.path.rstrip('/')}/{id}"
-        if operation.shape and _prefers_representation():
+        if operation.shape and "HTTP_PREFER" in asked.environ and _prefers_representation():
             body["data"] = operation.shape.one(id)
             headers["Preference-Applied"] = "return=representation"
     if secret:
@@ -283,17 +293,28 @@ def _created(asked: Request, id: Any, operation: Operation) -> Response:
     return _told(body, 201, headers, operation)
 
 
-def json_body() -> Any:
+def json_body(asked: Request) -> Any:
     """The JSON sent; {} without a body. Raises TooLarge, WrongType or Malformed."""
-    data = raw_body(BODY_LIMIT)
+    data = _whole_body(asked.environ) or raw_body(BODY_LIMIT)
     if not data:
         return {}
-    if request.mimetype not in JSON_TYPES:
+    if asked.environ.get("CONTENT_TYPE") not in JSON_TYPES and asked.mimetype not in JSON_TYPES:
         raise WrongType
     try:
         return loads(data)
     except (ValueError, RecursionError):
         raise Malformed from None
+
+
+def _whole_body(environ: dict[str, Any]) -> bytes:
+    """A body that came with its length, read at once: werkzeug's stream takes 5 % of a create.
+    Empty if it is for raw_body() to read, or to refuse."""
+    length = environ.get("CONTENT_LENGTH", "")
+    if not (length.isascii() and length.isdecimal() and 0 < int(length) <= BODY_LIMIT):
+        return b""
+    data = environ["wsgi.input"].read(int(length))
+    environ["wsgi.input"] = BytesIO(data)  # for whoever reads it again; cut short, it is refused
+    return data if len(data) == int(length) else b""
 
 
 def raw_body(limit: int) -> bytes:

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,6 +31,7 @@ PRAGMAS = (
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
     "PRAGMA busy_timeout = 10000",
     "PRAGMA trusted_schema = OFF",
+    "PRAGMA wal_autocheckpoint = 2000",  # pages, 8 MB: with the default a create takes 4 % longer
     "PRAGMA journal_size_limit = 67108864",
 )
 
@@ -304,14 +305,9 @@ class TenantDatabase(SqliteDatabase):
 database = TenantDatabase()
 
 
-@contextmanager
-def transaction() -> Iterator[None]:
+def transaction() -> AbstractContextManager[Any]:
     """All or nothing; joins the transaction under way. Raises Busy when its turn doesn't come."""
-    if visit().in_transaction:
-        yield
-    else:
-        with database.transaction():
-            yield
+    return nullcontext() if visit().in_transaction else database.transaction()
 
 
 def after_commit(wake: Callable[[], None]) -> None:

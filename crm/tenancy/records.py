@@ -41,20 +41,27 @@ class Record(Row):
         found = row(_select_one(cls), (key(id),))
         if found is None:
             raise NotFound
-        return cls(**dict(zip(_columns(cls), found, strict=True)))
+        return cls._of(zip(_columns(cls), found, strict=True))
 
     @classmethod
     def first(cls, condition: str, *params: Any) -> Self | None:
         """The first live record that meets an SQL condition, by id."""
         found = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params)
-        return found and cls(**dict(zip(_columns(cls), found, strict=True)))
+        return found and cls._of(zip(_columns(cls), found, strict=True))
 
     @classmethod
     def every(cls, condition: str, *params: Any) -> list[Self]:
         """All live records that meet an SQL condition (it may end in ORDER BY)."""
         names = _columns(cls)
         found = rows(f"{_select(cls)} AND {condition}", params)
-        return [cls(**dict(zip(names, values, strict=True))) for values in found]
+        return [cls._of(zip(names, values, strict=True)) for values in found]
+
+    @classmethod
+    def _of(cls, values: Any) -> Self:
+        """The record of values by column; peewee's own way sets each as an attribute."""
+        record = cls()
+        record.__data__.update(values)
+        return record
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
@@ -62,7 +69,7 @@ class Record(Row):
         moment = now()
         created_at = values.get("created_at") or moment  # history moves in with its dates (D17)
         values = {**values, "created_at": created_at, "updated_at": moment, "version": 1}
-        record = cls(**values)
+        record = cls._of(values)
         values |= record.derived()
         sql = _insert(cls._meta.table_name, tuple(values))
         record.id = execute(sql, tuple(values.values())).lastrowid
@@ -113,7 +120,7 @@ class Kept(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
         record = super().add(values)
-        execute(search.add_statement(cls._meta.table_name), (record.id,))
+        execute(search.add_statement(cls._meta.table_name), (record.id, record.folded))
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -157,7 +164,7 @@ class Kept(Record):
         )
         if found is None:
             raise NotFound
-        return cls(**dict(zip(names, found, strict=True)))
+        return cls._of(zip(names, found, strict=True))
 
     def restore(self) -> None:
         """Undo remove(): it is found again, and the trail tells of it; inside a transaction.
@@ -175,7 +182,7 @@ class Kept(Record):
         execute(search.remove_statement(table), (self.id,))
         execute(_set_folded(table), (folded, self.id))
         if folded is not None:
-            execute(search.add_statement(table), (self.id,))
+            execute(search.add_statement(table), (self.id, folded))
         self.folded = folded
 
     def _trail(self, before: dict[str, Any], after: dict[str, Any]) -> None:

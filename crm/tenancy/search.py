@@ -126,8 +126,9 @@ def fold_many(records: Sequence[Sequence[str | None]]) -> list[str]:
 
 @cache
 def add_statement(table: str) -> str:
-    """Index the row of an id, after it got its text."""
-    return f"{_adding(table)} WHERE id = ? AND folded IS NOT NULL"
+    """Index a row by its id and its text, as it has just been written: without a query for them,
+    SQLite needs no savepoint, which would make the index write out what it holds in memory."""
+    return f"INSERT INTO {table}_search (rowid, folded) VALUES (?, ?)"
 
 
 @cache
@@ -138,13 +139,13 @@ def remove_statement(table: str) -> str:
 
 @cache
 def add_many_statement(table: str) -> str:
-    """The same as `add_statement` for a JSON array of ids."""
+    """Index the rows of a JSON array of ids, after they got their texts."""
     return _adding(table) + _MANY
 
 
 @cache
 def add_later_statement(table: str) -> str:
-    """The same as `add_statement` for all rows of a higher id."""
+    """The same for all rows of a higher id."""
     return f"{_adding(table)} WHERE id > ? AND folded IS NOT NULL ORDER BY id"
 
 

@@ -118,21 +118,21 @@ def main() -> None:
             ' "comment": "хоче стіл"}'
         ).encode()
         report = {
-            "GET one (at most 1.6)": in_turns(
+            "GET one (at most 1.25)": in_turns(
                 {
                     "crm": lambda n: ours("GET", f"/api/v1/leads/{n % 997 + 1}"),
                     "c": lambda n: theirs("GET", f"/leads/{n % 997 + 1}"),
                 },
                 *(21, 400),
             ),
-            "list of 50 with a filter (at most 1.2)": in_turns(
+            "list of 50 with a filter (at most 1.0)": in_turns(
                 {
                     "crm": lambda _: ours("GET", "/api/v1/leads?status=qualified"),
                     "c": lambda _: theirs("GET", "/leads?status=qualified"),
                 },
                 *(21, 100),
             ),
-            "create (at most 3)": in_turns(
+            "create (at most 2.6)": in_turns(
                 {
                     "crm": lambda _: ours("POST", "/api/v1/leads", body),
                     "c": lambda _: theirs("POST", "/leads", body),

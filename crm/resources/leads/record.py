@@ -91,7 +91,7 @@ def create(data: dict[str, Any]) -> int:
             **data,
         }
         lead = Lead.add(values)
-        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.one(lead.id)})
+        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.written(lead)})
         return lead.id
 
 
@@ -149,14 +149,14 @@ class LeadIn(Body):
             return super().take(sent)
         fitting = {name: value for name, value in sent.items() if name in self.fields}
         try:
-            found = Sent(self.load(fitting))
+            found = self.read(fitting)
         except ValidationError as error:
             unfit = error.normalized_messages()
             if "name" in unfit or not _reachable_without(unfit, fitting):
                 unreachable = [] if _reachable_without({}, fitting) else UNREACHABLE
                 raise Invalid([*faults(unfit), *unreachable]) from None
             fitting = {name: value for name, value in fitting.items() if name not in unfit}
-            found = Sent(self.load(fitting))
+            found = self.read(fitting)
         strange = {
             name: value
             for name, value in sent.items()
