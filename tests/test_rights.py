@@ -22,7 +22,6 @@ PUBLIC = {
     f"{PREFIX}/openapi.json",
     f"{PREFIX}/docs",
     f"{PREFIX}/docs/",
-    f"{PREFIX}/docs/start.js",
     f"{PREFIX}/docs/<name>",
 }
 IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv"}
