@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import select
+import stat
 import sys
 import threading
 import time
@@ -28,9 +29,10 @@ import orjson
 REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.visited", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 FLUSH_SECONDS = 0.5  # how long lines of requests wait for others
-MAX_WAITING_LINES = 10_000  # more than come in FLUSH_SECONDS: stderr takes none
-# Writes of so many bytes to a pipe are not mixed with those of other processes.
+MAX_WAITING_LINES = 20_000  # more than come in FLUSH_SECONDS: stderr takes none
+# Writes of so many bytes to a pipe are not mixed with those of other processes; to a file, any are.
 WRITE_BYTES = select.PIPE_BUF
+FILE_WRITE_BYTES = 64 * 1024
 MAX_LINE_BYTES = 1024  # of a request
 
 log = logging.getLogger("crm")
@@ -97,7 +99,7 @@ class Lines(logging.Formatter):
 
 
 class RequestLine(NamedTuple):
-    """What the line of a request is made of; made when it is written."""
+    """What the line of a request is made of."""
 
     moment: float
     status: int
@@ -132,7 +134,8 @@ class LogHandler(logging.StreamHandler):
     def __init__(self, stream: Any):
         super().__init__(stream)
         self.setFormatter(Lines())
-        self._waiting: deque[RequestLine] = deque()
+        self._waiting: deque[bytes] = deque()
+        self._write_bytes = FILE_WRITE_BYTES if _is_file(stream) else WRITE_BYTES
         self._lost = 0
         self._counting = threading.Lock()
         self._batching = True
@@ -144,7 +147,8 @@ class LogHandler(logging.StreamHandler):
         if self._process != os.getpid():
             self._begin_process()
         if len(self._waiting) < MAX_WAITING_LINES:
-            self._waiting.append(line)
+            # Made here: a thread that made them all would take turns with the one that serves.
+            self._waiting.append(line.format())
         else:
             with self._counting:
                 self._lost += 1
@@ -201,8 +205,8 @@ class LogHandler(logging.StreamHandler):
     def _write_some(self) -> bool:
         """Write some of the lines that wait; False when it failed, and they are lost."""
         lines, size = [], 0
-        while self._waiting and size < WRITE_BYTES - MAX_LINE_BYTES:
-            line = self._waiting.popleft().format()
+        while self._waiting and size < self._write_bytes - MAX_LINE_BYTES:
+            line = self._waiting.popleft()
             lines.append(line)
             size += len(line)
         try:
@@ -221,6 +225,13 @@ class LogHandler(logging.StreamHandler):
                 self._lost += len(lines)
             return False
         return True
+
+
+def _is_file(stream: Any) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):  # closed, or only looks like a stream
+        return False
 
 
 class Measured:
