@@ -28,7 +28,7 @@ import orjson
 
 REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.visited", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-FLUSH_SECONDS = 0.5  # how long lines of requests wait for others
+FLUSH_SECONDS = 0.1  # how long lines of requests wait for others
 MAX_WAITING_LINES = 20_000  # more than come in FLUSH_SECONDS: stderr takes none
 # Writes of so many bytes to a pipe are not mixed with those of other processes; to a file, any are.
 WRITE_BYTES = select.PIPE_BUF
