@@ -3,11 +3,11 @@
 import json
 import os
 import re
-import shutil
 from xml.etree import ElementTree
 
 import pytest
 
+from tests import programs
 from tests.benchmarks import plot, report, servers
 from tests.benchmarks.wrk import Request, run_wrk
 
@@ -151,8 +151,7 @@ def test_servers_answer_alike_and_leave_no_process_behind(prepare, tmp_path):
 
 
 def test_wrk_counts_answers_and_failures(tmp_path):
-    if not shutil.which("wrk"):
-        pytest.skip("a program is missing on this machine: apt-get install wrk")
+    programs.found("wrk")
     (server,) = servers.prepare_bare(tmp_path, servers.sample(150))
     server.start()
     try:
