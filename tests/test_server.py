@@ -92,6 +92,8 @@ own_pid = os.getpid()
 
 def build():
     assert os.getpid() != own_pid, "the application belongs to the worker"
+    if "slow_load" in changes:
+        time.sleep(1)
     if "broken" in changes:
         raise RuntimeError("no such application")
     return app
@@ -411,16 +413,18 @@ def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
 # Slow clients
 
 
-def test_dripping_heads_do_not_stop_the_server(start: Start) -> None:
-    served = start(HEAD_SECONDS=1.0)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_dripping_heads_do_not_stop_the_server(start: Start, workers: int) -> None:
+    served = start(HEAD_SECONDS=1.0, workers=workers)
     with Drip(served, 8, b"GET / HTTP/1.1\r\nHost: a\r\nX: ") as drip:
         for _ in range(5):
             assert served.answers_within(0.5)
         assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
 
 
-def test_dripping_bodies_do_not_stop_the_server(start: Start) -> None:
-    served = start(BODY_SECONDS=1.0)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_dripping_bodies_do_not_stop_the_server(start: Start, workers: int) -> None:
+    served = start(BODY_SECONDS=1.0, workers=workers)
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
     with (
         Drip(served, 8, head + b"Content-Length: 100000\r\n\r\n") as drip,
@@ -890,6 +894,20 @@ def test_long_bodies_share_a_bound(start: Start) -> None:
     assert served.request("POST", "/echo", b"x" * 200_000)[0] == 200
 
 
+def test_heads_and_requests_behind_unread_answers_share_a_bound_too(start: Start) -> None:
+    served = start(HELD_BYTES=100_000)
+    with served.connect() as first, served.connect() as second:
+        for line in (first, second):
+            line.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 30_000)
+            time.sleep(0.2)
+        assert second.recv(100).startswith(b"HTTP/1.1 503 ")
+    served = start("other", HELD_BYTES=62_000_000)
+    with served.connect() as line:
+        line.sendall(ask("/big") + ask("/") * 60_000)
+        time.sleep(0.5)
+        assert len(read_all_or_reset(line)) < 30_000_000
+
+
 # Stopping
 
 
@@ -970,6 +988,17 @@ def test_a_stop_right_after_the_fork_is_not_lost(start: Start) -> None:
     served.process.terminate()
     assert served.end() == (0, "")
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, workers: int) -> None:
+    served = start(slow_load=True, workers=workers)
+    with served.connect() as line:
+        line.sendall(ask("/"))
+        time.sleep(0.5)
+        served.process.terminate()
+        assert b"200 OK" in read_all(line)
+    assert served.end() == (0, "")
 
 
 def test_what_does_not_finish_is_cut_off(start: Start, tmp_path: Path) -> None:

@@ -95,13 +95,8 @@ class Connection:
         return host, self.environ["REQUEST_METHOD"] in READING
 
     @property
-    def has_received(self) -> bool:
-        """Did bytes come that belong to no request yet, or to one that is incomplete?"""
-        return bool(self._received)
-
-    @property
     def received_bytes(self) -> int:
-        """Bytes kept of a request that is incomplete."""
+        """Bytes kept of requests that are incomplete, or have to wait."""
         return len(self._received) + (len(self.request.body) if self.request else 0)
 
     def put_output(self, data: bytes) -> None:

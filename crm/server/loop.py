@@ -6,7 +6,7 @@ It waits for no client. What a client may take:
     request line and headers   HEAD_SECONDS from their first byte, HEAD_BYTES
     body                       never BODY_SECONDS behind RATE, BODY_BYTES
     the answer                 never SEND_SECONDS behind RATE
-    all bodies, all answers    HELD_BYTES each, a part of that for one network
+    all requests, all answers  HELD_BYTES each, a part of that for one network
     connections                what RLIMIT_NOFILE leaves, a part of that for one network
 
 Where there are too many, those that wait longest are closed first, idle ones before others.
@@ -80,7 +80,7 @@ class Loop:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = 65536 if files == resource.RLIM_INFINITY else files - self.RESERVED_FILES
         self.connections = Bound(max(64, most), self.CLIENTS_ARE_DIRECT)
-        self.bodies = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.requests = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.wakeup, self.wakeup_end = socket.socketpair()
         self.wakeup.setblocking(False)
@@ -108,8 +108,8 @@ class Loop:
     def wake(self) -> None:
         try:
             self.wakeup_end.send(b"1")
-        except BlockingIOError:
-            return  # it will find that it was woken
+        except OSError:
+            return  # it will find that it was woken, or has ended
 
     def let_go(self, conn: Connection) -> None:
         """Another thread is about to lead the loop, while the application works for `conn`."""
@@ -295,15 +295,14 @@ class Loop:
             self.refuse(conn, refused.status)
             return
         if conn.request is None:
-            if conn.state is State.IDLE and conn.has_received:
+            if conn.state is State.IDLE and conn.received_bytes:
                 self.wait(conn, State.HEAD, self.HEAD_SECONDS)
-            return
-        if conn.state is not State.BODY:
+        elif conn.state is not State.BODY:
             self.wait(conn, State.BODY, self.BODY_SECONDS)
             if conn.request.expects_continue:
                 conn.send_briefly(b"HTTP/1.1 100 Continue\r\n\r\n")
-        conn.hold(self.bodies, conn.received_bytes)
-        if self.bodies.exceeded(conn.networks):
+        conn.hold(self.requests, conn.received_bytes)
+        if self.requests.exceeded(conn.networks):
             self.refuse(conn, 503)
 
     def move_queue(self) -> None:
@@ -359,7 +358,7 @@ class Loop:
         else:
             self.wait(conn, State.SENDING, self.SEND_SECONDS)
         self.watch(conn, selectors.EVENT_WRITE)
-        conn.hold(self.answers, conn.output_bytes)
+        conn.hold(self.answers, conn.output_bytes + conn.received_bytes)
         while user := self.answers.exceeded(conn.networks):
             unread = self.waiting[State.SENDING]
             self.drop(next(one for one in unread if user is ALL or user in one.networks))
@@ -374,7 +373,7 @@ class Loop:
             return
         self.wait(conn, State.IDLE, self.keepalive if self.alive else LAST_REQUEST_SECONDS)
         self.watch(conn, selectors.EVENT_READ)
-        if conn.has_received:
+        if conn.received_bytes:
             self.ready.append(conn)
 
     def refuse(self, conn: Connection, status: int) -> None:

@@ -47,7 +47,7 @@ class Worker(BaseWorker):
         """Supervise the threads that run the loop, until it has ended."""
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.collect()
-        gc.freeze()  # what was made at the start stays: nothing of it is garbage later
+        gc.freeze()  # what was made at the start is not looked at again, and stays shared memory
         loop = self.loop_class(
             self.wsgi,
             self.sockets,

@@ -20,6 +20,7 @@ from crm.tenancy import search
 from crm.tenancy.database import execute, execute_many, time_text, transaction
 from crm.tenancy.dialect import filling
 from tests.benchmarks.hot_path import FIRST, LAST, WORDS, caller
+from tests.benchmarks.processes import describe_machine
 
 ROWS = int(os.environ.get("ROWS", 1_000_000))
 SIZES = [size for size in (1_000, 10_000, 100_000, 1_000_000) if size <= ROWS]
@@ -43,6 +44,10 @@ LISTS = {
     "filtered list with total": "status=qualified&total=true",
     "search, two letters": f"q={quote('щщ')}",
 }
+PLOTTED = (
+    *("GET one", "list", "list, filtered", "list, filtered and sorted"),
+    *("filtered list with total", "search", "create"),
+)
 ORDERS = ("-id", "name", "-created_at", "updated_at")
 Call = Callable[[int], Any]
 
@@ -125,7 +130,7 @@ def measured(count: int, folder: Path) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--json", type=Path, help="write the figures of the plot to this file")
     options = parser.parse_args()
     found: dict[int, dict[str, float]] = {}
     for count in SIZES:
@@ -138,8 +143,9 @@ def main() -> None:
         cells = (f"{each[name]:>9.0f} {each[name] / first:>6.2f}" for each in found.values())
         print(f"{name:28}", *cells)
     if options.json:
-        figures = {name: {str(n): round(found[n][name], 1) for n in SIZES} for name in few}
-        options.json.write_text(json.dumps({"unit": "µs", "leads": SIZES, "took": figures}))
+        figures = {name: [round(found[count][name], 1) for count in SIZES] for name in PLOTTED}
+        content = {"origin": describe_machine(), "rows": SIZES, "figures": figures}
+        options.json.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,9 @@ def measure(rounds: int, seconds: int, starts: int) -> dict[str, Any]:
         runs = Rounds(servers, folder)
         # Creates come after all rounds of the others, which thus meet the same leads every time.
         for title, operations in (("reading", OPERATIONS[:-1]), ("creating", (CREATE,))):
+            if CREATE in operations:
+                for server in servers:
+                    server.before_creates(server)
             if rounds > 1:
                 _tell(f"{title}: warming up")
                 runs.run_all(operations, 1)
@@ -96,7 +99,7 @@ def measure(rounds: int, seconds: int, starts: int) -> dict[str, Any]:
                 _tell(f"{title}: round {turn + 1} of {rounds}")
                 runs.run_all(operations, seconds, turn)
         for server in servers:
-            server.check(server)
+            server.after_creates(server)
         return {
             "origin": f"{describe_machine()}, {find_wrk_version()}",
             "rows": ROWS,

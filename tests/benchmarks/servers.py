@@ -56,7 +56,8 @@ class Server:
     ids: Callable[[Any], list[int]] = lambda body: [int(row["id"]) for row in body["data"]]
     total: Callable[[Any], int] = lambda body: body["total"]
     environ: dict[str, str] = field(default_factory=dict)
-    check: Callable[["Server"], None] = lambda server: None
+    before_creates: Callable[["Server"], None] = lambda server: None
+    after_creates: Callable[["Server"], None] = lambda server: None
     port: int = 0
     process: ServerProcess | None = None
     start_seconds: float = 0
@@ -159,16 +160,15 @@ def prepare_crm(folder: Path, rows: list[dict[str, Any]]) -> list[Server]:
 # PocketBase
 
 HOOK = """\
-onBootstrap((e) => {
-  e.next()
-  $app.nonconcurrentDB().newQuery("PRAGMA synchronous = FULL").execute()
-})
 routerAdd("GET", "/synchronous", (e) => {
+  if (e.request.url.query().get("set")) {
+    $app.nonconcurrentDB().newQuery("PRAGMA synchronous = FULL").execute()
+  }
   const row = new DynamicModel({ synchronous: 0 })
   $app.nonconcurrentDB().newQuery("PRAGMA synchronous").one(row)
   return e.json(200, row)
 })
-"""  # its writes go through one connection, nonconcurrentDB
+"""  # its writes go through one connection, nonconcurrentDB, another one after minutes of rest
 
 
 def find_pocketbase() -> str:
@@ -243,7 +243,7 @@ def prepare_pocketbase(folder: Path, rows: list[dict[str, Any]]) -> list[Server]
     }
     durable = server("PocketBase, FULL", full, "FULL")
     durable.requests, durable.operations = plain.requests, (CREATE,)
-    durable.check = _check_full
+    durable.before_creates, durable.after_creates = _set_full, _check_full
     return [plain, durable]
 
 
@@ -277,8 +277,12 @@ def _make_collection(server: Server) -> str:
     return post("/users/auth-with-password", login)["token"]
 
 
-def _check_full(server: Server) -> None:
-    status, body = server.call(Request("GET", "/synchronous", {"Host": "127.0.0.1"}))
+def _set_full(server: Server) -> None:
+    _check_full(server, "/synchronous?set=1")
+
+
+def _check_full(server: Server, path: str = "/synchronous") -> None:
+    status, body = server.call(Request("GET", path, {"Host": "127.0.0.1"}))
     if (status, body) != (200, {"synchronous": 2}):
         raise RuntimeError(f"PocketBase does not run with synchronous=FULL: {status} {body}")
 
@@ -345,7 +349,7 @@ def check_answers(server: Server, rows: list[dict[str, Any]]) -> None:
                 right = right and server.total(body) == len(matches)
         if not right or status >= 300:
             raise RuntimeError(f"{server.name}: {operation} is answered {status} {body}"[:1000])
-    server.check(server)
+    server.before_creates(server)
 
 
 def _json(value: Any) -> str:
