@@ -52,7 +52,8 @@ def app(environ, start_response):
             pass
     elif path == "/stream":
         start_response("200 OK", [])
-        return (b"%8d" % number for number in range(200_000))
+        endless = environ["QUERY_STRING"] == "endless"
+        return (b"%8d" % number for number in range(10**9 if endless else 200_000))
     elif path == "/headers":
         names = ("HTTP_X_FORWARDED_FOR", "HTTP_A", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME")
         body = repr([environ.get(name) for name in names]).encode()
@@ -576,6 +577,19 @@ def test_unread_answers_are_dropped_after_a_deadline(start: Start) -> None:
         line.sendall(ask("/big"))
         time.sleep(2)
         assert len(read_all_or_reset(line)) < 30_000_000
+
+
+def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
+    served = start(SEND_SECONDS=1.0, RATE=4_000_000)
+    with served.connect() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.sendall(ask("/stream?endless"))
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionResetError):
+            while line.recv(40_000):  # 400 kB a second, each piece in less than a second
+                time.sleep(0.1)
+                assert time.monotonic() - began < 8
+    assert time.monotonic() - began > 1
 
 
 def test_an_answer_may_be_taken_slowly_at_the_least_rate(start: Start) -> None:
@@ -1111,6 +1125,18 @@ def test_gunicorn_can_use_the_worker_alone(start: Start) -> None:
     worker = served.worker
     served.process.kill()
     assert eventually(lambda: is_gone(worker), 0.5)
+
+
+def test_the_worker_serves_a_unix_socket(start: Start, tmp_path: Path) -> None:
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker"]
+    options = ["--no-control-socket", "-b", f"unix:{tmp_path / 'socket'}", "small:app"]
+    start(command=[*gunicorn, *options])
+    assert eventually((tmp_path / "socket").exists)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(10)
+        line.connect(str(tmp_path / "socket"))
+        line.sendall(ask("/echo", b"Connection: close\r\n"))
+        assert b"200 OK" in read_all(line)
 
 
 def test_the_worker_refuses_tls(start: Start, tmp_path: Path) -> None:

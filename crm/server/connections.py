@@ -40,6 +40,7 @@ class Connection:
         "networks",
         "request",
         "response",
+        "send_until",
         "sock",
         "state",
         "until",
@@ -51,7 +52,8 @@ class Connection:
         self.sock = sock
         self.networks = networks
         self.state = State.IDLE
-        self.until = 0.0  # monotonic seconds: how long the state may last
+        self.until = 0.0  # monotonic seconds: how long the state may last,
+        self.send_until = 0.0  # and the client may go on to take the answer; 0: it took all so far
         self.watched = 0  # the events that the loop waits for
         self._held = 0
         self._held_in: Bound | None = None
@@ -140,12 +142,15 @@ class Connection:
         """Forget the request, and close its answer. Raises what the application raises then."""
         response, self.response, self.request = self.response, None, None
         self._output = memoryview(b"")
+        self.send_until = 0.0
         if response is not None:
             response.close()
 
 
 def environ_of(server: Any, client: Any) -> dict[str, Any]:
     """What the environs of all requests of a connection have in common (PEP 3333)."""
+    if not isinstance(client, tuple):  # of a Unix socket
+        server, client = ("localhost", 80), ("", "")
     return {
         "REMOTE_ADDR": client[0],
         "REMOTE_PORT": str(client[1]),

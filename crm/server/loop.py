@@ -58,12 +58,14 @@ class Loop:
         application: Callable[..., Any],
         listeners: list[Any],
         *,
+        workers: int,
         threads: int,
         keepalive: float,
         stop_seconds: float,
         log: Any,
     ):
-        """`threads`: how many requests may be slow at a time. `log` is gunicorn's Logger."""
+        """`workers`: how many processes accept from the same listeners. `threads`: how many
+        requests may be slow at a time. `log` is gunicorn's Logger."""
         self.application = application
         self.listeners = listeners
         self.keepalive, self.stop_seconds, self.log = keepalive, stop_seconds, log
@@ -75,6 +77,7 @@ class Loop:
         self.ready: deque[Connection] = deque()  # the next request came behind the last one
         self.finished: deque[Connection] = deque()  # by threads that the loop was taken from
         self.slow = SlowRequests(threads)
+        self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # the others take some, too
         self.queue_may_move = False
         self.expire_at = 0.0
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -88,7 +91,8 @@ class Loop:
         self.selector.register(self.wakeup, selectors.EVENT_READ)
         for listener in listeners:
             listener.setblocking(False)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted ones have it
+            if listener.family != socket.AF_UNIX:  # what is accepted has it too
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.selector.register(listener.fileno(), selectors.EVENT_READ, listener)
 
     def stop(self) -> None:
@@ -176,7 +180,7 @@ class Loop:
 
     def accept(self, listener: Any) -> bool:
         """Accept the connections that wait; whether there may be more."""
-        for _ in range(ACCEPTS_AT_ONCE):
+        for _ in range(self.accepts_at_once):
             try:
                 sock, client = listener.accept()
             except BlockingIOError:
@@ -188,9 +192,9 @@ class Loop:
                 self.close_one_of(ALL)
                 return False
             sock.setblocking(False)
-            networks = networks_of(client[0])
-            environ = environ_of(listener.getsockname(), client)
-            conn = Connection(sock, networks, environ)
+            # Who comes by a Unix socket is a proxy, and has no address.
+            networks = networks_of(client[0]) if isinstance(client, tuple) else ()
+            conn = Connection(sock, networks, environ_of(listener.getsockname(), client))
             self.connections.add(networks)
             while user := self.connections.exceeded(networks):
                 if not self.close_one_of(user):
@@ -352,11 +356,10 @@ class Loop:
         if not conn.output_bytes and response.is_complete:
             self.finish(conn)
             return
-        latest = time.monotonic() + self.SEND_SECONDS
-        if conn.state is State.SENDING:
-            conn.until = min(conn.until + sent / self.RATE, latest)
-        else:
-            self.wait(conn, State.SENDING, self.SEND_SECONDS)
+        now = time.monotonic()
+        latest = now + self.SEND_SECONDS
+        conn.send_until = min((conn.send_until or latest) + sent / self.RATE, latest)
+        self.wait(conn, State.SENDING, conn.send_until - now)
         self.watch(conn, selectors.EVENT_WRITE)
         conn.hold(self.answers, conn.output_bytes + conn.received_bytes)
         while user := self.answers.exceeded(conn.networks):

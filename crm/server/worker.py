@@ -51,6 +51,7 @@ class Worker(BaseWorker):
         loop = self.loop_class(
             self.wsgi,
             self.sockets,
+            workers=self.cfg.workers,
             threads=self.cfg.threads,
             keepalive=self.cfg.keepalive,
             stop_seconds=self.cfg.graceful_timeout,
