@@ -581,15 +581,15 @@ def test_unread_answers_are_dropped_after_a_deadline(start: Start) -> None:
 
 def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
     served = start(SEND_SECONDS=1.0, RATE=4_000_000)
+    got, began = 0, time.monotonic()
     with served.connect() as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.sendall(ask("/stream?endless"))
-        began = time.monotonic()
         with contextlib.suppress(ConnectionResetError):
-            while line.recv(40_000):  # 400 kB a second, each piece in less than a second
-                time.sleep(0.1)
-                assert time.monotonic() - began < 8
-    assert time.monotonic() - began > 1
+            while more := line.recv(40_000):
+                got += len(more)
+                if time.monotonic() - began < 3:
+                    time.sleep(0.05)  # 800 kB a second, each piece in less than a second
+                assert got < 50_000_000, "the answer goes on"
 
 
 def test_an_answer_may_be_taken_slowly_at_the_least_rate(start: Start) -> None:
@@ -908,18 +908,13 @@ def test_long_bodies_share_a_bound(start: Start) -> None:
     assert served.request("POST", "/echo", b"x" * 200_000)[0] == 200
 
 
-def test_heads_and_requests_behind_unread_answers_share_a_bound_too(start: Start) -> None:
+def test_incomplete_heads_share_the_bound(start: Start) -> None:
     served = start(HELD_BYTES=100_000)
     with served.connect() as first, served.connect() as second:
         for line in (first, second):
             line.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 30_000)
             time.sleep(0.2)
         assert second.recv(100).startswith(b"HTTP/1.1 503 ")
-    served = start("other", HELD_BYTES=62_000_000)
-    with served.connect() as line:
-        line.sendall(ask("/big") + ask("/") * 60_000)
-        time.sleep(0.5)
-        assert len(read_all_or_reset(line)) < 30_000_000
 
 
 # Stopping
