@@ -37,16 +37,16 @@ BODY = (
 SEARCHES = ("шевченко", "олена марія", "5001234", "lead777", "савчук-300", "коваль терміново")
 LISTS = {
     "list": "",
-    "list, filtered": "status=qualified",
-    "list, sorted": "sort=name",
-    "list, filtered and sorted": "status=qualified&sort=-updated_at",
+    "list, filter": "status=qualified",
+    "list, sort": "sort=name",
+    "list, filter and sort": "status=qualified&sort=-updated_at",
     "list with total": "total=true",
-    "filtered list with total": "status=qualified&total=true",
+    "list, filter and total": "status=qualified&total=true",
     "search, two letters": f"q={quote('щщ')}",
 }
 PLOTTED = (
-    *("GET one", "list", "list, filtered", "list, filtered and sorted"),
-    *("filtered list with total", "search", "create"),
+    *("GET one", "list, filter", "list, filter and sort"),
+    *("list, filter and total", "search", "create"),
 )
 ORDERS = ("-id", "name", "-created_at", "updated_at")
 Call = Callable[[int], Any]
