@@ -13,10 +13,12 @@ from receiving import Hook, receiving
 
 from crm import CRMApp, cabinet, create_app
 from crm.access import api_keys
+from crm.access.limits import Limiter
 from crm.config import LOOPBACK, Config
 from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
+from crm.tenancy.counters import Counters
 from crm.tenancy.tenants import Tenants
 from tests.planted import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
 
@@ -230,3 +232,24 @@ def viewer(crm: CRMApp) -> Person:
     with crm.tenants.visit("acme"):
         vira = users.create({"name": "Vira", "role": "viewer", "phone": "+380501110003"})
     return Person(crm, user_id=vira.id)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    """A key that may do everything at acme, in a data folder that is `tmp_path`."""
+    tenants = Tenants(Config(data=tmp_path))
+    tenant.open_tenant(tenants, "acme", plan="business")
+    with tenants.visit("acme"):
+        secret = api_keys.create("writer", "*", users.owner_id())[1]
+    tenants.forget_idle()
+    return secret
+
+
+@pytest.fixture
+def counters(tmp_path: Path) -> Counters:
+    return Counters(tmp_path, lambda: b"a key")
+
+
+@pytest.fixture
+def limiter(counters: Counters) -> Limiter:
+    return Limiter(counters)

@@ -61,16 +61,6 @@ print(sum(crowd(8, lambda _: sum(map(what, range(2000))))))
 """
 
 
-@pytest.fixture
-def counters(tmp_path):
-    return Counters(tmp_path, lambda: b"a key")
-
-
-@pytest.fixture
-def limiter(counters):
-    return Limiter(counters)
-
-
 # Several processes
 
 

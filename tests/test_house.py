@@ -18,6 +18,7 @@ FLOORS = (
         "crm.values",
         "crm.json",
         "crm.log",
+        "crm.networks",
         "crm.sheets",
         "crm.watchdog",
     ),

@@ -8,11 +8,11 @@ from crowd import crowd, finish, process
 from wire import speak
 
 from crm import create_app
-from crm.access.limits import FAILED_KEYS, Limiter, Tries
+from crm.access.limits import FAILED_KEYS, Tries
 from crm.config import PLANS, Config
 from crm.errors import TooMany
 from crm.resources import tenant
-from crm.tenancy.counters import PASSWORDS, REQUESTS, Counters
+from crm.tenancy.counters import PASSWORDS, REQUESTS
 
 each = pytest.mark.parametrize
 LIMIT_HEADERS = {
@@ -36,16 +36,6 @@ tenants.forget_idle()
 def on_plan(crm, plan: str) -> None:
     with crm.tenants.visit("acme"):
         tenant.change_plan(plan)
-
-
-@pytest.fixture
-def counters(tmp_path):
-    return Counters(tmp_path, lambda: b"a key")
-
-
-@pytest.fixture
-def limiter(counters):
-    return Limiter(counters)
 
 
 def limits_of(answer) -> dict[str, str]:

@@ -10,26 +10,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from receiving import Hook
 from running import running
 
-from crm.access import api_keys
-from crm.config import Config
-from crm.resources import tenant, users
-from crm.tenancy.tenants import Tenants
-
 CLIENTS = 8
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    tenants = Tenants(Config(data=tmp_path))
-    tenant.open_tenant(tenants, "acme", plan="start")
-    with tenants.visit("acme"):
-        secret = api_keys.create("test", "*", users.owner_id())[1]
-    tenants.forget_idle()
-    return secret
 
 
 class Client:
@@ -75,7 +59,7 @@ def holder_of(lock: Path) -> int:
 
 
 def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
-    with running(tmp_path, workers=2, CRM_PLANS="start=100") as port:
+    with running(tmp_path, workers=2, CRM_PLANS="business=100") as port:
 
         def ask(client: Client, _number: int) -> Counter[tuple[int, str]]:
             found: Counter[tuple[int, str]] = Counter()
@@ -97,7 +81,7 @@ def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
 def test_each_event_is_sent_once_and_the_sender_is_replaced(
     tmp_path: Path, key: str, hook: Hook
 ) -> None:
-    settings = {"CRM_PLANS": "start=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
+    settings = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
     with running(tmp_path, workers=2, expected="was sent SIGKILL", **settings) as port:
         client = Client(port, key)
         assert client.call("POST", "/webhooks", {"url": hook.url})[0] == 201

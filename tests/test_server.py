@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from crm import server
+from crm.networks import networks_of
 from crm.server import Loop
-from crm.server.bounds import networks_of
 from crm.server.hand_over import HAND_OVER_SECONDS
 from crm.server.requests import BODY_BYTES, HEAD_BYTES, TARGET_BYTES
 
@@ -79,6 +79,7 @@ data, host, port, changes, house = sys.argv[1:]
 sys.modules["crm"] = types.ModuleType("crm")
 sys.modules["crm"].__path__ = [house]
 from crm import server
+from crm.networks import networks_of
 from crm.server import parent, worker
 
 changes = json.loads(changes)

@@ -4,10 +4,10 @@
 The counts are in `crm.tenancy.counters`, by fixed windows of the wall clock.
 """
 
-import ipaddress
 from typing import NamedTuple
 
 from crm.errors import TooMany
+from crm.networks import networks_of
 from crm.tenancy.counters import FAILED_KEYS as FAILED_KEYS_TABLE
 from crm.tenancy.counters import FORM_VISITORS, REQUESTS, Counters
 
@@ -104,10 +104,4 @@ class Tries:
 
 def network(address: str) -> str:
     """One customer's addresses count as one: of IPv6 he has 2^64."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if found.version == 6 and not found.ipv4_mapped:
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    return networks_of(address)[0]

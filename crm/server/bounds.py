@@ -1,6 +1,5 @@
 """What clients may use up of a server: in all, and each network for itself."""
 
-import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -8,23 +7,6 @@ from typing import Any
 ALL = "all"
 # The parts of a bound that one address or IPv6 /64, and one IPv6 /48, may use.
 ADDRESS_PART, SITE_PART = 0.5, 0.75
-
-
-def networks_of(address: str) -> tuple[str, ...]:
-    """The networks that an address counts for: itself, or its IPv6 /64 and /48.
-
-    One customer has at least a /64, often a /48.
-    """
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return (address,)
-    if parsed.version == 4:
-        return (address,)
-    if parsed.ipv4_mapped:
-        return (str(parsed.ipv4_mapped),)
-    packed = parsed.packed
-    return packed[:8].hex(), packed[:6].hex()
 
 
 class Bound:

@@ -25,7 +25,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from crm.server.bounds import ALL, Bound, SlowRequests, networks_of
+from crm.networks import networks_of
+from crm.server.bounds import ALL, Bound, SlowRequests
 from crm.server.connections import Connection, State, environ_of
 from crm.server.hand_over import HandOver, LoopTaken
 from crm.server.requests import Refused

@@ -24,11 +24,11 @@ from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
 from crm.tenancy.tenants import Tenants
+from tests.running import running
 
 ROUNDS = int(os.environ.get("ROUNDS", 3))
 SECONDS = float(os.environ.get("SECONDS", 8))
 WORKERS = int(os.environ.get("WORKERS", 1))
-PORT = 8977
 READERS, BUSY_CLIENTS = 4, 10
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -54,41 +54,22 @@ def price_list() -> bytes:
     return text.getvalue().encode()
 
 
-@contextmanager
-def serving(data: Path) -> Iterator[None]:
-    command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(PORT)]
-    environ = os.environ | {"CRM_PLANS": "business=0", "CRM_LOG": "warnings"}
-    server = subprocess.Popen([*command, "--workers", str(WORKERS)], cwd=ROOT, env=environ)
-    try:
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            try:
-                request("GET", "/livez", "acme", "")
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def request(method: str, path: str, label: str, key: str, body: bytes = b"", kind: str = "") -> int:
-    link = http.client.HTTPConnection("127.0.0.1", PORT, timeout=120)
+def post(port: int, path: str, label: str, key: str, body: bytes, kind: str) -> int:
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"}
-    link.request(method, path, body or None, headers | ({"Content-Type": kind} if kind else {}))
+    link.request("POST", path, body, headers | {"Content-Type": kind})
     answer = link.getresponse()
     answer.read()
     link.close()
     return answer.status
 
 
-def read_for(seconds: float, key: str) -> list[float]:
+def read_for(seconds: float, port: int, key: str) -> list[float]:
     """Milliseconds that each read of one lead took, by several clients on kept connections."""
     taken: list[float] = []
 
     def client() -> None:
-        link = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         headers = {"Host": "globex.localhost", "Authorization": f"Bearer {key}"}
         while time.monotonic() < until:
             began = time.perf_counter()
@@ -172,19 +153,19 @@ def main() -> None:
 
         def import_once() -> int:
             kind = "multipart/form-data; boundary=b"
-            return request("POST", "/api/v1/products/import", "acme", keys["acme"], body, kind)
+            return post(port, "/api/v1/products/import", "acme", keys["acme"], body, kind)
 
         def create_once() -> int:
-            kind = "application/json"
-            return request("POST", "/api/v1/leads", "acme", keys["acme"], lead, kind)
+            return post(port, "/api/v1/leads", "acme", keys["acme"], lead, "application/json")
 
-        with serving(data):
+        settings = {"CRM_PLANS": "business=0", "CRM_LOG": "warnings"}
+        with running(data, workers=WORKERS, **settings) as port:
             for _ in range(ROUNDS):
-                report("alone", read_for(SECONDS, keys["globex"]))
+                report("alone", read_for(SECONDS, port, keys["globex"]))
                 with busy(import_once):
-                    report("beside ten imports", read_for(SECONDS, keys["globex"]))
+                    report("beside ten imports", read_for(SECONDS, port, keys["globex"]))
                 with busy(create_once), holding_the_writer_lock(data):
-                    report("beside a held writer lock", read_for(SECONDS, keys["globex"]))
+                    report("beside a held writer lock", read_for(SECONDS, port, keys["globex"]))
 
 
 if __name__ == "__main__":

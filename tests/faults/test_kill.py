@@ -12,28 +12,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from running import ROOT, free_port, running, wait_for
-
-from crm.access import api_keys
-from crm.config import Config
-from crm.resources import tenant, users
-from crm.tenancy.tenants import Tenants
 
 KILLS = 3
 WRITERS = 4
 GROWTH = 40  # answers between two kills
 PATIENCE = 20  # seconds
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    tenants = Tenants(Config(data=tmp_path))
-    tenant.open_tenant(tenants, "acme", plan="business")
-    with tenants.visit("acme"):
-        secret = api_keys.create("writer", "*", users.owner_id())[1]
-    tenants.forget_idle()
-    return secret
 
 
 @contextlib.contextmanager

@@ -21,15 +21,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from receiving import Hook, Received
 from running import ROOT, free_port, running, wait_for
 from standardwebhooks.webhooks import Webhook
-
-from crm.access import api_keys
-from crm.config import Config
-from crm.resources import tenant, users
-from crm.tenancy.tenants import Tenants
 
 KILLS = 20
 WRITERS = 16
@@ -40,16 +34,6 @@ PATIENCE = 20  # seconds
 QUIET = {"CRM_LOG": "warnings"}  # its pipe is read at the end alone
 SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
 LONG_AGO = "2020-01-01T00:00:00Z"
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    tenants = Tenants(Config(data=tmp_path))
-    tenant.open_tenant(tenants, "acme", plan="business")
-    with tenants.visit("acme"):
-        secret = api_keys.create("writer", "*", users.owner_id())[1]
-    tenants.forget_idle()
-    return secret
 
 
 class Caller:
