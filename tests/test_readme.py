@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from crm import errors, log
-from crm.config import PLANS, Config
+from crm.config import PLANS, STORAGE, Config
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, README, ROOT, blocks, run, section
@@ -87,9 +87,11 @@ def test_each_column_of_a_file_is_named():
 
 def test_each_event_and_plan_is_named():
     assert set(re.findall(r"`(\w+\.\w+)`", section("Events"))) >= set(events.KINDS)
-    assert dict(re.findall(r"^\| (\w+) \| (\d+) \|$", section("Limits"), re.M)) == {
-        plan: str(number) for plan, number in PLANS.items()
-    }
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (.*) \|$", section("Limits"), re.M)
+    assert rows == [
+        (plan, str(number), f"{STORAGE[plan]:,} MB" if STORAGE[plan] else "no limit")
+        for plan, number in PLANS.items()
+    ]
 
 
 def test_the_lines_that_verify_a_delivery_do_so():

@@ -64,7 +64,9 @@ def install(app: Flask, config: Config) -> None:
             g.session = site.visitor() or (sessions.find(token) if token else None)
         if g.session:
             here.user_id = g.session.user_id
-        elif view.role:
+        session_id = g.session.id if g.session else None
+        app.limiter.take_page(here.label, session_id, request.remote_addr or "", here.clock())
+        if not g.session and view.role:
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))
         if view.role and RANK[g.session.role] < RANK[view.role]:

@@ -229,6 +229,7 @@ def refusal(refused: CRMError) -> str:
         "too_many_items": gettext("A deal has at most 1000 items."),
         "precondition_failed": gettext("Somebody else has changed this meanwhile."),
         "too_large": gettext("This is larger than what can be taken here."),
+        "storage_quota": gettext("The storage of this plan is used up: delete records first."),
     }
     if isinstance(refused, TooMany) and refused.code not in texts:
         return gettext("Please try again %(when)s.", when=later(refused.retry_after))

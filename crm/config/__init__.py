@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from email.headerregistry import Address
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,6 +23,7 @@ from crm.config.readers import (
     LOOPBACK,
     PLACE,
     PLANS,
+    STORAGE,
     XML,
     Allow,
     MailServer,
@@ -38,6 +40,7 @@ __all__ = [
     "LABEL",
     "LOOPBACK",
     "PLANS",
+    "STORAGE",
     "XML",
     "Allow",
     "Config",
@@ -101,6 +104,9 @@ class Config:
     )
     plans: dict[str, int] = _setting(
         "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit (D13)"
+    )
+    storage: dict[str, int] = _setting(
+        "CRM_STORAGE", "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"
     )
     trusted_proxies: int = _setting(
         "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
@@ -237,6 +243,11 @@ class Config:
             hidden = about["secret"] and text != about["default"]
             found.append(Told(about["env"], text, source, about["meaning"], hidden))
         return found
+
+    @cached_property
+    def smallest_quota(self) -> int:
+        """The smallest storage in megabytes that any plan allows; 0 if none has a limit."""
+        return min(filter(None, self.storage.values()), default=0)
 
     def url_of(self, label: str) -> str:
         """The public address of a tenant, without a slash at the end (D18)."""

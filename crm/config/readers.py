@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
+STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 WORD = re.compile(r"[!-~]*\Z")
@@ -129,13 +130,21 @@ def signup(text: str) -> bool:
 
 
 def plans(text: str) -> dict[str, int]:
-    plans = dict(PLANS)
+    return _by_plan(text, PLANS, "business=0,base=600")
+
+
+def storage(text: str) -> dict[str, int]:
+    return _by_plan(text, STORAGE, "start=100,base=0")
+
+
+def _by_plan(text: str, defaults: Mapping[str, int], example: str) -> dict[str, int]:
+    numbers = dict(defaults)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
-        if name.strip() not in PLANS or not COUNT.match(number.strip()):
-            raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
-        plans[name.strip()] = int(number)
-    return plans
+        if name.strip() not in defaults or not COUNT.match(number.strip()):
+            raise ValueError(f"looks like {example}, with plans {', '.join(defaults)}")
+        numbers[name.strip()] = int(number)
+    return numbers
 
 
 def allow(text: str) -> Allow:

@@ -14,6 +14,7 @@ from crm.rest.filters import Query
 from crm.rest.resource import Blueprint, address
 from crm.rest.shapes import Noun
 from crm.rest.upload import one_file
+from crm.tenancy.heavy_work import heavy_work
 
 CSV = "text/csv"
 DIALECT = filters.Chosen(
@@ -41,7 +42,8 @@ def sent_by(read: Callable[[bytes, bool], Any]) -> Callable[[Request], tuple[str
 
     def sent(asked: Request) -> tuple[str | None, Any]:
         name, data = one_file(asked, "file", MOST_BYTES)
-        return name, read(data, asked.args.get("dialect") == "excel")
+        with heavy_work():
+            return name, read(data, asked.args.get("dialect") == "excel")
 
     return sent
 
@@ -75,7 +77,8 @@ def export_of(
     condition = " AND ".join(each.sql for each in query.conditions) or "1"
     params = [value for each in query.conditions for value in each.params]
     excel = query.chosen.get("dialect") == "excel"
-    return export(condition, params, order.by(query.sort), excel)
+    with heavy_work():
+        return export(condition, params, order.by(query.sort), excel)
 
 
 def as_file(name: str, data: bytes) -> Response:

@@ -23,7 +23,7 @@ from crm.rest.shapes import Body
 
 PROBLEM = "application/problem+json"
 ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
-WITH_BODY = (413, 415)
+WITH_BODY = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
 
 Every request carries `Authorization: Bearer <API_KEY>`; each operation names the scopes that its

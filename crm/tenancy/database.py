@@ -144,6 +144,7 @@ class Keeper(Protocol):
     """Whoever keeps a tenant's open connections between visits."""
 
     lock: WriterLock
+    heavy_work_lock: Any  # crm.tenancy.heavy_work.HeavyWorkLock
     config: Config
     bell: Bell
     hears: Hears | None

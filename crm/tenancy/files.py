@@ -14,6 +14,7 @@ from crm.errors import Busy, NotFound
 from crm.tenancy import disk, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
+from crm.tenancy.heavy_work import HeavyWorkLock
 
 FORK_WAIT = 1.0  # seconds for a connection whose file is being written
 
@@ -40,6 +41,7 @@ class Tenant:
         self.path = path
         self.config, self.bell = home.config, home.bell
         self.lock = WriterLock(path.with_suffix(".lock"))
+        self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
         self.hears = home.hears
