@@ -1,11 +1,11 @@
 """Litestream beside the server: continuous copies of the tenants' files to another place.
 
-Litestream is a process of its own. It reads the log of each file, holds a read transaction on it so
-that nobody else restarts the log, and makes the checkpoints itself. What it needs of the data folder
-is here: the list of tenants, which is copied like a tenant's file because a copied folder cannot be
-listed in every kind of storage; its control socket, by which it lets go of a file that is about to
-be deleted or replaced, and tells how far the copies lag behind; and the numbers that a restored
-file does not give a second time.
+Litestream is a process of its own. It reads the log of each file, holds a read transaction on it
+so that nobody else restarts the log, and makes the checkpoints itself. What it needs of the data
+folder is here: the list of tenants, which is copied like a tenant's file because not every kind of
+storage can be listed; its control socket, by which it lets go of a file that is about to be deleted
+or replaced, and tells how far the copies lag behind; and the numbers that a restored file does not
+give a second time.
 """
 
 import ctypes
@@ -20,7 +20,6 @@ from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from crm.errors import Busy, CRMError
 from crm.json import dumps, loads
@@ -115,6 +114,14 @@ def labels_in(path: Path) -> list[str]:
         return [label for (label,) in connection.execute("SELECT label FROM label ORDER BY label")]
 
 
+def is_listed(data: Path, labels: list[str]) -> bool:
+    """Does the list name these tenants, in alphabetical order?"""
+    try:
+        return labels_in(data / LABELS) == labels
+    except (OSError, sqlite3.Error):
+        return False
+
+
 # What a restored file needs
 
 
@@ -201,9 +208,7 @@ def copied(data: Path) -> dict[str, Copied]:
         error = errors.get(path, "")
         if each["status"] != "replicating":
             error = error or f"it is {each['status']}: restart Litestream"
-        found[Path(path).name] = Copied(
-            at and datetime.fromisoformat(at).timestamp(), error
-        )
+        found[Path(path).name] = Copied(at and datetime.fromisoformat(at).timestamp(), error)
     return found
 
 
@@ -223,7 +228,7 @@ class _Control(http.client.HTTPConnection):
 def _call(data: Path, method: str, address: str, body: dict[str, Any] | None = None) -> Any:
     try:
         with closing(_Control(control_socket(data))) as control:
-            control.request(method, quote(address), dumps(body) if body else None)
+            control.request(method, address, dumps(body) if body else None)
             answer = control.getresponse()
             said = loads(answer.read())
     except (OSError, http.client.HTTPException, ValueError) as error:
