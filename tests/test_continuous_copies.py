@@ -1,12 +1,17 @@
 """Continuous copies: the configuration, files that change places, the way back, the lag."""
 
+import os
+import re
+import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -19,6 +24,7 @@ from crm.tenancy import checkup, litestream
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests import storage
+from tests.readme import README, ROOT
 
 PATIENCE = 20  # seconds
 
@@ -326,3 +332,99 @@ def test_the_doctor_tells_how_far_the_copies_lag_behind(
     assert level == FAULT and "nothing is copied, start it" in said
     litestream.state_folder(tenants.config.data).rename(tmp_path / "given up")
     assert told() == []
+
+
+# The guide
+
+GUIDE = (ROOT / "crm" / "docs" / "server-burnt-down.md").read_text("utf-8")
+PROGRAMS = {
+    "bin/sudo": """#!/bin/sh
+while :; do case "$1" in -u) shift 2;; -*) shift;; *) exec "$@";; esac; done
+""",
+    "bin/systemctl": """#!%(python)s
+import os, shlex, subprocess, sys
+if sys.argv[1:] == ["enable", "--now", "litestream"]:
+    unit = open("%(machine)s/etc/systemd/system/litestream.service").read().splitlines()
+    of = lambda name: [line.partition("=")[2] for line in unit if line.startswith(name + "=")]
+    secrets = open(of("EnvironmentFile")[0].removeprefix("-")).read().split()
+    log = open("%(machine)s/litestream.log", "w")
+    running = subprocess.Popen(
+        shlex.split(of("ExecStart")[0]), stdout=log, stderr=log,
+        env=os.environ | dict(line.split("=", 1) for line in secrets),
+    )
+    print(running.pid, file=open("%(machine)s/started", "w"))
+""",
+    "bin/curl": "#!/bin/sh\n",
+    "opt/crm/bin/pip": "#!/bin/sh\n",
+    "opt/crm/bin/crm": """#!/bin/sh
+exec %(python)s -W error %(app)s "$@"
+""",
+}
+
+
+def run_guide(title: str, machine: Path, url: str) -> str:
+    """What the lines below a heading of the guide print on a machine of our own; units of the
+    service itself and its health are left out."""
+    values = {"python": sys.executable, "machine": machine, "app": ROOT / "app.py"}
+    for name, text in PROGRAMS.items():
+        path = machine / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text % values)
+        path.chmod(0o755)
+    (machine / "etc/systemd/system").mkdir(parents=True)
+    found = GUIDE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", found, re.S))
+    assert "s3://crm-copies/one?region=eu-central-1" in lines
+    lines = lines.replace("s3://crm-copies/one?region=eu-central-1", url)
+    # The unit and the secrets are named by their place on a real machine.
+    lines = lines.replace(
+        "sudo systemctl enable --now litestream",
+        f"sed -i 's#/etc/crm/#{machine}&#' /etc/systemd/system/litestream.service\n"
+        "sudo systemctl enable --now litestream",
+    )
+    lines = re.sub(r"(?<![\w.#])/(etc/(?!crm/#)|opt/crm|var/lib/crm)", rf"{machine}/\1", lines)
+    lines = lines.replace(f"s#{machine}/etc/crm/#", "s#/etc/crm/#")
+    ran = subprocess.run(
+        ["bash", "-c", f"set -eo pipefail\n{lines}"],
+        cwd=machine,
+        env={"PATH": f"{machine / 'bin'}:/usr/bin:/bin", "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_guide_leads_from_one_machine_to_another(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    tenants = Tenants(Config(data=one / "var/lib/crm"))
+    (one / "var/lib").mkdir(parents=True)
+    for label in ("acme", "globex"):
+        tenant.open_tenant(tenants, label, name=label.title(), owner={"name": "Olena"})
+    tenants.forget_idle()
+    with storage.s3(tmp_path) as place:
+        try:
+            said = run_guide("Set it up", one, place.url)
+            assert re.search(r"ok +litestream +3 files, the copies lag by [0-9.]+ s", said), said
+        finally:
+            for started in one.glob("started"):
+                os.kill(int(started.read_text()), signal.SIGKILL)
+        (two / "var/lib").mkdir(parents=True)
+        said = run_guide("The night", two, place.url)
+    assert "acme: restored" in said and "globex: restored" in said
+    assert "globex\tstart\tactive\tGlobex" in said
+    assert re.search(r"ok +tenants +2 of 2 files are whole", said), said
+
+
+def test_readme_leads_to_the_guide_and_each_of_its_commands_is_one() -> None:
+    assert "(crm/docs/server-burnt-down.md)" in README
+    commands = re.findall(r"crm((?: [a-z][a-z-]+)+)", GUIDE)
+    named = {tuple(words.split()) for words in commands if words.split()[0] in cli.group.commands}
+    assert {("litestream", "config"), ("litestream", "systemd"), ("litestream", "restore")} <= named
+    for words in named:
+        found = cli.group
+        for word in words:
+            if not isinstance(found, click.Group):
+                break
+            found = found.commands[word]
