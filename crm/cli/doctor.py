@@ -79,6 +79,7 @@ def findings(
     yield from examine("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
     yield from examine("backups", partial(checkup.copies, tenants, within))
+    yield from examine("litestream", partial(checkup.continuous_copies, tenants))
     yield from examine("names", partial(reach.names, config))
     yield from examine("public url", partial(reach.address, config))
     yield from examine("server", partial(_server, config))
