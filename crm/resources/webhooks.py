@@ -83,9 +83,8 @@ class WebhookNoun(Noun):
     )
     events = Kinds(
         nullable=False,
-        default=list(events.KINDS),
         example=["lead.created", "deal.won"],
-        about="A key may choose those whose nouns it may read.",
+        about="A key may choose those whose nouns it may read. By default all.",
     )
     description = fields.Text(255, example="ERP")
     active = fields.Flag(nullable=False, default=True)

@@ -112,12 +112,14 @@ class Field(ma.Field):
             found["type"] = [*kinds, "null"]
             if "enum" in found:
                 found["enum"] = [*found["enum"], None]
-        if self.about:
-            found["description"] = self.about
+        about = [self.about] if self.about else []
+        if self.incoming and self.default is not None:
+            # Not as `default`: openapi-typescript takes a field that has one for required.
+            about.append(f"By default `{dumps(self.default).decode()}`.".replace('"', ""))
+        if about:
+            found["description"] = " ".join(about)
         if self.example is not None:
             found["examples"] = [self.example]
-        if self.incoming and self.default is not None:
-            found["default"] = self.default
         return found
 
 

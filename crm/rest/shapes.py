@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Any
 
-from marshmallow import INCLUDE, RAISE, Schema, ValidationError
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 
 from crm.errors import MOST_FAULTS, Fault, Invalid, NotFound
 from crm.json import dumps, loads
@@ -107,7 +107,9 @@ class Noun(Schema):
     """All fields of a record, in the order they are shown."""
 
     class Meta:
-        unknown = INCLUDE  # answers may grow (D16)
+        # Answers may grow (D16). The document then leaves `additionalProperties` out: to validators
+        # that is open too, but generated types have the documented fields and no others.
+        unknown = EXCLUDE
 
     @classmethod
     def body(cls, name: str, base: type[Body] = Body) -> Body:
