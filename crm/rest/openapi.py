@@ -13,10 +13,12 @@ from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.errors import Invalid
+from crm.json import dumps
 from crm.outbox import events
 from crm.rest import envelopes, fields
 from crm.rest.envelopes import ProblemSchema, Records
 from crm.rest.examples import example
+from crm.rest.filters import Parameter
 from crm.rest.parts import Part
 from crm.rest.resource import JSON, PREFIX, Blueprint, Operation
 from crm.rest.shapes import Body
@@ -161,14 +163,37 @@ def _schema_name(schema: Any) -> str:
 
 def _described(self: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
     """apispec's attribute function for our own fields."""
-    if isinstance(field, fields.Field):
+    if isinstance(field, Parameter):
         return field.json_schema()
+    if isinstance(field, fields.Field):
+        return field_schema(field)
     if isinstance(field, Part) and field.about:
         return {"description": field.about}
     if isinstance(field, Records):
         found = [self.resolve_nested_schema(schema) for schema in field.schemas]
         return {"type": "array", "items": found[0] if len(found) == 1 else {"oneOf": found}}
     return {}
+
+
+def field_schema(field: fields.Field) -> dict[str, Any]:
+    """The JSON Schema of a field of a record or a body (OpenAPI 3.1)."""
+    found = field.schema_type()
+    if field.allow_none and "anyOf" in found:
+        found["anyOf"].append({"type": "null"})
+    elif field.allow_none:
+        found["type"] = [found["type"], "null"]
+        if "enum" in found:
+            found["enum"] = [*found["enum"], None]
+    about = [field.about] if field.about else []
+    if field.incoming and field.default is not None:
+        # Not as `default`: openapi-typescript takes a field that has one for required.
+        default = dumps(field.default).decode().strip('"')
+        about.append(f"By default `{default}`.")
+    if about:
+        found["description"] = " ".join(about)
+    if field.example is not None:
+        found["examples"] = [field.example]
+    return found
 
 
 def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dict[str, Any]:

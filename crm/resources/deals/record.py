@@ -315,12 +315,14 @@ class UserId(fields.Id):
         return super().read(value)
 
     def schema_type(self) -> dict[str, Any]:
-        return {
-            "type": ["string", "integer", "object"],
-            "properties": {"id": {"type": ["string", "integer"]}, "name": {"type": "string"}},
+        id = super().schema_type()
+        user = {
+            "type": "object",
+            "properties": {"id": super().schema_type(), "name": {"type": "string"}},
             "required": ["id"],
             "additionalProperties": False,
         }
+        return {"anyOf": [*id["anyOf"], user]}
 
 
 class ManagerNoun(Noun):
