@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 from crm import errors, log
@@ -43,6 +44,23 @@ def test_the_tour_by_curl_works_as_it_stands(tmp_path):
         *("lead.created", "client.created", "deal.created", "lead.converted"),
         *("deal.items_changed", "deal.won"),
     ]
+
+
+def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
+    """The one for TypeScript is run by .ci/clients: npx would fetch it from the network."""
+    lines = re.search(r"<!-- generators -->\n```sh\n(.*?)```", README, re.S)[1]
+    assert "localhost" not in lines
+    assert "npx -y openapi-typescript openapi.json -o crm.d.ts" in lines
+    here = "\n".join(line for line in lines.splitlines() if not line.startswith("npx "))
+    generator = "openapi-python-client generate"
+    assert generator in here
+    run(here.replace(generator, f"{sys.executable} -m openapi_python_client generate"), tmp_path)
+    assert json.loads((tmp_path / "openapi.json").read_text("utf-8"))["openapi"].startswith("3.1")
+    assert list(tmp_path.glob("*/*/api/leads/create_lead.py"))
+
+
+def test_ci_checks_generated_clients():
+    assert "\n.ci/clients .venv/bin/python\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):

@@ -57,7 +57,8 @@ def change(deal: Deal, data: dict[str, Any], lines: list[Line]) -> None:
     items.fits(count, [total])
     is_summed = deal.amount_mode == "items" or not were
     if is_summed and "amount_mode" not in data and data.get("amount", total) == total:
-        data = {**data, "amount": total, "amount_mode": "items"}
+        data = {name: value for name, value in data.items() if name != "amount"}
+        data["amount_mode"] = "items"
     beside = {"items": (were, items.lines_of(deal))}
     if count != len(were):
         beside["items_count"] = (len(were), count)
