@@ -457,6 +457,21 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
         assert row("SELECT count(*) FROM link") == (0,)
 
 
+def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):
+    with crm.tenants.visit("acme"):
+        passwords.set_for(TARAS, "right one")
+
+    def change() -> None:
+        with crm.tenants.visit("acme"):
+            passwords.set_for(TARAS, PASSWORD)
+
+    meanwhile(monkeypatch, passwords, "fits", change)
+    sent = {"email": TARAS_FIELDS["email"], "password": "right one"}
+    person = Person(crm)
+    assert person.post("/login/password", sent).status_code == 422
+    assert person.cookie("crm_session") is None
+
+
 def test_a_reset_is_made_for_who_has_the_address_then(crm, monkeypatch):
     asked = []
     make_link = links.make

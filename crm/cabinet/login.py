@@ -115,10 +115,12 @@ def check_password() -> Response:
     network = limits.network(request.remote_addr or "")
     current_app.password_tries.take(visit().clock(), account=account, network=network)
     kept = passwords.of(user.id if user else None)
-    if not passwords.fits(kept, request.form.get("password", "")) or user is None:
-        detail = gettext("The password does not belong to this e-mail address or phone number.")
-        raise Invalid.field("password", "wrong_login", detail)
-    return _enter(user.id, next_path())
+    if passwords.fits(kept, request.form.get("password", "")) and user is not None:
+        with transaction():  # the password may have been changed while this one was hashed
+            if passwords.of(user.id) == kept:
+                return _enter(user.id, next_path())
+    detail = gettext("The password does not belong to this e-mail address or phone number.")
+    raise Invalid.field("password", "wrong_login", detail)
 
 
 @pages.get("/forgot")
