@@ -207,6 +207,25 @@ def test_another_change_ends_no_link(crm, purpose, field):
     assert good(crm, purpose, token)
 
 
+@each(
+    "values",
+    [
+        {"email": None},
+        {"phone": "+380671112233"},
+        {"role": "viewer"},
+        {"active": 0},
+        {"site_id": "t"},
+    ],
+)
+@each("purpose", links.SECONDS)
+def test_however_the_record_is_written(crm, purpose, values):
+    token = make(crm, purpose)
+    with crm.tenants.visit("acme"), transaction():
+        User.find(TARAS).put(values)
+        User.find(TARAS).put({"active": 1})
+    assert not good(crm, purpose, token)
+
+
 def test_no_other_module_changes_a_user():
     """The rule stands where users are changed: `User.put` and `passwords.store`."""
     folder = Path(package.__file__).parent
