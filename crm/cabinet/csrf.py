@@ -10,7 +10,6 @@ import hmac
 
 from flask import Flask, current_app, g, request
 from flask_wtf.csrf import CSRFError, generate_csrf, same_origin, validate_csrf
-from wtforms import ValidationError
 
 from crm.tenancy.database import visiting
 
@@ -32,7 +31,7 @@ def check_token() -> None:
     """Raise CSRFError unless the form that was sent is one of this tenant and this session."""
     try:
         validate_csrf(request.form.get(FIELD), secret_key=_key())
-    except ValidationError as error:
+    except ValueError as error:  # a ValidationError of WTForms
         raise CSRFError(str(error)) from None
     if request.is_secure and not same_origin(request.referrer or "", request.host_url):
         raise CSRFError("The form stood at another site.")
