@@ -88,6 +88,21 @@ def test_a_token_from_before_a_logout_is_refused_after_it(crm):
     assert sent_with(again, token, cookie) == 400  # nor is it good in the next session
 
 
+@each("path", ["/nothing", "/signup"])
+def test_forms_on_pages_of_errors_work(crm, path):
+    person = olena(crm)
+    person.sees(path, 404)
+    person.sends("/language", {"language": "en"})
+
+
+def test_a_session_that_has_ended_leaves_the_login_usable(crm):
+    person = olena(crm)
+    with crm.tenants.visit("acme"):
+        sessions.end_others(OLENA)
+    person.sees("/login")
+    person.sends("/language", {"language": "en"})
+
+
 @each("headers", [{"Referer": ""}, {"Referer": "https://globex.localhost/"}])
 def test_by_https_the_form_must_have_stood_here(crm, headers):
     crm.tenants = Tenants(

@@ -38,7 +38,9 @@ def check_token() -> None:
 
 
 def _key() -> bytes:
-    """Session ids are never given twice; nobody logged in is 0, whom a site lets in is below."""
+    """The session is told by its cookie, so that pages of errors agree, which look for none."""
     here, session = visiting(), g.get("session")
-    owner = f"form of {here.label if here else ''}/{session.id if session else 0}"
-    return hmac.digest(current_app.secret_key, owner.encode(), "sha256")
+    by_site = session and session.from_site
+    owner = f"user {session.user_id} of the site" if by_site else g.get("session_token", "")
+    text = f"form of {here.label if here else ''}/{owner}"
+    return hmac.digest(current_app.secret_key, text.encode("utf-8", "surrogatepass"), "sha256")

@@ -48,13 +48,13 @@ def install(app: Flask, config: Config) -> None:
         here = visit()
         g.place = FRONT if here.label == FRONT_LABEL else TENANT
         g.session = None
+        token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
             return None  # nothing is there: let Flask say so
         if g.place not in view.at:
             raise NotFound
         if g.place == TENANT:
-            token = request.cookies.get(cookie_name())
             g.session = site.visitor() or (sessions.find(token) if token else None)
         if g.session:
             here.user_id = g.session.user_id
