@@ -107,6 +107,20 @@ def test_there_is_no_session_of_ours_and_forms_carry_our_token(embed):
         assert crm.leads.get(1)["created_by"] == "3"
 
 
+def test_a_form_of_another_user_of_the_site_is_refused(embed):
+    _, guest = embed()
+    guest.logs_in(**NADIIA)
+    token = TOKEN.search(guest.sees("/crm/leads"))[1]
+    guest.logs_in(id="u78", name="Інша", role="manager")
+    sent = {"csrf_token": token, "name": "Марія", "phone": "067 123 45 67"}
+    headers = {"Referer": HOME}
+    page = guest.client.post("/crm/leads", data=sent, base_url=HOME, headers=headers)
+    assert page.status_code == 400
+    assert guest.post("/crm/leads", sent | {"csrf_token": ""}).status_code == 400
+    del sent["csrf_token"]
+    assert guest.post("/crm/leads", sent).status_code == 303
+
+
 def test_what_somebody_does_is_done_in_their_name(embed):
     crm, guest = embed()
     guest.logs_in(**NADIIA)
