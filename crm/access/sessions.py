@@ -2,16 +2,20 @@
 
 A session lives for 30 days after it was last seen, and ends at once when it is ended or its user
 deactivated. The cookie is kept as a hash, and means nothing at another tenant: it has no such row.
+
+The row of a session that its own browser ended stays for a while, for the browser is known
+(`known_browsers.py`); ended from elsewhere, the row goes.
 """
 
 from dataclasses import dataclass
 
 from crm.access import tokens
 from crm.errors import Forbidden, NotFound
+from crm.tenancy import retention
 from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
 from crm.tenancy.records import key
 
-SECONDS = 30 * 86_400  # retention lets go what wasn't seen for as long
+SECONDS = 30 * 86_400
 SEEN_KEPT_EVERY = 60  # seconds: a write for every page would make readers writers
 LONGEST_AGENT = 255  # characters
 
@@ -83,22 +87,27 @@ def every(user_id: int) -> list[Session]:
     return [Session(*values[:-1]) for values in rows(EVERY, (time_before(SECONDS), user_id))]
 
 
-def end(id: int | str, user_id: int) -> bool:
-    """End one session of that user; False when it is another's or no more."""
+def end(id: int | str, user_id: int, forget: bool = False) -> bool:
+    """End one session of that user; False when it is another's or no more.
+
+    `forget`: its browser is no longer known to be the user's, either.
+    """
     with transaction():
         ended = execute(
             "UPDATE session SET ended_at = ? WHERE id = ? AND user_id = ? AND ended_at IS NULL",
             (now(), key(id), user_id),
         )
+        if forget:
+            execute("DELETE FROM session WHERE id = ? AND user_id = ?", (key(id), user_id))
     return ended.rowcount == 1
 
 
 def end_others(user_id: int, keep: int | None = None) -> None:
-    """End all sessions of a user but the one to keep."""
+    """End all sessions of a user but the one to keep; the browsers of the others are forgotten."""
     with transaction():
         execute(
-            "UPDATE session SET ended_at = ? WHERE user_id = ? AND id <> ? AND ended_at IS NULL",
-            (now(), user_id, keep or 0),
+            "DELETE FROM session WHERE user_id = ? AND id <> ? AND last_seen_at > ?",
+            (user_id, keep or 0, time_before(retention.SESSION_DAYS * 86_400)),
         )
 
 

@@ -1,9 +1,10 @@
 """What is kept for a while only, and how it goes (D3, D4, D5, D9, D15).
 
 Answers to idempotent requests and codes by SMS for 24 hours; events with their deliveries, and the
-rows of deleted leads, tasks and products that nothing names any more, for 30 days; a session that
-long after it was last seen, a one-time link after it expired. A tenant is tidied about once a day,
-a few rows at a time, by whoever happens to visit it: a visitor must not wait for much.
+rows of deleted leads, tasks and products that nothing names any more, for 30 days; a one-time link
+that long after it expired; a session, by which its browser is known, for 180 days after it was last
+seen. A tenant is tidied about once a day, a few rows at a time, by whoever happens to visit it: a
+visitor must not wait for much.
 """
 
 import json
@@ -13,6 +14,7 @@ from crm.tenancy.database import execute, execute_many, now, row, rows, time_bef
 
 ANSWER_SECONDS = 24 * 3600
 KEPT_DAYS = 30
+SESSION_DAYS = 180
 DAY = 86_400
 MOST = 1000  # rows of a kind in one go
 # What was to be sent first is gone: of what is pending to an endpoint the next of that record.
@@ -58,7 +60,7 @@ def _codes(most: int) -> int:
 
 
 def _sessions(most: int) -> int:
-    return _delete("session", "last_seen_at", _outlived(), most)
+    return _delete("session", "last_seen_at", time_before(SESSION_DAYS * DAY), most)
 
 
 def _links(most: int) -> int:

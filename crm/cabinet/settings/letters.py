@@ -37,7 +37,9 @@ def invite(user: User) -> bool:
     may_go()
     by_sms = not user.email
     address = request.remote_addr or ""
-    if by_sms and not current_app.sms_limits.take(user.phone, address, visit().clock()):
+    if by_sms and not current_app.sms_limits.take(
+        user.phone, address, visit().clock(), tenant=visit().label
+    ):
         return False
     url = f"{home()}/invite/{links.make(links.INVITE, user.id)}"
     company = tenant.about()["name"]
