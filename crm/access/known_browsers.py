@@ -24,6 +24,7 @@ SESSION = """
     SELECT session.id, session.user_id, session.hash, user.password
     FROM session JOIN user ON user.id = session.user_id
 """
+NOBODYS = (0, 0, bytes(32), None)
 
 
 def cookie_of(secret: bytes, session_token: str) -> str:
@@ -33,16 +34,19 @@ def cookie_of(secret: bytes, session_token: str) -> str:
 
 
 def name_of(secret: bytes, cookie: str, user_id: int | None) -> str | None:
-    """Under which name the tries of a browser are counted, if it logged in as this user before."""
+    """Under which name the tries of a browser are counted, if it logged in as this user before.
+
+    Without a user the work is the same: how long it takes must not tell whether there is one.
+    """
     parts = COOKIE.match(cookie)
-    if user_id is None or parts is None:
+    if parts is None:
         return None
     found = row(
         f"{SESSION} WHERE session.id = ? AND session.user_id = ? AND session.last_seen_at > ?",
-        (int(parts[1]), user_id, time_before(SECONDS)),
+        (int(parts[1]), user_id or 0, time_before(SECONDS)),
     )
-    fits = found is not None and hmac.compare_digest(_signature(secret, *found), parts[2])
-    return parts[1] if fits else None
+    signature = _signature(secret, *(found or NOBODYS))
+    return parts[1] if hmac.compare_digest(signature, parts[2]) and found else None
 
 
 def _signature(secret: bytes, id: int, user_id: int, digest: bytes, password: str | None) -> str:
