@@ -12,7 +12,7 @@ import pytest
 from crowd import ROOT
 
 from crm import create_app
-from crm.config import LOOPBACK, PLANS, Allow, Config, ConfigError, MailServer
+from crm.config import LOOPBACK, PLANS, SMS_LIMITS, Allow, Config, ConfigError, MailServer
 
 each = pytest.mark.parametrize
 LONG = "a" * 64

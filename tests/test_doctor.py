@@ -20,6 +20,7 @@ import trustme
 from click.testing import CliRunner
 
 from crm import CRMApp, cli
+from crm.access.sms_limits import SmsLimits
 from crm.checkup import FAULT, OK, WARNING, Finding, examine
 from crm.cli import reach
 from crm.config import Config
@@ -27,6 +28,7 @@ from crm.resources import leads, tenant, webhooks
 from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import checkup, migrations
 from crm.tenancy.database import execute, transaction
+from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import Tenants
 from tests.running import ROOT, free_port, running
 from tests.test_messages import MailBox, listening, mailing, replying

