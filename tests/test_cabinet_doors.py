@@ -13,7 +13,7 @@ from crm import CRMApp, create_app
 from crm.access import codes, links, passwords, sessions
 from crm.access.sms_limits import SmsLimits
 from crm.cabinet.front import propose
-from crm.config import Config
+from crm.config import SMS_LIMITS, Config
 from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
@@ -21,7 +21,7 @@ from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import FRONT, Tenants
 
 each = pytest.mark.parametrize
-OLENAS, NOBODYS = "+380501110001", "+380679998877"
+OLENAS, TARASS, NOBODYS = "+380501110001", "+380501110002", "+380679998877"
 OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"
 PASSWORD = "горобці та їжаки"
 TOO_OLD = "Цей код хибний або застарів."
@@ -235,14 +235,16 @@ def test_who_asked_for_no_code_is_led_back(stranger):
 
 def test_sms_are_counted_before_any_is_sent(crm, stranger, post, monkeypatch):
     sms_log = SmsLog(crm.tenants.config.data, crm.tenants.secret_key)
-    monkeypatch.setattr(crm, "sms_limits", SmsLimits(sms_log, most_a_day=1))
-    stranger.sends("/login", {"phone": NOBODYS})
+    monkeypatch.setattr(crm, "sms_limits", SmsLimits(sms_log, SMS_LIMITS | {"tenant": 1}))
+    stranger.sends("/login", {"phone": TARASS})
     page = stranger.post("/login", {"phone": OLENAS})
     assert page.status_code == 429 and "через 1 годину" in page.text
     assert page.headers["Retry-After"] == "3600"
-    assert not post.texts
+    assert [to for to, _ in post.texts] == [TARASS]
     with crm.tenants.visit("acme"):
         assert row("SELECT count(*) FROM code WHERE phone = ?", (OLENAS,)) == (0,)
+    page = both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})[1].page
+    assert page.status_code == 429  # for who has no account as well: it tells nothing
 
 
 def test_waiting_for_another_code_counts_no_sms(stranger, post, clock):
@@ -1021,7 +1023,8 @@ def test_cookies_are_of_this_host_and_out_of_reach_of_scripts(stranger, post):
     stranger.post("/login", {"phone": OLENAS})
     assert attributes(stranger.page) == {"crm_browser": strict, "crm_form": strict}
     stranger.post("/login/code", {"code": post.code()})
-    assert attributes(stranger.page) == {"crm_session": strict, "crm_form": strict}
+    mine = {"crm_session": strict, "crm_known": strict, "crm_form": strict}
+    assert attributes(stranger.page) == mine
     stranger.post("/logout")
     assert attributes(stranger.page)["crm_session"] == strict
 
@@ -1047,7 +1050,8 @@ def test_under_https_cookies_are_bound_to_it(proxied):
     person.post("/login", {"phone": OLENAS}, **options)
     assert attributes(person.page) == {"__Host-crm_browser": strict, "__Host-crm_form": strict}
     person.post("/login/code", {"code": proxied.post.code()}, **options)
-    assert attributes(person.page) == {"__Host-crm_session": strict, "__Host-crm_form": strict}
+    names = ("session", "known", "form")
+    assert attributes(person.page) == {f"__Host-crm_{name}": strict for name in names}
     person.post("/language", {"language": "en"}, **options)
     assert person.page.status_code == 303
 

@@ -282,6 +282,8 @@ def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
     ("variable", "value", "said"),
     [
         ("CRM_PLANS", "gold=1", "it looks like business=0,base=600"),
+        ("CRM_SMS_LIMITS", "day=0", "it looks like day=1000,signup=200"),
+        ("CRM_SMS_LIMITS", "day=5,reserve=5", "it has a reserve that is a part of day"),
         ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
         ("CRM_PORT", "high", "it is a whole number"),
         ("CRM_OPEN_FILES", "-1", "it is a whole number"),

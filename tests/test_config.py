@@ -12,7 +12,7 @@ import pytest
 from crowd import ROOT
 
 from crm import create_app
-from crm.config import LOOPBACK, PLANS, Allow, Config, ConfigError, MailServer
+from crm.config import LOOPBACK, PLANS, SMS_LIMITS, Allow, Config, ConfigError, MailServer
 
 each = pytest.mark.parametrize
 LONG = "a" * 64
@@ -69,6 +69,12 @@ def test_every_setting_has_a_name_a_default_and_a_meaning():
         ("CRM_TRUSTED_PROXIES", "2", "trusted_proxies", 2),
         ("CRM_OPEN_FILES", "0", "open_files", 0),
         ("CRM_PORT", " 80 ", "port", 80),
+        ("CRM_SMS_LIMITS", "", "sms_limits", SMS_LIMITS),
+        ("CRM_SMS_LIMITS", "tenant=5, signup=7", "sms_limits",
+         SMS_LIMITS | {"tenant": 5, "signup": 7}),
+        ("CRM_SMS_LIMITS", "day=100", "sms_limits", SMS_LIMITS | {"day": 100, "reserve": 20}),
+        ("CRM_SMS_LIMITS", "day=1", "sms_limits", SMS_LIMITS | {"day": 1, "reserve": 0}),
+        ("CRM_SMS_LIMITS", "day=9,reserve=0", "sms_limits", SMS_LIMITS | {"day": 9, "reserve": 0}),
         ("CRM_SMS_TOKEN", " abc ", "sms_token", "abc"),
         ("CRM_SMS_SENDER", " Меблі Затишок", "sms_sender", "Меблі Затишок"),
         ("CRM_SMS_URL", "http://10.0.0.5:8080", "sms_url", "http://10.0.0.5:8080"),
@@ -130,6 +136,10 @@ BAD = [
     ("CRM_PORT", "0"),
     *[("CRM_SMS", value) for value in ("", "Console", "twilio", "turbosms ")],
     ("CRM_SMS_SENDER", "Acme\r\nEvil"),
+    *[("CRM_SMS_LIMITS", value) for value in (
+        "day", "day=", "day=x", "day=-1", "day=0", "tenant=0", "week=5", "1000", "day=1e3",
+        "day=5,reserve=5", "reserve=1000", "day=100,reserve=101", "day=5;tenant=5",
+    )],
     *[("CRM_MAIL_FROM", value) for value in (
         "crm", "CRM crm@a.ua", "CRM <crm@a.ua", "crm@a.ua>", "a@a.ua, b@a.ua", "a@a.ua\nb",
         "a\nBcc: b <crm@a.ua>", "@a.ua", "a@", "a..b@a.ua", ".a@a.ua", "a@-a", "a@a..ua", "a@а.ua",

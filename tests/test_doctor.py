@@ -20,6 +20,7 @@ import trustme
 from click.testing import CliRunner
 
 from crm import CRMApp, cli
+from crm.access.sms_limits import SmsLimits
 from crm.checkup import FAULT, OK, WARNING, Finding, examine
 from crm.cli import reach
 from crm.config import Config
@@ -27,6 +28,7 @@ from crm.resources import leads, tenant, webhooks
 from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import checkup, migrations
 from crm.tenancy.database import execute, transaction
+from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import Tenants
 from tests.running import ROOT, free_port, running
 from tests.test_messages import MailBox, listening, mailing, replying
@@ -120,7 +122,7 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
     assert found.code == 0 and FAULT not in found.levels()
     assert {what for _, what, _ in found.lines} == {
         *("settings", "python", "sqlite", "folder", "secret key", "disk", "clock", "tenants"),
-        *("backups", "names", "public url", "server"),
+        *("sms", "backups", "names", "public url", "server"),
     }
     assert found.one("tenants") == (OK, "2 of 2 files are whole and up to date")
     assert found.of("folder") == [
@@ -128,6 +130,24 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
         (OK, "nobody else may look into it"),
     ]
     assert {path: path.read_bytes() for path in sorted(data.rglob("*.db"))} == before
+
+
+def test_it_tells_how_many_sms_are_used(data: Path) -> None:
+    config = Config(data=data)
+    tenants = Tenants(config)
+    limits = SmsLimits(SmsLog(data, tenants.secret_key), config.sms_limits)
+    used = "{} of 800 in 24 hours are used by all tenants and sign-up"
+    rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
+    for number in range(79):
+        assert limits.take(f"a{number}", f"b{number}", time.time(), tenant="acme")
+    before = (data / "sms.log").read_bytes()
+    assert doctor(data).of("sms") == [(OK, f"{used.format(79)}, {rest}")]
+    assert (data / "sms.log").read_bytes() == before
+    assert limits.take("a", "b", time.time(), tenant="acme")
+    assert doctor(data).of("sms") == [
+        (WARNING, "80 of 100 in 24 hours are used by tenant acme: see CRM_SMS_LIMITS"),
+        (OK, f"{used.format(80)}, {rest}"),
+    ]
 
 
 def test_a_folder_to_come_is_no_fault(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from crowd import crowd, finish, process
 from wire import speak
 
 from crm import create_app
-from crm.access import api_keys, codes, links, sessions
+from crm.access import api_keys, codes, known_browsers, links, sessions
 from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
@@ -304,9 +304,12 @@ DOORS = {
     "list sessions": lambda: sessions.every(1),
     "end a session": lambda: sessions.end(1, 1),
     "end the others": lambda: sessions.end_others(1, 1),
+    "find a known browser": lambda: known_browsers.name_of(b"", f"1.{'0' * 64}", 1),
+    "end a session from elsewhere": lambda: sessions.end(1, 1, forget=True),
     "wait for a code": lambda: codes.wait(codes.LOGIN, "+380671234567"),
+    "wait for a code in a known browser": lambda: codes.wait(codes.LOGIN, "+380671234567", "known"),
     "ask for a code": lambda: codes.ask(codes.LOGIN, "+380671234567", "browser"),
-    "make a link": lambda: links.make(links.RESET, 1),
+    "make a link": lambda: links.make(links.INVITE, 1),
     "peek at a link": lambda: links.peek(links.RESET, "token"),
     "use a link": lambda: links.use(links.RESET, links.make(links.RESET, 1)),
     "let go": lambda: retention.tidy(),

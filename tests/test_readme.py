@@ -8,7 +8,7 @@ import sys
 import time
 
 from crm import errors, log
-from crm.config import PLANS, STORAGE, Config
+from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, README, ROOT, blocks, run, section
@@ -143,6 +143,17 @@ def test_each_setting_is_named_with_its_default():
     for setting in fields(Config):
         env, default = setting.metadata["env"], setting.metadata["default"]
         assert named[env] == default or not default, env
+
+
+def test_each_number_of_sms_is_named_with_its_default():
+    text = section("On one server").split("### SMS and logins")[1].split("\n### ")[0]
+    table = re.findall(r"^\| (`.*?) \| (.*?) \|", text, re.M)
+    told = {}
+    for names, defaults in table:
+        told |= zip(re.findall(r"`(\w+)`", names), defaults.split(", "), strict=False)
+    named = {name: str(number) for name, number in SMS_LIMITS.items()}
+    assert told == named | {"reserve": "a fifth of `day`"}
+    assert SMS_LIMITS["reserve"] * 5 == SMS_LIMITS["day"]
 
 
 def test_each_status_is_in_the_table_of_errors():

@@ -319,13 +319,20 @@ def test_all_others_of_a_user_end(acme):
     assert sessions.find(mine) is None and sessions.find(olenas)
 
 
-def test_ending_the_others_leaves_when_the_earlier_ended(acme, clock):
+def test_ending_the_others_lets_their_rows_go(acme, clock):
+    for _ in range(3):
+        sessions.open(TARAS, FIREFOX)
+    sessions.open(OLENA, FIREFOX)
+    sessions.end(1, TARAS)  # by itself: it would else be known still
+    sessions.end_others(TARAS, keep=3)
+    assert rows("SELECT id FROM session") == [(3,), (4,)]
+
+
+def test_a_session_that_is_ended_from_elsewhere_leaves_no_row(acme):
     sessions.open(TARAS, FIREFOX)
-    sessions.end(1, TARAS)
-    (ended_at,) = row("SELECT ended_at FROM session")
-    clock.tick(1)
-    sessions.end_others(TARAS)
-    assert row("SELECT ended_at FROM session") == (ended_at,)
+    assert sessions.end(1, OLENA, forget=True) is False
+    assert sessions.end(1, TARAS, forget=True) is True
+    assert rows("SELECT id FROM session") == []
 
 
 # The hot path

@@ -4,13 +4,12 @@ A code has 6 digits, is good for 5 minutes, 5 tries and one use, and only for th
 and the browser it was asked for, at the tenant whose file keeps it. Nothing here looks at users: a
 code for a number that nobody has costs the same work.
 
-Who asks again waits 60 s, and longer each time up to an hour. The waits belong to the phone and
+Who asks again waits 60 s, and longer each time up to 5 minutes. The waits belong to the phone and
 the purpose, whichever browser asks: else a new browser for each code would fill a stranger's phone
-with them. The price is that somebody who goes on asking for another's number keeps its owner from
-a login by SMS. That is the lesser evil: he has his open sessions, his password and the link by
-e-mail, whereas nothing helps against a phone that doesn't stop ringing. He also keeps what is
-his: a stranger's code never ends his own nor uses up its tries, and a right code, which only he
-can enter, takes the waits back to none.
+with them. They are short, for a stranger who goes on asking makes the owner wait, too; how many SMS
+a phone gets is for `sms_limits.py` to say. A browser that logged in as the user before waits for
+its own codes alone. A stranger's code never ends the owner's nor uses up its tries, and a right
+code, which only the owner can enter, takes the waits back to none.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ from crm.tenancy.database import execute, now, row, rows, time_before, transacti
 LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # phone: a user's new number
 SECONDS = 5 * 60
 TRIES = 5
-WAITS = (60, 120, 300, 900, 3600)  # seconds after the first, second, … code of a day
+WAITS = (60, 120, 300)  # seconds after the first, second, … code of a day
 ENTERED = 30 * 60  # seconds in which a browser may do what it entered its code for
 DAY = 86_400
 
@@ -42,17 +41,18 @@ class Asked:
     wait: int
 
 
-def ask(purpose: str, phone: str, browser: str) -> Asked:
+def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
     """A new code; the earlier one of this purpose, phone and browser ends.
 
-    `phone` is E.164, `browser` the random text of its cookie. Raises TooMany `code_too_soon`.
+    `phone` is E.164, `browser` the random text of its cookie; `known`: it logged in as the phone's
+    user before. Raises TooMany `code_too_soon`.
     """
     if not browser:
         raise ValueError("a code belongs to a browser")
     code, salt = f"{secrets.randbelow(10**6):06}", secrets.token_bytes(16)
     holder, kept = tokens.digest(browser), _digest(salt, code)
     with transaction():
-        if seconds := wait(purpose, phone):
+        if seconds := wait(purpose, phone, browser if known else None):
             raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
         execute(
             "UPDATE code SET ended_at = ?"
@@ -64,15 +64,21 @@ def ask(purpose: str, phone: str, browser: str) -> Asked:
             " VALUES (?, ?, ?, ?, ?, ?)",
             (purpose, phone, holder, salt, kept, now()),
         )
-        return Asked(code, wait(purpose, phone))
+        return Asked(code, wait(purpose, phone, browser if known else None))
 
 
-def wait(purpose: str, phone: str) -> int:
-    """In how many seconds the next code may be asked for; 0 is now."""
+def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
+    """In how many seconds the next code may be asked for; 0 is now.
+
+    `known_browser`: the cookie's text of one that logged in as the phone's user before.
+    """
+    by, names = "", (phone, purpose, time_before(DAY))
+    if known_browser is not None:
+        by, names = " AND browser = ?", (*names, tokens.digest(known_browser))
     latest = rows(
         "SELECT created_at, used FROM code WHERE phone = ? AND purpose = ? AND created_at > ?"
-        " ORDER BY id DESC LIMIT ?",
-        (phone, purpose, time_before(DAY), len(WAITS)),
+        f"{by} ORDER BY id DESC LIMIT ?",
+        (*names, len(WAITS)),
     )
     asked = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
     if not asked:

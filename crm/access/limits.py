@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from crm.errors import TooMany
 from crm.networks import networks_of
+from crm.tenancy.counters import ACCOUNTS, FORM_VISITORS, PAGES, PASSWORDS, REQUESTS, Counters
 from crm.tenancy.counters import FAILED_KEYS as FAILED_KEYS_TABLE
-from crm.tenancy.counters import FORM_VISITORS, PAGES, REQUESTS, Counters
 
 WINDOW = 60  # seconds
 FAILED_KEYS = 30  # bad keys a minute from one address, then they are refused unread
@@ -118,6 +118,36 @@ class Tries:
         with self._table.lock():
             for kind, name in names.items():
                 self._table.reset(f"{kind}/{name}")
+
+
+class PasswordLogins:
+    """Tries of passwords at the login: few of an account from one network, far more of an account
+    from everywhere, so that a stranger elsewhere doesn't lock its user out. A browser that logged
+    in as the user before is counted by itself."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._account = Tries(counters, ACCOUNTS, 3600, account=100)
+        # Of one /48 fewer than lock the account: 80 an hour.
+        self._tries = Tries(
+            counters, PASSWORDS, 900, here=10, here48=20, network=50, known_browser=10
+        )
+
+    def take(
+        self, moment: float, tenant: str, account: str, address: str, known_browser: str | None
+    ) -> None:
+        """Count a try; raises TooMany. `account` is the phone or e-mail as it was typed."""
+        if known_browser is not None:
+            self._tries.take(moment, known_browser=f"{tenant}/{known_browser}")
+            return
+        name, networks = f"{tenant}/{account}", networks_of(address)
+        # The account comes last: what its network refuses isn't counted for it.
+        self._tries.take(
+            moment,
+            here=f"{name} {networks[0]}",
+            here48=f"{name} {networks[-1]}",
+            network=networks[0],
+        )
+        self._account.take(moment, account=name)
 
 
 def network(address: str) -> str:

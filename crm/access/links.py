@@ -2,8 +2,8 @@
 
 `reset` sets a new password, `invite` lets a colleague in, `handover` takes a fresh sign-up to its
 own host, `login` stands in for a lost phone, `email` confirms the address that it is about. Of
-reset, invite and email only a user's latest is good. The token is kept as a hash; a deactivated
-user's links are refused. Looking at a link doesn't use it: mail programs look at what they bring.
+invite and email only a user's latest is good. The token is kept as a hash; a deactivated user's
+links are refused. Looking at a link doesn't use it: mail programs look at what they bring.
 
 All links of a user end when the way in changes: the password, phone, e-mail, role or access, and
 with a logout everywhere. Else whoever held a session or a mailbox for a moment would come back by
@@ -23,7 +23,7 @@ SECONDS = {
     LOGIN: 15 * 60,
     EMAIL: 24 * 3600,
 }
-LATEST_ONLY = frozenset({RESET, INVITE, EMAIL})
+LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET: strangers may ask for one, too
 INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
 
 FIND = """

@@ -3,6 +3,9 @@
 A session lives for 30 days after it was last seen and at most 90 days after it began, and ends at
 once when it is ended or its user deactivated. The cookie is kept as a hash, and means nothing at
 another tenant: it has no such row.
+
+The row of a session that its own browser ended stays for a while, for the browser is known
+(`known_browsers.py`); ended from elsewhere, the row goes.
 """
 
 from dataclasses import dataclass
@@ -12,9 +15,9 @@ from crm.access import links, tokens
 from crm.errors import Forbidden, NotFound
 from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
 from crm.tenancy.records import key
-from crm.tenancy.retention import DAY, KEPT_DAYS, SESSION_DAYS
+from crm.tenancy.retention import DAY, KEPT_DAYS, KNOWN_BROWSER_DAYS, SESSION_DAYS
 
-SECONDS = KEPT_DAYS * DAY  # since it was last seen; retention lets go what is older
+SECONDS = KEPT_DAYS * DAY  # since it was last seen
 MAX_SECONDS = SESSION_DAYS * DAY  # since it began, however often it is used
 SEEN_KEPT_EVERY = 60  # seconds: a write for every page would make readers writers
 LONGEST_AGENT = 255  # characters
@@ -105,22 +108,28 @@ def is_open(session: Session) -> bool:
     return row("SELECT 1 FROM session WHERE id = ? AND ended_at IS NULL", (session.id,)) is not None
 
 
-def end(id: int | str, user_id: int) -> bool:
-    """End one session of that user; False when it is another's or no more."""
+def end(id: int | str, user_id: int, forget: bool = False) -> bool:
+    """End one session of that user; False when it is another's or no more.
+
+    `forget`: its browser is no longer known to be the user's, either.
+    """
     with transaction():
         ended = execute(
             "UPDATE session SET ended_at = ? WHERE id = ? AND user_id = ? AND ended_at IS NULL",
             (now(), key(id), user_id),
         )
+        if forget:
+            execute("DELETE FROM session WHERE id = ? AND user_id = ?", (key(id), user_id))
     return ended.rowcount == 1
 
 
 def end_others(user_id: int, keep: int | None = None) -> None:
-    """End all sessions of a user but the one to keep, and all links of the user."""
+    """End all sessions of a user but the one to keep, and all links of the user; the browsers of
+    the ended sessions are forgotten."""
     with transaction():
         execute(
-            "UPDATE session SET ended_at = ? WHERE user_id = ? AND id <> ? AND ended_at IS NULL",
-            (now(), user_id, keep or 0),
+            "DELETE FROM session WHERE user_id = ? AND id <> ? AND last_seen_at > ?",
+            (user_id, keep or 0, time_before(KNOWN_BROWSER_DAYS * DAY)),
         )
         links.end_all_links_of(user_id)
 

@@ -1,34 +1,172 @@
-"""How many SMS may be sent, by all processes of an installation together."""
+"""How many SMS may be sent, by all processes of an installation together: `CRM_SMS_LIMITS`.
 
-from crm.access import limits
-from crm.tenancy.sms_log import DAY, SmsLog
+Who asks is limited by the phone and by the network: hours and days slide, an IPv6 network counts as
+/64 and as /48, and from one network a phone gets at most half of its SMS, so that a stranger
+leaves its owner the others. A browser that logged in as the user before has a count of its own
+instead.
+
+What is sent is limited by budgets of 24 hours, which only SMS that go out use up:
+
+- `day` of the whole installation. A part of it is the `reserve`: known users of tenants alone get
+  it, one tenant's at most `reserve_tenant`, when the other part is used up, or in a browser that is
+  known when their tenant's budget is.
+- `signup` of all codes for sign-up.
+- `tenant` of the users of each tenant, codes and invitations.
+
+A code for a phone that nobody has is counted for phone and network alone. Whether there is room in
+the budgets is looked up for it as well, so that its answer is the same as anybody's.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from crm.config import SMS_LIMITS
+from crm.networks import networks_of
+from crm.tenancy.sms_log import (
+    ASKED,
+    DAY,
+    GENERAL,
+    RESERVE,
+    SIGNUP,
+    UNSENT,
+    WARNED,
+    SmsLog,
+    SmsRecords,
+)
 
 HOUR = 3600
+WARNING_PERCENT = 80
+
+log = logging.getLogger("crm")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """So many SMS of some kinds in 24 hours; with `tenant` those of its users alone."""
+
+    name: str
+    limit: int
+    kinds: tuple[int, ...]
+    tenant: str = ""
+
+    def used(self, records: SmsRecords) -> int:
+        names = {"tenant": self.tenant} if self.tenant else {}
+        return records.count(DAY, self.kinds, **names)
+
+    def has_room(self, records: SmsRecords) -> bool:
+        return self.used(records) < self.limit
+
+    def is_nearly_used_up(self, used: int) -> bool:
+        return used * 100 >= self.limit * WARNING_PERCENT > 0
 
 
 class SmsLimits:
-    """5 an hour and 10 a day to a phone, 20 an hour for an address, `most_a_day` for the whole
-    installation. Hours and days slide."""
+    """Counts exactly: looking and noting is one step under the log's lock."""
 
-    TO_PHONE_AN_HOUR, TO_PHONE_A_DAY, FOR_ADDRESS_AN_HOUR = 5, 10, 20
-
-    def __init__(self, sms_log: SmsLog, most_a_day: int = 1000) -> None:
+    def __init__(self, sms_log: SmsLog, limits: Mapping[str, int] = SMS_LIMITS) -> None:
+        """`limits` by the names of SMS_LIMITS."""
         self._log = sms_log
-        self._most_a_day = most_a_day
+        self._limits = limits
+        reserve = limits["reserve"]
+        self._general = Budget(
+            "all tenants and sign-up", limits["day"] - reserve, (SIGNUP, GENERAL)
+        )
+        self._reserve = Budget("the reserve", reserve, (RESERVE,))
+        self._signup = Budget("sign-up", limits["signup"], (SIGNUP,))
 
-    def take(self, phone: str, address: str, moment: float) -> bool:
+    def take(
+        self,
+        phone: str,
+        address: str,
+        moment: float,
+        *,
+        tenant: str | None,
+        known: bool = True,
+        browser: str | None = None,
+    ) -> bool:
         """Count one SMS that is about to be sent; False when it must not be: it doesn't count.
 
-        `address` is who asks for it, `moment` the time in epoch seconds. Raises StorageFull.
+        `address` is who asks for it, `moment` the time in epoch seconds, `tenant` the label of the
+        user's tenant, None for a sign-up. Not `known`: the phone is nobody's, and no SMS goes out.
+        `browser` names one that logged in as this user before. Raises StorageFull.
         """
-        network = limits.network(address)
-        with self._log.locked(moment) as sent:
-            allowed = (
-                sent.count(DAY) < self._most_a_day
-                and sent.count(DAY, phone=phone) < self.TO_PHONE_A_DAY
-                and sent.count(HOUR, phone=phone) < self.TO_PHONE_AN_HOUR
-                and sent.count(HOUR, network=network) < self.FOR_ADDRESS_AN_HOUR
+        with self._log.locked(moment) as records:
+            kind = self._kind(records, tenant, browser)
+            names = {"recipient": f"browser/{tenant}/{browser}"}
+            if browser is None:
+                networks = networks_of(address)
+                names = {
+                    "recipient": f"phone/{phone}",
+                    "network": networks[0],
+                    "network48": networks[-1],
+                }
+            allowed = self._may_ask(records, names) and kind is not None
+            if allowed and known:
+                records.add(kind, **names, tenant=tenant or "")
+            elif allowed:
+                records.add(UNSENT, **names)
+            warnings = list(self._warn(records, tenant))
+        for budget, used in warnings:
+            log.warning(
+                "%d of %d SMS in 24 hours are used by %s (CRM_SMS_LIMITS)",
+                used,
+                budget.limit,
+                budget.name,
             )
-            if allowed:
-                sent.add(phone, network)
-            return allowed
+        return allowed
+
+    def state(self, moment: float, tenants: Iterable[str]) -> Iterator[tuple[Budget, int, bool]]:
+        """Each budget, how much of it is used, and whether that is nearly all of it."""
+        records = self._log.read(moment)
+        for budget in (*self._shared(), *map(self._tenant, tenants)):
+            used = budget.used(records)
+            yield budget, used, budget.is_nearly_used_up(used)
+
+    def _may_ask(self, records: SmsRecords, names: Mapping[str, str]) -> bool:
+        recipient, limits = {"recipient": names["recipient"]}, self._limits
+        checks = [
+            (HOUR, limits["phone_hour"], recipient),
+            (DAY, limits["phone_day"], recipient),
+        ]
+        if "network" in names:
+            one_network = recipient | {"network48": names["network48"]}
+            checks += [
+                (HOUR, _half(limits["phone_hour"]), one_network),
+                (DAY, _half(limits["phone_day"]), one_network),
+                (HOUR, limits["network_hour"], {"network": names["network"]}),
+                (HOUR, limits["network48_hour"], {"network48": names["network48"]}),
+            ]
+        return all(records.count(seconds, ASKED, **by) < limit for seconds, limit, by in checks)
+
+    def _kind(self, records: SmsRecords, tenant: str | None, browser: str | None) -> int | None:
+        """By which budget an SMS would go; None when there is no room."""
+        has_general = self._general.has_room(records)
+        if tenant is None:
+            return SIGNUP if has_general and self._signup.has_room(records) else None
+        has_own = self._tenant(tenant).has_room(records)
+        if has_general and has_own:
+            return GENERAL
+        part = Budget("", self._limits["reserve_tenant"], (RESERVE,), tenant)
+        if not (has_own or browser is not None):
+            return None
+        return RESERVE if self._reserve.has_room(records) and part.has_room(records) else None
+
+    def _warn(self, records: SmsRecords, tenant: str | None) -> Iterator[tuple[Budget, int]]:
+        """The budgets of which the operator is to be warned now: of each once a day."""
+        own = () if tenant is None else (self._tenant(tenant),)
+        for budget in (*self._shared(), *own):
+            used, name = budget.used(records), f"budget/{budget.name}"
+            if budget.is_nearly_used_up(used) and not records.count(DAY, [WARNED], recipient=name):
+                records.add(WARNED, recipient=name)
+                yield budget, used
+
+    def _shared(self) -> tuple[Budget, ...]:
+        return self._general, self._reserve, self._signup
+
+    def _tenant(self, label: str) -> Budget:
+        return Budget(f"tenant {label}", self._limits["tenant"], (GENERAL, RESERVE), label)
+
+
+def _half(number: int) -> int:
+    return (number + 1) // 2

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, Flask, Response, g, request
 from flask_babel import gettext
 
-from crm.access.limits import Tries
+from crm.access.limits import PasswordLogins, Tries
 from crm.access.sms_limits import SmsLimits
 from crm.cabinet import (
     assets,
@@ -70,9 +70,11 @@ def install(app: Flask, config: Config, post: Post) -> None:
 def begin_counting(app: Flask) -> None:
     """Limit SMS, tries of passwords and e-mails, by what is counted in the app's data folder."""
     tenants = app.tenants
-    app.sms_limits = SmsLimits(SmsLog(tenants.config.data, tenants.secret_key))
-    app.password_tries = Tries(tenants.counters, PASSWORDS, 900, account=10, network=50)
-    app.letters = Tries(tenants.counters, EMAILS, 900, to=3, network=20)
+    sms_log = SmsLog(tenants.config.data, tenants.secret_key)
+    app.sms_limits = SmsLimits(sms_log, tenants.config.sms_limits)
+    app.password_logins = PasswordLogins(tenants.counters)
+    app.password_tries = Tries(tenants.counters, PASSWORDS, 900, account=10)  # of who is logged in
+    app.letters = Tries(tenants.counters, EMAILS, 900, to_by_network=3, to=6, network=20)
 
 
 def _common() -> dict[str, Any]:

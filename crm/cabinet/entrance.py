@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 import flask
-from flask import Flask, g, redirect, request
+from flask import Flask, current_app, g, redirect, request
 from flask.sessions import SecureCookieSessionInterface
 from werkzeug.wrappers import Response
 
-from crm.access import sessions
+from crm.access import known_browsers, sessions
 from crm.cabinet import csrf, site
 from crm.cabinet.compression import compress
 from crm.cabinet.frame import FRONT, RANK, TENANT
@@ -25,7 +25,7 @@ from crm.tenancy.database import time_before, visit
 from crm.tenancy.tenants import FRONT as FRONT_LABEL
 
 STATIC = "cabinet.static"
-COOKIE, FORM_COOKIE = "crm_session", "crm_form"
+COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 DAY = 86_400
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -110,8 +110,22 @@ def cookie_path() -> str:
 def let_in(response: Response, user_id: int) -> Response:
     """Begin a session of the user in this browser."""
     agent = request.headers.get("User-Agent", "")[:255]
-    set_cookie(response, COOKIE, sessions.open(user_id, agent), sessions.SECONDS)
+    token = sessions.open(user_id, agent)
+    set_cookie(response, COOKIE, token, sessions.SECONDS)
+    return remember_browser(response, token)
+
+
+def remember_browser(response: Response, token: str) -> Response:
+    """This browser, which has the session of that token, is known to be its user's from now on."""
+    known = known_browsers.cookie_of(current_app.secret_key, token)
+    set_cookie(response, KNOWN_COOKIE, known, known_browsers.SECONDS)
     return response
+
+
+def known_browser(user_id: int | None) -> str | None:
+    """Under which name this browser's tries are counted, if it logged in as the user before."""
+    cookie = request.cookies.get(cookie_name(KNOWN_COOKIE), "")
+    return known_browsers.name_of(current_app.secret_key, cookie, user_id)
 
 
 def let_out(response: Response) -> Response:

@@ -78,7 +78,9 @@ def send_code() -> Response:
 def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
         return onward("/login")
-    shown = phone_codes.context(codes.LOGIN)
+    user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
+    known_browser = entrance.known_browser(user and user.id)
+    shown = phone_codes.context(codes.LOGIN, known_browser)
     return render("login/code.html", form=form or Form(), **shown)
 
 
@@ -111,9 +113,13 @@ def password_page(form: Form | None = None) -> Response:
 def check_password() -> Response:
     who = request.form.get("email", "").strip()
     user = users.reached_at(who)
-    account = f"{visit().label}/{users.reach_of(who)}"  # counted alike whether anybody has it
-    network = limits.network(request.remote_addr or "")
-    current_app.password_tries.take(visit().clock(), account=account, network=network)
+    current_app.password_logins.take(
+        visit().clock(),
+        visit().label,
+        users.reach_of(who),  # counted alike whether anybody has it
+        request.remote_addr or "",
+        entrance.known_browser(user and user.id),
+    )
     kept = passwords.of(user.id if user else None)
     if passwords.fits(kept, request.form.get("password", "")) and user is not None:
         with transaction():  # the password may have been changed while this one was hashed
@@ -134,7 +140,8 @@ def send_reset_link() -> Response:
     email = take(EMAIL_IN, request.form)["email"]
     network = limits.network(request.remote_addr or "")
     to = f"{visit().label}/{email.lower()}"
-    current_app.letters.take(visit().clock(), to=to, network=network)
+    by_whom = f"{to} {network}"
+    current_app.letters.take(visit().clock(), to_by_network=by_whom, to=to, network=network)
     with transaction():  # an address that is changed a moment later takes the link with it
         user = users.reached_at(email)
         # For an address that nobody has the same work: a link whose token nobody gets.
@@ -247,7 +254,12 @@ def _send_code(phone: str) -> Response:
     user = users.reached_at(phone)
     response = onward("/login/code")
     return phone_codes.send(
-        response, codes.LOGIN, phone, known=user is not None, language=user and user.language
+        response,
+        codes.LOGIN,
+        phone,
+        known=user is not None,
+        known_browser=entrance.known_browser(user and user.id),
+        language=user and user.language,
     )
 
 

@@ -29,19 +29,28 @@ def send(
     phone: str,
     *,
     known: bool = True,
+    known_browser: str | None = None,
     language: str | None = None,
 ) -> Response:
     """Make a code and send it to the phone after the response, if anybody `known` has it.
 
+    `known_browser` is the name of this one, if it logged in as the phone's user before.
     Raises TooMany, with the seconds to wait.
     """
     browser = _browser() or tokens.new()
-    if seconds := codes.wait(purpose, phone):
+    if seconds := codes.wait(purpose, phone, browser if known_browser else None):
         raise TooMany("another code was asked for a moment ago", "code_too_soon", seconds)
-    moment = visit().clock()
-    if not current_app.sms_limits.take(phone, request.remote_addr or "", moment):
+    allowed = current_app.sms_limits.take(
+        phone,
+        request.remote_addr or "",
+        visit().clock(),
+        tenant=None if purpose == codes.SIGNUP else visit().label,
+        known=known,
+        browser=known_browser,
+    )
+    if not allowed:
         raise TooMany("too many SMS", "too_many_sms", AN_HOUR)
-    code = codes.ask(purpose, phone, browser).code
+    code = codes.ask(purpose, phone, browser, known=known_browser is not None).code
     with force_locale(language or texts.language()):
         text = _text(purpose, code)
     if known:
@@ -81,10 +90,10 @@ def spending(purpose: str):
     return codes.spending(purpose, phone(purpose) or "", _browser())
 
 
-def context(purpose: str) -> dict[str, object]:
+def context(purpose: str, known_browser: str | None = None) -> dict[str, object]:
     """What the page for the code shows: phone, in how long another may be sent, a demo's SMS."""
     asked = phone(purpose) or ""
-    seconds = codes.wait(purpose, asked)
+    seconds = codes.wait(purpose, asked, _browser() if known_browser else None)
     return {
         "phone": asked,
         "again_when": texts.later(seconds) if seconds else "",

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from crm import server
+from crm.access.sms_limits import SmsLimits
 from crm.checkup import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
 from crm.cli import reach
 from crm.cli.frame import command, group
@@ -27,6 +28,7 @@ from crm.resources import tenant
 from crm.tenancy import checkup
 from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.quota import MEGABYTE, storage
+from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import FRONT, Tenants
 from crm.values import Unfit, email, phone
 
@@ -78,6 +80,7 @@ def findings(
     yield from examine("disk", partial(checkup.disk, tenants))
     yield from examine("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
+    yield from examine("sms", partial(_sms, tenants))
     yield from examine("backups", partial(checkup.copies, tenants, within))
     yield from examine("litestream", partial(checkup.continuous_copies, tenants))
     yield from examine("names", partial(reach.names, config))
@@ -170,6 +173,21 @@ def _inside(label: str) -> tuple[Any, ...]:
 
 def _age(moment: str, now: float) -> float:
     return now - datetime.fromisoformat(moment).timestamp()
+
+
+def _sms(tenants: Tenants) -> Iterator[Said]:
+    """The budgets of SMS: the shared ones, and those of tenants that are nearly used up."""
+    sms_log = SmsLog(tenants.config.data, tenants.secret_key)
+    limits = SmsLimits(sms_log, tenants.config.sms_limits)
+    fine = []
+    for budget, used, nearly_used_up in limits.state(tenants.clock(), tenants.labels()):
+        text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"
+        if nearly_used_up:
+            yield WARNING, f"{text}: see CRM_SMS_LIMITS"
+        elif not budget.tenant:
+            fine.append(text)
+    if fine:
+        yield OK, ", ".join(fine)
 
 
 def _server(config: Config) -> Iterator[Said]:

@@ -23,6 +23,7 @@ from crm.config.readers import (
     LOOPBACK,
     PLACE,
     PLANS,
+    SMS_LIMITS,
     STORAGE,
     XML,
     Allow,
@@ -40,6 +41,7 @@ __all__ = [
     "LABEL",
     "LOOPBACK",
     "PLANS",
+    "SMS_LIMITS",
     "STORAGE",
     "XML",
     "Allow",
@@ -131,6 +133,9 @@ class Config:
     )
     sms_body: str = _setting(
         "CRM_SMS_BODY", "", str.strip, "body for http, with {phone} and {text}", secret=True
+    )
+    sms_limits: dict[str, int] = _setting(
+        "CRM_SMS_LIMITS", "", readers.sms_limits, "how many SMS may be sent: day=1000,tenant=100,…"
     )
     mail: MailServer | None = _setting(
         "CRM_MAIL", "console", readers.mail, "who takes e-mail: console or smtp://…", secret=True

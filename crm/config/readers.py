@@ -14,6 +14,19 @@ from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
 STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
+# SMS of 24 hours, if no hour is named; access/sms_limits.py says what each of them counts.
+SMS_LIMITS = {
+    "day": 1000,
+    "signup": 200,
+    "tenant": 100,
+    "reserve": 200,
+    "reserve_tenant": 20,
+    "phone_hour": 5,
+    "phone_day": 10,
+    "network_hour": 20,
+    "network48_hour": 60,
+}
+RESERVE_PART = 5  # of the day's SMS one in so many is the reserve, unless it is named
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 WORD = re.compile(r"[!-~]*\Z")
@@ -130,21 +143,41 @@ def signup(text: str) -> bool:
 
 
 def plans(text: str) -> dict[str, int]:
-    return _by_plan(text, PLANS, "business=0,base=600")
+    found = _numbers(text, PLANS)
+    if found is None:
+        raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
+    return PLANS | found
 
 
 def storage(text: str) -> dict[str, int]:
-    return _by_plan(text, STORAGE, "start=100,base=0")
+    found = _numbers(text, STORAGE)
+    if found is None:
+        raise ValueError(f"looks like start=100,base=0, with plans {', '.join(STORAGE)}")
+    return STORAGE | found
 
 
-def _by_plan(text: str, defaults: Mapping[str, int], example: str) -> dict[str, int]:
-    numbers = dict(defaults)
+def sms_limits(text: str) -> dict[str, int]:
+    found = _numbers(text, SMS_LIMITS)
+    if found is None or not all(number or name == "reserve" for name, number in found.items()):
+        names = ", ".join(SMS_LIMITS)
+        raise ValueError(f"looks like day=1000,signup=200, from 1 (reserve from 0), with {names}")
+    limits = SMS_LIMITS | found
+    if "reserve" not in found:
+        limits["reserve"] = limits["day"] // RESERVE_PART
+    if limits["reserve"] >= limits["day"]:
+        raise ValueError("has a reserve that is a part of day, so it is less than that")
+    return limits
+
+
+def _numbers(text: str, known: Mapping[str, int]) -> dict[str, int] | None:
+    """The numbers of a text like a=1,b=2 by their names; None if it is none with known names."""
+    found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
-        if name.strip() not in defaults or not COUNT.match(number.strip()):
-            raise ValueError(f"looks like {example}, with plans {', '.join(defaults)}")
-        numbers[name.strip()] = int(number)
-    return numbers
+        if name.strip() not in known or not COUNT.match(number.strip()):
+            return None
+        found[name.strip()] = int(number)
+    return found
 
 
 def allow(text: str) -> Allow:

@@ -32,13 +32,14 @@ from pathlib import Path
 from typing import Any
 
 REQUESTS, FAILED_KEYS, FORM_VISITORS = "requests", "failed_keys", "form_visitors"
-PASSWORDS, EMAILS, PAGES = "passwords", "emails", "pages"
+PASSWORDS, ACCOUNTS, EMAILS, PAGES = "passwords", "accounts", "emails", "pages"
 # Name: buckets, locks. A request of every tenant takes a lock of the first one.
 TABLES = {
     REQUESTS: (256, 32),
     FAILED_KEYS: (64, 1),
     FORM_VISITORS: (64, 1),
     PASSWORDS: (64, 1),
+    ACCOUNTS: (64, 1),  # not with PASSWORDS: windows of one table are equally long
     EMAILS: (64, 1),
     PAGES: (128, 16),
 }
@@ -48,7 +49,7 @@ COUNTS = struct.Struct("=3I")  # the same without the digest
 DIGEST_BYTES = 16
 BUCKET_SLOTS = 64
 BUCKET_BYTES = BUCKET_SLOTS * SLOT.size
-HEADER = b"crm counters, layout 1\n"
+HEADER = b"crm counters, layout 2\n"
 FILE_BYTES = BUCKET_BYTES * (1 + sum(buckets for buckets, _ in TABLES.values()))
 MAX_CACHED_NAMES = 10_000  # of a table, in each process
 RETRY_SECONDS = 60.0

@@ -1,37 +1,51 @@
-"""When SMS of the last day were sent, for all processes of an installation: `<data>/sms.log`.
+"""SMS of the last day for all processes of an installation: `<data>/sms.log`.
 
-The file is a header and records of one size: a moment, and the keyed digests of the phone and of
-the network that asked for it. It is read as a whole under a lock, for SMS are rare. A new record
-takes the place of one that is over, else it is appended.
+The file is a header and records of one size: a moment, what kind of record it is, and the keyed
+digests of the recipient (a phone, or a browser that is known), of the networks that asked, and of
+the tenant. A code that was asked for a phone which nobody has is a record too, of the kind UNSENT,
+so that it takes as long as a sent one. WARNED notes that the operator was warned of a budget.
+
+The file is read as a whole under a lock, for SMS are rare. A new record takes the place of one that
+is over, else it is appended. Sent SMS are bounded by their budgets. Strangers can make UNSENT ones
+without end: beyond MAX_UNSENT a new one takes the place of the oldest of them.
 """
 
 import errno
 import fcntl
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from crm.errors import StorageFull
 from crm.tenancy.counters import keyed_digest
 
-RECORD = struct.Struct("=d16s16s")  # epoch seconds, phone, network
-HEADER = b"crm sms, layout 1\n".ljust(RECORD.size, b"\0")
+UNSENT, SIGNUP, GENERAL, RESERVE, WARNED = range(5)  # kinds; the three in between are sent SMS
+SENT = (SIGNUP, GENERAL, RESERVE)
+ASKED = (UNSENT, *SENT)
+# Epoch seconds, kind, recipient, network (an address or /64), network (an address or /48), tenant.
+RECORD = struct.Struct("=dB7x16s16s16s16s")
+POSITIONS = {"recipient": 2, "network": 3, "network48": 4, "tenant": 5}
+NOBODY = bytes(16)
+HEADER = b"crm sms, layout 2\n".ljust(RECORD.size, b"\0")
+MAX_UNSENT = 4096
 DAY = 86_400
+
+Record = tuple[float, int, bytes, bytes, bytes, bytes]
 
 
 class SmsLog:
-    """Records of all SMS in the last 24 hours."""
+    """Records of the last 24 hours."""
 
     def __init__(self, folder: Path, secret: Callable[[], bytes]):
-        """`secret` gives the installation's key, with which phones and networks are digested."""
+        """`secret` gives the installation's key, with which names are digested."""
         self._path = folder / "sms.log"
         self._secret = secret
 
     @contextmanager
-    def locked(self, moment: float) -> Iterator["SentSms"]:
-        """What was sent in the day before `moment`; nobody else reads or writes meanwhile.
+    def locked(self, moment: float) -> Iterator["SmsRecords"]:
+        """The records of the day before `moment`; nobody else reads or writes meanwhile.
 
         Raises StorageFull.
         """
@@ -40,7 +54,12 @@ class SmsLog:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)  # ends with the descriptor, or the process
-                yield SentSms(descriptor, key, moment)
+                raw = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+                if raw[: RECORD.size] != HEADER:
+                    os.pwrite(descriptor, HEADER, 0)
+                    os.ftruncate(descriptor, len(HEADER))
+                    raw = HEADER
+                yield SmsRecords(raw, key, moment, descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -48,46 +67,66 @@ class SmsLog:
                 raise StorageFull from error
             raise
 
+    def read(self, moment: float) -> "SmsRecords":
+        """The records of the day before `moment`, to be counted alone. Nothing is written."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return SmsRecords(HEADER, b"", moment)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            raw = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        finally:
+            os.close(descriptor)
+        return SmsRecords(raw if raw[: RECORD.size] == HEADER else HEADER, self._secret(), moment)
 
-class SentSms:
-    """The records, while the file is locked."""
 
-    def __init__(self, descriptor: int, key: bytes, moment: float):
+class SmsRecords:
+    """The records, while the file is locked; without a `descriptor` they can only be counted."""
+
+    def __init__(self, raw: bytes, key: bytes, moment: float, descriptor: int | None = None):
         self._descriptor, self._key, self._moment = descriptor, key, moment
-        size = os.fstat(descriptor).st_size
-        raw = os.pread(descriptor, size, 0)
-        if raw[: RECORD.size] != HEADER:
-            os.pwrite(descriptor, HEADER, 0)
-            os.ftruncate(descriptor, len(HEADER))
-            raw = HEADER
         whole = len(raw) - len(raw) % RECORD.size
-        self._records = list(RECORD.iter_unpack(raw[RECORD.size : whole]))
-        for number, (sent, phone, network) in enumerate(self._records):
-            if not sent <= moment:  # the clock was set back: as if sent now, or it counts for long
-                self._write(number, (moment, phone, network))
+        self._records: list[Record] = list(RECORD.iter_unpack(raw[RECORD.size : whole]))
+        for number, record in enumerate(self._records):
+            if not record[0] <= moment:  # the clock was set back: as of now, or it counts for long
+                self._write(number, (moment, *record[1:]))
 
-    def count(self, seconds: int, phone: str | None = None, network: str | None = None) -> int:
-        """How many were sent in the last `seconds`, at most DAY: to a phone, for a network."""
-        since = self._moment - seconds
-        to = None if phone is None else keyed_digest(self._key, f"phone/{phone}")
-        of = None if network is None else keyed_digest(self._key, f"network/{network}")
-        return sum(
-            sent > since and to in (None, sent_to) and of in (None, sent_for)
-            for sent, sent_to, sent_for in self._records
-        )
+    def count(self, seconds: int, kinds: Collection[int], **names: str) -> int:
+        """How many records of the last `seconds`, at most DAY, are of these kinds and names.
 
-    def add(self, phone: str, network: str) -> None:
-        """Note one that is about to be sent."""
+        `names` by POSITIONS.
+        """
+        since, found = self._moment - seconds, self._records
+        for field, name in names.items():  # first: they leave the fewest
+            position, digest = POSITIONS[field], self._digest(field, name)
+            found = [record for record in found if record[position] == digest]
+        return sum(record[1] in kinds and record[0] > since for record in found)
+
+    def add(self, kind: int, **names: str) -> None:
+        """Note an SMS that is about to be sent, or what else the kind says."""
+        digests = (self._digest(field, names.get(field, "")) for field in POSITIONS)
+        self._write(self._place_for(kind), (self._moment, kind, *digests))
+
+    def _place_for(self, kind: int) -> int:
         over = self._moment - DAY
-        number = next(
-            (number for number, record in enumerate(self._records) if record[0] <= over),
-            len(self._records),
-        )
-        to = keyed_digest(self._key, f"phone/{phone}")
-        self._write(number, (self._moment, to, keyed_digest(self._key, f"network/{network}")))
+        unsent = []
+        for number, record in enumerate(self._records):
+            if record[0] <= over:
+                return number
+            if record[1] == UNSENT:
+                unsent.append((record[0], number))
+        if kind == UNSENT and len(unsent) >= MAX_UNSENT:
+            return min(unsent)[1]
+        return len(self._records)
 
-    def _write(self, number: int, record: tuple[float, bytes, bytes]) -> None:
+    def _digest(self, field: str, name: str) -> bytes:
+        return keyed_digest(self._key, f"{field}/{name}") if name else NOBODY
+
+    def _write(self, number: int, record: Record) -> None:
         self._records[number : number + 1] = [record]
+        if self._descriptor is None:
+            return
         raw = RECORD.pack(*record)
         if os.pwrite(self._descriptor, raw, (1 + number) * RECORD.size) < len(raw):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

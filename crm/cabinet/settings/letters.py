@@ -47,8 +47,10 @@ def invite(id: int) -> bool:
         user = User.find(id)
         may_go()
         by_sms = not user.email
-        address = request.remote_addr or ""
-        if by_sms and not current_app.sms_limits.take(user.phone, address, visit().clock()):
+        address, here = request.remote_addr or "", visit()
+        if by_sms and not current_app.sms_limits.take(
+            user.phone, address, here.clock(), tenant=here.label
+        ):
             return False
         token = links.make(links.INVITE, id)
     company = for_message(tenant.about()["name"])

@@ -5,7 +5,7 @@ from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
 from crm.access import passwords, sessions
-from crm.cabinet import texts
+from crm.cabinet import entrance, texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import VIEWER, again, me, onward, told
 from crm.cabinet.settings import identity, letters
@@ -87,12 +87,12 @@ def change_password() -> Response:
         passwords.store(me().user_id, password_hash)
         sessions.end_others(me().user_id, me().id)
     told(gettext("The password is set. You are logged out everywhere else."))
-    return onward(PATH)
+    return entrance.remember_browser(onward(PATH), request.cookies[entrance.cookie_name()])
 
 
 @pages.post(f"{PATH}/sessions/<id>/end", role=VIEWER)
 def end_session(id: str) -> Response:
-    if sessions.end(id, me().user_id):
+    if sessions.end(id, me().user_id, forget=True):
         told(gettext("The session has ended."))
     return onward(PATH)
 

@@ -1,0 +1,461 @@
+"""Strangers who try to keep others out: by SMS, by wrong passwords, by codes and links."""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+from browsing import Person
+from conftest import OLENA, TARAS, Clock
+
+from crm import CRMApp, cabinet
+from crm.access import known_browsers, passwords, sessions
+from crm.config import SMS_LIMITS, Config
+from crm.resources import users
+from crm.resources.users import User
+from crm.tenancy.database import execute, row, transaction
+from crm.tenancy.sms_log import DAY
+from crm.tenancy.tenants import Tenants
+
+each = pytest.mark.parametrize
+OLENAS, TARASS, IVANS = "+380501110001", "+380501110002", "+380501110009"
+OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"
+PASSWORD = "горобці та їжаки"
+HOME, OFFICE = "203.0.113.7", "2001:db8:ff:1::7"
+
+
+class Recorder:
+    """A post that notes what it was given."""
+
+    keeps = False
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str]] = []
+        self.letters: list[str] = []
+
+    def sms(self, phone: str, text: str) -> None:
+        self.texts.append((phone, text))
+
+    def mail(self, to: str, subject: str, text: str) -> None:
+        self.letters.append(re.search(r"localhost:8000(\S+)", text)[1])
+
+    def last(self, phone: str) -> None:
+        return None
+
+    def code(self) -> str:
+        return re.search(r"\b[0-9]{6}\b", self.texts[-1][1])[0]
+
+
+@pytest.fixture(autouse=True)
+def begin_of_an_hour(clock: Clock) -> None:
+    clock.moment += 3600 - clock.moment % 3600
+
+
+@pytest.fixture(autouse=True)
+def ivan_has_a_phone(crm: CRMApp) -> None:
+    with crm.tenants.visit("globex"), transaction():
+        User.find(1).change({"phone": IVANS})
+
+
+@pytest.fixture
+def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(crm, "post", Recorder())
+    return crm.post
+
+
+@pytest.fixture
+def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Olena's; what hashing costs is claimed elsewhere."""
+    cheap = "scrypt:1024:8:1"
+    monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
+    monkeypatch.setattr(passwords, "METHOD", cheap)
+    with crm.tenants.visit("acme"):
+        passwords.set_for(OLENA, PASSWORD)
+    return PASSWORD
+
+
+def limit(crm: CRMApp, clock: Clock, **numbers: int) -> None:
+    """The app with these numbers of CRM_SMS_LIMITS."""
+    settings = Config(data=crm.tenants.config.data, sms_limits=SMS_LIMITS | numbers)
+    crm.tenants = Tenants(settings, clock)
+    cabinet.begin_counting(crm)
+
+
+def send(person: Person, path: str, address: str, **sent: str) -> int:
+    """The status of the answer to a form that is sent from an address."""
+    return person.post(path, sent, environ_overrides={"REMOTE_ADDR": address}).status_code
+
+
+def networks() -> Iterator[str]:
+    """Addresses of 50 IPv6 networks."""
+    return (f"2001:db8:{number:x}::1" for number in range(50))
+
+
+def attack(crm: CRMApp, label: str, path: str, phones: list[str]) -> int:
+    """Ask for codes of these phones from 50 networks, 20 from each; how many were taken."""
+    taken = 0
+    for number, address in enumerate(networks()):
+        person = Person(crm, label)
+        for phone in phones[number * 20 : number * 20 + 20]:
+            taken += send(person, path, address, phone=phone) == 303
+    return taken
+
+
+def gets_an_sms(crm: CRMApp, label: str, phone: str, path: str = "/login") -> bool:
+    """Does somebody at a new browser in a network of his own get the code?"""
+    before = len(crm.post.texts)
+    send(Person(crm, label), path, f"198.51.100.{before % 250}", phone=phone)
+    return [to for to, _ in crm.post.texts[before:]] == [phone]
+
+
+def wrong(code: str) -> str:
+    return f"{(int(code) + 1) % 10**6:06}"
+
+
+# SMS
+
+
+def test_a_thousand_unknown_phones_of_50_networks_close_nothing(crm, post):
+    unknown = [f"+38067{number:07}" for number in range(1000)]
+    assert attack(crm, "acme", "/login", unknown) == 1000
+    assert post.texts == []
+    assert gets_an_sms(crm, "acme", OLENAS)
+    assert gets_an_sms(crm, "globex", IVANS)
+    assert gets_an_sms(crm, "", "+380931112233", "/signup")
+    used = {budget.name: used for budget, used, _ in crm.sms_limits.state(crm.tenants.clock(), ())}
+    assert used["all tenants and sign-up"] == 3
+
+
+def test_known_phones_of_one_tenant_close_no_other_tenant(crm, post, clock):
+    with crm.tenants.visit("acme"), transaction():
+        for number in range(200):
+            users.create({"name": "X", "role": "viewer", "phone": f"+38063{number:07}"})
+    known = [f"+38063{number % 200:07}" for number in range(1000)]
+    attack(crm, "acme", "/login", known)
+    assert len(post.texts) == SMS_LIMITS["tenant"]
+    assert not gets_an_sms(crm, "acme", OLENAS)
+    assert gets_an_sms(crm, "globex", IVANS)
+    assert gets_an_sms(crm, "", "+380931112233", "/signup")
+    clock.tick(DAY)
+    assert gets_an_sms(crm, "acme", OLENAS)
+
+
+def test_sign_ups_close_no_login(crm, post):
+    asked = [f"+38067{number:07}" for number in range(1000)]
+    assert attack(crm, "", "/signup", asked) == SMS_LIMITS["signup"] == len(post.texts)
+    assert not gets_an_sms(crm, "", "+380931112233", "/signup")
+    assert gets_an_sms(crm, "acme", OLENAS)
+    assert gets_an_sms(crm, "globex", IVANS)
+
+
+def test_when_the_installations_budget_is_used_up_known_users_get_the_reserve(crm, post, clock):
+    limit(crm, clock, day=10, reserve=4, reserve_tenant=2)
+    for number in range(6):
+        assert gets_an_sms(crm, "", f"+38093111220{number}", "/signup")
+    assert not gets_an_sms(crm, "", "+380931112233", "/signup")
+    assert gets_an_sms(crm, "acme", OLENAS) and gets_an_sms(crm, "acme", TARASS)
+    assert gets_an_sms(crm, "globex", IVANS)
+
+
+def test_an_unknown_phone_is_told_the_same_while_the_budgets_are_used_up(crm, post, clock):
+    limit(crm, clock, tenant=1)
+    assert gets_an_sms(crm, "acme", TARASS)
+    statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (OLENAS, IVANS)]
+    assert statuses == [429, 429]
+    clock.tick(DAY)
+    statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (IVANS, OLENAS)]
+    assert statuses == [303, 303]
+
+
+def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
+    def steps(phone: str) -> tuple[list[str], int]:
+        """The statements that the answer takes, and by how much the log has grown."""
+        log, seen = crm.tenants.config.data / "sms.log", []
+        person = plant(Person(crm), "1." + "0" * 64)
+        person.get("/login")
+        size = log.stat().st_size if log.exists() else 0
+        with crm.tenants.visit("acme") as here:
+            here.connection.set_trace_callback(lambda text: seen.append(text.split()[0]))
+            status = send(person, "/login", HOME, phone=phone)
+            here.connection.set_trace_callback(None)
+        assert status == 303
+        return seen, log.stat().st_size - size
+
+    steps("+380670000001")  # makes the log
+    assert steps(OLENAS) == steps("+380670000002")
+
+
+def test_the_warning_names_no_phone(crm, post, clock, caplog):
+    limit(crm, clock, tenant=1)
+    assert gets_an_sms(crm, "acme", OLENAS)
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == ["1 of 1 SMS in 24 hours are used by tenant acme (CRM_SMS_LIMITS)"]
+
+
+# Codes
+
+
+def asks_and_logs_in(crm: CRMApp, person: Person, address: str) -> bool:
+    """Does Olena get in by a code?"""
+    if send(person, "/login", address, phone=OLENAS) != 303:
+        return False
+    code = crm.post.code()
+    return send(person, "/login/code", address, code=code) == 303
+
+
+def test_who_asks_for_another_persons_codes_does_not_void_them(crm, post, clock):
+    olena, stranger = Person(crm), Person(crm)
+    assert send(olena, "/login", HOME, phone=OLENAS) == 303
+    mine = post.code()
+    clock.tick(60)
+    assert send(stranger, "/login", OFFICE, phone=OLENAS) == 303
+    for _ in range(10):
+        send(stranger, "/login/code", OFFICE, code=wrong(mine))
+    assert send(olena, "/login/code", HOME, code=mine) == 303
+
+
+def test_a_stranger_of_one_network_leaves_the_owner_half_of_the_sms(crm, post, clock):
+    for turn in range(0, 3600, 60):
+        send(Person(crm), "/login", f"2001:db8:9:{turn:x}::1", phone=OLENAS)
+        clock.tick(60)
+    assert 0 < len(post.texts) <= 4  # three an hour, which slides
+    clock.tick(300)
+    assert asks_and_logs_in(crm, Person(crm), HOME)
+
+
+def test_strangers_of_many_networks_do_not_keep_a_known_browser_from_its_codes(crm, post, clock):
+    olena = Person(crm)
+    assert asks_and_logs_in(crm, olena, HOME)
+    send(olena, "/logout", HOME)
+    for _ in range(4):
+        clock.tick(300)
+        for number in range(4):
+            send(Person(crm), "/login", f"2001:db8:{number}::1", phone=OLENAS)
+    assert send(Person(crm), "/login", OFFICE, phone=OLENAS) == 429
+    assert asks_and_logs_in(crm, olena, HOME)
+    assert send(Person(crm), "/login", OFFICE, phone=OLENAS) == 429
+
+
+def test_a_known_browser_waits_between_its_own_codes(crm, post, clock):
+    olena = Person(crm)
+    assert asks_and_logs_in(crm, olena, HOME)
+    send(olena, "/logout", HOME)
+    assert send(olena, "/login", HOME, phone=OLENAS) == 303
+    assert "через 1 хвилину" in olena.sees("/login/code")
+    assert send(olena, "/login/code/again", HOME) == 429
+    assert send(olena, "/login", HOME, phone=TARASS) == 303  # whose browser it is not
+
+
+# Passwords
+
+
+def guess(crm: CRMApp, times: int, addresses: Iterator[str], email: str = OLENAS_MAIL) -> list[int]:
+    """Statuses of wrong passwords of a new browser at each of those addresses in turn."""
+    return [
+        send(Person(crm), "/login/password", next(addresses), email=email, password="x")
+        for _ in range(times)
+    ]
+
+
+def many() -> Iterator[str]:
+    number = 0
+    while True:
+        yield f"2001:db8:{number % 40000:x}::1"
+        number += 1
+
+
+def one(address: str = OFFICE) -> Iterator[str]:
+    while True:
+        yield address
+
+
+def logs_in(person: Person, address: str, password: str = PASSWORD) -> int:
+    return send(person, "/login/password", address, email=OLENAS_MAIL, password=password)
+
+
+@pytest.fixture
+def known(crm: CRMApp, password: str) -> Person:
+    """Olena's browser, where she has logged out."""
+    olena = Person(crm)
+    assert logs_in(olena, HOME) == 303
+    assert send(olena, "/logout", HOME) == 303
+    return olena
+
+
+def test_ten_wrong_passwords_lock_their_network_alone(crm, post, password):
+    assert guess(crm, 12, one()) == [422] * 10 + [429] * 2
+    assert logs_in(Person(crm), OFFICE) == 429
+    assert logs_in(Person(crm), HOME) == 303
+
+
+@each("email", [OLENAS_MAIL, NOBODYS_MAIL])
+def test_an_account_has_a_hundred_tries_an_hour_from_everywhere(crm, clock, password, email):
+    assert guess(crm, 100, many(), email) == [422] * 100
+    page = Person(crm)
+    assert send(page, "/login/password", HOME, email=email, password=PASSWORD) == 429
+    assert page.page.headers["Retry-After"] == "3600"
+    clock.tick(3600)
+    status = send(Person(crm), "/login/password", HOME, email=email, password=PASSWORD)
+    assert status == (303 if email == OLENAS_MAIL else 422)
+
+
+@each("addresses", [["192.0.2.1"], [f"2001:db8:7:{number:x}::1" for number in range(40)]])
+def test_one_network_cannot_lock_an_account(crm, clock, password, addresses):
+    """An address, or a /48 of many /64."""
+    for _ in range(4):
+        guess(crm, 40, iter(addresses * 40))
+        clock.tick(890)
+    clock.tick(-100)
+    assert logs_in(Person(crm), HOME) == 303
+
+
+def test_a_known_browser_gets_in_while_its_account_is_locked(crm, known):
+    guess(crm, 110, many())
+    assert logs_in(Person(crm), HOME) == 429
+    assert logs_in(known, HOME) == 303
+
+
+def test_a_known_browser_gets_in_from_an_attackers_network(crm, known):
+    guess(crm, 60, one())
+    assert logs_in(known, OFFICE) == 303
+
+
+def test_while_an_account_is_locked_codes_and_reset_links_work(crm, post, password):
+    guess(crm, 110, many())
+    assert logs_in(Person(crm), HOME) == 429
+    assert asks_and_logs_in(crm, Person(crm), HOME)
+    olena = Person(crm)
+    assert send(olena, "/forgot", HOME, email=OLENAS_MAIL) == 303
+    assert send(olena, post.letters[-1], HOME, password="a new password") == 303
+    olena.get("/tasks")
+    send(olena, "/logout", HOME)
+    assert logs_in(olena, HOME, "a new password") == 303  # known by the link
+
+
+def test_a_stolen_cookie_is_no_free_ticket(crm, known):
+    statuses = [logs_in(known, next(address), "x") for address in [many()] for _ in range(12)]
+    assert statuses == [422] * 10 + [429] * 2
+    assert logs_in(known, HOME) == 429
+    assert logs_in(Person(crm), HOME) == 303  # nor a way to lock others out
+
+
+def is_known(crm: CRMApp, person: Person) -> bool:
+    """Is it spared, after many have locked the account?"""
+    guess(crm, 110, many())
+    assert logs_in(Person(crm), HOME) == 429
+    return logs_in(person, HOME, "x") == 422
+
+
+def cookie(person: Person) -> str:
+    return person.cookie("crm_known").value
+
+
+def plant(person: Person, value: str) -> Person:
+    person.client.set_cookie("crm_known", value, domain=person.host)
+    return person
+
+
+def test_the_cookie_is_good_for_its_user_alone(crm, known):
+    with crm.tenants.visit("acme"), transaction():
+        User.find(TARAS).change({"email": "taras@acme.example"})
+    addresses = many()
+    guess(crm, 110, addresses, "taras@acme.example")
+    assert send(known, "/login/password", HOME, email="taras@acme.example", password="x") == 429
+
+
+def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
+    """Also where the tenant is a copy of the other."""
+    with crm.tenants.visit("acme"):
+        (digest,), kept = row("SELECT hash FROM session WHERE id = 1"), passwords.of(OLENA)
+    with crm.tenants.visit("globex"), transaction():
+        User.find(1).change({"email": OLENAS_MAIL})
+        sessions.open(1, "")
+        execute("UPDATE session SET hash = ? WHERE id = 1", (digest,))
+        execute("UPDATE user SET password = ? WHERE id = 1", (kept,))
+    for address in islice(many(), 110):
+        send(Person(crm, "globex"), "/login/password", address, email=OLENAS_MAIL, password="x")
+    ivan = plant(Person(crm, "globex"), cookie(known))
+    assert send(ivan, "/login/password", HOME, email=OLENAS_MAIL, password="x") == 429
+
+
+@each("change", [
+    lambda value: "", lambda value: value[:-1], lambda value: value + "0",
+    lambda value: value[:-1] + ("1" if value[-1] == "0" else "0"),
+    lambda value: f"2{value}", lambda value: value.partition(".")[2],
+    lambda value: "1." + "0" * 64, lambda value: "9" * 18 + "." + "0" * 64,
+    lambda value: "9" * 1000 + "." + "0" * 64,
+])  # fmt: skip
+def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):
+    assert not is_known(crm, plant(Person(crm), change(cookie(known))))
+
+
+def test_another_installations_cookie_is_worth_nothing(crm, known):
+    (crm.tenants.config.data / "secret.key").write_bytes(b"\1" * 32)
+    with crm.tenants.visit("acme"):
+        assert known_browsers.name_of(crm.secret_key, cookie(known), OLENA)
+        assert not known_browsers.name_of(crm.tenants.secret_key(), cookie(known), OLENA)
+
+
+def test_a_copy_of_the_cookie_is_good_until_the_password_changes(crm, known):
+    assert logs_in(known, HOME) == 303
+    copy = plant(Person(crm), cookie(known))
+    assert is_known(crm, copy)
+    known.get("/settings/profile")
+    sent = {"current": PASSWORD, "password": "a new password"}
+    assert send(known, "/settings/profile/password", HOME, **sent) == 303
+    send(known, "/logout", HOME)
+    assert logs_in(copy, HOME, "x") == 429
+    assert logs_in(known, HOME, "a new password") == 303  # the one that changed it is known
+
+
+@each("end", ["everywhere else", "that one", "deactivated", "new password by a link"])
+def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
+    elsewhere = Person(crm)
+    assert logs_in(elsewhere, HOME) == 303
+    with crm.tenants.visit("acme"):
+        id = sessions.every(OLENA)[0].id
+    olena = Person(crm, user_id=OLENA)
+    olena.get("/settings/profile")
+    if end == "everywhere else":
+        assert send(olena, "/settings/profile/sessions/end-others", HOME) == 303
+    elif end == "that one":
+        assert send(olena, f"/settings/profile/sessions/{id}/end", HOME) == 303
+    elif end == "deactivated":
+        with crm.tenants.visit("acme"), transaction():
+            User.find(TARAS).change({"role": "owner"})
+            User.find(OLENA).change({"active": 0})
+            User.find(OLENA).change({"active": 1})
+    else:
+        send(olena, "/forgot", HOME, email=OLENAS_MAIL)
+        assert send(Person(crm), post.letters[-1], HOME, password="a new password") == 303
+    assert not is_known(crm, elsewhere)
+    if end == "that one":
+        assert logs_in(known, HOME, "x") == 422
+    else:
+        assert logs_in(known, HOME, "x") == 429
+
+
+def test_a_browser_is_known_for_half_a_year(crm, known, clock):
+    clock.tick(180 * DAY - 1)
+    assert is_known(crm, known)
+    clock.tick(3600)
+    assert not is_known(crm, known)
+
+
+# Links
+
+
+def test_a_stranger_who_asks_for_reset_links_does_not_void_the_owners(crm, post, password, clock):
+    olena = Person(crm)
+    assert send(olena, "/forgot", HOME, email=OLENAS_MAIL) == 303
+    clock.tick(60)
+    assert send(Person(crm), "/forgot", OFFICE, email=OLENAS_MAIL) == 303
+    mine, strangers = post.letters
+    assert send(olena, mine, HOME, password="a new password") == 303
+    assert Person(crm).get(strangers).status_code == 404  # used up together
+
+
+def test_a_strangers_network_leaves_the_owner_reset_links(crm, post):
+    statuses = [send(Person(crm), "/forgot", OFFICE, email=OLENAS_MAIL) for _ in range(9)]
+    assert statuses == [303] * 3 + [429] * 6
+    assert send(Person(crm), "/forgot", HOME, email=OLENAS_MAIL) == 303
