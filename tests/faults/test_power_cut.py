@@ -274,23 +274,22 @@ def app() -> CRMApp:
 
 def places(run: Run, count: int) -> list[tuple[int, Cut]]:
     """Where and how to cut, in the order of the trace: just after an answer, where losses show
-    best, in the midst of a command, and anywhere."""
+    best, just after a change of names, in the midst of a command, and anywhere."""
     dice = random.Random(7)
+    changes = [(change.end, change.kind in "CDLRUT") for change in run.trace.changes()]
     answers = [each.ended for writer in run.writers for each in writer.operations]
-    commands = [(each.begun, each.ended) for each in run.operator]
-    anywhere = [change.end for change in run.trace.changes()]
     found = []
     for number in range(count):
-        begun, ended = dice.choice(commands)
-        within = [end for end in anywhere if begun < end <= ended]
-        place = dice.choice(
-            [
-                [ended],
-                answers or [ended],
-                within or [ended],
-                anywhere,
-            ][number % 4]
+        command = dice.choice(run.operator)
+        within = [end for end, _ in changes if command.begun < end <= command.ended]
+        kinds = (
+            [command.ended],
+            answers,
+            [end for end, is_name in changes if is_name],
+            within,
+            [end for end, _ in changes],
         )
+        place = dice.choice(kinds[number % len(kinds)] or [command.ended])
         way = dice.choice(["dropped", "dropped", "kept", *["mixed"] * 7])
         found.append((place, Cut(way, number)))
     return sorted(found, key=lambda each: each[0])

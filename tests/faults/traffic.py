@@ -352,7 +352,8 @@ _DISAGREEMENTS = {
             WHERE type = 'deal.won' AND record_id = deal.id)
     """,
     "imports and their events": """
-        SELECT imports, events FROM (SELECT count(*) AS imports FROM price_import),
+        SELECT imports, events FROM (SELECT count(*) AS imports FROM price_import
+                WHERE noun = 'product'),
             (SELECT count(*) AS events FROM event WHERE type = 'product.imported')
         WHERE imports <> events
     """,
