@@ -70,6 +70,10 @@ def fold(path: Path, kept: Path) -> dict[str, int] | None:
             blocked, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if blocked:
             raise Busy("the tenant is being read, try again in a moment")
+        # After a power cut another file may have the name, and must not be read with what was in
+        # this one's log.
+        with suppress(FileNotFoundError):
+            disk.sync(Path(f"{path}-wal"))
     except FILE_ERRORS as error:
         if is_busy(error):
             raise Busy from error

@@ -138,7 +138,8 @@ class Rename:
 class Cut:
     """What becomes of that which was not synced, by chance.
 
-    `way`: "dropped" or "kept", all of it, or "mixed".
+    `way`: "dropped" or "kept", all of it; "names", all names and no bytes, as a journal of metadata
+    alone may have it; or "mixed".
     """
 
     def __init__(self, way: str, seed: int):
@@ -147,14 +148,16 @@ class Cut:
 
     def fate(self) -> str:
         if self.way != "mixed":
-            return self.way
+            return "kept" if self.way == "kept" else "dropped"
         if self.dice.random() < self.kept:
             return "kept"
         return self.dice.choice(["dropped", "torn"])
 
     def names_kept(self, count: int) -> int:
         """How many of the last changes of a folder's names are kept, of so many."""
-        return {"dropped": 0, "kept": count}.get(self.way, self.dice.randint(0, count))
+        if self.way == "mixed":
+            return self.dice.randint(0, count)
+        return 0 if self.way == "dropped" else count
 
 
 class Disk:

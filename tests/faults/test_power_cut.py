@@ -290,7 +290,7 @@ def places(run: Run, count: int) -> list[tuple[int, Cut]]:
             [end for end, _ in changes],
         )
         place = dice.choice(kinds[number % len(kinds)] or [command.ended])
-        way = dice.choice(["dropped", "dropped", "kept", *["mixed"] * 7])
+        way = dice.choice(["dropped", "dropped", "names", "kept", *["mixed"] * 6])
         found.append((place, Cut(way, number)))
     return sorted(found, key=lambda each: each[0])
 
@@ -343,6 +343,36 @@ def is_like_the_folder(run: Run, folder: Path) -> None:
     expected, found = files(run.trace.root), files(folder)
     assert sorted(expected) == sorted(found)
     assert [name for name in found if found[name] != expected[name]] == []
+
+
+def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
+    tracer: Path, app: CRMApp, tmp_path: Path
+) -> None:
+    run = begin(tracer, tmp_path / "run")
+    caller = Caller(run.key)
+    run.restored.add("acme")
+    with server(run, 1) as port:
+        caller.port = port
+        caller.call("POST", "/leads", {"name": "in the copy", "phone": "+380501234567"})
+        (copy,) = run.back_up("--tenant", "acme")
+        begun = run.trace.place()
+        for number in range(10):  # they are in the log when the file is replaced
+            caller.call("POST", "/products", {"name": f"Стіл {number}", "price": 1})
+        caller.call("POST", "/leads", {"name": "undone", "phone": "+380501234567"})
+        ended = run.trace.place()
+        both = {"names acme": ["in the copy", "undone"]}
+        run.operator.append(Operation("POST /leads", begun, ended, both))
+        words = ("restore", copy, "--tenant", "acme", "--yes")
+        run.do(lambda _: {"names acme": ["in the copy"]}, *words)
+    restore = run.operator[-1]
+    at = [
+        (change.end, Cut(way, change.end))
+        for change in run.trace.changes()
+        if restore.begun < change.end <= restore.ended and change.kind in "CDLRUT"
+        for way in ("dropped", "names")
+    ]
+    found = cut(app, run, tmp_path, at)
+    assert not found, told(found)
 
 
 # Proofs that a loss would be seen
