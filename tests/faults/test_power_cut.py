@@ -406,12 +406,12 @@ def test_names_without_a_sync_are_seen_to_be_lost(
 def test_a_restore_without_a_sync_of_its_folder_is_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path
 ) -> None:
-    for mutation, losses in (("restore_without_sync", 1), ("", 0)):
+    for mutation, lost in (("restore_without_sync", 1), ("", 0)):
         run = begin(tracer, tmp_path / f"run-{mutation}", mutation)
         (copy,) = run.back_up("--tenant", "acme")
         run.do(lambda _: {"tenant omega": True}, "restore", copy, "--tenant", "omega", "--yes")
         folder = tmp_path / f"cuts-{mutation}"
         folder.mkdir()
         found = cut(app, run, folder, after_each(run.operator[-1:]))
-        assert len(found) == losses, told(found)
-        assert ("tenant omega is None" in told(found)) == bool(losses)
+        assert len(found) == lost, told(found)
+        assert ("tenant omega is None" in told(found)) == bool(lost)

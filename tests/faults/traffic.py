@@ -123,14 +123,11 @@ class Writer(threading.Thread):
         self._keys = count()
 
     def run(self) -> None:
-        stories = (
-            self.lead, self.conversion, self.product, self.client,
-            self.deal, self.task, self.webhook, self.price_list,
-        )  # fmt: skip
+        stories = self.stories()
+        turn = self.number % len(stories)  # not all tell the same story at the same time
         try:
             for number in count():
-                # Not all writers tell the same story at the same time.
-                for story in stories[self.number % 8 :] + stories[: self.number % 8]:
+                for story in stories[turn:] + stories[:turn]:
                     story(f"{self.number}-{number}")
                     if self.over.is_set():
                         return
@@ -138,6 +135,22 @@ class Writer(threading.Thread):
             pass
         except Exception as error:
             self.error = error
+
+    def stories(self) -> tuple[Callable[[str], None], ...]:
+        return (
+            self.lead,
+            self.conversion,
+            self.product,
+            self.client,
+            self.deal,
+            self.task,
+            self.webhook,
+            self.price_list,
+        )
+
+    def note(self, what: str, after: dict[str, Any]) -> None:
+        """A change that has been answered, and which records it changed."""
+        self.operations.append(Operation(what, self.place(), self.place(), after))
 
     def do(
         self,
@@ -316,30 +329,33 @@ def faults_inside(path: Path, has_gaps: bool = False) -> Iterator[str]:
                 yield f"{what}: {found[:3]}"
 
 
-_DISAGREEMENTS = {
-    f"the versions of a {noun} and its trail of changes": f"""
+_DISAGREEMENTS = (
+    {
+        f"the versions of a {noun} and its trail of changes": f"""
         SELECT id, version, (SELECT count(*) FROM change
                              WHERE change.noun = '{noun}' AND record_id = {noun}.id) AS changes
         FROM {noun} WHERE version <> 1 + changes + (deleted_at IS NOT NULL)
     """
-    for noun in NOUNS
-} | {
-    f"a {noun} and its event of creation": f"""
+        for noun in NOUNS
+    }
+    | {
+        f"a {noun} and its event of creation": f"""
         SELECT id, (SELECT count(*) FROM event
                     WHERE type = '{noun}.created' AND record_id = {noun}.id) AS events
         FROM {noun} WHERE events <> 1 {"AND sku NOT LIKE 'I-%'" if noun == "product" else ""}
     """
-    for noun in NOUNS
-} | {
-    "the amount of a deal and its items": """
+        for noun in NOUNS
+    }
+    | {
+        "the amount of a deal and its items": """
         SELECT id, amount, (SELECT sum(total) FROM deal_item WHERE deal_id = deal.id) AS total
         FROM deal WHERE amount_mode = 'items' AND amount IS NOT total
     """,
-    "a deal and its last move": """
+        "a deal and its last move": """
         SELECT id, stage_id FROM deal WHERE stage_id IS NOT
             (SELECT to_stage_id FROM stage_move WHERE deal_id = deal.id ORDER BY id DESC LIMIT 1)
     """,
-    "a conversion": """
+        "a conversion": """
         SELECT id, status, client_id, deal_id FROM lead
         WHERE (status = 'converted') <> (deal_id IS NOT NULL AND client_id IS NOT NULL)
            OR (status = 'converted') <> (SELECT count(*) FROM event
@@ -347,18 +363,19 @@ _DISAGREEMENTS = {
            OR (deal_id IS NOT NULL AND NOT EXISTS (
                SELECT 1 FROM deal WHERE deal.id = lead.deal_id AND deal.lead_id = lead.id))
     """,
-    "a closed deal and its event": """
+        "a closed deal and its event": """
         SELECT id FROM deal WHERE (status = 'won') <> (SELECT count(*) FROM event
             WHERE type = 'deal.won' AND record_id = deal.id)
     """,
-    "imports and their events": """
+        "imports and their events": """
         SELECT imports, events FROM (SELECT count(*) AS imports FROM price_import
                 WHERE noun = 'product'),
             (SELECT count(*) AS events FROM event WHERE type = 'product.imported')
         WHERE imports <> events
     """,
-    "a price of an import": """
+        "a price of an import": """
         SELECT category, count(*) FROM product WHERE category LIKE 'I-%'
         GROUP BY category HAVING count(*) NOT IN (20, 30)
     """,
-}
+    }
+)
