@@ -26,7 +26,7 @@ NOT_PROMISED = ("-shm",)  # SQLite makes an index of a log anew
 
 def build_tracer(folder: Path) -> Path:
     """Compile trace.c; gives the library's path."""
-    compiler = programs.found("gcc", "cc", "gcc")
+    compiler = programs.found("gcc libc6-dev", "cc", "gcc")
     library = folder / "trace.so"
     source = Path(__file__).with_name("trace.c")
     command = [compiler, "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"]

@@ -187,7 +187,9 @@ def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
 
 
 def test_kill_9_loses_doubles_and_halves_nothing(
-    tmp_path: Path, cast: tuple[str, str, list[str]]
+    tmp_path: Path,
+    cast: tuple[str, str, list[str]],
+    record_property: Callable[[str, object], None],
 ) -> None:
     acme, globex = Caller(cast[0]), Caller(cast[1], "globex")
     writers = [Writer(number, acme) for number in range(WRITERS)]
@@ -234,9 +236,15 @@ def test_kill_9_loses_doubles_and_halves_nothing(
             each.over.set()
         acme.stopped.set()
         globex.stopped.set()
+    killed_commands = sum(operator.killed.values())
+    record_property(
+        "did",
+        f"{KILLS} kills, {answers():,} answers, {acme.interrupted} requests and {killed_commands} "
+        f"commands interrupted: {len(lost)} lost",
+    )
     assert lost == []
     assert acme.interrupted >= KILLS
-    assert sum(operator.killed.values()) >= KILLS // 3, (operator.killed, operator.ended)
+    assert killed_commands >= KILLS // 3, (operator.killed, operator.ended)
     assert {"import", "backup", "restore"} <= set(operator.ended)
     check(tmp_path, writers)
     copies = backup.copies(tmp_path / "backups")

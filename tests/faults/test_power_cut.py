@@ -42,6 +42,9 @@ PAUSE_SECONDS = 0.01
 UNLIMITED = {"CRM_PLANS": "business=0,start=0"}
 # What changes through mmap, and a named pipe: nothing of it is promised.
 UNTRACED = ("counters", "bell")
+Did = Callable[
+    [str, object], None
+]  # pytest's record_property: figures for tests/faults/__main__.py
 
 
 @dataclass
@@ -314,7 +317,7 @@ def told(found: dict[str, list[str]]) -> str:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_was_answered_outlives_a_power_cut(
-    tracer: Path, app: CRMApp, tmp_path: Path, workers: int
+    tracer: Path, app: CRMApp, tmp_path: Path, workers: int, record_property: Did
 ) -> None:
     run = begin(tracer, tmp_path / "run")
     write(run, workers, lambda port: operate(run, port))
@@ -322,8 +325,14 @@ def test_what_was_answered_outlives_a_power_cut(
     nouns = {"leads", "products", "clients", "deals", "tasks", "webhooks"}
     assert nouns <= set(kinds), kinds
     is_like_the_folder(run, tmp_path / "whole")
-    count = CUTS // 2
-    found = cut(app, run, tmp_path, places(run, count))
+    at = places(run, CUTS // 2)
+    found = cut(app, run, tmp_path, at)
+    answers = len(run.operator) + sum(len(writer.operations) for writer in run.writers)
+    record_property(
+        "did",
+        f"{len(at)} cuts of {sum(1 for _ in run.trace.changes()):,} changes with {answers:,} "
+        f"answers ({workers} processes): {len(found)} with a loss",
+    )
     assert not found, told(found)
 
 
@@ -384,12 +393,13 @@ def after_each(operations: list[Operation]) -> list[tuple[int, Cut]]:
 
 
 def test_commits_without_a_sync_are_seen_to_be_lost(
-    tracer: Path, app: CRMApp, tmp_path: Path
+    tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
 ) -> None:
     run = begin(tracer, tmp_path / "run", "commit_without_sync")
     write(run, 1, lambda port: time.sleep(1))
     answers = run.writers[0].operations[2:9]
     found = cut(app, run, tmp_path, after_each(answers))
+    record_property("did", f"with synchronous=NORMAL {len(found)} of {len(answers)} with a loss")
     assert len(found) == len(answers), told(found)
 
 
