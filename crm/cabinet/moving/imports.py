@@ -8,12 +8,12 @@ then. What it would do is found out by doing it and undoing that: other writers 
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import people
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import check, columns, nouns, reasons
 from crm.cabinet.moving.nouns import each
 from crm.errors import Invalid, NotFound

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 from flask import after_this_request, current_app, request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.access import links
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import home
 from crm.errors import Conflict
 from crm.resources import tenant
