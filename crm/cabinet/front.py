@@ -25,7 +25,7 @@ from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Noun
 from crm.tenancy.database import settings
-from crm.tenancy.tenants import RESERVED
+from crm.tenancy.labels import RESERVED
 from crm.values import latin
 
 AT = (FRONT,)
