@@ -22,6 +22,7 @@ from crm.resources.csv_files import as_file
 from crm.resources.imports import IMPORT, MOST_BYTES, rejected_rows
 from crm.rest import filters, paging
 from crm.rest.upload import ENVELOPE
+from crm.sheets import in_excel_dialect
 from crm.tenancy import uploads
 from crm.tenancy.database import row
 from crm.tenancy.records import key
@@ -133,8 +134,11 @@ def show_import(noun: str, id: str) -> Response:
 
 @each(pages, "GET", "imports/<id>/errors.csv")
 def download_errors(noun: str, id: str) -> Response:
+    """The rejected rows, for a spreadsheet: no cell that somebody sent is a formula there. A sheet
+    with semicolons is read in the same dialect again."""
     _report(noun, id)
-    return as_file(f"import-{id}-errors.csv", rejected_rows(id))
+    data = in_excel_dialect(rejected_rows(id), nouns.text_columns(noun))
+    return as_file(f"import-{id}-errors.csv", data)
 
 
 def _page(template: str, noun: str, **context: Any) -> Response:
