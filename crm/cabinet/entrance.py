@@ -78,10 +78,9 @@ def install(app: Flask, config: Config) -> None:
     def leave(response: Response) -> Response:
         if request.path.startswith(API):
             return response
-        headers = response.headers
-        headers.setdefault("X-Content-Type-Options", "nosniff")
         if request.endpoint == STATIC:
             return response
+        headers = response.headers
         place = g.get("place", TENANT)
         others = site.around().origins() if site.around() else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)

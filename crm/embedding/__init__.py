@@ -6,7 +6,6 @@ pages, sessions, hooks and settings. Which requests are the CRM's is told by the
 
 import inspect
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -28,9 +27,8 @@ from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import transaction
 from crm.tenancy.files import UnknownTenant
-from crm.wsgi import TENANT, CRMApp, create_app
+from crm.wsgi import MOUNT, NO_SNIFFING, TENANT, CRMApp, create_app, mount_point
 
-PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+\Z")
 OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy", "openapi")  # not a site's
 PERSON = ("id", "name", "role", "email", "phone")
 
@@ -205,16 +203,18 @@ class CRM:
         if self.domain and self._has_host(environ.get("HTTP_HOST", "")):
             inner = dict(environ)
         elif prefix and path == prefix:
-            return append_slash_redirect(environ)(environ, start_response)
+            answer = append_slash_redirect(environ)
+            answer.headers.add(*NO_SNIFFING)
+            return answer(environ, start_response)
         elif prefix and path.startswith(f"{prefix}/"):
-            mount = f"{environ.get('SCRIPT_NAME', '')}{prefix}"
+            mount = f"{mount_point(environ)}{prefix}"
             inner = {**environ, "SCRIPT_NAME": mount, "PATH_INFO": path[len(prefix) :]}
             if self._tenant is not None:
                 inner[TENANT] = partial(self._label, environ)
         else:
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
-            home = self.logout_url or f"{environ.get('SCRIPT_NAME', '')}/"
+            home = self.logout_url or f"{mount_point(environ)}/"
             inner[SITE] = Site(partial(self._person, environ), self.login_url, home)
         return self.app(inner, start_response)
 
@@ -291,7 +291,7 @@ class CRM:
 
 def _prefix(text: str | None) -> str | None:
     found = text.rstrip("/") if text else None
-    if text and not PREFIX.match(found):
+    if text and not MOUNT.match(found):
         raise ConfigError(f"url_prefix={text!r}: it looks like /crm")
     return found
 

@@ -93,6 +93,7 @@ def serve(
             "graceful_timeout": STOP_SECONDS,
             "keepalive": KEEPALIVE_SECONDS,
             "control_socket_disable": True,
+            "forwarded_allow_ips": "",  # whom to believe, the application knows
             "accesslog": None,
             "errorlog": "-",
             "loglevel": "warning",
