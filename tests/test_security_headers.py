@@ -132,7 +132,9 @@ def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, prefix: str) 
 
 def shape(answer: Answer) -> str:
     """What is told without what is random."""
-    return re.sub(r'Date: [^\r]*|csrf_token" value="[^"]*"|_form=[^;]*|[0-9a-f]{24}', "", shown(answer))
+    return re.sub(
+        r'Date: [^\r]*|csrf_token" value="[^"]*"|_form=[^;]*|[0-9a-f]{24}', "", shown(answer)
+    )
 
 
 @each("prefix", ["/crm", "/a/b.c/~d", "/crm/", "/-_", "/..a", "/a/b..c"])
