@@ -152,8 +152,9 @@ class CRMApp(Flask):
         It may come from X-Forwarded-Prefix, of a trusted proxy, and under gunicorn also from a
         header SCRIPT_NAME, for which gunicorn has taken it off the path.
         """
-        root = environ["SCRIPT_NAME"].removesuffix("/")
-        if not self.tenants.config.trusted_proxies and environ.get("HTTP_SCRIPT_NAME") == root:
+        root = environ["SCRIPT_NAME"]
+        said = environ.get("HTTP_SCRIPT_NAME", "").split(",")  # joined, if there are several
+        if root in said and not self.tenants.config.trusted_proxies:
             environ["PATH_INFO"] = root + environ.get("PATH_INFO", "")
             root = ""
         else:

@@ -92,6 +92,8 @@ log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_pr
     add_header X-Content-Type-Options nosniff always;
     proxy_hide_header X-Content-Type-Options;
 
+    # X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy.
+    underscores_in_headers off;
     client_max_body_size 12m;
     client_header_timeout 10s;
     client_body_timeout 30s;
@@ -167,8 +169,10 @@ CADDY = """\
 	@lists path_regexp ^/api/v1/[a-z]+(/export)?$
 	encode @lists gzip
 	reverse_proxy %(upstream)s {
-		# The CRM believes it, so it may not come from a client. Caddy sees to the others.
+		# The CRM believes it, so it may not come from a client. Caddy sees to the others, except
+		# that X_Forwarded_For is the same to many programs behind a proxy.
 		header_up -X-Forwarded-Prefix
+		header_up -*_*
 	}
 }
 """
