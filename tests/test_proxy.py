@@ -10,10 +10,12 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -490,3 +492,46 @@ def test_caddy_serves_and_logs_no_link(
         assert Front(port, {}, behind, client).ask(f"/reset/{SECRET}", key="").status == 502
         lines = logged(log, "connection refused")
         assert "connection refused" in lines and SECRET not in lines
+
+
+# Names with underscores, which servers such as uWSGI take for those with hyphens
+
+
+class Noting(BaseHTTPRequestHandler):
+    """A service that answers with the header fields that reach it."""
+
+    def do_GET(self) -> None:
+        body = json.dumps(self.headers.items()).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Not on the screen."""
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Path) -> None:
+    port = free_port()
+    with HTTPServer(("127.0.0.1", 0), Noting) as behind:
+        threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
+        words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind.server_port}")
+        proxy = (
+            proxying(tmp_path, printed(*words), port)
+            if name == "nginx"
+            else caddying(tmp_path, printed_for_caddy(*words), port, port, free_port())
+        )
+        with proxy, socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
+            line.sendall(
+                b"GET / HTTP/1.1\r\nHost: acme.localhost\r\nX_Forwarded_For: 9.9.9.9\r\n"
+                b"X_Forwarded-For: 9.9.9.9\r\nx_forwarded_prefix: /evil\r\n_X: 1\r\nX_: 1\r\n"
+                b"X-Kept: 1\r\nConnection: close\r\n\r\n"
+            )
+            with http.client.HTTPResponse(line) as answer:
+                answer.begin()
+                fields = dict(json.loads(answer.read()))
+        behind.shutdown()
+    names = {field.lower() for field in fields}
+    assert "x-kept" in names and not [field for field in names if "_" in field]
+    assert fields["X-Forwarded-For"] == "127.0.0.1"

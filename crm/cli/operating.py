@@ -169,9 +169,10 @@ CADDY = """\
 	@lists path_regexp ^/api/v1/[a-z]+(/export)?$
 	encode @lists gzip
 	reverse_proxy %(upstream)s {
-		# The CRM believes it, so it may not come from a client. Caddy sees to the others, except
-		# that X_Forwarded_For is the same to many programs behind a proxy.
+		# The CRM believes it, so it may not come from a client. Caddy sees to the others.
 		header_up -X-Forwarded-Prefix
+		# X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy; Caddy
+		# drops such names since 2.11.
 		header_up -*_*
 	}
 }
