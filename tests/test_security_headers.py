@@ -1,5 +1,6 @@
 """Headers that keep browsers from guessing and from plain http, and prefixes that are believed."""
 
+import http.client
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from wire import Answer, speak
 
 from crm import CRM, CRMApp, create_app
 from crm.config import Config
+from tests.running import PATIENCE, running
 
 each = pytest.mark.parametrize
 HSTS = "max-age=31536000"  # a year, of this host alone
@@ -150,6 +152,24 @@ def test_a_plain_one_of_a_trusted_proxy_is_followed(
     # A client that reaches the service by itself is not asked where it is.
     assert speak(crm, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
     assert root not in shown(speak(crm, path="/login", **headers))
+
+
+def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> None:
+    """gunicorn would take the word of clients on its own machine, and of whom its variable names."""
+    data = copied(furnished, tmp_path / "served")
+    said = {
+        "Host": "acme.localhost", "X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "on",
+        "X-Forwarded-Prefix": "/evil", "SCRIPT_NAME": "/login", "X-Forwarded-For": "8.8.8.8",
+    }  # fmt: skip
+    with running(data, FORWARDED_ALLOW_IPS="*") as port:
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        line.request("GET", "/login", headers=said)
+        answer = line.getresponse()
+        text = answer.read().decode()
+        line.close()
+    assert answer.status == 200 and 'action="/login"' in text and "evil" not in text
+    assert answer.headers["Strict-Transport-Security"] is None
+    assert "__Host-" not in answer.headers["Set-Cookie"]
 
 
 def test_of_several_proxies_the_trusted_one_counts(behind: CRMApp) -> None:
