@@ -155,7 +155,7 @@ def test_a_plain_one_of_a_trusted_proxy_is_followed(
 
 
 def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> None:
-    """gunicorn would take the word of clients on its own machine, and of whom its variable names."""
+    """gunicorn would believe who is on its own machine, and whom its variable names."""
     data = copied(furnished, tmp_path / "served")
     said = {
         "Host": "acme.localhost", "X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "on",

@@ -45,9 +45,11 @@ def _gate(folder: Path, way: int) -> Iterator[None]:
 def make_folder(path: Path) -> None:
     """A folder that only its owner may enter, as those above it that are missing. One that is there
     stays as it is: somebody may have given it to a group on purpose."""
-    if not path.parent.exists():
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
         make_folder(path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def make(path: Path) -> None:
