@@ -71,7 +71,7 @@ BEHIND = """\
 """
 
 # Pages whose next part of the path is a one-time link: who reads it in a log may use it.
-LINKS = ("email", "enter", "invite", "open", "reset")
+LINKS = ("email", "enter", "i", "invite", "open", "reset")
 
 NGINX = """\
 # /etc/nginx/conf.d/crm.conf
