@@ -3,6 +3,7 @@
 Every error has a stable `code` and a `detail`: a lower-case sentence a person can act on (D14).
 """
 
+import sysconfig
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,37 @@ class Fault:
     kind: str = "pointer"
 
 
-def origin(error: BaseException) -> str:
-    """Which error it was and where, for a log: without its text, which may tell of people."""
+def origin(error: BaseException, site: str = "") -> str:
+    """Which error it was and where in the code of who embeds the CRM, for a log.
+
+    Without its text, which may tell of people; the name of a missing attribute or variable is
+    code. The line is the last one outside of installed packages, Python's library and this package:
+    an error that a proxy object or an ORM raises is told of the line that used it. `site`: the
+    folder of the site's code, which its files are named from.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" in {frames[-1].name}, {Path(frames[-1].filename).name}:{frames[-1].lineno}"
-    return type(error).__name__ + (where if frames else "")
+    own = [frame for frame in frames if not _is_library(frame.filename, site)]
+    missing = getattr(error, "name", None) if isinstance(error, (AttributeError, NameError)) else ""
+    kind = f"{type(error).__name__} ({missing!r})" if missing else type(error).__name__
+    if not frames:
+        return kind
+    frame = (own or frames)[-1]
+    path = Path(frame.filename)
+    is_in_site = site and path.is_relative_to(site)
+    name = path.relative_to(site) if is_in_site else path.name
+    return f"{kind} in {frame.name}, {name}:{frame.lineno}"
+
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_LIBRARIES = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "platstdlib")))
+
+
+def _is_library(file: str, site: str) -> bool:
+    path = Path(file)
+    if _INSTALLED & set(path.parts):
+        # A site that is an installed package itself is none of the libraries that it uses.
+        return not (_INSTALLED & set(Path(site).parent.parts) and path.is_relative_to(site))
+    return file.startswith("<frozen ") or any(map(path.is_relative_to, _LIBRARIES))
 
 
 class CRMError(Exception):

@@ -6,6 +6,7 @@ one gives the same cells: only column names are trimmed, and only rows without a
 dropped, because spreadsheets save deleted rows as `;;;`.
 """
 
+import codecs
 import csv
 import io
 import re
@@ -27,6 +28,9 @@ NUMBER = re.compile(
     r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
     r"(?:(?!\3)[.,]([0-9]{1,40}))?"
 )
+
+
+WRITTEN_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n)')  # by `write`, plain
 
 
 class Unreadable(ValueError):
@@ -118,6 +122,26 @@ def write(
     writer.writerows(_guarded(rows, texts) if excel else rows)
     file.flush()
     return data.getvalue()
+
+
+def in_excel_dialect(data: bytes, text_columns: Collection[str] = ()) -> bytes:
+    """A file of `write`, in whichever dialect, in the excel one: no cell of it is a formula.
+
+    Read in that dialect it gives the cells that the plain file has, however long they are.
+    """
+    if data.startswith(codecs.BOM_UTF8):
+        return data
+    rows = _written_rows(data.decode())
+    return write(next(rows), rows, True, text_columns)
+
+
+def _written_rows(text: str) -> Iterator[list[str]]:
+    cells: list[str] = []
+    for quoted, bare, end in WRITTEN_CELL.findall(text):
+        cells.append(quoted.replace('""', '"') or bare)
+        if end != ",":
+            yield cells
+            cells = []
 
 
 def parse_decimal(text: str) -> str:

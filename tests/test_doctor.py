@@ -233,7 +233,10 @@ def test_files_that_others_may_read_are_told(data: Path) -> None:
         (WARNING, f"others may read acme.db: chmod 700 {data}")
     ]
     (data / "tenants" / "acme.db").chmod(0o600)
-    assert doctor(data).of("folder")[1:] == [(OK, "others may look into it, but read no file")]
+    told = f"others may look into it, but read no file: chmod 700 {data}"
+    assert doctor(data).of("folder")[1:] == [(WARNING, told)]
+    data.chmod(0o750)
+    assert doctor(data).of("folder")[1:] == [(OK, "its group may look into it, but read no file")]
 
 
 def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> None:

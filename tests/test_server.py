@@ -880,6 +880,7 @@ def test_what_is_refused_before_the_application(plain: Served, words: bytes, sta
     assert int(head.split()[1]) == status
     if status != 200:
         assert b"application/problem+json" in head
+        assert head.count(b"\r\nX-Content-Type-Options: nosniff\r\n") == 1
         problem = json.loads(body)
         assert (problem["status"], problem["code"]) == (status, CODES[status])
         assert problem["request_id"].encode() in head

@@ -4,7 +4,7 @@ from random import getrandbits
 from typing import Any
 
 from flask import Response, request
-from werkzeug.exceptions import HTTPException, LengthRequired, RequestEntityTooLarge
+from werkzeug.exceptions import BadRequest, HTTPException, LengthRequired, RequestEntityTooLarge
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
@@ -80,14 +80,18 @@ def request_id(environ: dict[str, Any]) -> str:
 
 
 def require_readable_body(environ: dict[str, Any]) -> None:
-    """Refuse a chunked body whose end the server does not mark, with 411 (RFC 9110, 15.5.12).
+    """Refuse a body that would read as empty, and a change lose its data.
 
-    PEP 3333 has no chunked bodies. Servers that decode them say so by `wsgi.input_terminated`;
-    under others (uWSGI, hypercorn) the body would read as empty, and a change would lose its data.
+    A chunked one whose end the server does not mark, with 411 (RFC 9110, 15.5.12): PEP 3333 has no
+    chunked bodies. Servers that decode them say so by `wsgi.input_terminated`; uWSGI and hypercorn
+    do not. And one with several lengths, with 400: uWSGI joins Content-Length and Content_Length.
     """
     coding = environ.get("HTTP_TRANSFER_ENCODING")
     if coding and "chunked" in coding.lower() and not environ.get("wsgi.input_terminated"):
         raise LengthRequired("this server takes no chunked bodies: send Content-Length")
+    length = environ.get("CONTENT_LENGTH")
+    if length and not (length.isascii() and length.isdecimal()):
+        raise BadRequest("the Content-Length is not a number")
 
 
 def status_of(error: Exception) -> int:

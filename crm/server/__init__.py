@@ -28,6 +28,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
+from crm.tenancy import disk
 
 __all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
 
@@ -92,6 +93,7 @@ def serve(
             "graceful_timeout": STOP_SECONDS,
             "keepalive": KEEPALIVE_SECONDS,
             "control_socket_disable": True,
+            "forwarded_allow_ips": "",  # whom to believe, the application knows
             "accesslog": None,
             "errorlog": "-",
             "loglevel": "warning",
@@ -132,7 +134,7 @@ def _lock(data: Path, until: float) -> int:
     The workers inherit it and nobody unlocks it: the folder is free when all processes ended.
     """
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(data)
         lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ServeError(f"cannot write in {data}: {error.strerror}") from None

@@ -33,7 +33,8 @@ from crm.tenancy.database import (
     visit,
 )
 from crm.tenancy.files import Tenant, UnknownTenant
-from crm.tenancy.tenants import RESERVED, Tenants
+from crm.tenancy.labels import RESERVED
+from crm.tenancy.tenants import Tenants
 
 KEEP = 14  # copies of a tenant
 NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
@@ -76,7 +77,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
     (the older ones stay then), or what SQLite and the disk say.
     """
     here = visit()
-    to.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(to)
     disk.forget_abandoned(to, f".new-{here.label}-*", here.clock())
     unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
     try:
@@ -143,12 +144,14 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
     can see it. Raises Invalid for a label that can't be an address, BadCopy, NewerFile, Busy when
     readers or writers don't make way; nothing has changed then.
     """
-    if not LABEL.match(label) or label in RESERVED:
+    # A tenant may have had its label before that was reserved; its copies are named after it.
+    is_new = not tenants.exists(label) and not copy.name.startswith((f"{label}-", f"{label}."))
+    if not LABEL.match(label) or (label in RESERVED and is_new):
         raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
     if _is_own(tenants, copy):
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     _is_alone(copy)
-    tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(tenants.folder)
     disk.forget_abandoned(tenants.folder, ".restore-*", tenants.clock())
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:

@@ -73,8 +73,10 @@ def folder(tenants: Tenants) -> Iterator[Said]:
     open_to = [path for path, at in found if at.st_mode & 0o066 and stat.S_ISREG(at.st_mode)]
     if open_to:
         yield WARNING, f"others may read {_some(open_to)}: chmod 700 {data}"
+    elif top.st_mode & 0o007:
+        yield WARNING, f"others may look into it, but read no file: chmod 700 {data}"
     else:
-        yield OK, "others may look into it, but read no file"
+        yield OK, "its group may look into it, but read no file"
 
 
 def key(tenants: Tenants) -> Iterator[Said]:

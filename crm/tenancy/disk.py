@@ -42,6 +42,16 @@ def _gate(folder: Path, way: int) -> Iterator[None]:
         os.close(gate)
 
 
+def make_folder(path: Path) -> None:
+    """A folder that only its owner may enter, as those above it that are missing. One that is there
+    stays as it is: somebody may have given it to a group on purpose."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
 def make(path: Path) -> None:
     """An empty file that only its owner may read. Raises FileExistsError."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

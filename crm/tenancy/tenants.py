@@ -29,9 +29,9 @@ from crm.tenancy.database import (
     visiting,
 )
 from crm.tenancy.files import Pool, Tenant, UnknownTenant
+from crm.tenancy.labels import RESERVED
 
 FRONT = "_front"  # the base host's own file, visited like a tenant's; no label is spelled so
-RESERVED = frozenset({"www", "api", "app", "admin", "mail", "static"})
 TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
 TIDIED_ON = 60  # and how soon the next one goes on where there was more to do
 MOST_HOSTS = 10_000  # spellings of hosts remembered
@@ -178,7 +178,7 @@ class Tenants:
             )
         if self.path(label).exists():
             raise _taken(label)
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk.make_folder(self.folder)
         return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
 
     def reveal(self, unseen: Tenant) -> None:
@@ -202,7 +202,7 @@ class Tenants:
     def secret_key(self) -> bytes:
         """What signs the forms of pages; made on the first call and kept in the data folder."""
         path = self.config.data / "secret.key"
-        self.config.data.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.config.data)
         with suppress(FileNotFoundError):
             return path.read_bytes()
         made = path.with_name(f".secret-{secrets.token_hex(4)}")
@@ -220,7 +220,7 @@ class Tenants:
     def _open_front(self) -> None:
         if self.path(FRONT).exists():
             return
-        self.config.data.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.config.data)
         unseen = Tenant(FRONT, self.config.data / f".new-front-{secrets.token_hex(4)}", self)
         try:
             self._build(unseen, "", "start", lambda: None)

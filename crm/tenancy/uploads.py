@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crm.errors import NotFound, StorageFull
+from crm.tenancy import disk
 from crm.tenancy.database import settings, visit
 
 FOLDER = "uploads"  # of the data folder
@@ -25,7 +26,7 @@ NAME = re.compile(r"[0-9a-f]{32}\Z")
 def keep(session_id: int, data: bytes) -> str:
     """Let a file wait and give its name. Raises StorageFull."""
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(folder)
     forget_old()
     tenant = f"{visit().label}."
     _make_room(tenant, MOST_OF_TENANT)
