@@ -20,6 +20,7 @@ from crm.config.readers import (
     JSON,
     LABEL,
     LOOPBACK,
+    MOST_CONTACTS,
     PLACE,
     PLANS,
     XML,
@@ -37,6 +38,7 @@ __all__ = [
     "JSON",
     "LABEL",
     "LOOPBACK",
+    "MOST_CONTACTS",
     "PLANS",
     "XML",
     "Allow",
@@ -101,6 +103,9 @@ class Config:
     )
     plans: dict[str, int] = _setting(
         "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit (D13)"
+    )
+    contacts: dict[str, int] = _setting(
+        "CRM_CONTACTS", "", readers.contacts, "contacts of a client at most, per plan; 200"
     )
     trusted_proxies: int = _setting(
         "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
+CONTACTS, MOST_CONTACTS = 200, 1000  # of a client, unless a plan says otherwise, and in any plan
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 WORD = re.compile(r"[!-~]*\Z")
@@ -136,6 +137,25 @@ def plans(text: str) -> dict[str, int]:
             raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
         plans[name.strip()] = int(number)
     return plans
+
+
+def contacts(text: str) -> dict[str, int]:
+    return _by_plan(text, CONTACTS, 1, MOST_CONTACTS)
+
+
+def _by_plan(text: str, usual: int, least: int, most: int) -> dict[str, int]:
+    """A number for each plan: `300` for all of them, or `start=50,base=300` for some."""
+    found = dict.fromkeys(PLANS, usual)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, is_named, number = (piece.strip() for piece in part.rpartition("="))
+        fits = COUNT.match(number) and least <= int(number) <= most
+        if not fits or (is_named and name not in PLANS):
+            raise ValueError(
+                f"is a number from {least} to {most}, or such numbers of plans as in"
+                f" {list(PLANS)[0]}={least},{list(PLANS)[-1]}={most}"
+            )
+        found |= dict.fromkeys([name] if is_named else PLANS, int(number))
+    return found
 
 
 def allow(text: str) -> Allow:

@@ -30,11 +30,15 @@ APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u0060\u00b4"), "'
 ALIKE = UNSTORABLE | APOSTROPHES
 
 
-def condition(table: str, q: str, run: Run, *, by_id: bool = True) -> tuple[str, list[Any]]:
+def condition(
+    table: str, q: str, run: Run, *, by_id: bool = True, counts: bool = False
+) -> tuple[str, list[Any]]:
     """An SQL condition, and its parameters, for the rows of `table` that match `q` (D3).
 
     It is true of live rows only. `by_id` tells that the list is in order of id, not of another
-    column; it changes the speed, not the rows. `run(sql, parameters)` asks the tenant's database.
+    column, and `counts` that all matches are counted too; both change the speed, not the rows. A
+    list and a count would each look at all rows for a word of two letters. `run(sql, parameters)`
+    asks the tenant's database.
     """
     wanted = words(q)
     verified = " AND ".join(_contains(table, word) for word in wanted)
@@ -43,7 +47,7 @@ def condition(table: str, q: str, run: Run, *, by_id: bool = True) -> tuple[str,
     if pieces:
         hits = f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
         asked: list[Any] = [pieces]
-    elif wanted and not by_id:
+    elif wanted and (counts or not by_id):
         hits, asked = f"SELECT id FROM {table} WHERE {verified}", parameters
     else:
         return verified or f"{table}.folded IS NOT NULL", parameters
