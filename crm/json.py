@@ -56,4 +56,4 @@ def _with_exponent(value: Decimal) -> str:
     number = "".join(map(str, digits))
     whole = f"{number}e{exponent}"
     pointed = f"{number[0]}.{number[1:]}e{value.adjusted()}"
-    return ("-" if sign else "") + (pointed if len(pointed) < len(whole) else whole)
+    return ("-" if sign else "") + (pointed if len(pointed) <= len(whole) else whole)

@@ -139,7 +139,7 @@ class Id(Field):
         return None if value is None else str(value)
 
     def schema_type(self) -> dict[str, Any]:
-        return {"type": ["string", "integer"] if self.incoming else "string"}
+        return {"type": ["string", "integer"] if self.incoming else "string", "maxLength": 18}
 
 
 class Text(Field):

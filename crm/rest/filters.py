@@ -146,6 +146,9 @@ class Reference(Equals):
     def condition(self, sent: list[str], column: str) -> Condition:
         return self.among(column, [key(text) for text in sent])
 
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string"}
+
 
 class Ids(Reference):
     """Records by id, also several in one value with commas between: as many as a page has."""
@@ -157,9 +160,6 @@ class Ids(Reference):
         if len(ids) > MOST:
             raise values.Unfit("too_many", f"at most {MOST} ids")
         return super().condition(ids, column)._replace(names_ids=True)
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "string"}
 
 
 class User(Reference):

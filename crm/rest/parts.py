@@ -38,6 +38,7 @@ class Part(ma.Nested):
         self.about = about
         self.create_only = False
         self.most, self.most_bytes = most, most_bytes
+        self.validators = [Length(max=most)] if most else []  # for the documentation
         self.expanded = expanded  # only shown by a shape that names it, as for `expand=`
         self.sent = sent or schema  # what may be sent, where it isn't what is shown
 
@@ -47,7 +48,7 @@ class Part(ma.Nested):
         found.required = required and not self.expanded
         found.dump_only = found.load_only = False
         found.nested = self.sent if incoming else self.nested
-        found.validators = [Length(max=self.most)] if incoming and self.many else []
+        found.validators = self.validators if incoming else []
         found.allow_none = self.nullable or (incoming and self.many)  # null clears a list
         return found
 

@@ -314,8 +314,12 @@ class UserId(fields.Id):
 
     def schema_type(self) -> dict[str, Any]:
         return {
+            **super().schema_type(),
             "type": ["string", "integer", "object"],
-            "properties": {"id": {"type": ["string", "integer"]}, "name": {"type": "string"}},
+            "properties": {
+                "id": super().schema_type(),
+                "name": {"type": "string", "maxLength": 255},
+            },
             "required": ["id"],
             "additionalProperties": False,
         }
