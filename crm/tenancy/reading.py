@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from threading import Lock
+from threading import RLock
 from typing import IO, Any, BinaryIO
 
 import orjson
@@ -99,15 +99,17 @@ class SpooledFile:
     """
 
     _open: Counter[str] = Counter()  # by the folder and the tenant's label
-    _lock = Lock()
+    _lock = RLock()  # a collector of garbage may close another one while it is held
 
     def __init__(self, write: Callable[[BinaryIO], None]):
-        self._tenant = f"{settings().data}/{visit().label}"
-        with self._lock:
-            if self._open[self._tenant] >= MAX_SPOOLED_FILES:
-                raise Busy("too many files of this tenant are being downloaded, try again later")
-            self._open[self._tenant] += 1
         self._file: IO[bytes] | None = None
+        self._tenant = ""
+        tenant = f"{settings().data}/{visit().label}"
+        with self._lock:
+            if self._open[tenant] >= MAX_SPOOLED_FILES:
+                raise Busy("too many files of this tenant are being downloaded, try again later")
+            self._open[tenant] += 1
+            self._tenant = tenant
         try:
             folder = settings().data
             self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES, dir=folder)  # noqa: SIM115
@@ -139,11 +141,11 @@ class SpooledFile:
         if tenant:
             with self._lock:
                 self._open[tenant] -= 1
-                self._open += Counter()  # without those that have none
+                if not self._open[tenant]:
+                    del self._open[tenant]
             if self._file is not None:
                 self._file.close()
 
     def __del__(self) -> None:
         # Of an answer that no server took: nobody else would know.
-        if getattr(self, "_tenant", ""):
-            self.close()
+        self.close()
