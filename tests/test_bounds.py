@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Api
+from conftest import Api, key_for
 
 from crm import create_app, values
 from crm.config import MOST_CONTACTS, Config, ConfigError
@@ -21,7 +21,6 @@ from crm.errors import MOST_FAULTS, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
 from crm.resources.clients.record import CLIENT_IN
-from crm.resources.deals.items import NEW
 from crm.resources.event_feed import TOLD
 from crm.rest import paging
 from crm.rest.filters import MOST_REPEATED
@@ -460,6 +459,14 @@ def test_tags_are_unique_in_any_case_and_at_most_fifty(crm, api):
         assert (result.created, result.errors[0]["code"]) == (0, "too_many")
         assert load("clients", 'name,tags\nTwice,"vip,VIP,new"\n').created == 1
         assert rows("SELECT tags FROM client WHERE name = 'Twice'") == [('["vip","new"]',)]
+
+
+def test_the_origins_of_a_forms_key_are_bounded(crm):
+    origins = [f"https://shop{number}.example.ua" for number in range(50)]
+    assert key_for(crm, "acme", "leads:create", origins=",".join([*origins, *origins]))
+    for wrong in (",".join([*origins, "https://one.more"]), "https://" + "x" * 255):
+        with pytest.raises(Invalid):
+            key_for(crm, "acme", "leads:create", origins=wrong)
 
 
 # Faults

@@ -105,7 +105,7 @@ class Config:
         "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit (D13)"
     )
     contacts: dict[str, int] = _setting(
-        "CRM_CONTACTS", "", readers.contacts, "contacts of a client at most, per plan; 200"
+        "CRM_CONTACTS", "200", readers.contacts, "contacts of a client at most, per plan"
     )
     trusted_proxies: int = _setting(
         "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
