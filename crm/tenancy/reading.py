@@ -79,11 +79,12 @@ class BoundedRows:
             self.rows += rows(sql, params)
             return
         with closing(visit().connection.execute(sql, params)) as cursor:
-            while self.wanted:
-                part = cursor.fetchmany(min(self.wanted, max(1, self._left // self._row_bytes)))
-                if not part:
-                    return
+            while wanted := self.wanted:
+                safe = self._left // self._row_bytes  # so many rows cannot be too much
+                part = cursor.fetchmany(min(wanted, max(1, safe)))
                 self.rows += part
+                if not part or len(part) == wanted <= safe:
+                    return
                 self._left -= len(orjson.dumps(part))
                 while self._left < 0 and len(self.rows) > 1:
                     self._left += len(orjson.dumps(self.rows.pop()))
