@@ -65,7 +65,8 @@ def _add_commands(noun: str) -> None:
         with at(config, tenant):
             file = SpooledFile(lambda to: moving.export_csv(to, noun, excel=excel))
         with closing(file):  # who reads it may take his time
-            file.copy_to(click.get_binary_stream("stdout"))
+            file.copy_to(sys.stdout.buffer)
+            sys.stdout.flush()
 
     import_noun.__doc__, export_noun.__doc__ = IMPORTED[noun], EXPORTED[noun]
     tenant = click.option("--tenant", required=True)
