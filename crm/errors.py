@@ -121,6 +121,12 @@ class StorageFull(Busy):
     retry_after = 60
 
 
+class StorageQuota(CRMError):
+    """The tenant's file has reached what its plan allows (CRM_STORAGE)."""
+
+    code, detail = "storage_quota", "the storage of this plan is used up"
+
+
 @dataclass(slots=True)
 class Faults:
     """Collects what is wrong with one body, so that the sender hears of much at once: add() raises

@@ -50,6 +50,8 @@ _SECRETS = (  # what looks like a secret, and what stands in its place; all in l
     (re.compile(r"(?<![\w.])(?:\+[1-9]|380|0[3-9])(?:[ ()-]{0,2}[0-9]){8,14}(?!\w)"), "+…"),
     # 43 characters: the token of a cookie or a link.
     (re.compile(r"(?<![\w-])(?=[\w-]{0,42}[A-Z])(?=[\w-]{0,42}[a-z])[\w-]{43}(?![\w-])"), "…"),
+    # 22 characters: of an invitation. Without the path before it, names of code look like it.
+    (re.compile(r"(/i(?:nvite)?/)[\w-]{22}(?![\w-])"), r"\1…"),
 )
 
 

@@ -376,11 +376,11 @@ def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
                 asked = codes.ask(purpose, phone, browser)
                 if browser == "b1":
                     codes.check(purpose, phone, browser, asked.code)
+        sessions.open(1, "Mozilla/5.0 (X11; Linux x86_64)")
+        sessions.end_others(2)
         for purpose in links.SECONDS:
             links.make(purpose, 2, "new@acme.example" if purpose == links.EMAIL else None)
         links.use(links.LOGIN, links.make(links.LOGIN, 1))
-        sessions.open(1, "Mozilla/5.0 (X11; Linux x86_64)")
-        sessions.end_others(2)
         assert visit().user_id is None
     caller.do("POST", "/webhooks/1/rotate")
     once = {"Idempotency-Key": "замовлення-77".encode().hex()}

@@ -25,7 +25,7 @@ LOOKS = {
     "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}"),
     "a password or token of a setting": re.compile(r"s3cret|top-secret|t0ken-of-acme"),
 }
-TOKEN = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])")
+TOKEN = re.compile(r"(?<![\w-])(?:[\w-]{43}|[\w-]{22})(?![\w-])")
 CODE = re.compile(r"(?<![\w.])[0-9]{6}(?![\w.])")
 
 tokens: set[str] = set()
@@ -78,8 +78,8 @@ class _Ear(logging.Handler):
 
 def _noted(make: Callable[..., str]) -> Callable[..., str]:
     @wraps(make)
-    def made() -> str:
-        found = make()
+    def made(*options: int) -> str:
+        found = make(*options)
         tokens.add(found)
         return found
 

@@ -426,7 +426,6 @@ def test_a_client_with_more_from_before_can_be_read_and_changed(crm, api):
         ("", dict.fromkeys(("start", "base", "pro", "business"), 200)),
         ("50", dict.fromkeys(("start", "base", "pro", "business"), 50)),
         ("business=1000, start=1", {"start": 1, "base": 200, "pro": 200, "business": 1000}),
-        ("50,business=300", {"start": 50, "base": 50, "pro": 50, "business": 300}),
     ],
 )
 def test_the_setting_is_a_number_for_all_plans_or_for_some(text, found):
@@ -435,7 +434,9 @@ def test_the_setting_is_a_number_for_all_plans_or_for_some(text, found):
 
 @pytest.mark.parametrize("text", ["0", "1001", "many", "gold=5", "start=", "=5", "start=0", "-1"])
 def test_a_setting_that_cannot_be_is_told(text):
-    with pytest.raises(ConfigError, match="CRM_CONTACTS.*a number from 1 to 1000"):
+    with pytest.raises(
+        ConfigError, match="CRM_CONTACTS.*: it (is a number from 1 to 1000|looks like)"
+    ):
         Config.load({"CRM_CONTACTS": text})
 
 

@@ -1125,5 +1125,21 @@ def test_a_session_that_is_used_keeps_its_cookie(crm, clock):
     (renewed,) = [c for c in olena.page.headers.getlist("Set-Cookie") if "crm_session=" in c]
     assert renewed.startswith(f"crm_session={olena.cookie('crm_session').value};")
     assert "Max-Age=2592000" in renewed and "HttpOnly" in renewed and "SameSite=Lax" in renewed
+    for days, seconds in ((28, 2592000), (28, 2592000), (28, 5 * 86_400), (4, 86_400)):
+        clock.tick(days * 86_400)
+        olena.sees("/tasks")
+        assert f"Max-Age={seconds};" in str(olena.page.headers)
+    olena.sees("/settings/profile")
+    clock.tick(86_399)
+    olena.sees("/tasks")
+    clock.tick(1)
+    assert olena.get("/tasks").location == "/login?next=/tasks"
+    assert Person(crm, user_id=OLENA).sees("/tasks")
+
+
+def test_logging_out_takes_the_renewed_cookie_away(crm, clock):
+    olena = Person(crm, user_id=OLENA)
+    olena.get("/tasks")
+    clock.tick(86_400)
     olena.post("/logout")
     assert "crm_session=;" in str(olena.page.headers)

@@ -107,6 +107,20 @@ def test_there_is_no_session_of_ours_and_forms_carry_our_token(embed):
         assert crm.leads.get(1)["created_by"] == "3"
 
 
+def test_a_form_of_another_user_of_the_site_is_refused(embed):
+    _, guest = embed()
+    guest.logs_in(**NADIIA)
+    token = TOKEN.search(guest.sees("/crm/leads"))[1]
+    guest.logs_in(id="u78", name="Інша", role="manager")
+    sent = {"csrf_token": token, "name": "Марія", "phone": "067 123 45 67"}
+    headers = {"Referer": HOME}
+    page = guest.client.post("/crm/leads", data=sent, base_url=HOME, headers=headers)
+    assert page.status_code == 400
+    assert guest.post("/crm/leads", sent | {"csrf_token": ""}).status_code == 400
+    del sent["csrf_token"]
+    assert guest.post("/crm/leads", sent).status_code == 303
+
+
 def test_what_somebody_does_is_done_in_their_name(embed):
     crm, guest = embed()
     guest.logs_in(**NADIIA)
@@ -144,6 +158,18 @@ def test_name_and_role_follow_and_are_written_only_when_they_change(embed):
     guest.logs_in(**NADIIA | {"name": "Надія К.", "role": "viewer"})
     guest.sees("/crm/")
     assert version() == ("Надія К.", "viewer", 2)
+
+
+def test_an_invitation_ends_when_its_user_comes_in_through_the_site(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    guest.sees("/crm/")
+    with crm.tenant("acme"):
+        tokens = [links.make(links.INVITE, id) for id in (TARAS, 3)]
+    guest.sees("/crm/")
+    with crm.tenant("acme"):
+        assert links.peek(links.INVITE, tokens[0])
+        assert links.peek(links.INVITE, tokens[1]) is None
 
 
 @pytest.mark.parametrize("reach", [{"email": "OLENA@acme.example"}, {"phone": "050 111 00 01"}])

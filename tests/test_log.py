@@ -23,6 +23,7 @@ import pytest
 from crm import CRMApp, log
 from crm.access import tokens
 from crm.access.api_keys import new_key
+from crm.access.links import INVITE_TOKEN_BYTES
 from crm.config import Config
 from crm.outbox import signature
 from tests.running import PATIENCE, ROOT, free_port, wait_for
@@ -404,6 +405,8 @@ def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeyp
         ("{whsec}!", "whsec_…!"),
         ("GET /enter/{token}/x", "GET /enter/…/x"),
         ("cookie={token};", "cookie=…;"),
+        ("GET /i/{invitation} failed", "GET /i/… failed"),
+        ("https://acme.crm.ua/invite/{invitation}", "https://acme.crm.ua/invite/…"),
         ("to +380 (67) 123-45-67.", "to +…."),
         ("to 380671234567", "to +…"),
         ("KeyError: '067 123-45-67'", "KeyError: '+…'"),
@@ -415,6 +418,7 @@ def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeyp
 )
 def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
     made = {"key": new_key(), "whsec": signature.new_secret(), "token": tokens.new()}
+    made["invitation"] = tokens.new(INVITE_TOKEN_BYTES)
     assert log.masked(text.format(**made)) == shown.format()
 
 

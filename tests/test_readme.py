@@ -4,10 +4,11 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 from crm import errors, log
-from crm.config import PLANS, Config
+from crm.config import PLANS, STORAGE, Config
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, README, ROOT, blocks, run, section
@@ -43,6 +44,23 @@ def test_the_tour_by_curl_works_as_it_stands(tmp_path):
         *("lead.created", "client.created", "deal.created", "lead.converted"),
         *("deal.items_changed", "deal.won"),
     ]
+
+
+def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
+    """The one for TypeScript is run by .ci/clients: npx would fetch it from the network."""
+    lines = re.search(r"<!-- generators -->\n```sh\n(.*?)```", README, re.S)[1]
+    assert "localhost" not in lines
+    assert "npx -y openapi-typescript openapi.json -o crm.d.ts" in lines
+    here = "\n".join(line for line in lines.splitlines() if not line.startswith("npx "))
+    generator = "openapi-python-client generate"
+    assert generator in here
+    run(here.replace(generator, f"{sys.executable} -m openapi_python_client generate"), tmp_path)
+    assert json.loads((tmp_path / "openapi.json").read_text("utf-8"))["openapi"].startswith("3.1")
+    assert list(tmp_path.glob("*/*/api/leads/create_lead.py"))
+
+
+def test_ci_checks_generated_clients():
+    assert "\n.ci/clients .venv/bin/python\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
@@ -87,9 +105,11 @@ def test_each_column_of_a_file_is_named():
 
 def test_each_event_and_plan_is_named():
     assert set(re.findall(r"`(\w+\.\w+)`", section("Events"))) >= set(events.KINDS)
-    assert dict(re.findall(r"^\| (\w+) \| (\d+) \|$", section("Limits"), re.M)) == {
-        plan: str(number) for plan, number in PLANS.items()
-    }
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (.*) \|$", section("Limits"), re.M)
+    assert rows == [
+        (plan, str(number), f"{STORAGE[plan]:,} MB" if STORAGE[plan] else "no limit")
+        for plan, number in PLANS.items()
+    ]
 
 
 def test_the_lines_that_verify_a_delivery_do_so():

@@ -103,6 +103,21 @@ def test_sessions_go_thirty_days_after_they_were_last_seen(acme, clock):
     assert sessions.find(tokens[1])
 
 
+def test_sessions_go_ninety_days_after_they_began(acme, clock):
+    token, _ = sessions.open(1, "used"), sessions.open(1, "ended")
+    sessions.end(2, 1)
+    for _ in range(4):
+        clock.tick(22 * DAY)
+        sessions.find(token)
+    clock.tick(2 * DAY)
+    retention.tidy()
+    assert rows("SELECT agent FROM session") == [("used",)]  # and refused
+    assert sessions.find(token) is None
+    clock.tick(1)
+    retention.tidy()
+    assert count("session") == 0
+
+
 def test_no_live_session_goes(acme, clock):
     token = sessions.open(1, "")
     clock.tick(sessions.SECONDS - 1)

@@ -163,6 +163,25 @@ def test_a_session_ends_thirty_days_after_it_was_last_seen(acme, clock):
     assert sessions.every(TARAS) == []
 
 
+def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock):
+    token = sessions.open(TARAS, FIREFOX)
+    for day in range(1, 90):
+        clock.tick(DAY)
+        assert sessions.find(token), day
+    clock.tick(DAY - 1)
+    assert sessions.find(token) and len(sessions.every(TARAS)) == 1
+    clock.tick(1)
+    assert sessions.find(token) is None
+    assert sessions.every(TARAS) == []
+
+
+@each(("days", "left"), [(0, 30), (59, 30), (60, 30), (61, 29), (89, 1), (90, 0), (120, 0)])
+def test_it_tells_for_how_long_it_can_go_on(acme, clock, days, left):
+    session = sessions.find(sessions.open(TARAS, FIREFOX))
+    clock.tick(days * DAY)
+    assert sessions.seconds_left(session) == left * DAY
+
+
 def test_it_is_noted_at_most_once_a_minute_that_it_was_seen(acme, clock):
     token = sessions.open(TARAS, FIREFOX)
     begun = seen()

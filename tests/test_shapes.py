@@ -19,6 +19,7 @@ from crm.json import dumps
 from crm.resources.leads.record import LEAD
 from crm.resources.webhooks import Kinds
 from crm.rest import fields
+from crm.rest.openapi import field_schema
 from crm.rest.parts import Part
 from crm.rest.shapes import Shape
 from crm.tenancy.database import rows
@@ -99,7 +100,7 @@ def check_kind(field: Any, shown: Any) -> None:
             for name, inner in field.schema.fields.items():
                 check_kind(inner, part[name])
         return
-    kind = field.json_schema()["type"]
+    kind = field_schema(field)["type"]
     names = kind if isinstance(kind, list) else [kind]
     if shown is None:
         assert "null" in names, field

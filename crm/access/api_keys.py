@@ -166,8 +166,8 @@ def authenticate(secret: str) -> Caller:
     if used is None or used < time_before(LAST_USE_KEPT_EVERY):
         note("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     here = visit()
-    here.user_id, here.key_id = user_id, key_id
-    return Caller(key_id, name, user_id, _scopes(held), _origins(origins), plan)
+    here.user_id, here.key_id, here.scopes = user_id, key_id, _scopes(held)
+    return Caller(key_id, name, user_id, here.scopes, _origins(origins), plan)
 
 
 def form_origins() -> set[str]:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 from crm.errors import TooMany
 from crm.networks import networks_of
 from crm.tenancy.counters import FAILED_KEYS as FAILED_KEYS_TABLE
-from crm.tenancy.counters import FORM_VISITORS, REQUESTS, Counters
+from crm.tenancy.counters import FORM_VISITORS, PAGES, REQUESTS, Counters
 
 WINDOW = 60  # seconds
 FAILED_KEYS = 30  # bad keys a minute from one address, then they are refused unread
 FORM_SENDS = 10  # requests a minute of a website's visitors at one address
+SESSION_PAGES = 240  # pages a minute of one session, and of strangers in one network
+TENANT_PAGES = 2400  # pages a minute of all sessions of a tenant
 
 
 class Turn(NamedTuple):
@@ -32,6 +34,7 @@ class Limiter:
         self._requests = counters.tables[REQUESTS]  # all of a tenant, and those of its forms
         self._failed_keys = counters.tables[FAILED_KEYS_TABLE]
         self._form_visitors = counters.tables[FORM_VISITORS]
+        self._pages = counters.tables[PAGES]
 
     def take(
         self, label: str, limit: int, moment: float, form: bool = False, refused: bool = False
@@ -65,6 +68,21 @@ class Limiter:
         """
         visitor = f"{label}/{network(address)}"
         return self._form_visitors.add(visitor, int(moment) // WINDOW) > FORM_SENDS
+
+    def take_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
+        """Count one page of a tenant that a session asked for, or a stranger if it is None.
+
+        Strangers are counted per network alone: together they must not close the pages to the
+        tenant's own users. Raises TooMany.
+        """
+        window = int(moment) // WINDOW
+        visitor = f"session {session_id}" if session_id else f"network {network(address)}"
+        pages = self._pages.add(f"{label}/{visitor}", window)
+        too_many = pages > SESSION_PAGES
+        if session_id and not too_many:
+            too_many = self._pages.add(label, window) > TENANT_PAGES
+        if too_many:
+            raise TooMany("too many pages in this minute", "", WINDOW - int(moment) % WINDOW)
 
     def failed(self, address: str, moment: float) -> bool:
         """Note a bad key from an address; True when there were too many in this minute."""

@@ -4,12 +4,16 @@
 own host, `login` stands in for a lost phone, `email` confirms the address that it is about. Of
 reset, invite and email only a user's latest is good. The token is kept as a hash; a deactivated
 user's links are refused. Looking at a link doesn't use it: mail programs look at what they bring.
+
+All links of a user end when the way in changes: the password, phone, e-mail, role or access, and
+with a logout everywhere. Else whoever held a session or a mailbox for a moment would come back by
+a link from then. `User.put`, `passwords.store` and `sessions.end_others` call end_all_links_of().
 """
 
 from dataclasses import dataclass
 
 from crm.access import tokens
-from crm.tenancy.database import execute, now, row, time_before, transaction
+from crm.tenancy.database import execute, note, now, row, time_before, transaction
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 SECONDS = {
@@ -20,11 +24,13 @@ SECONDS = {
     EMAIL: 24 * 3600,
 }
 LATEST_ONLY = frozenset({RESET, INVITE, EMAIL})
+INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
 
 FIND = """
     SELECT link.user_id, link.about FROM link JOIN user ON user.id = link.user_id AND user.active
     WHERE link.hash = ? AND link.purpose = ? AND link.ended_at IS NULL AND link.expires_at > ?
 """
+END = "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Link:
 
 def make(purpose: str, user_id: int, about: str | None = None) -> str:
     """Make a link and give its token: the only time it can be seen."""
-    token = tokens.new()
+    token = tokens.new(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.BYTES)
     kept, expires_at = tokens.digest(token), time_before(-SECONDS[purpose])
     with transaction():
         if purpose in LATEST_ONLY:
@@ -71,10 +77,33 @@ def use(purpose: str, token: str) -> Link | None:
 def end(purpose: str, user_id: int) -> None:
     """The user's links of a purpose are good no more."""
     with transaction():
+        execute(END, (now(), purpose, user_id))
+
+
+def end_all_links_of(user_id: int) -> None:
+    """No link of the user's is good any more, whatever it was for."""
+    with transaction():
         execute(
-            "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL",
-            (now(), purpose, user_id),
+            "UPDATE link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL", (now(), user_id)
         )
+
+
+def note_entry(user_id: int) -> None:
+    """The user came in without a session of ours: the invitation ends, as at a login.
+
+    Called for each page, so it only reads unless there is one, and waits for nobody.
+    """
+    if is_pending(INVITE, user_id):
+        note(END, (now(), INVITE, user_id))
+
+
+def is_pending(purpose: str, user_id: int) -> bool:
+    """Has the user a link of that purpose that is still good?"""
+    sql = (
+        "SELECT 1 FROM link WHERE user_id = ? AND purpose = ? AND ended_at IS NULL"
+        " AND expires_at > ? LIMIT 1"
+    )
+    return row(sql, (user_id, purpose, now())) is not None
 
 
 def end_all() -> None:

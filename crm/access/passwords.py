@@ -8,6 +8,7 @@ import unicodedata
 
 from werkzeug.security import check_password_hash, generate_password_hash
 
+from crm.access import links
 from crm.errors import Invalid, NotFound
 from crm.tenancy.database import execute, row, transaction
 
@@ -46,10 +47,19 @@ def of(user_id: int | None) -> str | None:
 
 def set_for(user_id: int, password: str) -> None:
     """The user's password from now on; outside of a transaction. Raises Invalid, NotFound."""
-    kept = hashed(password)
+    store(user_id, hashed(password))
+
+
+def store(user_id: int, password_hash: str) -> None:
+    """The user's password from now on, by what hashed() gave; all links of the user end.
+
+    Raises NotFound.
+    """
     with transaction():
-        if not execute("UPDATE user SET password = ? WHERE id = ?", (kept, user_id)).rowcount:
+        sql = "UPDATE user SET password = ? WHERE id = ?"
+        if not execute(sql, (password_hash, user_id)).rowcount:
             raise NotFound
+        links.end_all_links_of(user_id)
 
 
 def _composed(password: str) -> str:

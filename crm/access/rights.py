@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from crm.errors import Forbidden, Invalid
+from crm.tenancy.database import visit
 
 RESOURCES = ("leads", "clients", "deals", "products", "tasks", "pipelines", "users", "webhooks")
 EVERYTHING = "*"
@@ -34,6 +35,13 @@ def require(held: frozenset[str], needed: Iterable[str]) -> None:
     for scope in needed:
         if not allows(held, scope):
             raise Forbidden(f"this key lacks the scope {scope}", "missing_scope", scope=scope)
+
+
+def can_read(resource: str) -> bool:
+    """Whether who acts in this visit may see stored values of a resource such as `deals`. Who acts
+    without a key may: a person in the cabinet, the command line, a site that embeds the CRM."""
+    held = visit().scopes
+    return held is None or allows(held, f"{resource}:read")
 
 
 def is_form_key(held: frozenset[str]) -> bool:

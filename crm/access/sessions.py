@@ -1,17 +1,21 @@
 """Sessions of the cabinet (D12): rows of the tenant's file behind a random cookie.
 
-A session lives for 30 days after it was last seen, and ends at once when it is ended or its user
-deactivated. The cookie is kept as a hash, and means nothing at another tenant: it has no such row.
+A session lives for 30 days after it was last seen and at most 90 days after it began, and ends at
+once when it is ended or its user deactivated. The cookie is kept as a hash, and means nothing at
+another tenant: it has no such row.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from crm.access import tokens
+from crm.access import links, tokens
 from crm.errors import Forbidden, NotFound
 from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
 from crm.tenancy.records import key
+from crm.tenancy.retention import DAY, KEPT_DAYS, SESSION_DAYS
 
-SECONDS = 30 * 86_400  # retention lets go what wasn't seen for as long
+SECONDS = KEPT_DAYS * DAY  # since it was last seen; retention lets go what is older
+MAX_SECONDS = SESSION_DAYS * DAY  # since it began, however often it is used
 SEEN_KEPT_EVERY = 60  # seconds: a write for every page would make readers writers
 LONGEST_AGENT = 255  # characters
 
@@ -19,7 +23,8 @@ LIVE = """
     SELECT session.id, session.user_id, user.role, user.name, user.language, session.agent,
            session.created_at, session.last_seen_at, tenant.suspended_at
     FROM session JOIN user ON user.id = session.user_id JOIN tenant ON tenant.id = 1
-    WHERE session.ended_at IS NULL AND session.last_seen_at > ? AND user.active
+    WHERE session.ended_at IS NULL AND session.last_seen_at > ? AND session.created_at > ?
+        AND user.active
 """
 # The hot path: one prepared text finds the session, its user and the state of the tenant.
 FIND = f"{LIVE} AND session.hash = ?"
@@ -47,7 +52,7 @@ class Session:
 def open(user_id: int, agent: str) -> str:
     """Log an active user in and give the token for the cookie: the only time it can be seen.
 
-    `agent` is what the browser says it is. Raises NotFound.
+    `agent` is what the browser says it is. An invitation of the user ends. Raises NotFound.
     """
     token = tokens.new()
     kept, moment = tokens.digest(token), now()
@@ -59,13 +64,14 @@ def open(user_id: int, agent: str) -> str:
         )
         if not opened.rowcount:
             raise NotFound
+        links.end(links.INVITE, user_id)
     return token
 
 
 def find(token: str) -> Session | None:
     """The session behind a cookie, in whose user's name the visit goes on; None for a cookie that
     isn't good here. Raises Forbidden when the tenant is suspended."""
-    found = row(FIND, (time_before(SECONDS), tokens.digest(token)))
+    found = row(FIND, (time_before(SECONDS), time_before(MAX_SECONDS), tokens.digest(token)))
     if found is None:
         return None
     *values, suspended_at = found
@@ -80,7 +86,23 @@ def find(token: str) -> Session | None:
 
 def every(user_id: int) -> list[Session]:
     """The live sessions of an active user, the one last seen first."""
-    return [Session(*values[:-1]) for values in rows(EVERY, (time_before(SECONDS), user_id))]
+    live = rows(EVERY, (time_before(SECONDS), time_before(MAX_SECONDS), user_id))
+    return [Session(*values[:-1]) for values in live]
+
+
+def seconds_left(session: Session) -> int:
+    """For how long the session goes on from now if it isn't used any more."""
+    begun = datetime.fromisoformat(session.created_at)
+    age = int((datetime.fromisoformat(now()) - begun).total_seconds())
+    return max(0, min(SECONDS, MAX_SECONDS - age))
+
+
+def is_open(session: Session) -> bool:
+    """Is a session that was found earlier not ended by now? For the transaction of a change that
+    the session alone must not outlive."""
+    if session.from_site:
+        return True
+    return row("SELECT 1 FROM session WHERE id = ? AND ended_at IS NULL", (session.id,)) is not None
 
 
 def end(id: int | str, user_id: int) -> bool:
@@ -94,12 +116,13 @@ def end(id: int | str, user_id: int) -> bool:
 
 
 def end_others(user_id: int, keep: int | None = None) -> None:
-    """End all sessions of a user but the one to keep."""
+    """End all sessions of a user but the one to keep, and all links of the user."""
     with transaction():
         execute(
             "UPDATE session SET ended_at = ? WHERE user_id = ? AND id <> ? AND ended_at IS NULL",
             (now(), user_id, keep or 0),
         )
+        links.end_all_links_of(user_id)
 
 
 def end_all() -> None:

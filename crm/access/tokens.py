@@ -6,9 +6,9 @@ import secrets
 BYTES = 32  # so many that guessing is hopeless and a plain SHA-256 is enough
 
 
-def new() -> str:
-    """43 characters that a URL and a cookie can carry."""
-    return secrets.token_urlsafe(BYTES)
+def new(size: int = BYTES) -> str:
+    """`size` random bytes as text that a URL and a cookie can carry: 43 characters of 32 bytes."""
+    return secrets.token_urlsafe(size)
 
 
 def digest(token: str) -> bytes:

@@ -19,6 +19,7 @@ from crm.cabinet.frame import OWNER, VIEWER, me, render
 from crm.cabinet.plots import Bar, Column
 from crm.resources import tenant
 from crm.tenancy.database import now, row
+from crm.tenancy.heavy_work import heavy_work
 from crm.values import as_number
 
 MOST_FUNNELS = 5
@@ -50,18 +51,16 @@ class Plot(NamedTuple):
 def show() -> Response:
     """The page `/` of a tenant's host."""
     calendar = Calendar(texts.time_zone(), now())
-    funnels = figures.funnels()
-    return render(
-        "dashboard/page.html",
-        steps=_first_steps(),
-        tiles=_tiles(calendar, funnels),
-        plots=[
+    with heavy_work():
+        funnels = figures.funnels()
+        tiles = _tiles(calendar, funnels)
+        plots = [
             *_funnel_plots(funnels),
             _days_plot(calendar),
             _months_plot(calendar),
             _sources_plot(calendar),
-        ],
-    )
+        ]
+    return render("dashboard/page.html", steps=_first_steps(), tiles=tiles, plots=plots)
 
 
 def _first_steps() -> list[tuple[str, str, bool]]:

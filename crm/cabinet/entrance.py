@@ -10,11 +10,10 @@ from urllib.parse import quote
 import flask
 from flask import Flask, g, redirect, request
 from flask.sessions import SecureCookieSessionInterface
-from flask_wtf.csrf import CSRFProtect
 from werkzeug.wrappers import Response
 
 from crm.access import sessions
-from crm.cabinet import site
+from crm.cabinet import csrf, site
 from crm.cabinet.compression import compress
 from crm.cabinet.frame import FRONT, RANK, TENANT
 from crm.config import Config
@@ -28,7 +27,6 @@ from crm.tenancy.tenants import FRONT as FRONT_LABEL
 STATIC = "cabinet.static"
 COOKIE, FORM_COOKIE = "crm_session", "crm_form"
 DAY = 86_400
-AGE = 30 * DAY  # seconds that a browser keeps a session
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
@@ -38,13 +36,9 @@ POLICY = (
 
 def install(app: Flask, config: Config) -> None:
     """Put the entrance in front of all pages of the app; the API has its own."""
-    app.config.update(
-        WTF_CSRF_CHECK_DEFAULT=False,
-        WTF_CSRF_TIME_LIMIT=None,
-        SESSION_COOKIE_SAMESITE="Lax",
-    )
+    app.config.update(SESSION_COOKIE_SAMESITE="Lax")
     app.session_interface = _FormCookie()
-    csrf = CSRFProtect(app)
+    csrf.install(app)
     # A form of the base host leads to a tenant's host, which browsers count as its target.
     forms = {TENANT: "", FRONT: f" {config.url_of('*')}"}
 
@@ -54,17 +48,19 @@ def install(app: Flask, config: Config) -> None:
         here = visit()
         g.place = FRONT if here.label == FRONT_LABEL else TENANT
         g.session = None
+        token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
             return None  # nothing is there: let Flask say so
         if g.place not in view.at:
             raise NotFound
         if g.place == TENANT:
-            token = request.cookies.get(cookie_name())
             g.session = site.visitor() or (sessions.find(token) if token else None)
         if g.session:
             here.user_id = g.session.user_id
-        elif view.role:
+        session_id = g.session.id if g.session else None
+        app.limiter.take_page(here.label, session_id, request.remote_addr or "", here.clock())
+        if not g.session and view.role:
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))
         if view.role and RANK[g.session.role] < RANK[view.role]:
@@ -72,7 +68,7 @@ def install(app: Flask, config: Config) -> None:
         if request.method == "POST":
             raw_body(view.most)
             request.form_data_parser_class = InMemory
-            csrf.protect()
+            csrf.check_token()
         return None
 
     def leave(response: Response) -> Response:
@@ -114,7 +110,7 @@ def cookie_path() -> str:
 def let_in(response: Response, user_id: int) -> Response:
     """Begin a session of the user in this browser."""
     agent = request.headers.get("User-Agent", "")[:255]
-    set_cookie(response, COOKIE, sessions.open(user_id, agent), AGE)
+    set_cookie(response, COOKIE, sessions.open(user_id, agent), sessions.SECONDS)
     return response
 
 
@@ -130,10 +126,12 @@ def let_out(response: Response) -> Response:
 
 
 def _keep_on(response: Response) -> None:
-    """A session lasts while it is used: after its first day each page renews the cookie too."""
+    """A session lasts while it is used: after its first day each page renews the cookie too, for
+    as long as the session can still go on."""
     session = g.get("session")
     if session and session.created_at <= time_before(DAY) and "Set-Cookie" not in response.headers:
-        set_cookie(response, COOKIE, request.cookies[cookie_name()], AGE)
+        age = sessions.seconds_left(session)
+        set_cookie(response, COOKIE, request.cookies[cookie_name()], age)
 
 
 def set_cookie(response: Response, name: str, value: str, age: int) -> None:

@@ -13,7 +13,7 @@ from flask import g, redirect, render_template, request
 from werkzeug.wrappers import Response
 
 from crm.cabinet.forms import Form
-from crm.errors import Conflict, Invalid, TooMany
+from crm.errors import Busy, Conflict, Invalid, StorageQuota, TooMany
 from crm.rest import problems
 
 VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
@@ -62,11 +62,11 @@ def again(page: Callable[..., Response]) -> Callable:
         def act(**path: str) -> Response:
             try:
                 return view(**path)
-            except (Invalid, Conflict, TooMany) as refused:
+            except (Invalid, Conflict, TooMany, StorageQuota, Busy) as refused:
                 form = Form(request.form, refused)
                 answer = page(form, **path)
                 answer.status_code = problems.status_of(refused)
-                if isinstance(refused, TooMany):
+                if isinstance(refused, (TooMany, Busy)):
                     answer.headers["Retry-After"] = str(refused.retry_after)
                 return answer
 

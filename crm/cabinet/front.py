@@ -118,6 +118,8 @@ def company_page(form: Form | None = None, proposed: bool = False) -> Response:
 @again(lambda form: company_page(form))
 def create_company() -> Response:
     data = take(COMPANY_IN, request.form, COMPANY_IN.fields)
+    for field in ("company", "name"):
+        users.check_name(data[field], field)
     if not data["label"]:
         proposal = {**request.form, "label": propose(data["company"])}
         return company_page(Form(proposal), proposed=True)

@@ -115,10 +115,12 @@ def check_password() -> Response:
     network = limits.network(request.remote_addr or "")
     current_app.password_tries.take(visit().clock(), account=account, network=network)
     kept = passwords.of(user.id if user else None)
-    if not passwords.fits(kept, request.form.get("password", "")) or user is None:
-        detail = gettext("The password does not belong to this e-mail address or phone number.")
-        raise Invalid.field("password", "wrong_login", detail)
-    return _enter(user.id, next_path())
+    if passwords.fits(kept, request.form.get("password", "")) and user is not None:
+        with transaction():  # the password may have been changed while this one was hashed
+            if passwords.of(user.id) == kept:
+                return _enter(user.id, next_path())
+    detail = gettext("The password does not belong to this e-mail address or phone number.")
+    raise Invalid.field("password", "wrong_login", detail)
 
 
 @pages.get("/forgot")
@@ -133,10 +135,12 @@ def send_reset_link() -> Response:
     network = limits.network(request.remote_addr or "")
     to = f"{visit().label}/{email.lower()}"
     current_app.letters.take(visit().clock(), to=to, network=network)
-    user = users.reached_at(email)
-    # For an address that nobody has the same work: a link whose token nobody gets.
-    purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
-    letter = _reset_letter(links.make(purpose, id), user and user.language)
+    with transaction():  # an address that is changed a moment later takes the link with it
+        user = users.reached_at(email)
+        # For an address that nobody has the same work: a link whose token nobody gets.
+        purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
+        token = links.make(purpose, id)
+    letter = _reset_letter(token, user and user.language)
     response = onward("/forgot/sent")
     if user:
         response.call_on_close(partial(current_app.post.mail, user.email, *letter))
@@ -158,16 +162,11 @@ def reset_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/reset/<token>")
 @again(lambda form, token: reset_page(token, form))
 def reset_password(token: str) -> Response:
-    password = passwords.check_new(request.form.get("password", ""))
-    link = links.use(links.RESET, token)
-    if link is None:
-        return _no_good()
-    passwords.set_for(link.user_id, password)
-    sessions.end_others(link.user_id)
-    return _enter(link.user_id, "/", gettext("The new password is set."))
+    return _enter_by(links.RESET, token, gettext("The new password is set."))
 
 
 @pages.get("/invite/<token>")
+@pages.get("/i/<token>")  # as an SMS has it
 def invite_page(token: str, form: Form | None = None) -> Response:
     link = links.peek(links.INVITE, token)
     if link is None:
@@ -179,21 +178,14 @@ def invite_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/invite/<token>")
 @again(lambda form, token: invite_page(token, form))
 def accept_invitation(token: str) -> Response:
-    password = request.form.get("password", "")
-    if password:
-        password = passwords.check_new(password)
-    link = links.use(links.INVITE, token)
-    if link is None:
-        return _no_good()
-    if password:
-        passwords.set_for(link.user_id, password)
-    return _enter(link.user_id, "/")
+    return _enter_by(links.INVITE, token)
 
 
 @pages.get("/enter/<token>")
 def enter_page(token: str) -> Response:
-    if handover := links.use(links.HANDOVER, token):
-        return _enter(handover.user_id, "/")
+    with transaction():
+        if handover := links.use(links.HANDOVER, token):
+            return _enter(handover.user_id, "/")
     link = links.peek(links.LOGIN, token)
     if link is None:
         return _no_good()
@@ -202,8 +194,10 @@ def enter_page(token: str) -> Response:
 
 @pages.post("/enter/<token>")
 def enter(token: str) -> Response:
-    link = links.use(links.LOGIN, token)
-    return _enter(link.user_id, "/") if link else _no_good()
+    with transaction():
+        if link := links.use(links.LOGIN, token):
+            return _enter(link.user_id, "/")
+    return _no_good()
 
 
 @pages.get("/email/<token>")
@@ -219,9 +213,10 @@ def email_page(token: str, form: Form | None = None) -> Response:
 def confirm_email(token: str) -> Response:
     with transaction():
         link = links.use(links.EMAIL, token)
-        if link is None:
-            return _no_good()
-        User.find(link.user_id).change({"email": link.about})
+        if link:
+            User.find(link.user_id).change({"email": link.about})
+    if link is None:
+        return _no_good()
     told(gettext("The new e-mail address is confirmed."))
     return onward("/")
 
@@ -265,6 +260,25 @@ def _enter(user_id: int, path: str, text: str = "") -> Response:
     if text:
         told(text)
     return response
+
+
+def _enter_by(purpose: str, token: str, text: str = "") -> Response:
+    """Use a link that may set a password: all of it or, if the link ended meanwhile, nothing.
+
+    Of a reset the form must have a password. Raises Invalid; the link stays good then.
+    """
+    password = request.form.get("password", "")
+    if links.peek(purpose, token) is None:
+        return _no_good()
+    must_hash = password or purpose == links.RESET
+    password_hash = passwords.hashed(password) if must_hash else None  # slow: no transaction yet
+    with transaction():
+        if link := links.use(purpose, token):
+            if password_hash:
+                passwords.store(link.user_id, password_hash)
+                sessions.end_others(link.user_id)
+            return _enter(link.user_id, "/", text)
+    return _no_good()
 
 
 def _no_good() -> Response:

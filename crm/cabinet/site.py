@@ -11,6 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from flask import request
 
+from crm.access import links
 from crm.access.sessions import Session
 from crm.errors import Forbidden, Invalid
 from crm.resources import users
@@ -76,6 +77,7 @@ def visitor() -> Session | None:
     user = users.of_site(id, person)
     if not user.active:
         raise Forbidden("this user has no access any more", "no_access")
+    links.note_entry(user.id)
     moment = now()
     # The role is the site's word, though the last owner is kept as one. An id that no row has.
     who = (-user.id, user.id, person["role"], user.name, user.language)

@@ -198,6 +198,7 @@ def fault(found: Fault) -> str:
         "contact_of_another_client": gettext("This contact is another client's."),
         "invalid_currency": gettext("This is not a currency, such as UAH."),
         "in_the_past": gettext("This must be in the future."),
+        "url_like_name": gettext("A name must not hold the address of a site or an e-mail."),
     }
     return texts.get(found.code, found.detail)
 
@@ -225,10 +226,12 @@ def refusal(refused: CRMError) -> str:
         "too_many_stages": gettext("There is no room for another stage."),
         "too_many_pipelines": gettext("There is no room for another pipeline."),
         "too_many_letters": gettext("So many letters were sent today that no more can go."),
+        "login_again": gettext("Please log in again first: this takes a login of a moment ago."),
         "currency_fixed": gettext("The currency stays while the deal has items."),
         "too_many_items": gettext("A deal has at most 1000 items."),
         "precondition_failed": gettext("Somebody else has changed this meanwhile."),
         "too_large": gettext("This is larger than what can be taken here."),
+        "storage_quota": gettext("The storage of this plan is used up: delete records first."),
     }
     if isinstance(refused, TooMany) and refused.code not in texts:
         return gettext("Please try again %(when)s.", when=later(refused.retry_after))

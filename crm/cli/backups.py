@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from crm.access import links
 from crm.cli.frame import Failures, at, command, group
 from crm.config import Config
 from crm.errors import CRMError, NotFound
@@ -121,7 +122,7 @@ def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
         asked = f"Put {file.name} in the place of {tenant}, which goes to the trash?"
         click.confirm(asked, abort=True, err=True)
     try:
-        done = copying.restore(tenants, file, tenant, hold_all)
+        done = copying.restore(tenants, file, tenant, _settle)
     except FILE_ERRORS as error:
         raise CRMError(f"{file} cannot be restored: {error}") from error
     finally:
@@ -131,6 +132,15 @@ def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
         click.echo(f"what it was before: {done.before}")
     if done.settled:
         click.echo(f"held deliveries: {done.settled}; `webhook recover` sends what is missing")
+
+
+def _settle() -> int:
+    """What must not go on as it stood in a copy; gives how many deliveries are held.
+
+    A link that was ended since the copy was made must not be good again.
+    """
+    links.end_all()
+    return hold_all()
 
 
 def _copies(within: Path) -> dict[str, list[Path]]:

@@ -26,11 +26,13 @@ from crm.outbox import deliveries, events
 from crm.resources import tenant
 from crm.tenancy import checkup
 from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.tenants import FRONT, Tenants
 from crm.values import Unfit, email, phone
 
 FULL_SECONDS = 600.0  # for one tenant's file, read to the end
 OLD_SECONDS = 86_400  # that a delivery may wait
+NEARLY_FULL = 0.9  # of a plan's storage
 AHEAD_SECONDS = 60  # that a row may be ahead of the clock
 YEARS = range(2025, 2100)
 TEST = "A test of the CRM: it can send."
@@ -77,6 +79,7 @@ def findings(
     yield from examine("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
     yield from examine("backups", partial(checkup.copies, tenants, within))
+    yield from examine("litestream", partial(checkup.continuous_copies, tenants))
     yield from examine("names", partial(reach.names, config))
     yield from examine("public url", partial(reach.address, config))
     yield from examine("server", partial(_server, config))
@@ -145,8 +148,11 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
         yield level, told
     if seen.said is None:
         return
-    suspended, stuck, newest = seen.said
+    suspended, stuck, newest, storage = seen.said
     now = tenants.clock()
+    if storage.quota and storage.used >= storage.quota * NEARLY_FULL:
+        used, quota = (bytes // MEGABYTE for bytes in storage)
+        yield WARNING, f"it uses {used} of the {quota} MB that its plan may take (CRM_STORAGE)"
     if suspended:
         yield OK, "it is suspended"
     if newest and _age(newest, now) < -AHEAD_SECONDS:
@@ -159,7 +165,7 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
 
 def _inside(label: str) -> tuple[Any, ...]:
     suspended = None if label == FRONT else tenant.about()["suspended_at"]
-    return suspended, deliveries.stuck(), events.newest()
+    return suspended, deliveries.stuck(), events.newest(), storage()
 
 
 def _age(moment: str, now: float) -> float:

@@ -18,26 +18,7 @@ CACHE = Path("/var/cache/crm")  # another of these, for a pyz
 HOMES, SHARED = ("/home", "/root", "/run/user"), ("/tmp", "/var/tmp")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 
-UNIT = """\
-# /etc/systemd/system/crm.service
-[Unit]
-Description=CRM
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-Type=exec
-User=%(user)s
-ExecStart=%(start)s
-%(settings)s
-# Secrets stay out of this file: NAME="value" lines in one that only root can read.%(secrets)s
-EnvironmentFile=-%(file)s
-Restart=on-failure
-RestartSec=2
-TimeoutStopSec=30
-KillMode=mixed
-
-%(folder)s
+HARDENING = """\
 UMask=0077
 ProtectSystem=strict
 %(homes)s
@@ -58,7 +39,29 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
+"""
 
+UNIT = """\
+# /etc/systemd/system/crm.service
+[Unit]
+Description=CRM
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=exec
+User=%(user)s
+ExecStart=%(start)s
+%(settings)s
+# Secrets stay out of this file: NAME="value" lines in one that only root can read.%(secrets)s
+EnvironmentFile=-%(file)s
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec=30
+KillMode=mixed
+
+%(folder)s
+%(hardening)s
 [Install]
 WantedBy=multi-user.target
 """
@@ -168,14 +171,14 @@ def config_(config: Config) -> None:
         click.echo(f"{line}  # source: {each.source}  {each.meaning}")
 
 
-def _user(_context: Any, _option: Any, name: str) -> str:
+def user_name(_context: Any, _option: Any, name: str) -> str:
     if not USER.match(name):
         raise click.BadParameter("a user's name looks like crm")
     return name
 
 
 @command(group, "systemd")
-@click.option("--user", default="crm", show_default=True, callback=_user, help="To run as.")
+@click.option("--user", default="crm", show_default=True, callback=user_name, help="To run as.")
 def systemd(config: Config, user: str) -> None:
     """Print a systemd unit that serves with the settings as they are now."""
     click.echo(_unit(config, user), nl=False)
@@ -190,35 +193,50 @@ def _unit(config: Config, user: str) -> str:
     hidden = [each.env for each in told if each.hidden]
     if file and file.parent != data:
         settings.append(f"CRM_CONFIG={file}")
-    places = (*start.places, data, file or data)
-    homes = "read-only" if _any_below(places, HOMES) else "yes"
-    private = "no" if _any_below(places, SHARED) else "yes"
-    if data.is_relative_to(STATE) and data != STATE:
-        folder = f"StateDirectory={_quoted(str(data.relative_to(STATE)))}\nStateDirectoryMode=0700"
-    else:
-        made = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
-        folder = f"# It must be there: {made}\nReadWritePaths={_quoted(str(data))}"
+    folder = data_folder(data, user)
     if start.unpacks == PYZ:
         settings.append(f"SHIV_ROOT={CACHE}")
         folder += f"\nCacheDirectory={CACHE.name}\nCacheDirectoryMode=0700"
-    if start.unpacks == BINARY and private == "no":
+    places = (*start.places, data, file or data)
+    if start.unpacks == BINARY and _any_below(places, SHARED):
         folder += "\nReadWritePaths=/tmp"
     return UNIT % {
         "user": user,
-        "start": " ".join(_quoted(word, "$") for word in (*start.words, "serve")),
-        "settings": "\n".join(f"Environment={_quoted(setting)}" for setting in settings),
+        "start": command_line(*start.words, "serve"),
+        "settings": "\n".join(f"Environment={quoted_word(setting)}" for setting in settings),
         "secrets": "".join(f"\n# It must have {name}, which is set now." for name in hidden),
         "file": SECRETS,
         "folder": folder,
-        "homes": f"ProtectHome={homes}\nPrivateTmp={private}",
+        "hardening": hardening(places),
     }
+
+
+def command_line(*words: str) -> str:
+    """What ExecStart says."""
+    return " ".join(quoted_word(word, "$") for word in words)
+
+
+def data_folder(data: Path, user: str) -> str:
+    """The lines of a unit by which its service may write in the data folder."""
+    if data.is_relative_to(STATE) and data != STATE:
+        name = quoted_word(str(data.relative_to(STATE)))
+        return f"StateDirectory={name}\nStateDirectoryMode=0700"
+    made = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
+    return f"# It must be there: {made}\nReadWritePaths={quoted_word(str(data))}"
+
+
+def hardening(places: tuple[Path, ...]) -> str:
+    """The lines of a unit that keep its service from all but what it needs, and those places."""
+    homes = "read-only" if _any_below(places, HOMES) else "yes"
+    private = "no" if _any_below(places, SHARED) else "yes"
+    return HARDENING % {"homes": f"ProtectHome={homes}\nPrivateTmp={private}"}
 
 
 def _any_below(places: tuple[Path, ...], folders: tuple[str, ...]) -> bool:
     return any(place.is_relative_to(folder) for place in places for folder in folders)
 
 
-def _quoted(word: str, doubled: str = "") -> str:
+def quoted_word(word: str, doubled: str = "") -> str:
     """A word as systemd reads it; `doubled`: what is special there beside the percent sign."""
     for sign in f"%{doubled}":
         word = word.replace(sign, sign * 2)

@@ -48,6 +48,8 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
 
     log.begin(config.log == "requests")
     log.log.info("data folder: %s", config.data)
+    if config.data.exists():
+        Tenants(config).record_labels()
     serve(
         lambda: _app(config),
         config.data,

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from email.headerregistry import Address
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +24,7 @@ from crm.config.readers import (
     MOST_CONTACTS,
     PLACE,
     PLANS,
+    STORAGE,
     XML,
     Allow,
     MailServer,
@@ -40,6 +42,7 @@ __all__ = [
     "LOOPBACK",
     "MOST_CONTACTS",
     "PLANS",
+    "STORAGE",
     "XML",
     "Allow",
     "Config",
@@ -106,6 +109,9 @@ class Config:
     )
     contacts: dict[str, int] = _setting(
         "CRM_CONTACTS", "200", readers.contacts, "contacts of a client at most, per plan"
+    )
+    storage: dict[str, int] = _setting(
+        "CRM_STORAGE", "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"
     )
     trusted_proxies: int = _setting(
         "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
@@ -242,6 +248,11 @@ class Config:
             hidden = about["secret"] and text != about["default"]
             found.append(Told(about["env"], text, source, about["meaning"], hidden))
         return found
+
+    @cached_property
+    def smallest_quota(self) -> int:
+        """The smallest storage in megabytes that any plan allows; 0 if none has a limit."""
+        return min(filter(None, self.storage.values()), default=0)
 
     def url_of(self, label: str) -> str:
         """The public address of a tenant, without a slash at the end (D18)."""

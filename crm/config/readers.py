@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
 CONTACTS, MOST_CONTACTS = 200, 1000  # of a client, unless a plan says otherwise, and in any plan
+STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 WORD = re.compile(r"[!-~]*\Z")
@@ -130,32 +131,32 @@ def signup(text: str) -> bool:
 
 
 def plans(text: str) -> dict[str, int]:
-    plans = dict(PLANS)
+    return _by_plan(text, PLANS, "business=0,base=600")
+
+
+def storage(text: str) -> dict[str, int]:
+    return _by_plan(text, STORAGE, "start=100,base=0")
+
+
+def _by_plan(text: str, defaults: Mapping[str, int], example: str) -> dict[str, int]:
+    numbers = dict(defaults)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
-        if name.strip() not in PLANS or not COUNT.match(number.strip()):
-            raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
-        plans[name.strip()] = int(number)
-    return plans
+        if name.strip() not in defaults or not COUNT.match(number.strip()):
+            raise ValueError(f"looks like {example}, with plans {', '.join(defaults)}")
+        numbers[name.strip()] = int(number)
+    return numbers
 
 
 def contacts(text: str) -> dict[str, int]:
-    return _by_plan(text, CONTACTS, 1, MOST_CONTACTS)
-
-
-def _by_plan(text: str, usual: int, least: int, most: int) -> dict[str, int]:
-    """A number for each plan: `300` for all of them, or `start=50,base=300` for some."""
-    found = dict.fromkeys(PLANS, usual)
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, is_named, number = (piece.strip() for piece in part.rpartition("="))
-        fits = COUNT.match(number) and least <= int(number) <= most
-        if not fits or (is_named and name not in PLANS):
-            raise ValueError(
-                f"is a number from {least} to {most}, or such numbers of plans as in"
-                f" {list(PLANS)[0]}={least},{list(PLANS)[-1]}={most}"
-            )
-        found |= dict.fromkeys([name] if is_named else PLANS, int(number))
-    return found
+    if COUNT.match(text.strip()):
+        numbers = dict.fromkeys(PLANS, int(text))
+    else:
+        usual = dict.fromkeys(PLANS, CONTACTS)
+        numbers = _by_plan(text, usual, "200 or start=50,business=1000")
+    if not all(1 <= number <= MOST_CONTACTS for number in numbers.values()):
+        raise ValueError(f"is a number from 1 to {MOST_CONTACTS}, for all plans or for some")
+    return numbers
 
 
 def allow(text: str) -> Allow:

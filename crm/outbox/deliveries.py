@@ -63,6 +63,10 @@ CLAIM = """
             AND lease IS NULL ORDER BY due_at, id LIMIT ?)
     RETURNING id, sequence, test_id, created_at, cause, user_id, key_id
 """
+OF_EVENTS = """
+    FROM delivery JOIN event ON event.sequence = delivery.sequence
+        JOIN webhook ON webhook.id = delivery.webhook_id WHERE
+"""
 # Of what is pending to an endpoint, the first of each record is due and the others wait.
 LINE_UP = """
     UPDATE delivery SET due_at = CASE WHEN EXISTS (
@@ -203,6 +207,18 @@ def _test_body(id: str, webhook_id: int, at: str) -> bytes:
             "previous": {},
         }
     )
+
+
+def pending_kinds(webhook_id: int) -> list[str]:
+    """The kinds of the events that wait to be sent to an endpoint."""
+    pending = "delivery.webhook_id = ? AND delivery.status = 'pending'"
+    return [kind for (kind,) in rows(f"SELECT DISTINCT type {OF_EVENTS} {pending}", (webhook_id,))]
+
+
+def unwanted_kinds(id: int | str) -> list[str]:
+    """The kind of a delivery's event if its endpoint does not want it any more, in a list."""
+    unwanted = "delivery.id = ? AND instr(webhook.events, '\"' || type || '\"') = 0"
+    return [kind for (kind,) in rows(f"SELECT type {OF_EVENTS} {unwanted}", (key(id),))]
 
 
 def record(sent: Claimed, at: str, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from crm.rest.filters import Query
 from crm.rest.resource import Blueprint, address
 from crm.rest.shapes import Noun
 from crm.rest.upload import one_file
+from crm.tenancy.heavy_work import heavy_work
 from crm.tenancy.reading import SpooledFile
 
 CSV = "text/csv"
@@ -42,7 +43,8 @@ def sent_by(read: Callable[[bytes, bool], Any]) -> Callable[[Request], tuple[str
 
     def sent(asked: Request) -> tuple[str | None, Any]:
         name, data = one_file(asked, "file", MOST_BYTES)
-        return name, read(data, asked.args.get("dialect") == "excel")
+        with heavy_work():
+            return name, read(data, asked.args.get("dialect") == "excel")
 
     return sent
 
@@ -84,7 +86,8 @@ def export_of(
     params = [value for each in query.conditions for value in each.params]
     excel = query.chosen.get("dialect") == "excel"
     by = order.by(query.sort)
-    return SpooledFile(lambda to: export(to, condition, params, by, excel))
+    with heavy_work():
+        return SpooledFile(lambda to: export(to, condition, params, by, excel))
 
 
 def as_file(name: str, data: bytes | SpooledFile) -> Response:

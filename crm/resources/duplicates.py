@@ -1,10 +1,13 @@
 """Possible duplicates: live clients and leads with the same phone or e-mail (D5, D6).
 
 Only shown on request, with `expand=possible_duplicates` on GET one, and never in events: it tells
-of other records. A client's contacts count as the client. A lead and the client that it became are
-no duplicates of each other.
+of other records, and only of those that the caller may read. A client's contacts count as the
+client. A lead and the client that it became are no duplicates of each other.
 """
 
+from typing import Any
+
+from crm.access import rights
 from crm.rest import fields, parts
 from crm.rest.shapes import Noun
 from crm.tenancy.dialect import json_rows
@@ -30,6 +33,14 @@ def field(noun: str) -> parts.Parts:
         expanded=True,
         about="Clients and leads with the same phone or email: with `expand=` on GET one.",
     )
+
+
+def readable(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without possible duplicates of a noun that the caller may not read."""
+    if others := record.get("possible_duplicates"):
+        shown = [other for other in others if rights.can_read(f"{other['resource']}s")]
+        record["possible_duplicates"] = shown
+    return record
 
 
 ORDER = f" ORDER BY resource, id LIMIT {MOST}"

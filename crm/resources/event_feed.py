@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 from flask import g
-from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm import values
@@ -24,7 +23,7 @@ from crm.resources.pipelines.record import STAGE
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
 from crm.rest import fields, filters
-from crm.rest.envelopes import Records
+from crm.rest.envelopes import Open, Records
 from crm.rest.filters import Query
 from crm.rest.resource import Blueprint
 from crm.rest.shapes import Noun
@@ -81,13 +80,13 @@ TOLD = {
 }
 
 
-class FeedMeta(Schema):
+class FeedMeta(Open):
     next_after = ma.Integer(
         required=True, metadata={"description": "Send it as `after` the next time."}
     )
 
 
-class EventFeed(Schema):
+class EventFeed(Open):
     data = Records(EventNoun.out("EventOut"))
     meta = ma.Nested(FeedMeta, required=True)
 
@@ -120,7 +119,10 @@ blueprint = Blueprint("events", "What happened, oldest first.")
 @blueprint.arguments(EVENT_FILTER, location="query")
 @blueprint.answer(EventFeed())
 def list_events(query: Query) -> dict[str, Any]:
-    """List events later than a sequence, the oldest first."""
+    """List events later than a sequence, the oldest first.
+
+    Each kind needs the right to read its noun, such as `leads:read`.
+    """
     kinds = readable(g.caller.scopes, query.chosen.get("type", []))
     bodies, following = events.since(query.chosen.get("after", 0), kinds, query.limit)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

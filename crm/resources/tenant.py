@@ -37,6 +37,7 @@ def open_tenant(
     `furnish` adds what else shall be there, in the same transaction, before anyone can see it.
     Raises Invalid, or Conflict `label_taken`.
     """
+    users.check_name(name)
     try:
         code = values.currency(currency)
     except values.Unfit as unfit:
@@ -95,6 +96,8 @@ def rename(name: str) -> None:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
     if kept is None:
         raise Invalid.field("name", "required", "a business needs a name")
+    if kept != about()["name"]:
+        users.check_name(kept)
     with transaction():
         execute("UPDATE tenant SET name = ?", (kept,))
 

@@ -2,7 +2,7 @@
 
 Users are deactivated, never deleted; the API only reads them. A deactivated user's sessions end,
 and keys are refused meanwhile. No two have the same phone or e-mail, and there is always an active
-owner.
+owner. A change of what lets a user in ends all links that the user was sent.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from peewee import IntegerField, TextField
 from crm import values
 from crm.access import links, rights, sessions
 from crm.config import PLANS
-from crm.errors import Conflict, NotFound
+from crm.errors import Conflict, Invalid, NotFound
 from crm.rest import fields, filters, paging
 from crm.rest.envelopes import page_of
 from crm.rest.filters import Query
@@ -25,6 +25,7 @@ from crm.tenancy.database import row, transaction
 from crm.tenancy.records import Record, key
 
 ROLES = ("owner", "manager", "viewer")
+ENDS_LINKS = frozenset({"email", "phone", "role", "active", "site_id"})
 
 
 class User(Record):
@@ -42,21 +43,27 @@ class User(Record):
     site_id = TextField(null=True)
 
     def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. `active: 0` deactivates.
+        """Change the sent fields; inside a transaction. `active: 0` deactivates and ends sessions.
 
-        Links that were sent to the address before are good no more, nor is a session of who left.
-        Raises Conflict `duplicate_user`, or `last_owner` when no active owner would be left.
+        Raises Conflict `duplicate_user`, or `last_owner` when no active owner would be left, and
+        Invalid `url_like_name` for a new name.
         """
         is_free(data, self.id)
         stays = data.get("role", self.role) == "owner" and data.get("active", self.active)
         if not stays and self.is_last_owner():
             raise Conflict("somebody must stay an active owner", "last_owner")
+        if data.get("name", self.name) != self.name:
+            check_name(data["name"])
         before = self.put(data)
-        if "email" in before:
-            for purpose in (links.RESET, links.INVITE):
-                links.end(purpose, self.id)
         if before.get("active"):
             sessions.end_others(self.id)
+
+    def put(self, values: dict[str, Any]) -> dict[str, Any]:
+        """As Record.put. Whichever way a user is changed, the links from before end with it."""
+        before = super().put(values)
+        if not ENDS_LINKS.isdisjoint(before):
+            links.end_all_links_of(self.id)
+        return before
 
     def is_last_owner(self) -> bool:
         another = "role = 'owner' AND active AND id <> ?"
@@ -64,10 +71,23 @@ class User(Record):
 
 
 def create(data: dict[str, Any]) -> User:
-    """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's."""
+    """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's, Invalid
+    `url_like_name`."""
+    check_name(data.get("name"))
     with transaction():
         is_free(data)
         return User.add({"role": "manager", "active": 1, **data})
+
+
+def check_name(name: str | None, field: str = "name") -> None:
+    """A name that messages may carry: of a person, or of a business. Raises Invalid.
+
+    Checked where somebody sets a name, not where a site or a file from before brings one along:
+    messages leave such a name out.
+    """
+    if name and values.is_url_like(name):
+        detail = "a name must not look like the address of a site or an e-mail address"
+        raise Invalid.field(field, "url_like_name", detail)
 
 
 def of_site(site_id: str, data: dict[str, Any]) -> User:

@@ -1,10 +1,12 @@
 """Webhooks: where events are sent, and what became of each delivery (spec: Events; D1, D12, D15).
 
 An endpoint gets the 14 kinds unless it chooses. Its secret is shown once. A key that sets an
-address or kinds needs the right to read their nouns: an endpoint must not tell what its maker may
-not know. The rules and the sending are in the outbox; these are the doors.
+address or kinds needs the right to read their nouns, and those of what still waits or is sent
+again though the endpoint does not want its kind any more: an endpoint must not tell what its maker
+may not know. The rules and the sending are in the outbox; these are the doors.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from flask import g
@@ -37,9 +39,9 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
     return endpoints.create({"events": ALL_KINDS, **data})
 
 
-def may_tell(wanted: str) -> None:
-    """The caller may read all that these kinds, a JSON list, will tell; raises Forbidden."""
-    rights.require(g.caller.scopes, map(events.scope_of, loads(wanted)))
+def may_tell(kinds: Iterable[str]) -> None:
+    """The caller may read all that these kinds will tell; raises Forbidden."""
+    rights.require(g.caller.scopes, map(events.scope_of, kinds))
 
 
 class Kinds(fields.Field):
@@ -85,9 +87,8 @@ class WebhookNoun(Noun):
     )
     events = Kinds(
         nullable=False,
-        default=list(events.KINDS),
         example=["lead.created", "deal.won"],
-        about="A key may choose those whose nouns it may read.",
+        about="A key may choose those whose nouns it may read. By default all.",
     )
     description = fields.Text(255, example="ERP")
     active = fields.Flag(nullable=False, default=True)
@@ -243,7 +244,7 @@ def list_webhooks(query: Query) -> Page:
 @blueprint.conflicts()
 def create_webhook(data: dict[str, Any]) -> tuple[int, str]:
     """Add an endpoint; its secret is in this answer and in no other."""
-    may_tell(data.get("events", ALL_KINDS))
+    may_tell(loads(data.get("events", ALL_KINDS)))
     return create(data)
 
 
@@ -263,7 +264,9 @@ def change_webhook(data: dict[str, Any], id: str) -> dict[str, Any]:
         webhook = Webhook.find(id)
         wanted = data.get("events", webhook.events)
         if (data.get("url", webhook.url), wanted) != (webhook.url, webhook.events):
-            may_tell(wanted)
+            may_tell(loads(wanted))
+        if data.get("url", webhook.url) != webhook.url:
+            may_tell(deliveries.pending_kinds(webhook.id))
         webhook.change(data)
         return WEBHOOK.one(webhook.id)
 
@@ -326,4 +329,6 @@ def get_delivery(id: str) -> dict[str, Any]:
 @blueprint.conflicts()
 def resend_delivery(id: str) -> dict[str, str]:
     """Send a delivery once more, now and on a new schedule."""
-    return {"status": "ok", "delivery_id": str(deliveries.resend(id))}
+    with transaction():
+        may_tell(deliveries.unwanted_kinds(id))
+        return {"status": "ok", "delivery_id": str(deliveries.resend(id))}

@@ -6,17 +6,17 @@ These schemas only describe: the answers themselves are made in resource.py and 
 from functools import cache
 from typing import Any
 
-from marshmallow import Schema
+from marshmallow import EXCLUDE, Schema
 from marshmallow import fields as ma
 
 from crm.rest.shapes import Shape
 
 
 class Open(Schema):
-    """An answer may grow (D16)."""
+    """An answer may grow (D16): see `shapes.Noun`."""
 
     class Meta:
-        unknown = "include"
+        unknown = EXCLUDE
 
 
 class FaultSchema(Open):
@@ -49,8 +49,8 @@ class MetaSchema(Open):
     total = ma.Integer(metadata={"description": "With `total=true`"})
 
 
-class TombstoneSchema(Open):
-    """A deleted record, with `include_deleted`."""
+class DeletedRecordSchema(Schema):
+    """A deleted record, with `include_deleted`. It is closed: `deleted_at` tells it from others."""
 
     id = ma.String(required=True)
     deleted_at = ma.DateTime(required=True)
@@ -58,7 +58,7 @@ class TombstoneSchema(Open):
 
 
 class Records(ma.Field):
-    """The records of a page: one schema, or with tombstones among them."""
+    """The records of a page: one schema, or with deleted records among them."""
 
     def __init__(self, *schemas: Any):
         super().__init__(required=True)
@@ -78,7 +78,7 @@ SECRET = ma.String(
 def page_of(schema: Schema, deleted: bool = False) -> Schema:
     """The envelope of a list."""
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
-    records = Records(schema, TombstoneSchema()) if deleted else Records(schema)
+    records = Records(schema, DeletedRecordSchema()) if deleted else Records(schema)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))
 
 
@@ -97,6 +97,16 @@ def created(noun: str, shape: Shape | None, several: bool, secret: bool = False)
         about = "With `Prefer: return=representation`."
         found["data"] = ma.Nested(shape.schema, metadata={"description": about})
     return _envelope(f"{noun.capitalize()}Created", **found)
+
+
+@cache
+def changed(noun: str, several: bool) -> Schema:
+    """What a change answers to a key that may not read the record (D1)."""
+    ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
+    one = {f"{noun}_id": ma.String(required=True)}
+    status = ma.String(required=True, metadata={"enum": ["ok"]})
+    name = f"{noun.capitalize()}{'s' if several else ''}Changed"
+    return _envelope(name, status=status, **(ids if several else one))
 
 
 @cache

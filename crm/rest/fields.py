@@ -101,28 +101,14 @@ class Field(ma.Field):
         return self.show(value)
 
     def schema_type(self) -> dict[str, Any]:
-        """The field's JSON Schema, without null, description and example."""
+        """The field's JSON Schema; openapi.py adds null, description and example."""
         return {"type": self.json_type}
-
-    def json_schema(self) -> dict[str, Any]:
-        """The field's JSON Schema for the documentation (OpenAPI 3.1)."""
-        found = self.schema_type()
-        if self.allow_none:
-            kinds = found["type"] if isinstance(found["type"], list) else [found["type"]]
-            found["type"] = [*kinds, "null"]
-            if "enum" in found:
-                found["enum"] = [*found["enum"], None]
-        if self.about:
-            found["description"] = self.about
-        if self.example is not None:
-            found["examples"] = [self.example]
-        if self.incoming and self.default is not None:
-            found["default"] = self.default
-        return found
 
 
 class Id(Field):
     """A reference to a record: a string of digits on the wire, an integer in the file."""
+
+    # What may be of two types is documented as `anyOf`: of a list of types @hey-api takes the last.
 
     @property
     def code(self) -> str:
@@ -139,7 +125,8 @@ class Id(Field):
         return None if value is None else str(value)
 
     def schema_type(self) -> dict[str, Any]:
-        return {"type": ["string", "integer"] if self.incoming else "string", "maxLength": 18}
+        as_text = {"type": "string", "maxLength": 18}
+        return {"anyOf": [as_text, {"type": "integer"}]} if self.incoming else as_text
 
 
 class Text(Field):
@@ -268,9 +255,8 @@ class Number(Field):
 
     def schema_type(self) -> dict[str, Any]:
         found = {"type": "number", "minimum": self.least, "maximum": self.most}
-        if self.incoming:
-            found |= {"type": ["number", "string"], "pattern": r"^[0-9]{1,14}(\.[0-9]{1,4})?$"}
-        return found
+        as_text = {"type": "string", "pattern": r"^[0-9]{1,14}(\.[0-9]{1,4})?$"}
+        return {"anyOf": [found, as_text]} if self.incoming else found
 
 
 class Price(Number):

@@ -13,17 +13,19 @@ from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.errors import Invalid
+from crm.json import dumps
 from crm.outbox import events
 from crm.rest import envelopes, fields
 from crm.rest.envelopes import ProblemSchema, Records
 from crm.rest.examples import example
+from crm.rest.filters import Parameter
 from crm.rest.parts import Part
 from crm.rest.resource import JSON, PREFIX, Blueprint, Operation
 from crm.rest.shapes import Body
 
 PROBLEM = "application/problem+json"
 ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
-WITH_BODY = (413, 415)
+WITH_BODY = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
 
 Every request carries `Authorization: Bearer <API_KEY>`; each operation names the scopes that its
@@ -32,6 +34,8 @@ key needs. Errors are RFC 9457 problems with a stable `code`. Lists are read by 
 read-only ones may come along as they are. A POST may carry an `Idempotency-Key`. Answers may get
 more fields in time."""
 
+CONTACT = {"name": "The operator of this installation"}
+LICENSE = {"name": "MIT", "identifier": "MIT"}
 ASKED = {  # headers of requests
     "Idempotency-Key": (
         "The same key and body within 24 hours is one change and one answer.",
@@ -95,7 +99,7 @@ class Api(flask_smorest.Api):
             spec_kwargs={
                 "flask_plugin": _Paths(),
                 "marshmallow_plugin": MarshmallowPlugin(schema_name_resolver=_schema_name),
-                "info": {"description": ABOUT},
+                "info": {"description": ABOUT, "contact": CONTACT, "license": LICENSE},
             },
         )
         self.ma_plugin.converter.add_attribute_function(_described)
@@ -159,14 +163,37 @@ def _schema_name(schema: Any) -> str:
 
 def _described(self: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
     """apispec's attribute function for our own fields."""
-    if isinstance(field, fields.Field):
+    if isinstance(field, Parameter):
         return field.json_schema()
+    if isinstance(field, fields.Field):
+        return field_schema(field)
     if isinstance(field, Part) and field.about:
         return {"description": field.about}
     if isinstance(field, Records):
         found = [self.resolve_nested_schema(schema) for schema in field.schemas]
-        return {"type": "array", "items": found[0] if len(found) == 1 else {"anyOf": found}}
+        return {"type": "array", "items": found[0] if len(found) == 1 else {"oneOf": found}}
     return {}
+
+
+def field_schema(field: fields.Field) -> dict[str, Any]:
+    """The JSON Schema of a field of a record or a body (OpenAPI 3.1)."""
+    found = field.schema_type()
+    if field.allow_none and "anyOf" in found:
+        found["anyOf"].append({"type": "null"})
+    elif field.allow_none:
+        found["type"] = [found["type"], "null"]
+        if "enum" in found:
+            found["enum"] = [*found["enum"], None]
+    about = [field.about] if field.about else []
+    if field.incoming and field.default is not None:
+        # Not as `default`: openapi-typescript takes a field that has one for required.
+        default = dumps(field.default).decode().strip('"')
+        about.append(f"By default `{default}`.")
+    if about:
+        found["description"] = " ".join(about)
+    if field.example is not None:
+        found["examples"] = [field.example]
+    return found
 
 
 def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dict[str, Any]:
@@ -174,8 +201,10 @@ def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dic
     operation: Operation = info["operation"]
     scopes = list(operation.needs or ())
     found: dict[str, Any] = {"operationId": info["name"], "security": [{"ApiKey": scopes}]}
-    if scopes:
-        found["description"] = f"Needs {' and '.join(f'`{scope}`' for scope in scopes)}."
+    # The endpoint's own words go before: they say which right is needed where it depends.
+    if not doc.get("description"):
+        needed = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"
+        found["description"] = f"Needs {needed}.{_without_reading(operation)}"
     if parameters := _parameters(operation, method):
         found["parameters"] = parameters
     if body := _request_body(operation):
@@ -187,6 +216,15 @@ def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dic
     if operation.kind == "record" and method == "get":
         found["responses"]["304"] = {"description": "Not changed since If-None-Match"}
     return {**doc, **found}
+
+
+def _without_reading(operation: Operation) -> str:
+    """What a change answers to a key that may not read its record."""
+    if not operation.reads or operation.kind not in ("record", "page", "created"):
+        return ""
+    if operation.kind == "created":
+        return f" `Prefer` needs `{operation.reads}` too." if operation.shape else ""
+    return f" Without `{operation.reads}` the answer has ids alone."
 
 
 def _parameters(operation: Operation, method: str) -> list[dict[str, Any]]:
@@ -262,6 +300,10 @@ def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
         return {**found, "content": {JSON: {"schema": schema, "example": shown}}}
     if schema is None:
         return found
+    if operation.reads and operation.kind in ("record", "page"):
+        noun = operation.noun or operation.shape.noun
+        short = envelopes.changed(noun, operation.kind == "page")
+        schema = {"oneOf": [schema, short]}
     return {**found, "content": {JSON: {"schema": schema, "example": example(told) | once}}}
 
 
@@ -305,6 +347,8 @@ def _describe_webhooks(api: Api, records: dict[str, Any]) -> None:
             "post": {
                 "operationId": kind.replace(".", "_"),
                 "summary": about,
+                "description": "Sent to every endpoint that wants this kind of event.",
+                "security": [],  # no key of the API: the receiver checks the signature
                 "tags": ["webhooks"],
                 "parameters": parameters,
                 "requestBody": {

@@ -26,6 +26,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.Invalid: 422,
     errors.TooMany: 429,
     errors.Busy: 503,
+    errors.StorageQuota: 507,
     NewerFile: 503,
     NotUpgraded: 503,
 }

@@ -76,6 +76,7 @@ class Operation:
     doc: dict[str, Any] = field(default_factory=dict)
     view: Callable[..., Any] | None = None  # the endpoint function as it was written
     current: Shape | None = None  # of the record that PATCH and DELETE change
+    reads: str = ""  # of a change: the scope without which its answer shows no stored value (D1)
 
 
 class Blueprint(flask_smorest.Blueprint):
@@ -123,9 +124,10 @@ class Blueprint(flask_smorest.Blueprint):
         """Answers 200 with the record, which the view gives as it is shown, and its ETag."""
         return _note(kind="record", shape=shape, answer=shape.schema)
 
-    def page(self, schema: Schema) -> Callable:
-        """Answers 200 with a page of records; the view gives a `Page`."""
-        return _note(kind="page", answer=schema)
+    def page(self, schema: Schema, noun: str = "") -> Callable:
+        """Answers 200 with a page of records; the view gives a `Page`. `noun` is for an operation
+        that changes them: what a short answer calls them (`<noun>_ids`)."""
+        return _note(kind="page", answer=schema, noun=noun)
 
     def created(self, noun: str, shape: Shape | None = None, several: bool = False) -> Callable:
         """Answers 201 with the id that the view gives, and the record if the caller prefers.
@@ -155,6 +157,8 @@ class Blueprint(flask_smorest.Blueprint):
         method = options["methods"][0]
         if operation.needs is None:
             operation.needs = (f"{self.scope}:{'read' if method == 'GET' else 'write'}",)
+        if method != "GET" and operation.needs:
+            operation.reads = f"{operation.needs[0].partition(':')[0]}:read"
         if operation.kind == "record" and operation.shape:
             self.shapes[rule] = operation.shape
         self.operations[view_func.__name__] = operation
@@ -226,7 +230,7 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
             echoed = arguments[-1].echoed if arguments and isinstance(arguments[-1], Sent) else None
             if echoed or "HTTP_IF_MATCH" in asked.environ:
                 with transaction():
-                    expect(current.expanded(echoed or ()).one([*path.values()][-1]), echoed)
+                    expect(asked, current, [*path.values()][-1], echoed or {}, operation.reads)
                     return act()
         return act()
 
@@ -236,8 +240,10 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
 
 
 def respond(asked: Request, result: Any, operation: Operation) -> Response:
-    """The answer of an operation (D1)."""
+    """The answer of an operation (D1). Of a change that its caller may not read it shows ids."""
     kind = operation.kind
+    if operation.reads and kind in ("record", "page") and not may_read(operation):
+        return Answer(dumps(_ids_of(result, operation)))
     if kind == "record":
         body = dumps(result)
         etag = etag_of(body)
@@ -269,6 +275,18 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
     return result
 
 
+def may_read(operation: Operation) -> bool:
+    """Whether the caller may see the record that the operation changes."""
+    return rights.allows(g.caller.scopes, operation.reads)
+
+
+def _ids_of(result: Any, operation: Operation) -> dict[str, Any]:
+    """The short answer: what was changed, without any of its values."""
+    if operation.kind == "page":
+        return {"status": "ok", f"{operation.noun}_ids": [each["id"] for each in result.records]}
+    return {"status": "ok", f"{operation.shape.noun}_id": result["id"]}
+
+
 def _told(body: dict[str, Any], status: int, headers: Any, operation: Operation) -> Answer:
     found = Answer(dumps(body), status, headers)
     if operation.secret:
@@ -285,7 +303,7 @@ def _created(asked: Request, id: Any, operation: Operation) -> Response:
     else:
         body = {"status": "ok", f"{noun}_id": str(id)}
         headers["Location"] = f"{asked.root_path}{asked.path.rstrip('/')}/{id}"
-        if operation.shape and "HTTP_PREFER" in asked.environ and _prefers_representation():
+        if operation.shape and "HTTP_PREFER" in asked.environ and _prefers(asked, operation):
             body["data"] = operation.shape.one(id)
             headers["Preference-Applied"] = "return=representation"
     if secret:
@@ -329,13 +347,20 @@ def raw_body(limit: int) -> bytes:
     return data
 
 
-def expect(current: dict[str, Any], echoed: dict[str, Any] | None) -> None:
-    """The record is the one that If-Match names, and read-only fields sent are as they are."""
-    if "If-Match" in request.headers:
-        etag = etag_of(dumps(current))
-        if not request.if_match.contains(etag):
+def expect(asked: Request, shape: Shape, id: str, echoed: dict[str, Any], reads: str) -> None:
+    """The record is the one that If-Match names, and read-only fields sent are as they are.
+
+    Both would tell a key without the scope `reads` whether its guess of stored values is right. So
+    it may not name a state by If-Match (403), and of the read-only fields only `id` may come along.
+    """
+    known = {"id": id}
+    if rights.allows(g.caller.scopes, reads):
+        known = shape.expanded(echoed).one(id)
+        if "HTTP_IF_MATCH" in asked.environ and not asked.if_match.contains(etag_of(dumps(known))):
             raise Stale
-    unchanged(current, echoed or {})
+    elif not asked.if_match.star_tag and "HTTP_IF_MATCH" in asked.environ:
+        rights.require(g.caller.scopes, [reads])
+    unchanged(known, echoed)
 
 
 def etag_of(body: bytes) -> str:
@@ -347,8 +372,9 @@ def address(path: str) -> str:
     return f"{request.root_path if has_request_context() else ''}{PREFIX}{path}"
 
 
-def _prefers_representation() -> bool:
-    return "return=representation" in request.headers.get("Prefer", "") and not g.caller.is_form
+def _prefers(asked: Request, operation: Operation) -> bool:
+    """Is the record asked for, by a key that may read it?"""
+    return "return=representation" in asked.environ["HTTP_PREFER"] and may_read(operation)
 
 
 def _next_link(page: Page) -> str:

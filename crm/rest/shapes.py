@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Any
 
-from marshmallow import INCLUDE, RAISE, Schema, ValidationError
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 
 from crm.errors import MOST_FAULTS, Fault, Invalid, NotFound
 from crm.json import dumps, loads
@@ -75,9 +75,13 @@ class Body(Schema):
 
 
 def unchanged(current: dict[str, Any], echoed: dict[str, Any]) -> None:
-    """Read-only fields that came along are as the record shows them; raises Invalid (D4)."""
-    shown = loads(dumps({name: current.get(name) for name in echoed}))
-    found = [name for name in echoed if shown[name] != echoed[name]]
+    """Read-only fields that came along are as the record shows them; raises Invalid (D4).
+
+    `current` has the fields that the caller may know. Any other is refused whatever its value:
+    otherwise the answer would tell whether a guess is right.
+    """
+    known = loads(dumps({name: current[name] for name in echoed if name in current}))
+    found = [name for name in echoed if name not in known or known[name] != echoed[name]]
     if found:
         detail = "this field cannot be changed"
         raise Invalid([Fault(f"/{name}", "read_only", detail) for name in found])
@@ -104,7 +108,9 @@ class Noun(Schema):
     """All fields of a record, in the order they are shown."""
 
     class Meta:
-        unknown = INCLUDE  # answers may grow (D16)
+        # Answers may grow (D16). The document then leaves `additionalProperties` out: to validators
+        # that is open too, but generated types have the documented fields and no others.
+        unknown = EXCLUDE
 
     @classmethod
     def body(cls, name: str, base: type[Body] = Body) -> Body:
@@ -163,12 +169,21 @@ class Shape:
     """A record as it is shown: SELECT text and row function, from a `Noun` schema's out().
 
     `select` ends in `FROM <table>`, ready for a WHERE. `expand` names the parts that it shows of
-    those that the schema leaves to `expand=`.
+    those that the schema leaves to `expand=`. `noun` is what answers call it (`<noun>_id`), by
+    default the table.
     """
 
-    def __init__(self, schema: Schema, table: str, live: bool = True, expand: Iterable[str] = ()):
+    def __init__(
+        self,
+        schema: Schema,
+        table: str,
+        live: bool = True,
+        expand: Iterable[str] = (),
+        noun: str = "",
+    ):
         self.schema = schema
         self.table = table
+        self.noun = noun or table
         self.live = "deleted_at IS NULL" if live else "1"
         self.expand = frozenset(expand)
         self.fields = {
@@ -192,7 +207,7 @@ class Shape:
             return self
         if wanted not in self._wider:
             live = self.live != "1"
-            self._wider[wanted] = Shape(self.schema, self.table, live, wanted)
+            self._wider[wanted] = Shape(self.schema, self.table, live, wanted, self.noun)
         return self._wider[wanted]
 
     def one(self, id: int | str) -> dict[str, Any]:

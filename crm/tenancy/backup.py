@@ -21,7 +21,7 @@ from typing import Any
 
 from crm.config import LABEL
 from crm.errors import Conflict, Invalid, NotFound
-from crm.tenancy import disk, migrations, trash
+from crm.tenancy import disk, litestream, migrations, trash
 from crm.tenancy.database import (
     FILE_ERRORS,
     Visit,
@@ -239,8 +239,8 @@ def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], Any]) -> Any:
 
 
 def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
-    path = tenants.path(unseen.label)
-    with Tenant(unseen.label, path, tenants).lock():
+    path, data = tenants.path(unseen.label), tenants.config.data
+    with litestream.released(data, path), Tenant(unseen.label, path, tenants).lock():
         before = trash.place(tenants, unseen.label, "before") if path.exists() else None
         in_place = False
         try:
@@ -257,7 +257,7 @@ def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
                 # is gone, not that their log is. Any other would damage the new file.
                 if numbers is None:
                     disk.drop_logs(path)
-                os.replace(unseen.path, path)
+                litestream.replace(data, unseen.path, path)
                 in_place = True
                 disk.drop_logs(path)
         except BaseException:
@@ -266,6 +266,7 @@ def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
                     second_name.unlink(missing_ok=True)
             raise
         disk.sync(path.parent)
+    tenants.record_labels()
     return before
 
 

@@ -17,7 +17,7 @@ from pwd import getpwuid
 from typing import Any, NamedTuple
 
 from crm.checkup import FAULT, OK, WARNING, Said
-from crm.tenancy import backup, migrations, readiness
+from crm.tenancy import backup, litestream, migrations, readiness
 from crm.tenancy.database import Visit, begin_visit, connect, end_visit
 from crm.tenancy.tenants import FRONT, Tenants
 
@@ -25,6 +25,7 @@ MIB = 1 << 20
 LEAST_FREE = 64 * MIB
 SHOWN = 3  # names of files in one sentence
 COPY_SECONDS = 48 * 3600  # a tenant's newest copy is not older, where copies are made each night
+LAG_SECONDS = 60  # that Litestream's copies may lag behind; two are usual
 PASS_SECONDS = 60
 WAL_RESET = (3, 51, 3)  # from there on SQLite has no fault that the writer lock is for
 NEEDED = (  # what the code asks of SQLite, each tried
@@ -191,6 +192,36 @@ def copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
         yield WARNING, f"the newest copy is older than two days of {_some(old)}"
     if not none and not old:
         yield OK, f"{len(every)} tenants, each has a copy of the last two days in {place}"
+
+
+def continuous_copies(tenants: Tenants) -> Iterator[Said]:
+    """Does Litestream, where it is used, copy every tenant's file, and how far does it lag?"""
+    data = tenants.config.data
+    if not litestream.is_used(data):
+        return
+    try:
+        found = litestream.copied(data)
+    except litestream.NotAnswered as error:
+        folder = litestream.state_folder(data)
+        yield FAULT, f"{error}: nothing is copied, start it; if it is given up, remove {folder}"
+        return
+    every, now = tenants.labels(), tenants.clock()
+    lags: dict[str, float] = {}
+    for name in (*(f"{label}.db" for label in every), litestream.LABELS):
+        at, error = found.get(name, (None, ""))
+        if error:
+            yield FAULT, f"{name} is not copied: {error}"
+        elif at is None:
+            yield FAULT, f"{name} is not copied yet"
+        else:
+            lags[name] = now - at
+    late = {name: lag for name, lag in lags.items() if lag > LAG_SECONDS}
+    if late:
+        yield FAULT, f"the copies lag by {max(late.values()):.0f} s: {_some(sorted(late))}"
+    else:
+        yield OK, f"{len(lags)} files, the copies lag by {max(lags.values(), default=0):.1f} s"
+    if not litestream.is_listed(data, every):
+        yield WARNING, f"{litestream.LABELS} does not list the tenants: restart the server"
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 REQUESTS, FAILED_KEYS, FORM_VISITORS = "requests", "failed_keys", "form_visitors"
-PASSWORDS, EMAILS = "passwords", "emails"
+PASSWORDS, EMAILS, PAGES = "passwords", "emails", "pages"
 # Name: buckets, locks. A request of every tenant takes a lock of the first one.
 TABLES = {
     REQUESTS: (256, 32),
@@ -40,6 +40,7 @@ TABLES = {
     FORM_VISITORS: (64, 1),
     PASSWORDS: (64, 1),
     EMAILS: (64, 1),
+    PAGES: (128, 16),
 }
 
 SLOT = struct.Struct("=16s3I4x")  # digest of the name, window, counts
@@ -86,18 +87,20 @@ class Lock:
             self._threads.release()
 
 
+def byte_lock(kind: int, number: int) -> bytes:
+    """A `struct flock` for one byte of a file; `kind` is F_WRLCK or F_UNLCK."""
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, number, 1, 0)  # type, whence, start, length
+
+
 if hasattr(fcntl, "F_OFD_SETLKW"):
     # Locks of an open file description, on one byte each. POSIX locks would not do: a process
     # loses them as soon as it closes any descriptor of the file.
     change_lock: Callable[..., Any] = fcntl.fcntl
 
     def lock_arguments(number: int) -> tuple[tuple[int, Any], tuple[int, Any]]:
-        def flock(kind: int) -> bytes:  # struct flock: type, whence, start, length, pid
-            return struct.pack("hhqqi4x", kind, os.SEEK_SET, number, 1, 0)
-
         return (
-            (fcntl.F_OFD_SETLKW, flock(fcntl.F_WRLCK)),
-            (fcntl.F_OFD_SETLKW, flock(fcntl.F_UNLCK)),
+            (fcntl.F_OFD_SETLKW, byte_lock(fcntl.F_WRLCK, number)),
+            (fcntl.F_OFD_SETLKW, byte_lock(fcntl.F_UNLCK, number)),
         )
 
     def make_locks(descriptor: int, count: int) -> list[Lock]:

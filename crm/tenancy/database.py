@@ -144,6 +144,7 @@ class Keeper(Protocol):
     """Whoever keeps a tenant's open connections between visits."""
 
     lock: WriterLock
+    heavy_work_lock: Any  # crm.tenancy.heavy_work.HeavyWorkLock
     config: Config
     bell: Bell
     hears: Hears | None
@@ -156,7 +157,8 @@ class Keeper(Protocol):
 
 
 class Visit:
-    """One thread's stay at one tenant, and in whose name: `user_id`, `key_id`.
+    """One thread's stay at one tenant, and in whose name: `user_id`, `key_id` with its `scopes`,
+    None for a person or a program that acts without a key.
 
     It reads through a connection of its own; a transaction borrows one that may write. `wait`:
     seconds it waits for its turn to write.
@@ -169,6 +171,7 @@ class Visit:
         "key_id",
         "label",
         "reader",
+        "scopes",
         "state_",
         "thread",
         "user_id",
@@ -190,6 +193,7 @@ class Visit:
         self.state_: _ConnectionState | None = None
         self.user_id: int | None = None
         self.key_id: int | None = None
+        self.scopes: frozenset[str] | None = None
         self.wait = LONGEST_WAIT
 
     @property

@@ -11,9 +11,10 @@ from weakref import WeakSet
 
 from crm.config import Config
 from crm.errors import Busy, NotFound
-from crm.tenancy import disk, migrations, upgrades
+from crm.tenancy import disk, litestream, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
+from crm.tenancy.heavy_work import HeavyWorkLock
 
 FORK_WAIT = 1.0  # seconds for a connection whose file is being written
 
@@ -40,6 +41,7 @@ class Tenant:
         self.path = path
         self.config, self.bell = home.config, home.bell
         self.lock = WriterLock(path.with_suffix(".lock"))
+        self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
         self.hears = home.hears
@@ -85,6 +87,8 @@ class Tenant:
         with disk.opening(self.path):  # reading from it opens its log
             connection = connect(self.path, writes)
             try:
+                if writes:
+                    litestream.leave_checkpoints(connection, self.config.data)
                 (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
                 version = migrations.version(connection)
                 if not version:  # a new tenant's file has its steps before it has its name
@@ -105,6 +109,7 @@ class Tenant:
         with self.lock():
             connection = connect(self.path)
             try:
+                litestream.leave_checkpoints(connection, self.config.data)
                 if migrations.version(connection) < len(migrations.STEPS):
                     upgrades.keep(connection, self.label, self.config.data, self._clock())
                 connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none

@@ -12,7 +12,7 @@ from peewee import AutoField, IntegerField, Model, TextField
 
 from crm.errors import Conflict, Invalid, NotFound
 from crm.json import dumps
-from crm.tenancy import search
+from crm.tenancy import quota, search
 from crm.tenancy.database import database, execute, now, row, rows, time_before, visit
 from crm.tenancy.retention import DAY, KEPT_DAYS
 
@@ -66,6 +66,7 @@ class Record(Row):
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
         """Insert a row and give the record; inside a transaction."""
+        quota.require_room()
         moment = now()
         created_at = values.get("created_at") or moment  # history moves in with its dates (D17)
         values = {**values, "created_at": created_at, "updated_at": moment, "version": 1}
@@ -140,6 +141,7 @@ class Kept(Record):
         if before:
             self.refold()
             self._trail(before, after)
+            quota.require_room()
         return before
 
     def refold(self) -> None:

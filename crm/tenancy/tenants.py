@@ -16,7 +16,7 @@ from typing import Any
 
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid
-from crm.tenancy import disk, migrations, retention, uploads
+from crm.tenancy import disk, litestream, migrations, retention, uploads
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.counters import Counters
 from crm.tenancy.database import (
@@ -189,6 +189,11 @@ class Tenants:
                 raise _taken(unseen.label)
             disk.drop_logs(path)  # of one that had the label before and died with its deleter
             os.link(unseen.path, path)
+        self.record_labels()
+
+    def record_labels(self) -> None:
+        """Write down which tenants there are, for who restores all of them from copies."""
+        litestream.record_labels(self.config.data, self.labels)
 
     def forget_unseen(self, unseen: Tenant) -> None:
         for path in unseen.path.parent.glob(unseen.path.name + "*"):

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from crm.errors import Busy
-from crm.tenancy import disk, upgrades, uploads
+from crm.tenancy import disk, litestream, upgrades, uploads
 from crm.tenancy.database import FILE_ERRORS, connect, is_busy
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import Tenants
@@ -34,7 +34,8 @@ def delete(tenants: Tenants, label: str) -> Path:
     path = tenants.path(label)
     if not tenants.exists(label):
         raise UnknownTenant
-    with Tenant(label, path, tenants).lock():
+    data = tenants.config.data
+    with litestream.released(data, path), Tenant(label, path, tenants).lock():
         if not path.exists():
             raise UnknownTenant  # another deleted it while this one waited
         kept = place(tenants, label, "deleted")
@@ -46,8 +47,10 @@ def delete(tenants: Tenants, label: str) -> Path:
             disk.drop_logs(path)
         disk.sync(kept.parent)
         disk.sync(path.parent)
-    uploads.forget_all(tenants.config.data, label)
-    upgrades.forget(tenants.config.data, label)
+    uploads.forget_all(data, label)
+    upgrades.forget(data, label)
+    litestream.forget(data, path)
+    tenants.record_labels()
     return kept
 
 

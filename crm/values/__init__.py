@@ -8,6 +8,7 @@ spec: Leads, Clients, Deals, Products (formats of fields); D2, D4, D17.
 """
 
 from crm.values.latin import latin
+from crm.values.names import is_url_like
 from crm.values.numbers import (
     AMOUNT_MAX,
     CURRENCIES,
@@ -35,6 +36,7 @@ __all__ = [
     "currency",
     "day",
     "email",
+    "is_url_like",
     "json_object",
     "latin",
     "long_text",

@@ -24,6 +24,7 @@ from crm.rest import filters, paging
 from crm.rest.upload import ENVELOPE
 from crm.tenancy import uploads
 from crm.tenancy.database import row
+from crm.tenancy.heavy_work import heavy_work
 from crm.tenancy.records import key
 
 MOST = MOST_BYTES + ENVELOPE
@@ -59,7 +60,8 @@ def send_file(noun: str) -> Response:
         raise _unusable(gettext("Please choose a file."))
     data = sent.read()
     try:
-        moving.read(data, noun)
+        with heavy_work():
+            moving.read(data, noun)
     except Invalid as unfit:
         raise _unusable(reasons.why_not(noun, unfit.faults[0])) from None
     name = uploads.keep(me().id, _packed(noun, sent.filename, data))
@@ -72,7 +74,8 @@ def preview_import(noun: str, name: str) -> Response:
         file_name, data = _unpacked(noun, uploads.read(me().id, name))
     except NotFound:
         return _gone(noun)
-    sheet = check.read(data, noun, request.args.get("dialect", ""))
+    with heavy_work():
+        sheet = check.read(data, noun, request.args.get("dialect", ""))
     result = moving.import_csv(sheet, file_name, dry_run=True)
     known = [column for column in nouns.columns(noun) if column in sheet.sheet.columns]
     return _page(
@@ -95,7 +98,8 @@ def run_import(noun: str, name: str) -> Response:
     try:
         with uploads.taken(me().id, name) as kept:
             file_name, data = _unpacked(noun, kept)
-            sheet = check.read(data, noun, request.form.get("dialect", ""))
+            with heavy_work():
+                sheet = check.read(data, noun, request.form.get("dialect", ""))
             result = moving.import_csv(sheet, file_name)
     except NotFound:
         return _gone(noun)

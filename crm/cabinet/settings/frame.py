@@ -76,7 +76,7 @@ def sections() -> list[Section]:
             "/settings/plan",
             "speedometer",
             gettext("Plan"),
-            gettext("How many requests a minute, and how many are used."),
+            gettext("Requests a minute and storage, and what is used of both."),
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""The plan: how many requests a minute it allows, and how many of them this minute has used."""
+"""The plan: the requests a minute and the storage that it allows, and what is used of both."""
 
 from flask import current_app
 from werkzeug.wrappers import Response
@@ -6,6 +6,7 @@ from werkzeug.wrappers import Response
 from crm.access.limits import WINDOW
 from crm.cabinet.settings.frame import pages, show
 from crm.resources import tenant
+from crm.tenancy import quota
 from crm.tenancy.database import settings, visit
 
 
@@ -20,5 +21,6 @@ def show_plan() -> Response:
         limit=plans[plan],
         used=current_app.limiter.used(here.label, moment),
         seconds=WINDOW - int(moment) % WINDOW,
-        plans=plans.items(),
+        storage=quota.storage(),
+        plans=[(name, number, settings().storage[name]) for name, number in plans.items()],
     )

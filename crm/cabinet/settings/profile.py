@@ -1,19 +1,19 @@
 """The own profile: name, language, e-mail, password, and where one is logged in."""
 
-from flask import current_app, request
+from flask import request
 from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
-from crm.access import links, passwords, sessions
+from crm.access import passwords, sessions
 from crm.cabinet import texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import VIEWER, again, me, onward, told
-from crm.cabinet.settings import letters
+from crm.cabinet.settings import identity, letters
 from crm.cabinet.settings.frame import pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
-from crm.tenancy.database import transaction, visit
+from crm.tenancy.database import transaction
 
 PATH = "/settings/profile"
 BROWSERS = ("Edg", "OPR", "YaBrowser", "SamsungBrowser", "Firefox", "Chrome", "Safari")
@@ -34,7 +34,8 @@ def show_profile(**forms: Form) -> Response:
     return show(
         "profile.html",
         user=user,
-        has_password=passwords.of(me().user_id) is not None,
+        has_password=identity.asks_password(),
+        is_fresh=identity.is_fresh(),
         sessions=sessions.every(me().user_id),
         browser=browser,
         **found,
@@ -65,8 +66,12 @@ def ask_for_email() -> Response:
         raise Invalid.field("email", "required", "this field is required")
     if email == user.email:
         return onward(PATH)
-    users.is_free({"email": email}, user.id)
-    letters.confirm(user, email)
+    proof = identity.prove("email_password")
+    with transaction():
+        proof.check_again()
+        user = User.find(user.id)
+        users.is_free({"email": email}, user.id)
+        letters.confirm(user, email)
     told(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
     return onward(PATH)
 
@@ -75,17 +80,12 @@ def ask_for_email() -> Response:
 @again(lambda form: show_profile(secret=form))
 def change_password() -> Response:
     _has_login_here()
-    id = me().user_id
-    if (kept := passwords.of(id)) is not None:
-        account = f"{visit().label}/{id}"
-        current_app.password_tries.take(visit().clock(), account=account)
-        if not passwords.fits(kept, request.form.get("current", "")):
-            raise Invalid.field("current", "wrong_password", "this is not the password")
-        current_app.password_tries.forget(account=account)
-    passwords.set_for(id, request.form.get("password", ""))
+    proof = identity.prove("current")
+    password_hash = passwords.hashed(request.form.get("password", ""))
     with transaction():
-        sessions.end_others(id, me().id)
-        links.end(links.RESET, id)
+        proof.check_again()
+        passwords.store(me().user_id, password_hash)
+        sessions.end_others(me().user_id, me().id)
     told(gettext("The password is set. You are logged out everywhere else."))
     return onward(PATH)
 

@@ -6,9 +6,10 @@ from flask import request
 from flask_babel import gettext
 from werkzeug.wrappers import Response
 
+from crm.access import links
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, me, onward, told
-from crm.cabinet.settings import letters
+from crm.cabinet.settings import identity, letters
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.errors import Invalid
 from crm.resources import users
@@ -31,8 +32,10 @@ def list_users(form: Form | None = None) -> Response:
 def add_user() -> Response:
     data = take(USER_IN, request.form, FIELDS)
     _can_be_reached(data)
-    letters.may_go()
-    _invite(users.create(data))
+    with transaction():
+        user = users.create(data)
+        is_sent = letters.invite(user.id)
+    _tell_invited(user, is_sent)
     return onward(PATH)
 
 
@@ -45,6 +48,7 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
         form=form or beside(user, refused),
         roles=roles(),
         is_me=user["id"] == str(me().user_id),
+        asks_password=identity.asks_password(),
         came=row("SELECT 1 FROM session WHERE user_id = ? LIMIT 1", (int(id),)) is not None,
     )
 
@@ -57,9 +61,17 @@ def change_user(id: str) -> Response:
     names = [name for name in FIELDS if name != "email" or user.id != me().user_id]
     data = take(USER_PATCH, request.form, names)
     _can_be_reached({"email": user.email, **data})
+    is_own_phone = user.id == me().user_id and data.get("phone", user.phone) != user.phone
+    proof = identity.prove("current") if is_own_phone else None
     with transaction():
+        if proof:
+            proof.check_again()
+        was_invited = links.is_pending(links.INVITE, user.id)
         User.find(id).change(data)
+        is_invited = links.is_pending(links.INVITE, user.id)
     told(gettext("Saved."))
+    if was_invited and not is_invited:
+        told(gettext("The earlier invitation is good no more: please send it again."), "warning")
     return onward(PATH)
 
 
@@ -86,7 +98,7 @@ def activate_user(id: str) -> Response:
 def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
-    _invite(user)
+    _tell_invited(user, letters.invite(user.id))
     return onward(PATH)
 
 
@@ -99,9 +111,9 @@ def roles() -> list[tuple[str, str]]:
     ]
 
 
-def _invite(user: User) -> None:
+def _tell_invited(user: User, is_sent: bool) -> None:
     to = user.email or user.phone
-    if letters.invite(user):
+    if is_sent:
         told(gettext("The invitation is on its way to %(to)s.", to=to))
     else:
         told(gettext("No SMS can be sent to %(to)s now: please try later.", to=to), "warning")

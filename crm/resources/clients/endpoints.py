@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from crm.resources import duplicates
 from crm.resources.clients.record import (
     CLIENT,
     CLIENT_IN,
@@ -74,7 +75,7 @@ def list_clients(query: Query) -> Page:
 @blueprint.one(CLIENT)
 def get_client(query: Query, id: str) -> dict[str, Any]:
     """Get one client with its contacts and tags."""
-    return CLIENT.expanded(query.expand).one(id)
+    return duplicates.readable(CLIENT.expanded(query.expand).one(id))
 
 
 @blueprint.post("/clients")

@@ -11,6 +11,7 @@ from typing import Any
 
 from peewee import IntegerField, TextField
 
+from crm.access import rights
 from crm.config import MOST_CONTACTS
 from crm.errors import Conflict, Faults, Invalid, NotFound
 from crm.json import loads
@@ -98,8 +99,11 @@ class Client(Kept):
         self.change({"contacts": [{"id": c.id} for c in self.contacts() if c.id != gone]})
 
     def remove(self, **last: Any) -> None:
-        """Nobody finds it any more; its deals keep its name. Raises `client_has_open_deals`."""
+        """Nobody finds it any more; its deals keep its name. Raises `client_has_open_deals`, which
+        names them to who may read deals."""
         open_deals = ClientDeal.every("client_id = ? AND status = 'open' ORDER BY id", self.id)
+        if open_deals and not rights.can_read("deals"):
+            raise Conflict("the client has open deals", "client_has_open_deals")
         if open_deals:
             deals = [{"id": str(deal.id), "title": deal.title} for deal in open_deals]
             named = ", ".join(f"{deal['title']} ({deal['id']})" for deal in deals[:NAMED_DEALS])
@@ -226,7 +230,8 @@ def _check_contacts(known: dict[int, Contact], wanted: list[dict[str, Any]]) -> 
         if primary and entry.get("is_primary"):
             faults.add(f"{where}/is_primary", "second_primary", "only one contact can be primary")
         for name in READ_ONLY.intersection(entry):
-            if id not in known or getattr(known[id], name) != entry[name]:
+            comparable = id in known and rights.can_read("clients")
+            if not comparable or getattr(known[id], name) != entry[name]:
                 faults.add(f"{where}/{name}", "read_only", "this field cannot be changed")
         seen.add(id)
         primary = primary or bool(entry.get("is_primary"))

@@ -139,7 +139,7 @@ def create_deal_item(data: dict[str, Any], id: str) -> int | list[int]:
 @blueprint.arguments(
     ITEMS_PUT, example={"items": [{"name": "Доставка", "price": 350.5, "quantity": 2}]}
 )
-@blueprint.page(ITEM_PAGE)
+@blueprint.page(ITEM_PAGE, noun="item")
 def replace_deal_items(data: dict[str, Any], id: str) -> Page:
     """Replace all items of a deal."""
     with transaction():

@@ -16,6 +16,7 @@ from marshmallow import fields as ma
 from marshmallow.validate import Length
 from peewee import IntegerField, TextField
 
+from crm.access import rights
 from crm.errors import MOST_FAULTS, Conflict, Fault, Invalid, NotFound
 from crm.outbox import events
 from crm.resources.deals.record import DEAL, Deal
@@ -111,7 +112,7 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
             raise Invalid.field("id", "repeated", "this item is listed twice")
         kept.add(id)
         if echoed := getattr(line, "echoed", None):
-            unchanged(ITEM.one(id), echoed)
+            unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
         return there[id].revised(line)
 
     values = each(lines, read)
@@ -179,8 +180,8 @@ def composed(deal: Deal, sent: dict[str, Any], is_past: bool = False) -> dict[st
             raise Invalid([Fault(f"/{name}", "required", detail) for name in missing])
     else:
         if "price" not in sent and product.currency != deal.currency:
-            detail = f"the product is in {product.currency}, the deal in {deal.currency}"
-            raise Invalid.field("price", "currency_mismatch", f"{detail}: send a price")
+            detail = "the product's currency is not that of the deal: send a price"
+            raise Invalid.field("price", "currency_mismatch", detail)
         copied = {"name": product.name, "unit": product.unit, "price": product.price}
         line = {**NEW, **copied, **sent, "product_id": product.id, "sku": product.sku}
     return {**line, **_sums(line)}
@@ -222,8 +223,7 @@ def _sums(line: dict[str, Any]) -> dict[str, int]:
         if discount % CENT:
             raise Invalid.field("discount", "too_precise", "an amount has at most 2 decimals")
         if discount > subtotal:
-            detail = f"at most the line's subtotal, {as_number(subtotal)}"
-            raise Invalid.field("discount", "too_large", detail)
+            raise Invalid.field("discount", "too_large", "at most the line's subtotal")
         taken = discount
     return {"subtotal": subtotal, "discount_amount": taken, "total": subtotal - taken}
 
@@ -294,7 +294,7 @@ class DealItemNoun(Noun):
     version = fields.Whole(1, 1 << 53, read_only=True)
 
 
-ITEM = Shape(DealItemNoun.out("DealItemOut"), "deal_item", live=False)
+ITEM = Shape(DealItemNoun.out("DealItemOut"), "deal_item", live=False, noun="item")
 ITEM_ENTRY = DealItemNoun.body("DealItemIn")
 ITEM_PATCH = DealItemNoun.patch("DealItemPatch")
 

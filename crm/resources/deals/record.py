@@ -14,6 +14,7 @@ from typing import Any
 from peewee import IntegerField, TextField
 
 from crm import values as forms
+from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.resources import tenant
@@ -135,7 +136,8 @@ class Deal(Kept):
         mode = data.get("amount_mode", "manual" if "amount" in data else self.amount_mode)
         if mode == "manual":
             return {"amount_mode": mode}
-        if data.get("amount", total) != total:
+        # Who may not read deals sends no amount with the mode: else refusals would tell the total.
+        if "amount" in data and not (data["amount"] == total and rights.can_read("deals")):
             raise _amount_is_of_items()
         return {"amount_mode": mode, "amount": total}
 
@@ -230,7 +232,7 @@ def _placed(data: dict[str, Any], deal: Deal | None = None) -> tuple[Stage, str]
         return stage, status or (deal.status if stays else "open")
     if status not in (None, stage.type):
         raise Invalid.field(
-            "status", "stage_status_conflict", f"a deal in this stage is {stage.type}"
+            "status", "stage_status_conflict", "a deal in this stage has another status"
         )
     return stage, stage.type
 
@@ -313,16 +315,15 @@ class UserId(fields.Id):
         return super().read(value)
 
     def schema_type(self) -> dict[str, Any]:
-        return {
-            **super().schema_type(),
-            "type": ["string", "integer", "object"],
-            "properties": {
-                "id": super().schema_type(),
-                "name": {"type": "string", "maxLength": 255},
-            },
+        id = super().schema_type()
+        name = {"type": "string", "maxLength": 255}
+        user = {
+            "type": "object",
+            "properties": {"id": super().schema_type(), "name": name},
             "required": ["id"],
             "additionalProperties": False,
         }
+        return {"anyOf": [*id["anyOf"], user]}
 
 
 class ManagerNoun(Noun):

@@ -59,7 +59,8 @@ def change(deal: Deal, data: dict[str, Any], lines: list[Line]) -> None:
     items.fits(count, [total])
     is_summed = deal.amount_mode == "items" or not were
     if is_summed and "amount_mode" not in data and data.get("amount", total) == total:
-        data = {**data, "amount": total, "amount_mode": "items"}
+        data = {name: value for name, value in data.items() if name != "amount"}
+        data["amount_mode"] = "items"
     lines_now = items.lines_of(deal)
     check_parts("items", were, lines_now)
     beside = {"items": (were, lines_now)}

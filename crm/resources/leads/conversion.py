@@ -105,7 +105,7 @@ def _join(lead: Lead, wanted: dict[str, Any]) -> Deal:
     reference(Deal, wanted["deal_id"], "deal_id")
     deal = Deal.find(wanted["deal_id"])
     if deal.status != "open":
-        raise Conflict(f"this deal is {deal.status}: only an open one can be joined", "deal_closed")
+        raise Conflict("this deal is closed: only an open one can be joined", "deal_closed")
     _belongs(lead, deal, wanted.get("client_id"))
     return deal
 

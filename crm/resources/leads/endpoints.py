@@ -5,6 +5,7 @@ from typing import Any
 from flask import g
 
 from crm.access import rights
+from crm.resources import duplicates
 from crm.resources.leads import conversion
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
 from crm.resources.leads.record import (
@@ -75,7 +76,7 @@ def list_leads(query: Query) -> Page:
 @blueprint.one(LEAD)
 def get_lead(query: Query, id: str) -> dict[str, Any]:
     """Get one lead."""
-    return LEAD.expanded(query.expand).one(id)
+    return duplicates.readable(LEAD.expanded(query.expand).one(id))
 
 
 @blueprint.patch("/leads/<id>")

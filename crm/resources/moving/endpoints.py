@@ -46,7 +46,8 @@ def _add_endpoints(plural: str, chosen: Filter) -> None:
     @blueprint.answer(ImportedOut())
     @named(
         f"import_{plural}",
-        f"Import {plural}: {about_rows}.\n\nNeeds `{plural}:write`{also}. Columns: {columns}.",
+        f"Import {plural}: {about_rows}.\n\nNeeds `{plural}:write`{also}, and its"
+        f" report `{plural}:read`. Columns: {columns}.",
     )
     def import_file(
         query: Query, sent: tuple[str | None, Table]

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from peewee import IntegerField, TextField
 
+from crm.access import rights
 from crm.errors import Conflict, Invalid, NotFound
 from crm.rest import fields, parts
 from crm.rest.shapes import Body, Noun, Shape
@@ -121,9 +122,7 @@ class Stage(Record):
     def is_unused(self) -> None:
         """Raises Conflict `stage_in_use` when deals sit in it."""
         if deals := self.deals():
-            raise Conflict(
-                f"deals sit in the stage {self.name}: {deals}", "stage_in_use", deals=deals
-            )
+            raise in_use("stage", deals)
 
     def is_not_the_last_open(self) -> None:
         """Raises Conflict `last_open_stage` when its pipeline has no other open one."""
@@ -157,6 +156,12 @@ def create(data: dict[str, Any]) -> int:
 def create_first() -> None:
     """The pipeline that a new tenant has; inside a transaction."""
     create({"name": "Sales", "is_default": 1})
+
+
+def in_use(what: str, deals: int) -> Conflict:
+    """Deals sit in a stage or a pipeline; how many, is for who may read deals."""
+    more = {"deals": deals} if rights.can_read("deals") else {}
+    return Conflict(f"deals sit in this {what}: move them first", f"{what}_in_use", **more)
 
 
 def close_up() -> None:

@@ -37,9 +37,7 @@ def remove_pipeline(pipeline: Pipeline, move_to: int | None = None) -> None:
     stages = pipeline.stages()
     deals = sum(stage.deals() for stage in stages)
     if deals and move_to is None:
-        raise Conflict(
-            f"deals sit in the pipeline {pipeline.name}: {deals}", "pipeline_in_use", deals=deals
-        )
+        raise record.in_use("pipeline", deals)
     others = (
         Stage.every("pipeline_id <> ?", pipeline.id) if move_to else Pipeline.default().stages()
     )

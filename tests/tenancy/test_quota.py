@@ -1,0 +1,126 @@
+"""A storage quota per plan (CRM_STORAGE): a free sign-up cannot fill the disk."""
+
+import io
+import random
+import string
+
+import pytest
+from browsing import Person
+from conftest import OLENA
+
+from crm.config import Config, ConfigError
+from crm.errors import StorageQuota
+from crm.resources import leads, tenant
+from crm.tenancy import quota
+from crm.tenancy.database import execute, transaction
+from crm.tenancy.tenants import Tenants
+
+LONG = "x" * 20_000
+
+
+@pytest.fixture
+def small(crm, clock):
+    """Acme is on the plan start, which may take 2 MB here; business has no limit."""
+    storage = {"start": 2, "base": 3, "pro": 0, "business": 0}
+    crm.tenants = Tenants(Config(data=crm.tenants.config.data, storage=storage), clock)
+    with crm.tenants.visit("acme"):
+        tenant.change_plan("start")
+    return crm
+
+
+def random_text(length: int) -> str:
+    return "".join(random.Random(1).choices(string.ascii_lowercase, k=length))
+
+
+def fill(crm) -> int:
+    """Create leads in acme until its quota refuses one; how many there are."""
+    for count in range(1000):
+        try:
+            with crm.tenants.visit("acme"):
+                leads.create({"name": f"Lead {count}", "phone": "+380501234567", "comment": LONG})
+        except StorageQuota:
+            return count
+    raise AssertionError("nothing was refused")
+
+
+def test_beyond_the_quota_nothing_is_added_or_changed(small, api):
+    count = fill(small)
+    assert 10 < count < 200
+    before = api.events()
+    refused = [
+        api.post("/leads", {"name": "One more", "phone": "+380501234567"}),
+        api.patch("/leads/1", {"extra": {"about": "y" * 16_000}}),
+        api.post("/leads/1/notes", {"text": "a note"}),
+        api.post("/clients", {"name": "A client"}),
+        api.post("/products/import", data={"file": (io.BytesIO(b"sku,name,price\nA,B,1"), "a.csv")},
+                  content_type="multipart/form-data"),
+    ]  # fmt: skip
+    for answer in refused:
+        assert answer.status_code == 507, answer.text
+        assert answer.json["code"] == "storage_quota"
+        assert answer.json["quota_bytes"] == 2 << 20
+        assert answer.json["used_bytes"] >= 2 << 20
+        assert "2 MB" in answer.json["detail"]
+    assert api.events() == before
+    assert api.get("/leads?total=true").json["meta"]["total"] == count
+
+
+def test_beyond_the_quota_records_are_read_and_deleted_and_people_log_in(small, api):
+    fill(small)
+    assert api.read("/leads/1")["name"] == "Lead 0"
+    assert api.patch("/leads/2", {"comment": "shorter"}).status_code == 200
+    assert api.delete("/leads/1").status_code == 204
+    Person(small, "acme", OLENA).sees("/leads")  # a session is made for it
+    assert api.read("/users/me")["name"] == "Olena"
+
+
+def test_a_larger_plan_takes_more_at_once(small, api):
+    fill(small)
+    with small.tenants.visit("acme"):
+        tenant.change_plan("base")
+    api.create("/leads", name="One more", phone="+380501234567")
+    with small.tenants.visit("acme"):
+        tenant.change_plan("business")
+        assert quota.storage().quota == 0
+    api.create("/leads", name="And one more", phone="+380501234567")
+
+
+def test_room_of_erased_rows_counts_as_free(small, api):
+    fill(small)
+    with small.tenants.visit("acme"), transaction():
+        for table in ("event", "change"):
+            execute(f"DELETE FROM {table}")
+    api.create("/leads", name="One more", phone="+380501234567")
+
+
+def test_an_import_beyond_the_quota_is_undone_as_a_whole(small, api):
+    texts = ["".join(chars) for chars in zip(*[iter(random_text(440_000))] * 4000, strict=True)]
+    rows = "".join(f"S{number},a name,1,{text}\n" for number, text in enumerate(texts))
+    sent = io.BytesIO(f"sku,name,price,description\n{rows}".encode())
+    answer = api.post("/products/import", data={"file": (sent, "a.csv")},
+                       content_type="multipart/form-data")  # fmt: skip
+    assert (answer.status_code, answer.json["code"]) == (507, "storage_quota")
+    assert api.get("/products?total=true").json["meta"]["total"] == 0
+    assert api.events() == []
+
+
+def test_a_page_tells_of_it_and_keeps_what_was_typed(small, olena):
+    fill(small)
+    page = olena.post("/leads", {"name": "Typed here", "phone": "0501234567"})
+    assert page.status_code == 507
+    assert "Typed here" in page.text
+    plan = olena.sees("/settings/plan")
+    assert "<meter" in plan and "Сховище" in plan
+
+
+def test_a_tenant_without_a_limit_is_not_measured(crm):
+    with crm.tenants.visit("globex"):
+        quota.require_room()
+        used, limit = quota.storage()
+    assert (limit, used > 50_000) == (0, True)
+
+
+@pytest.mark.parametrize("text", ["gold=1", "start=x", "start", "start=-1"])
+def test_a_bad_setting_stops_the_start(text):
+    with pytest.raises(ConfigError, match="CRM_STORAGE.*looks like start=100,base=0"):
+        Config.load({"CRM_STORAGE": text})

@@ -1,0 +1,82 @@
+// openapi-typescript + openapi-fetch: `node with_fetch.js http://127.0.0.1:8000 crm_…`
+import createClient from "openapi-fetch";
+import type { components, paths } from "./crm";
+
+declare const process: { argv: string[] };
+
+type Lead = components["schemas"]["Lead"];
+type DeletedRecord = components["schemas"]["DeletedRecord"];
+
+const [, , site = "", key = ""] = process.argv;
+const crm = createClient<paths>({
+  baseUrl: `${site}/api/v1`,
+  headers: { Authorization: `Bearer ${key}` },
+});
+
+/** What an answer holds; throws the problem that came instead. */
+function read<T>(answer: { data?: T; error?: { code: string; detail: string } }): T {
+  if (answer.error) throw new Error(`${answer.error.code}: ${answer.error.detail}`);
+  return answer.data as T;
+}
+
+function expect(holds: boolean, what: string): void {
+  if (!holds) throw new Error(what);
+}
+
+// Bodies need what the service needs, and nothing that has a default.
+const made = read(await crm.POST("/leads", { body: { name: "Марія", phone: "067 123 45 67" } }));
+const client = read(await crm.POST("/clients", { body: { name: "ТОВ Ромашка" } }));
+const deal = read(await crm.POST("/deals", { body: { client_id: client.client_id } }));
+const path = { id: deal.deal_id };
+await crm.POST("/deals/{id}/items", { params: { path }, body: { name: "Доставка", price: "350.50" } });
+const product = { name: "Крісло", price: 1250.5 };
+const sold = read(
+  await crm.POST("/products", {
+    params: { header: { Prefer: "return=representation" } },
+    body: product,
+  }),
+);
+expect(sold.data?.price === 1250.5 && sold.data.active, "Prefer gives the record");
+const task = read(await crm.POST("/tasks", { body: { title: "Зателефонувати", type: "call" } }));
+await crm.POST("/tasks/{id}/complete", { params: { path: { id: task.task_id } }, body: {} });
+await crm.POST("/pipelines", { body: { name: "Опт", stages: [{ name: "Запит" }] } });
+await crm.POST("/webhooks", { body: { url: "https://erp.example.com/crm" } });
+// @ts-expect-error: a lead needs a name
+await crm.POST("/leads", { body: { phone: "067 123 45 67" } });
+// @ts-expect-error: a deal has no such field
+const misspelt: components["schemas"]["DealIn"] = { titel: "Крісла" };
+expect("titel" in misspelt, "types are exact");
+
+// `in` tells records from deletions.
+const page = read(await crm.GET("/leads", { params: { query: { q: "марія", limit: 10 } } }));
+const names: string[] = [];
+for (const lead of page.data) {
+  if ("deleted_at" in lead) continue;
+  names.push(lead.name);
+  // @ts-expect-error: a lead has no such field
+  expect(lead.nmae === undefined, "types are exact");
+}
+expect(names.join() === "Марія", "the list has the lead");
+
+const one = read(await crm.GET("/leads/{id}", { params: { path: { id: made.lead_id } } }));
+expect(one.id === made.lead_id && one.phone === "+380671234567" && one.status === "new", "GET one");
+
+// A change answers with the record, or with its id to a key that may not read it.
+const changed = read(
+  await crm.PATCH("/leads/{id}", {
+    params: { path: { id: made.lead_id } },
+    body: { comment: "після 15:00" },
+  }),
+);
+expect(!("lead_id" in changed) && changed.comment === "після 15:00", "PATCH gives the record");
+
+await crm.DELETE("/leads/{id}", { params: { path: { id: made.lead_id } } });
+const since = { updated_since: one.updated_at, include_deleted: true };
+const followed = read(await crm.GET("/leads", { params: { query: since } }));
+const gone: DeletedRecord[] = followed.data.filter((lead) => "deleted_at" in lead);
+const live: Lead[] = followed.data.filter((lead) => "name" in lead);
+expect(gone.length === 1 && live.length === 0, "the deletion is told");
+
+const refused = await crm.POST("/leads", { body: { name: "Марія" } });
+expect(refused.error?.errors?.[0]?.code === "phone_or_email", "problems have their fields");
+console.log("openapi-fetch: created, listed, read, changed and deleted a lead");

@@ -1,0 +1,43 @@
+// @hey-api/openapi-ts: `node with_sdk.js http://127.0.0.1:8000 crm_…`
+import { client } from "./sdk/client.gen";
+import * as crm from "./sdk";
+import type { DeletedRecord, Lead } from "./sdk";
+
+declare const process: { argv: string[] };
+
+const [, , site = "", key = ""] = process.argv;
+client.setConfig({ baseUrl: `${site}/api/v1`, auth: () => key });
+
+function expect(holds: boolean, what: string): void {
+  if (!holds) throw new Error(what);
+}
+
+const throwOnError = true as const;
+const phone = "067 765 43 21";
+const made = await crm.createLead({ body: { name: "Тарас", phone }, throwOnError });
+const path = { id: made.data.lead_id };
+
+const deal = await crm.createDeal({ body: { title: "Крісла", amount: "12500.50" }, throwOnError });
+await crm.createDealItem({
+  path: { id: deal.data.deal_id },
+  body: { items: [{ name: "Доставка", price: 350.5 }] },
+  throwOnError,
+});
+await crm.createTask({ body: { title: "Зателефонувати" }, throwOnError });
+// @ts-expect-error: a product needs a price
+await crm.createProduct({ body: { name: "Крісло" } });
+
+const page = await crm.listLeads({ query: { status: ["new"] }, throwOnError });
+const leads: Lead[] = page.data.data.filter((lead) => "name" in lead);
+const deletions: DeletedRecord[] = page.data.data.filter((lead) => "deleted_at" in lead);
+expect(leads[0]?.name === "Тарас" && deletions.length === 0, "the list has the lead");
+
+const one = await crm.getLead({ path, throwOnError });
+expect(one.data.phone === "+380677654321", "GET one");
+
+const changed = await crm.changeLead({ path, body: { status: "qualified" }, throwOnError });
+expect(!("lead_id" in changed.data) && changed.data.status === "qualified", "PATCH");
+
+const refused = await crm.createLead({ body: { name: "Тарас" } });
+expect(refused.error?.errors?.[0]?.code === "phone_or_email", "problems have their fields");
+console.log("@hey-api: created, listed, read and changed a lead");
