@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MOST_FAULTS = 100  # of one request that are told
+MOST_FAULTS = 20  # of one request that are told; then nothing more is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +156,15 @@ class StorageQuota(CRMError):
 
 @dataclass(slots=True)
 class Faults:
-    """Collects what is wrong with one body, so that the sender hears of everything at once."""
+    """Collects what is wrong with one body, so that the sender hears of much at once: add() raises
+    Invalid itself when there are MOST_FAULTS."""
 
     found: list[Fault] = field(default_factory=list)
 
     def add(self, name: str, code: str, detail: str) -> None:
         self.found.append(Fault(f"/{name}", code, detail))
+        if len(self.found) == MOST_FAULTS:
+            self.raise_any()
 
     def raise_any(self) -> None:
         if self.found:

@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MOST_TOLD = 20  # unknown columns that a message names
@@ -112,16 +112,30 @@ def write(
     excel: bool = False,
     text_columns: Collection[str] = (),
 ) -> bytes:
-    """A CSV file. In the excel dialect no cell is a formula, and none of `text_columns` a number;
-    the other numbers come rendered by the caller: `decimal_text(…, comma=True)`."""
+    """A CSV file, as `write_to` writes it."""
     data = io.BytesIO()
-    file = io.TextIOWrapper(data, "utf-8-sig" if excel else "utf-8", newline="")
-    writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
-    writer.writerow(header)
-    texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
-    writer.writerows(_guarded(rows, texts) if excel else rows)
-    file.flush()
+    write_to(data, header, rows, excel, text_columns)
     return data.getvalue()
+
+
+def write_to(
+    to: BinaryIO,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    excel: bool = False,
+    text_columns: Collection[str] = (),
+) -> None:
+    """Write a CSV file row by row. In the excel dialect no cell is a formula, and none of
+    `text_columns` a number; the other numbers come rendered by the caller: `decimal_text(…,
+    comma=True)`."""
+    file = io.TextIOWrapper(to, "utf-8-sig" if excel else "utf-8", newline="")
+    try:
+        writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
+        writer.writerow(header)
+        texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
+        writer.writerows(_guarded(rows, texts) if excel else rows)
+    finally:
+        file.detach()  # it would close the file of whoever called
 
 
 def in_excel_dialect(data: bytes, text_columns: Collection[str] = ()) -> bytes:

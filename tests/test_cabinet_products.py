@@ -18,6 +18,7 @@ from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
 from crm.tenancy import uploads
 from crm.tenancy.database import rows
 from tests.conftest import OLENA
+from tests.moved import file_of
 
 HOSTILE = "<script>alert(1)</script>"
 LIST = """sku;name;price;unit;category;description;active
@@ -239,8 +240,8 @@ def test_the_export_has_the_filters_of_the_list(crm, olena):
     excel, plain = (olena.get(link) for link in links)
     with crm.tenants.visit("acme"):
         condition = ("category = ?", ["Столи і стільці"])
-        assert plain.data == price_list.export_csv(*condition)
-        assert excel.data == price_list.export_csv(*condition, excel=True)
+        assert plain.data == file_of("products", *condition)
+        assert excel.data == file_of("products", *condition, excel=True)
     assert excel.data.startswith(b"\xef\xbb\xbf") and b"B" not in plain.data.split(b"\r\n", 1)[1]
     assert plain.headers["Content-Disposition"] == 'attachment; filename="price-list.csv"'
     assert plain.headers["X-Content-Type-Options"] == "nosniff"
