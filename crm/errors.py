@@ -121,6 +121,21 @@ class StorageFull(Busy):
     retry_after = 60
 
 
+class StorageReadOnly(StorageFull):
+    """The file system takes no changes: mounted so, or set so by the kernel after disk errors."""
+
+    code = "storage_read_only"
+    detail = "the service cannot store anything now: its disk is read-only"
+
+
+class TenantUnavailable(CRMError):
+    """The tenant's file is damaged, or must not be read. Others are not affected."""
+
+    code = "tenant_unavailable"
+    detail = "the data of this account cannot be used at this moment; its operator has been told"
+    retry_after = 60
+
+
 @dataclass(slots=True)
 class Faults:
     """Collects what is wrong with one body, so that the sender hears of everything at once."""

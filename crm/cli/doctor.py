@@ -25,7 +25,7 @@ from crm.messages import Undelivered, mail, sms
 from crm.outbox import deliveries, events
 from crm.resources import tenant
 from crm.tenancy import checkup
-from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.tenants import FRONT, Tenants
 from crm.values import Unfit, email, phone
 

@@ -1,5 +1,6 @@
 """What all commands share: the group, the data folder, errors, a tenant, options."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,12 +12,15 @@ import click
 
 from crm import __version__
 from crm.config import Config, ConfigError
-from crm.errors import CRMError, Invalid, NotFound
+from crm.errors import CRMError, Invalid, NotFound, TenantUnavailable
 from crm.server import ServeError
-from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.file_errors import FILE_ERRORS, describe, refusal
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import Tenants
 from crm.values import Unfit, day, moment
+
+# What commands find wrong with a tenant is their one line; only a server has a log.
+logging.getLogger("crm.tenants").addHandler(logging.NullHandler())
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,6 +49,9 @@ def command(parent: click.Group, name: str, says_folder: bool = True) -> Callabl
             except OSError as error:
                 told = (error.strerror or "input or output failed", error.filename)
                 raise click.ClickException(": ".join(str(part) for part in told if part)) from error
+            except FILE_ERRORS as error:
+                told = (refusal(error) or "a file cannot be used", describe(error))
+                raise click.ClickException(": ".join(map(str, told))) from error
 
         found = parent.command(name)(run)
         folder = click.Path(path_type=Path, file_okay=False)
@@ -83,8 +90,9 @@ def whole(config: Config, label: str) -> Iterator[Tenants]:
         yield tenants
     except UnknownTenant:
         raise NotFound(f"there is no tenant {label}") from None
-    except FILE_ERRORS as error:
-        raise CRMError(f"the file of {label} cannot be used: {error}") from error
+    except (TenantUnavailable, *FILE_ERRORS) as error:
+        why = describe(error.__cause__ or error)
+        raise CRMError(f"the file of {label} cannot be used: {why}; see `doctor`") from error
     finally:
         tenants.forget_idle()
 

@@ -12,7 +12,6 @@ import errno
 import fcntl
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -26,6 +25,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
+from crm.open_files import raise_limit, shares
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
 
@@ -40,10 +40,6 @@ STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
 # A worker that boots may migrate many tenants before its loop first reports.
 HUNG_SECONDS = 300
-# Descriptors per open connection to a tenant's file (the file, its log, its index), and how many
-# the rest of the application needs: webhooks in flight, mail, locks, uploads.
-FILES_PER_DATABASE = 3
-OTHER_FILES = 256
 
 
 class ServeError(Exception):
@@ -66,8 +62,8 @@ def serve(
 
     `app_factory` runs in each of the `workers`, after the fork, so the application may start
     threads. `threads`: how many requests may be slow at a time in a worker, without keeping others
-    waiting. `databases`: how many the application keeps open in a worker. `behind_proxy`: clients
-    come through a proxy, so that their addresses cannot be told apart here.
+    waiting. `databases`: how many the application wants to keep open in a worker. `behind_proxy`:
+    clients come through a proxy, so that their addresses cannot be told apart here.
     `announce` is called once, in the parent, when the socket listens and before there is a worker;
     what it raises ends serve. A name that has several addresses (localhost) is served on its first
     IPv4 address.
@@ -78,9 +74,9 @@ def serve(
     lock = _lock(data, until)
     try:
         listener = _listen(host, port, until)
-        _allow_open_files()
+        raise_limit()
         bounds = {
-            "RESERVED_FILES": databases * FILES_PER_DATABASE + OTHER_FILES,
+            "MAX_CONNECTIONS": shares(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
         }
         loop_class = type("Loop", (Loop,), bounds)
@@ -181,14 +177,6 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
             }
             said = why.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
             raise ServeError(said) from None
-
-
-def _allow_open_files() -> None:
-    # Connections and open tenants together pass the usual 1,024.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:

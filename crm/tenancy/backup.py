@@ -23,7 +23,6 @@ from crm.config import LABEL
 from crm.errors import Conflict, Invalid, NotFound
 from crm.tenancy import disk, migrations, trash
 from crm.tenancy.database import (
-    FILE_ERRORS,
     Visit,
     begin_visit,
     connect,
@@ -32,6 +31,7 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
+from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import RESERVED, Tenants
 

@@ -1,21 +1,36 @@
-"""A tenant's file: its idle connections, its writer lock, and its shape when it is opened."""
+"""A tenant's file: its idle connections, its writer lock, and its shape when it is opened.
 
+On a full disk SQLite cannot make the index of the log (`-shm`) of a file that nobody has open, and
+without it reads nothing. Then a connection keeps an index of its own in memory, which SQLite does
+when the index's file may only be read (`readonly_shm`). Its visit holds the file's writer lock from
+beginning to end: nobody writes meanwhile, and no other connection of this process is opened, which
+would share the index.
+
+A file that cannot be used is set aside until it changes: one `stat` per visit, no attempt to open.
+"""
+
+import math
 import sqlite3
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from os import register_at_fork
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from crm.config import Config
-from crm.errors import Busy, NotFound
-from crm.tenancy import disk, migrations, upgrades
+from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
+from crm.open_files import shares
+from crm.tenancy import disk, file_errors, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
+from crm.tenancy.file_errors import FILE_ERRORS, Cause
+from crm.tenancy.unavailable import Unavailable, identity
 
 FORK_WAIT = 1.0  # seconds for a connection whose file is being written
+RETRY_SECONDS = 60.0  # for what may be mended without a change of the file: its folder, its disk
 
 
 class UnknownTenant(NotFound):
@@ -28,8 +43,17 @@ class Home(Protocol):
     config: Config
     bell: Bell
     pool: "Pool"
+    unavailable: Unavailable
     hears: Hears | None
     clock: Callable[[], float]
+
+
+class SetAside(NamedTuple):
+    """Why a file is not opened, and as long as it is which."""
+
+    cause: str
+    identity: str
+    retry_at: float  # monotonic seconds
 
 
 class Tenant:
@@ -45,9 +69,17 @@ class Tenant:
         self.hears = home.hears
         self._pool, self._clock = home.pool, home.clock
         self._name = str(path)
+        self._opening = threading.Lock()
+        self._private: Connection | None = None  # the one that has an index of its own
+        self._unavailable = home.unavailable
+        self._set_aside: SetAside | None = None
 
     def take(self, writes: bool) -> Connection:
-        """An open connection to the file that stands there now; raises UnknownTenant."""
+        """An open connection to the file that stands there now.
+
+        Raises UnknownTenant, TenantUnavailable, StorageFull, Busy.
+        """
+        self.require_usable()
         try:
             file = file_at(self._name)
             while connection := self._pool.take(self, writes):
@@ -59,6 +91,40 @@ class Tenant:
             if any(self.idle.values()):
                 self._pool.forget(self)  # of a file that was deleted: its room is free then
             raise UnknownTenant from None
+        except OSError as error:
+            raise file_errors.refusal(error) or self._put_aside(error) from error
+        except FILE_ERRORS as error:
+            raise self.refusal(error) or error from error
+
+    def refusal(self, error: BaseException) -> CRMError | None:
+        """The error that tells of one in the use of this file, which is set aside if it cannot be
+        used; None: the error is not the file's."""
+        cause = file_errors.cause_of(error, self.path)
+        if cause is Cause.NO_DESCRIPTORS:
+            self._pool.forget(wait=0)
+        return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error)
+
+    def _put_aside(self, error: BaseException) -> TenantUnavailable:
+        until = time.monotonic() + RETRY_SECONDS if file_errors.may_pass(error) else math.inf
+        found = self._unavailable.add(self.label, self.path, error)
+        self._set_aside = SetAside(file_errors.describe(error), found, until)
+        self._pool.forget(self, wait=0)
+        return TenantUnavailable()
+
+    def require_usable(self) -> None:
+        """Raise TenantUnavailable while the file is as it was when it could not be used."""
+        found = self._set_aside
+        if found is None:
+            return
+        if identity(self.path) != found.identity:
+            self._set_aside = None
+            self._pool.forget(self, wait=0)
+            self._unavailable.remove(self.label)
+        elif time.monotonic() >= found.retry_at:
+            self._set_aside = None
+        else:
+            self._unavailable.touch(self.label, found.identity, found.cause)
+            raise TenantUnavailable
 
     def stands(self, *connections: Connection) -> bool:
         """Is it their file that stands there now?"""
@@ -70,9 +136,20 @@ class Tenant:
 
     def give(self, connection: Connection, writes: bool) -> None:
         """Keep the connection for the next visit."""
+        if connection is self._private:
+            self.close(connection)
+            return
         self._pool.keep(self, connection, writes)
+        if self._set_aside is not None:
+            self._pool.forget(self, wait=0)
 
     def close(self, connection: Connection, wait: float = 10) -> None:
+        if connection is self._private:
+            with self._opening:
+                connection.close()
+                self._private = None
+            self.lock.release()
+            return
         # The last connection to close writes the log back, so it must not meet a writer.
         if not self.stands(connection):
             connection.close()  # SQLite leaves the log of another file alone
@@ -82,24 +159,80 @@ class Tenant:
 
     def _open(self, writes: bool) -> Connection:
         """A new connection to the file as it should be: migrated on first sight."""
-        with disk.opening(self.path):  # reading from it opens its log
-            connection = connect(self.path, writes)
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-                version = migrations.version(connection)
-                if not version:  # a new tenant's file has its steps before it has its name
-                    raise sqlite3.DatabaseError("it is empty: restore a copy of it")
-                is_ready = mode == "wal" and version == len(migrations.STEPS)
-            except BaseException:
-                connection.close()
-                raise
-        if not is_ready:
-            try:
+        connection = self.connect(writes)
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            version = migrations.version(connection)
+            if not version:  # a new tenant's file has its steps before it has its name
+                raise sqlite3.DatabaseError("the file is empty")
+            if mode != "wal" or version != len(migrations.STEPS):
+                if connection is self._private:
+                    raise StorageFull
                 self._migrate()
+        except BaseException:
+            self._drop(connection)
+            raise
+        return connection
+
+    def connect(self, writes: bool) -> Connection:
+        """A connection to the file as it stands there, to be given to close().
+
+        Raises StorageFull when it would write and the disk is full, Busy, and what SQLite says.
+        """
+        try:
+            if connection := self._connect(writes):
+                return connection
+        except (OSError, *FILE_ERRORS) as error:
+            cause = file_errors.cause_of(error, self.path)
+            if cause is Cause.NO_DESCRIPTORS:
+                self._pool.forget(wait=0)
+                if connection := self._connect(writes):
+                    return connection
+            elif cause is not Cause.FULL:
+                raise
+        if writes:
+            raise StorageFull
+        return self._connect_privately()
+
+    def _connect(self, writes: bool) -> Connection | None:
+        """None: one is open that has its own index of the log."""
+        with self._opening:
+            return None if self._private else self._connect_and_read(writes)
+
+    def _connect_and_read(self, writes: bool, own_index: bool = False) -> Connection:
+        with disk.opening(self.path):  # reading from it opens its log
+            connection = connect(self.path, writes or own_index, own_index)
+            try:
+                migrations.version(connection)
             except BaseException:
                 connection.close()
                 raise
         return connection
+
+    def _connect_privately(self) -> Connection:
+        """A connection with an index of its own, which holds the writer lock until it is closed."""
+        self.lock.acquire()
+        try:
+            with self._opening:
+                try:  # there may be room by now, and whoever waited for the lock is to find it
+                    connection = self._connect_and_read(writes=False)
+                except FILE_ERRORS as error:
+                    if file_errors.cause_of(error, self.path) is not Cause.FULL:
+                        raise
+                    disk.make_index_name(self.path)
+                    self._private = self._connect_and_read(writes=False, own_index=True)
+                    return self._private
+        except BaseException:
+            self.lock.release()
+            raise
+        self.lock.release()
+        return connection
+
+    def _drop(self, connection: Connection) -> None:
+        if connection is self._private:
+            self.close(connection)
+        else:
+            connection.close()
 
     def _migrate(self) -> None:
         with self.lock():
@@ -123,7 +256,7 @@ class Pool:
     """
 
     def __init__(self, size: int):
-        self._size = size
+        self._size = shares(size).databases
         self._lock = threading.Lock()
         self._idle: OrderedDict[int, tuple[Tenant, bool, Connection]] = OrderedDict()
         _all.add(self)
@@ -159,7 +292,7 @@ class Pool:
         for owner, writes, connection in found:
             try:
                 owner.close(connection, wait)
-            except Busy:  # it is being written: later
+            except (Busy, OSError):  # it is being written, or its lock cannot be opened: later
                 with self._lock:
                     self._add(owner, writes, connection)
 

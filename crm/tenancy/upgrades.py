@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crm.errors import Busy, CRMError
 from crm.tenancy import disk, migrations
-from crm.tenancy.database import is_busy
+from crm.tenancy.file_errors import is_busy
 
 VERSIONS = 2  # of a tenant's file, of which a copy is kept
 NAME = re.compile(r".+-v(?P<version>[0-9]+)-[0-9]{8}T[0-9]{6}Z\.db\Z")
