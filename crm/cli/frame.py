@@ -12,7 +12,7 @@ import click
 
 from crm import __version__
 from crm.config import Config, ConfigError
-from crm.errors import CRMError, Invalid, NotFound, TenantUnavailable
+from crm.errors import CRMError, Invalid, NotFound, StorageFull, TenantUnavailable
 from crm.server import ServeError
 from crm.tenancy.file_errors import FILE_ERRORS, describe, refusal
 from crm.tenancy.files import UnknownTenant
@@ -98,7 +98,10 @@ def whole(config: Config, label: str) -> Iterator[Tenants]:
 
 
 class Failures:
-    """What went wrong with one does not stop the others, and is the command's end all the same."""
+    """What went wrong with one does not stop the others, and is the command's end all the same.
+
+    A full disk stops all: the others would meet it too.
+    """
 
     def __init__(self) -> None:
         self._of: list[str] = []
@@ -108,6 +111,9 @@ class Failures:
         try:
             yield
         except (CRMError, OSError, *FILE_ERRORS) as error:
+            full = error if isinstance(error, StorageFull) else refusal(error)
+            if isinstance(full, StorageFull):
+                raise StorageFull(f"{name}: {full}") from error
             self.add(name, str(error))
 
     def add(self, name: str, why: str) -> None:

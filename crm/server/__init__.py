@@ -8,6 +8,7 @@ Several worker processes may serve one data folder: a writer waits for its turn 
 and processes, and what is counted is counted for all of them together.
 """
 
+import contextlib
 import errno
 import fcntl
 import logging
@@ -38,6 +39,7 @@ TAKEOVER_SECONDS = 10.0
 # SIGTERM finishes what is in flight for so long; the process ends within 25 s.
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
+PID_BYTES = 20  # of serve.lock
 # A worker that boots may migrate many tenants before its loop first reports.
 HUNG_SECONDS = 300
 
@@ -116,7 +118,7 @@ def running(data: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(os.pread(lock, 20, 0) or 0)
+        return int(os.pread(lock, PID_BYTES, 0).strip() or 0)
     finally:
         os.close(lock)
     return None
@@ -138,15 +140,17 @@ def _lock(data: Path, until: float) -> int:
             break
         except BlockingIOError:
             if time.monotonic() >= until:
-                pid = os.pread(lock, 20, 0).decode(errors="replace").strip()
+                pid = os.pread(lock, PID_BYTES, 0).decode(errors="replace").strip()
                 os.close(lock)
                 raise ServeError(f"another serve runs on {data} (pid {pid})") from None
             time.sleep(0.1)
         except OSError as error:
             os.close(lock)
             raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    # Over what is there, so that a full disk need not have room for it again. Where there is none
+    # at all, only the number of the process is lost: the lock itself is the kernel's.
+    with contextlib.suppress(OSError):
+        os.pwrite(lock, f"{os.getpid()}\n".ljust(PID_BYTES).encode(), 0)
     return lock
 
 

@@ -25,6 +25,7 @@ class Cause(Enum):
     NO_DESCRIPTORS = "this process or machine has too many open files"
     FULL = "the disk, or a quota, is full"
     READ_ONLY = "the file system is read-only"
+    NO_RIGHT_TO_WRITE = "the file may only be read"
     UNUSABLE = "the file is damaged, or its rights or its disk do not allow to use it"
 
 
@@ -41,7 +42,7 @@ _PRIMARY = {
     sqlite3.SQLITE_CANTOPEN: Cause.UNUSABLE,
     sqlite3.SQLITE_PERM: Cause.UNUSABLE,
     sqlite3.SQLITE_AUTH: Cause.UNUSABLE,
-    sqlite3.SQLITE_READONLY: Cause.UNUSABLE,
+    sqlite3.SQLITE_READONLY: Cause.NO_RIGHT_TO_WRITE,
     sqlite3.SQLITE_IOERR: Cause.UNUSABLE,
 }
 _EXTENDED = {
@@ -101,7 +102,7 @@ def refusal(error: BaseException) -> CRMError | None:
         return StorageFull()
     if cause is Cause.READ_ONLY:
         return StorageReadOnly()
-    if cause is Cause.UNUSABLE:
+    if cause in (Cause.UNUSABLE, Cause.NO_RIGHT_TO_WRITE):
         return TenantUnavailable()
     return None if cause is None else Busy()
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from os import register_at_fork
 from pathlib import Path
 from typing import NamedTuple, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from crm.config import Config
 from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
@@ -56,6 +56,21 @@ class SetAside(NamedTuple):
     retry_at: float  # monotonic seconds
 
 
+class Opening:
+    """What all that open one file in this process share: SQLite shares the log's index among them.
+
+    `lock` is held while a connection is opened; `private` is the one with an index of its own.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.private: Connection | None = None
+
+
+_openings_lock = threading.Lock()
+_openings: "WeakValueDictionary[str, Opening]" = WeakValueDictionary()
+
+
 class Tenant:
     """A tenant's file and its writer lock. Small, and kept for as long as the process."""
 
@@ -69,8 +84,8 @@ class Tenant:
         self.hears = home.hears
         self._pool, self._clock = home.pool, home.clock
         self._name = str(path)
-        self._opening = threading.Lock()
-        self._private: Connection | None = None  # the one that has an index of its own
+        with _openings_lock:
+            self._opening = _openings.setdefault(self._name, Opening())
         self._unavailable = home.unavailable
         self._set_aside: SetAside | None = None
 
@@ -102,6 +117,8 @@ class Tenant:
         cause = file_errors.cause_of(error, self.path)
         if cause is Cause.NO_DESCRIPTORS:
             self._pool.forget(wait=0)
+        if cause is Cause.NO_RIGHT_TO_WRITE:  # it can still be read
+            self._unavailable.add(self.label, self.path, error)
         return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error)
 
     def _put_aside(self, error: BaseException) -> TenantUnavailable:
@@ -136,7 +153,7 @@ class Tenant:
 
     def give(self, connection: Connection, writes: bool) -> None:
         """Keep the connection for the next visit."""
-        if connection is self._private:
+        if connection is self._opening.private:
             self.close(connection)
             return
         self._pool.keep(self, connection, writes)
@@ -144,10 +161,10 @@ class Tenant:
             self._pool.forget(self, wait=0)
 
     def close(self, connection: Connection, wait: float = 10) -> None:
-        if connection is self._private:
-            with self._opening:
+        if connection is self._opening.private:
+            with self._opening.lock:
                 connection.close()
-                self._private = None
+                self._opening.private = None
             self.lock.release()
             return
         # The last connection to close writes the log back, so it must not meet a writer.
@@ -166,7 +183,7 @@ class Tenant:
             if not version:  # a new tenant's file has its steps before it has its name
                 raise sqlite3.DatabaseError("the file is empty")
             if mode != "wal" or version != len(migrations.STEPS):
-                if connection is self._private:
+                if connection is self._opening.private:
                     raise StorageFull
                 self._migrate()
         except BaseException:
@@ -196,8 +213,8 @@ class Tenant:
 
     def _connect(self, writes: bool) -> Connection | None:
         """None: one is open that has its own index of the log."""
-        with self._opening:
-            return None if self._private else self._connect_and_read(writes)
+        with self._opening.lock:
+            return None if self._opening.private else self._connect_and_read(writes)
 
     def _connect_and_read(self, writes: bool, own_index: bool = False) -> Connection:
         with disk.opening(self.path):  # reading from it opens its log
@@ -213,15 +230,15 @@ class Tenant:
         """A connection with an index of its own, which holds the writer lock until it is closed."""
         self.lock.acquire()
         try:
-            with self._opening:
+            with self._opening.lock:
                 try:  # there may be room by now, and whoever waited for the lock is to find it
                     connection = self._connect_and_read(writes=False)
                 except FILE_ERRORS as error:
                     if file_errors.cause_of(error, self.path) is not Cause.FULL:
                         raise
                     disk.make_index_name(self.path)
-                    self._private = self._connect_and_read(writes=False, own_index=True)
-                    return self._private
+                    self._opening.private = self._connect_and_read(writes=False, own_index=True)
+                    return self._opening.private
         except BaseException:
             self.lock.release()
             raise
@@ -229,7 +246,7 @@ class Tenant:
         return connection
 
     def _drop(self, connection: Connection) -> None:
-        if connection is self._private:
+        if connection is self._opening.private:
             self.close(connection)
         else:
             connection.close()
