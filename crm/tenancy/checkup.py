@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from crm.checkup import FAULT, OK, WARNING, Said
 from crm.tenancy import backup, migrations, readiness
-from crm.tenancy.database import Visit, begin_visit, connect, end_visit
+from crm.tenancy.database import Visit, begin_visit, end_visit
 from crm.tenancy.tenants import FRONT, Tenants
 
 MIB = 1 << 20
@@ -142,8 +142,7 @@ def look(tenants: Tenants, label: str, full: bool, ask: Callable[[], Any]) -> Se
     `full` compares the indexes with their tables too. Raises what SQLite says, Busy, UnknownTenant.
     """
     tenant = tenants.tenant(label)
-    with tenant.lock(5):
-        connection = connect(tenant.path, writes=False)
+    connection = tenant.connect(writes=False)
     try:
         version = migrations.version(connection)
         check = "integrity_check" if full else "quick_check"

@@ -348,11 +348,10 @@ COMMANDS = (
     ("user", "login-link", "closed", "1"),
     ("backup", "create", "--tenant", "closed"),
     ("tenant", "clone", "closed", "copy"),
-    ("tenant", "export", "closed", "{disk}/closed.zip"),
+    ("tenant", "export", "closed", "--to", "{disk}/closed.zip"),
     ("import", "products", "{tmp}/products.csv", "--tenant", "closed"),
     ("restore", "{tmp}/copy.db", "--tenant", "closed", "--yes"),
     ("restore", "{tmp}/copy.db", "--tenant", "another"),
-    ("webhook", "create", "closed", "https://erp.example.com/"),
 )
 READING = (
     ("tenant", "list"),
@@ -392,12 +391,14 @@ def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
     disk.fill()
     before = tree(data)
     for words in COMMANDS:
+        disk.fill()  # who opens a file that was left with its log makes room
         code, said, error = ran(disk, words)
         assert (code, said) == (1, ""), (words, said, error)
         assert error.startswith("Error: ") and "\n" not in error, (words, error)
         assert re.search("disk is full|No space left on device", error), (words, error)
         assert tree(data) == before, words
     for words in READING:
+        disk.fill()
         code, _, error = ran(disk, words)
         assert code == 0, (words, error)
         assert "Traceback" not in error
