@@ -53,6 +53,11 @@ def owner(tenants: Tenants) -> str | None:
     return None if found == os.geteuid() else _name(found)
 
 
+def user() -> str:
+    """Whom this process runs as."""
+    return _name(os.geteuid())
+
+
 def folder(tenants: Tenants) -> Iterator[Said]:
     """Can it be written? Whose are its files, and who may read them?"""
     data = tenants.config.data
@@ -85,7 +90,7 @@ def key(tenants: Tenants) -> Iterator[Said]:
         yield OK, "secret.key is not made yet; the first form makes it"
         return
     if found.st_size != 32:
-        yield FAULT, "secret.key is damaged: remove it, and pages open now are to be reloaded"
+        yield FAULT, "secret.key is damaged: the server makes it anew when it is started again"
     elif found.st_mode & 0o077:
         yield FAULT, f"others may read secret.key: chmod 600 {path}"
     else:

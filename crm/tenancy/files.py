@@ -9,7 +9,9 @@ would share the index.
 A file that cannot be used is set aside until it changes: one `stat` per visit, no attempt to open.
 """
 
+import contextlib
 import math
+import os
 import sqlite3
 import threading
 import time
@@ -17,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from os import register_at_fork
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from crm.config import Config
@@ -116,7 +118,7 @@ class Tenant:
         used; None: the error is not the file's."""
         cause = file_errors.cause_of(error, self.path)
         if cause is Cause.NO_DESCRIPTORS:
-            self._pool.forget(wait=0)
+            self._pool.free_descriptors()
         if cause is Cause.NO_RIGHT_TO_WRITE:  # it can still be read
             self._unavailable.add(self.label, self.path, error)
         return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error)
@@ -202,7 +204,7 @@ class Tenant:
         except (OSError, *FILE_ERRORS) as error:
             cause = file_errors.cause_of(error, self.path)
             if cause is Cause.NO_DESCRIPTORS:
-                self._pool.forget(wait=0)
+                self._pool.free_descriptors()
                 if connection := self._connect(writes):
                     return connection
             elif cause is not Cause.FULL:
@@ -263,6 +265,30 @@ class Tenant:
                 connection.close()
 
 
+class Spare:
+    """A descriptor kept open, for when there is no other: under it connections are closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._descriptor: int | None = None
+        self._open()
+
+    def _open(self) -> None:
+        with contextlib.suppress(OSError):
+            self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __exit__(self, *_: Any) -> None:
+        self._open()
+        self._lock.release()
+
+
+_spare = Spare()
 _all: "WeakSet[Pool]" = WeakSet()
 
 
@@ -304,6 +330,11 @@ class Pool:
                 owner.idle[writes].remove(connection)
                 del self._idle[id(connection)]
         self._close(found, wait)
+
+    def free_descriptors(self) -> None:
+        """Close all idle connections: this process has no descriptor left, not even for a lock."""
+        with _spare:
+            self.forget(wait=0)
 
     def _close(self, found: list[tuple[Tenant, bool, Connection]], wait: float) -> None:
         for owner, writes, connection in found:

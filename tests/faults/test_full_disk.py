@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from crm import CRMApp, create_app
 from crm.config import LOOPBACK, Config
 from crm.errors import Busy
 from crm.outbox import sender
-from crm.resources import tenant, users
+from crm.resources import tenant
 from crm.tenancy.database import row, transaction
 from crm.tenancy.tenants import Tenants
 from tests.running import ROOT, running
@@ -304,9 +304,7 @@ def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
     rows = b"sku,name,price\n" + b"".join(b"s%d,Nut,1\n" % number for number in range(45_000))
     form = edge + rows + b"\r\n--e--\r\n", "multipart/form-data; boundary=e"
     assert len(form[0]) > 500_000  # that many are kept in memory
-    with running(
-        data, workers=workers, expected="full", TMPDIR=str(disk.path)
-    ) as port:
+    with running(data, workers=workers, expected="full", TMPDIR=str(disk.path)) as port:
         server = Server(port, keys)
         for label in LABELS:
             for _ in range(3):
