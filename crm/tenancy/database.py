@@ -158,6 +158,8 @@ class Keeper(Protocol):
 
     def refusal(self, error: BaseException) -> CRMError | None: ...
 
+    def refusal_to_open(self, error: OSError) -> CRMError: ...
+
 
 class Visit:
     """One thread's stay at one tenant, and in whose name: `user_id`, `key_id`.
@@ -268,8 +270,10 @@ class TenantDatabase(SqliteDatabase):
         writer = here.keeper.take(writes=True)
         try:
             here.keeper.lock.acquire(here.wait)
-        except BaseException:
+        except BaseException as error:
             here.keeper.give(writer, writes=True)
+            if isinstance(error, OSError):
+                raise here.keeper.refusal_to_open(error) from error
             raise
         here.connection = here.state.conn = writer
         try:

@@ -90,6 +90,11 @@ def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
     return _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
 
 
+def is_of_schema(error: BaseException) -> bool:
+    """Does SQLite not find what a statement names? A mistake of ours, or a damaged schema."""
+    return getattr(_original(error), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
 def is_busy(error: BaseException) -> bool:
     """Is it SQLite saying that another holds the file for too long?"""
     return isinstance(error, FILE_ERRORS) and cause_of(error) is Cause.BUSY
@@ -113,6 +118,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
     name = getattr(error, "sqlite_errorname", None)
+    if isinstance(error, UnicodeError):
+        return "its schema is not UTF-8"
     if name is None and type(error) is sqlite3.OperationalError:
         return "it has a text that is not UTF-8"  # the error has the text itself
     return f"{error} ({name})" if name else str(error)

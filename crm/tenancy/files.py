@@ -27,7 +27,7 @@ from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
 from crm.open_files import shares
 from crm.tenancy import disk, file_errors, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
-from crm.tenancy.database import Connection, WriterLock, connect, file_at
+from crm.tenancy.database import Connection, WriterLock, connect, file_at, visiting
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.unavailable import Unavailable, identity
 
@@ -108,8 +108,8 @@ class Tenant:
             if any(self.idle.values()):
                 self._pool.forget(self)  # of a file that was deleted: its room is free then
             raise UnknownTenant from None
-        except OSError as error:
-            raise file_errors.refusal(error) or self._put_aside(error) from error
+        except (OSError, UnicodeError) as error:  # SQLite's message may have bytes of the file
+            raise self.refusal_to_open(error) from error
         except FILE_ERRORS as error:
             raise self.refusal(error) or error from error
 
@@ -117,11 +117,26 @@ class Tenant:
         """The error that tells of one in the use of this file, which is set aside if it cannot be
         used; None: the error is not the file's."""
         cause = file_errors.cause_of(error, self.path)
+        if cause is None and file_errors.is_of_schema(error) and not self._has_schema():
+            cause = Cause.UNUSABLE
         if cause is Cause.NO_DESCRIPTORS:
             self._pool.free_descriptors()
         if cause is Cause.NO_RIGHT_TO_WRITE:  # it can still be read
             self._unavailable.add(self.label, self.path, error)
         return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error)
+
+    def _has_schema(self) -> bool:
+        here = visiting()
+        if here is None or here.keeper is not self:
+            return True
+        try:
+            return migrations.has_schema(here.reader)
+        except (UnicodeError, *FILE_ERRORS):
+            return False
+
+    def refusal_to_open(self, error: OSError | UnicodeError) -> CRMError:
+        """The same for an error in opening the file, or its lock."""
+        return file_errors.refusal(error) or self._put_aside(error)
 
     def _put_aside(self, error: BaseException) -> TenantUnavailable:
         until = time.monotonic() + RETRY_SECONDS if file_errors.may_pass(error) else math.inf

@@ -44,19 +44,19 @@ disk_full = LogLimit()
 
 
 def identity(path: Path) -> str:
-    """What changes when a file, its log, or the rights of either are changed.
+    """What changes when a file, its log, or the rights of these or of its lock are changed.
 
     An empty log counts as none: SQLite makes it as a file is opened and removes it with the last
     connection.
     """
     parts = []
-    for name in (str(path), f"{path}-wal"):
+    for name in (str(path), f"{path}-wal", str(path.with_suffix(".lock"))):
         try:
             stat = os.stat(name)
         except OSError as error:
             parts.append(str(error.errno))
         else:
-            if name != str(path) and not stat.st_size:
+            if name.endswith("-wal") and not stat.st_size:
                 parts.append(str(errno.ENOENT))
                 continue
             parts.append(
