@@ -8,7 +8,6 @@ Several worker processes may serve one data folder: a writer waits for its turn 
 and processes, and what is counted is counted for all of them together.
 """
 
-import contextlib
 import errno
 import fcntl
 import logging
@@ -29,6 +28,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 from crm.open_files import raise_limit, shares
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
+from crm.tenancy import disk
 
 __all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
 
@@ -118,7 +118,7 @@ def running(data: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(os.pread(lock, PID_BYTES, 0).strip() or 0)
+        return int(os.pread(lock, PID_BYTES, 0) or 0)
     finally:
         os.close(lock)
     return None
@@ -130,7 +130,7 @@ def _lock(data: Path, until: float) -> int:
     The workers inherit it and nobody unlocks it: the folder is free when all processes ended.
     """
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(data, 0o777)
         lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ServeError(f"cannot write in {data}: {error.strerror}") from None
@@ -149,8 +149,12 @@ def _lock(data: Path, until: float) -> int:
             raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
     # Over what is there, so that a full disk need not have room for it again. Where there is none
     # at all, only the number of the process is lost: the lock itself is the kernel's.
-    with contextlib.suppress(OSError):
-        os.pwrite(lock, f"{os.getpid()}\n".ljust(PID_BYTES).encode(), 0)
+    pid = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(lock, pid, 0)
+    except OSError:
+        pid = b""
+    os.ftruncate(lock, len(pid))
     return lock
 
 

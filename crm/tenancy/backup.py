@@ -76,7 +76,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
     (the older ones stay then), or what SQLite and the disk say.
     """
     here = visit()
-    to.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(to)
     disk.forget_abandoned(to, f".new-{here.label}-*", here.clock())
     unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
     try:
@@ -148,7 +148,7 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
     if _is_own(tenants, copy):
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     _is_alone(copy)
-    tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(tenants.folder)
     disk.forget_abandoned(tenants.folder, ".restore-*", tenants.clock())
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:

@@ -48,15 +48,18 @@ def make(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def make_folder(path: Path) -> None:
-    """A folder that only its owner may look into, with those above it; their names are on the disk
-    then. Nothing happens if it is there."""
-    if path.is_dir():
+def make_folder(path: Path, mode: int = 0o700) -> None:
+    """Make a folder, with those above it that are missing; their names are on the disk then.
+    Nothing happens if it is there. Raises OSError."""
+    try:
+        path.mkdir(mode)
+    except FileNotFoundError:
+        make_folder(path.parent, 0o777)
+        path.mkdir(mode, exist_ok=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
         return
-    if not path.parent.is_dir():
-        make_folder(path.parent)
-    with suppress(FileExistsError):
-        path.mkdir(mode=0o700)
     sync(path.parent)
 
 

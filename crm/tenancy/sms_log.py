@@ -15,6 +15,7 @@ from pathlib import Path
 
 from crm.errors import StorageFull
 from crm.tenancy.counters import keyed_digest
+from crm.tenancy.file_errors import Cause, cause_of
 
 RECORD = struct.Struct("=d16s16s")  # epoch seconds, phone, network
 HEADER = b"crm sms, layout 1\n".ljust(RECORD.size, b"\0")
@@ -44,7 +45,7 @@ class SmsLog:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if cause_of(error) is Cause.FULL:
                 raise StorageFull from error
             raise
 

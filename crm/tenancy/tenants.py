@@ -222,7 +222,7 @@ class Tenants:
             found = path.read_bytes()
             if len(found) == KEY_BYTES:
                 return found
-        disk.make_folder(self.config.data)
+        disk.make_folder(self.config.data, 0o777)
         with disk.making(self.config.data):
             with suppress(FileNotFoundError):
                 found = path.read_bytes()
@@ -245,7 +245,7 @@ class Tenants:
     def _open_front(self) -> None:
         if self.path(FRONT).exists():
             return
-        disk.make_folder(self.config.data)
+        disk.make_folder(self.config.data, 0o777)
         unseen = Tenant(FRONT, self.config.data / f".new-front-{secrets.token_hex(4)}", self)
         try:
             self._build(unseen, "", "start", lambda: None)

@@ -43,10 +43,8 @@ def keep(connection: sqlite3.Connection, label: str, data: Path, moment: float) 
     to = folder(data, label)
     unseen = to / f".new-{label}-{secrets.token_hex(4)}"
     try:
-        if not to.exists():
-            to.parent.mkdir(mode=0o700, exist_ok=True)
-            to.mkdir(mode=0o700)
-            disk.sync(to.parent)
+        disk.make_folder(to.parent)
+        disk.make_folder(to)
         for left in to.glob(f".new-{label}-????????"):  # by a dead process: the lock is ours
             left.unlink()
         _require_room(connection, to)

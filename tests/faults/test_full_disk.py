@@ -422,3 +422,36 @@ def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) ->
         assert told.returncode == 1
         assert told.stderr.splitlines()[-1] == "Error: No space left on device"
         assert "Traceback" not in told.stderr and "Exception" not in told.stderr
+
+
+def test_a_disk_that_becomes_read_only_is_told_and_reads_go_on(
+    disk: Disk, app: CRMApp, keys: dict[str, str]
+) -> None:
+    api = Api(app, "open", keys["open"])
+    before = api.read("/leads")
+    app.tenants.forget_idle()
+    api.read("/leads")
+    disk.remount("ro")
+    try:
+        assert api.read("/leads") == before
+        answer = write(api)
+        assert answer.status_code == 503, answer.text
+        assert answer.json["code"] in ("storage_read_only", "tenant_unavailable")
+        code, _, error = ran(disk, ("tenant", "create", "newcomer"))
+        assert code == 1 and error.startswith("Error: ") and "\n" not in error
+    finally:
+        disk.remount("rw")
+    assert write(api).status_code == 201
+
+
+def test_a_disk_without_room_for_another_file_is_full(
+    disk: Disk, app: CRMApp, keys: dict[str, str]
+) -> None:
+    api = Api(app, "closed", keys["closed"])
+    used = os.statvfs(disk.path)
+    disk.remount(f"nr_inodes={used.f_files - used.f_ffree}")
+    answer = write(api)
+    assert (answer.status_code, answer.json["code"]) == (503, "storage_full")
+    disk.remount("nr_inodes=10000")
+    assert write(api).status_code == 201
+    assert len(api.read("/leads")) == 2
