@@ -69,8 +69,8 @@ _ERRNO = {
 def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
     """Why a file could not be used; None: the error is of another kind.
 
-    `path` of the file, if it is known: a disk without room for another file (inodes) is then told
-    from a file that cannot be opened.
+    `path` of the file, if it is known: a disk that is read-only or has no room for another file
+    (inodes) is then told from a file that cannot be opened.
     """
     error = _original(error)
     if isinstance(error, OSError):
@@ -82,12 +82,12 @@ def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
         # Raised by `sqlite3` itself for a text that is no UTF-8, and by ours for an empty file.
         unusable = (sqlite3.OperationalError, sqlite3.DatabaseError)
         return Cause.UNUSABLE if type(error) in unusable else None
-    if code == sqlite3.SQLITE_CANTOPEN:
-        if descriptors_are_used_up():
-            return Cause.NO_DESCRIPTORS
-        if path is not None and _lacks_inodes(path.parent):
-            return Cause.FULL
-    return _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
+    if code == sqlite3.SQLITE_CANTOPEN and descriptors_are_used_up():
+        return Cause.NO_DESCRIPTORS
+    found = _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
+    if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and path is not None:
+        found = _cause_of_disk(path.parent) or found
+    return found
 
 
 def is_of_schema(error: BaseException) -> bool:
@@ -100,9 +100,9 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, FILE_ERRORS) and cause_of(error) is Cause.BUSY
 
 
-def refusal(error: BaseException) -> CRMError | None:
-    """The error that tells a caller of it; None: the error is not of a file."""
-    cause = cause_of(error)
+def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
+    """The error that tells a caller of it; None: the error is not of a file. As cause_of()."""
+    cause = cause_of(error, path)
     if cause is Cause.FULL:
         return StorageFull()
     if cause is Cause.READ_ONLY:
@@ -153,9 +153,11 @@ def _original(error: BaseException) -> BaseException:
     return error
 
 
-def _lacks_inodes(folder: Path) -> bool:
+def _cause_of_disk(folder: Path) -> Cause | None:
     try:
-        room = os.statvfs(folder)
+        disk = os.statvfs(folder)
     except OSError:
-        return False
-    return bool(room.f_files) and not room.f_favail
+        return None
+    if disk.f_flag & os.ST_RDONLY:
+        return Cause.READ_ONLY
+    return Cause.FULL if disk.f_files and not disk.f_favail else None

@@ -121,9 +121,12 @@ class Tenant:
             cause = Cause.UNUSABLE
         if cause is Cause.NO_DESCRIPTORS:
             self._pool.free_descriptors()
-        if cause is Cause.NO_RIGHT_TO_WRITE:  # it can still be read
-            self._unavailable.add(self.label, self.path, error)
-        return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error)
+        if cause in (Cause.NO_RIGHT_TO_WRITE, Cause.READ_ONLY):
+            # It can still be read, but a connection opened now may never write.
+            self._set_aside = SetAside("", identity(self.path), 0.0)
+            if cause is Cause.NO_RIGHT_TO_WRITE:
+                self._unavailable.add(self.label, self.path, error)
+        return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error, self.path)
 
     def _has_schema(self) -> bool:
         here = visiting()
@@ -136,7 +139,7 @@ class Tenant:
 
     def refusal_to_open(self, error: OSError | UnicodeError) -> CRMError:
         """The same for an error in opening the file, or its lock."""
-        return file_errors.refusal(error) or self._put_aside(error)
+        return file_errors.refusal(error, self.path) or self._put_aside(error)
 
     def _put_aside(self, error: BaseException) -> TenantUnavailable:
         until = time.monotonic() + RETRY_SECONDS if file_errors.may_pass(error) else math.inf
@@ -150,15 +153,14 @@ class Tenant:
         found = self._set_aside
         if found is None:
             return
-        if identity(self.path) != found.identity:
-            self._set_aside = None
-            self._pool.forget(self, wait=0)
-            self._unavailable.remove(self.label)
-        elif time.monotonic() >= found.retry_at:
-            self._set_aside = None
-        else:
+        changed = identity(self.path) != found.identity
+        if not changed and time.monotonic() < found.retry_at:
             self._unavailable.touch(self.label, found.identity, found.cause)
             raise TenantUnavailable
+        self._set_aside = None
+        self._pool.forget(self, wait=0)
+        if changed:
+            self._unavailable.remove(self.label)
 
     def stands(self, *connections: Connection) -> bool:
         """Is it their file that stands there now?"""
@@ -188,8 +190,13 @@ class Tenant:
         if not self.stands(connection):
             connection.close()  # SQLite leaves the log of another file alone
             return
-        with self.lock(wait):
-            connection.close()
+        try:
+            with self.lock(wait):
+                connection.close()
+        except OSError as error:
+            if file_errors.cause_of(error) is not Cause.READ_ONLY:
+                raise
+            connection.close()  # there the lock cannot be opened, and nobody writes
 
     def _open(self, writes: bool) -> Connection:
         """A new connection to the file as it should be: migrated on first sight."""
