@@ -19,8 +19,7 @@ from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import Tenants
 from crm.values import Unfit, day, moment
 
-# What commands find wrong with a tenant is their one line; only a server has a log.
-logging.getLogger("crm.tenants").addHandler(logging.NullHandler())
+tenants_log = logging.getLogger("crm.tenants")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,6 +35,9 @@ def command(parent: click.Group, name: str, says_folder: bool = True) -> Callabl
     def decorate(function: Callable) -> click.Command:
         @wraps(function)
         def run(data: Path | None, config: Path | None, **options: Any) -> None:
+            if not tenants_log.hasHandlers():
+                # What a command finds wrong with a tenant is its one line; a server has a log.
+                tenants_log.addHandler(logging.NullHandler())
             try:
                 given = {"data": data and data.absolute(), "port": options.pop("port", None)}
                 settings = _settings(config, **given)

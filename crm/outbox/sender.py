@@ -213,6 +213,8 @@ class Sender:
                 return
             except Busy:
                 continue
-            except (NotFound, TenantUnavailable):
+            except TenantUnavailable:
+                break
+            except NotFound:
                 return  # the tenant is gone, or the endpoint
         log.error("delivery %s of %s could not be recorded: it goes again", delivery.id, label)

@@ -126,7 +126,11 @@ class Tenant:
             self._set_aside = SetAside("", identity(self.path), 0.0)
             if cause is Cause.NO_RIGHT_TO_WRITE:
                 self._unavailable.add(self.label, self.path, error)
-        return self._put_aside(error) if cause is Cause.UNUSABLE else file_errors.refusal(error, self.path)
+        return (
+            self._put_aside(error)
+            if cause is Cause.UNUSABLE
+            else file_errors.refusal(error, self.path)
+        )
 
     def _has_schema(self) -> bool:
         here = visiting()
