@@ -286,7 +286,12 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     found = doctor(data)
-    assert found.one("acme") == (FAULT, "its file cannot be used: file is not a database")
+    (level, said), advice = found.of("acme")
+    assert level == FAULT and said.startswith("its file cannot be used: file is not a database")
+    assert advice == (
+        FAULT,
+        f"no copy of it is in {data}/backups: restore FILE --tenant acme",
+    )
     assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
 

@@ -420,6 +420,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     crm, api, module, name, deleted
 ):
     """Killed at each step, while the server has the file open."""
+    (crm.tenants.config.data / "trash").mkdir()  # else it is made, and synced, first
     api.create("/leads", name="Kept", phone=PHONE)
     died = process(DIE, crm.tenants.config.data, module, name)
     said = died.communicate()

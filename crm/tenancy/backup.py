@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from crm.config import LABEL
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid, NotFound, StorageFull
 from crm.tenancy import disk, litestream, migrations, trash
 from crm.tenancy.database import (
-    FILE_ERRORS,
     Visit,
     begin_visit,
     connect,
@@ -32,6 +31,7 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
+from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import Tenants
@@ -218,7 +218,13 @@ def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -
 def _copy(to: Path) -> None:
     """All that is committed now; who writes meanwhile waits for nobody."""
     here = visit()
-    connection = here.keeper.take(writes=True)  # a reading one may write no other file either
+    try:
+        connection = here.keeper.take(writes=True)  # a reading one may write no other file either
+    except StorageFull:
+        # The copy goes to another disk: the visit's connection, which has an index of its own and
+        # cannot change its file, may make one.
+        here.reader.execute("VACUUM INTO ?", (str(to),))
+        return
     try:
         connection.execute("VACUUM INTO ?", (str(to),))
     finally:
