@@ -3,12 +3,13 @@
 Every error has a stable `code` and a `detail`: a lower-case sentence a person can act on (D14).
 """
 
+import sysconfig
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MOST_FAULTS = 100  # of one request that are told
+MOST_FAULTS = 20  # of one request that are told; then nothing more is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,37 @@ class Fault:
     kind: str = "pointer"
 
 
-def origin(error: BaseException) -> str:
-    """Which error it was and where, for a log: without its text, which may tell of people."""
+def origin(error: BaseException, site: str = "") -> str:
+    """Which error it was and where in the code of who embeds the CRM, for a log.
+
+    Without its text, which may tell of people; the name of a missing attribute or variable is
+    code. The line is the last one outside of installed packages, Python's library and this package:
+    an error that a proxy object or an ORM raises is told of the line that used it. `site`: the
+    folder of the site's code, which its files are named from.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" in {frames[-1].name}, {Path(frames[-1].filename).name}:{frames[-1].lineno}"
-    return type(error).__name__ + (where if frames else "")
+    own = [frame for frame in frames if not _is_library(frame.filename, site)]
+    missing = getattr(error, "name", None) if isinstance(error, (AttributeError, NameError)) else ""
+    kind = f"{type(error).__name__} ({missing!r})" if missing else type(error).__name__
+    if not frames:
+        return kind
+    frame = (own or frames)[-1]
+    path = Path(frame.filename)
+    is_in_site = site and path.is_relative_to(site)
+    name = path.relative_to(site) if is_in_site else path.name
+    return f"{kind} in {frame.name}, {name}:{frame.lineno}"
+
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_LIBRARIES = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "platstdlib")))
+
+
+def _is_library(file: str, site: str) -> bool:
+    path = Path(file)
+    if _INSTALLED & set(path.parts):
+        # A site that is an installed package itself is none of the libraries that it uses.
+        return not (_INSTALLED & set(Path(site).parent.parts) and path.is_relative_to(site))
+    return file.startswith("<frozen ") or any(map(path.is_relative_to, _LIBRARIES))
 
 
 class CRMError(Exception):
@@ -127,14 +154,32 @@ class StorageQuota(CRMError):
     code, detail = "storage_quota", "the storage of this plan is used up"
 
 
+class StorageReadOnly(StorageFull):
+    """The file system takes no changes: mounted so, or set so by the kernel after disk errors."""
+
+    code = "storage_read_only"
+    detail = "the service cannot store anything now: its disk is read-only"
+
+
+class TenantUnavailable(CRMError):
+    """The tenant's file is damaged, or must not be read. Others are not affected."""
+
+    code = "tenant_unavailable"
+    detail = "the data of this account cannot be used at this moment; its operator has been told"
+    retry_after = 60
+
+
 @dataclass(slots=True)
 class Faults:
-    """Collects what is wrong with one body, so that the sender hears of everything at once."""
+    """Collects what is wrong with one body, so that the sender hears of much at once: add() raises
+    Invalid itself when there are MOST_FAULTS."""
 
     found: list[Fault] = field(default_factory=list)
 
     def add(self, name: str, code: str, detail: str) -> None:
         self.found.append(Fault(f"/{name}", code, detail))
+        if len(self.found) == MOST_FAULTS:
+            self.raise_any()
 
     def raise_any(self) -> None:
         if self.found:

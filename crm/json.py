@@ -1,4 +1,7 @@
-"""JSON as this service reads and writes it: exact numbers in, exact numbers out (D2)."""
+"""JSON as this service reads and writes it: exact numbers in, exact numbers out (D2).
+
+A number is written about as short as it came: 1e307 has five characters, not 308.
+"""
 
 import json
 import re
@@ -42,5 +45,15 @@ def _integer(text: str) -> int | Decimal:
 
 def _number(value: Any) -> orjson.Fragment:
     if isinstance(value, Decimal):
-        return orjson.Fragment(format(value, "f").encode())
+        text = str(value)  # without an exponent where at most five zeros stand before the digits
+        return orjson.Fragment((text if "E" not in text else _with_exponent(value)).encode())
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _with_exponent(value: Decimal) -> str:
+    """The shorter of 15e306 and 1.5e307: many digits may have a shorter exponent behind a point."""
+    sign, digits, exponent = value.as_tuple()
+    number = "".join(map(str, digits))
+    whole = f"{number}e{exponent}"
+    pointed = f"{number[0]}.{number[1:]}e{value.adjusted()}"
+    return ("-" if sign else "") + (pointed if len(pointed) <= len(whole) else whole)

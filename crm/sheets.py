@@ -6,12 +6,13 @@ one gives the same cells: only column names are trimmed, and only rows without a
 dropped, because spreadsheets save deleted rows as `;;;`.
 """
 
+import codecs
 import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MOST_TOLD = 20  # unknown columns that a message names
@@ -27,6 +28,9 @@ NUMBER = re.compile(
     r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
     r"(?:(?!\3)[.,]([0-9]{1,40}))?"
 )
+
+
+WRITTEN_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n)')  # by `write`, plain
 
 
 class Unreadable(ValueError):
@@ -108,16 +112,50 @@ def write(
     excel: bool = False,
     text_columns: Collection[str] = (),
 ) -> bytes:
-    """A CSV file. In the excel dialect no cell is a formula, and none of `text_columns` a number;
-    the other numbers come rendered by the caller: `decimal_text(…, comma=True)`."""
+    """A CSV file, as `write_to` writes it."""
     data = io.BytesIO()
-    file = io.TextIOWrapper(data, "utf-8-sig" if excel else "utf-8", newline="")
-    writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
-    writer.writerow(header)
-    texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
-    writer.writerows(_guarded(rows, texts) if excel else rows)
-    file.flush()
+    write_to(data, header, rows, excel, text_columns)
     return data.getvalue()
+
+
+def write_to(
+    to: BinaryIO,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    excel: bool = False,
+    text_columns: Collection[str] = (),
+) -> None:
+    """Write a CSV file row by row. In the excel dialect no cell is a formula, and none of
+    `text_columns` a number; the other numbers come rendered by the caller: `decimal_text(…,
+    comma=True)`."""
+    file = io.TextIOWrapper(to, "utf-8-sig" if excel else "utf-8", newline="")
+    try:
+        writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
+        writer.writerow(header)
+        texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
+        writer.writerows(_guarded(rows, texts) if excel else rows)
+    finally:
+        file.detach()  # it would close the file of whoever called
+
+
+def in_excel_dialect(data: bytes, text_columns: Collection[str] = ()) -> bytes:
+    """A file of `write`, in whichever dialect, in the excel one: no cell of it is a formula.
+
+    Read in that dialect it gives the cells that the plain file has, however long they are.
+    """
+    if data.startswith(codecs.BOM_UTF8):
+        return data
+    rows = _written_rows(data.decode())
+    return write(next(rows), rows, True, text_columns)
+
+
+def _written_rows(text: str) -> Iterator[list[str]]:
+    cells: list[str] = []
+    for quoted, bare, end in WRITTEN_CELL.findall(text):
+        cells.append(quoted.replace('""', '"') or bare)
+        if end != ",":
+            yield cells
+            cells = []
 
 
 def parse_decimal(text: str) -> str:

@@ -1,6 +1,8 @@
 """The whole service as a WSGI app: the wiring, in reading order."""
 
 import logging
+import re
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -28,25 +30,55 @@ from crm.rest import admission, docs, problems
 from crm.rest.health import Health
 from crm.rest.openapi import Api
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import FRONT, Stay, Tenants, is_host
+from crm.tenancy.tenants import FRONT, KEY_BYTES, Stay, Tenants, is_host
 
 TENANT = "crm.tenant"  # in the environ, where no client can put anything
+# Where the app is mounted: nothing that would have to be escaped, or lead to another host.
+MOUNT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
+NO_SNIFFING = ("X-Content-Type-Options", "nosniff")
+# Of this host alone: others below the domain need not be the CRM's, nor have TLS.
+HTTPS_ONLY = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
+
+
+class CRMRequest(Request):
+    """A request whose reader says how long its body may be. Flask 3.0 has no setter for that."""
+
+    max_content_length: int | None = None
 
 
 class CRMApp(Flask):
     """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
 
+    request_class = CRMRequest
     tenants: Tenants
     health: Health
     post: Post
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None when this app doesn't deliver webhooks
 
+    @property
+    def secret_key(self) -> bytes:
+        """What signs forms; read when one is shown, not when the app is made.
+
+        Pages must also be shown while the disk has no room for it: then it is one of this process,
+        and the forms signed with it are to be reloaded later.
+        """
+        try:
+            return self._lasting_key
+        except OSError:
+            return self._passing_key
+
     @cached_property
-    def secret_key(self) -> bytes:  # read when a form is shown, not when the app is made
+    def _lasting_key(self) -> bytes:
         return self.tenants.secret_key()
 
+    @cached_property
+    def _passing_key(self) -> bytes:
+        return secrets.token_bytes(KEY_BYTES)
+
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        if environ.get("SCRIPT_NAME"):
+            self._check_mount(environ)
         if not log.requests.isEnabledFor(logging.INFO):
             return self._respond(environ, start_response)
         measured = log.Measured(environ, start_response)
@@ -57,16 +89,18 @@ class CRMApp(Flask):
             raise
 
     def _respond(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        answer = self.health.answer(environ, self.tenants)
-        if answer is not None:
-            return answer(environ, start_response)
-        told: list[tuple[str, str]] = []
-        environ[admission.TOLD] = told
-        self.begin()
+        told = [NO_SNIFFING]
+        if environ["wsgi.url_scheme"] == "https" and not environ.get("SCRIPT_NAME"):
+            told.append(HTTPS_ONLY)  # below a mount point the host is somebody else's too
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, headers + told, *more)
 
+        answer = self.health.answer(environ, self.tenants)
+        if answer is not None:
+            return answer(environ, start)
+        environ[admission.TOLD] = told
+        self.begin()
         stay = self._arrive(environ)
         if stay is not None:
             environ[log.TENANT] = stay.label
@@ -129,6 +163,21 @@ class CRMApp(Flask):
         if self.sender is not None:
             self.sender.stop()
 
+    def _check_mount(self, environ: dict[str, Any]) -> None:
+        """Forget a mount point that is no plain path, or is the word of a client.
+
+        It may come from X-Forwarded-Prefix, of a trusted proxy, and under gunicorn also from a
+        header SCRIPT_NAME, for which gunicorn has taken it off the path.
+        """
+        root = environ["SCRIPT_NAME"]
+        said = environ.get("HTTP_SCRIPT_NAME", "").split(",")  # joined, if there are several
+        if root in said and not self.tenants.config.trusted_proxies:
+            environ["PATH_INFO"] = root + environ.get("PATH_INFO", "")
+            root = ""
+        else:
+            root = mount_point(environ)
+        environ["SCRIPT_NAME"] = root
+
     def _arrive(self, environ: dict[str, Any]) -> Stay | None:
         """Begin the visit to the tenant of the Host header, or of whom embeds the app; or note why
         there is none."""
@@ -148,6 +197,13 @@ class CRMApp(Flask):
         if stay is None or (any_host and not is_host(host)):
             environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
         return stay
+
+
+def mount_point(environ: dict[str, Any]) -> str:
+    """Where the server or a proxy says that the app is mounted, without a slash at the end; empty
+    unless it is a plain path."""
+    root = environ.get("SCRIPT_NAME", "").removesuffix("/")
+    return root if MOUNT.match(root) else ""
 
 
 def _named(told: Any) -> str | None:

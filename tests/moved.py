@@ -50,6 +50,18 @@ def load(noun: str, text: str | bytes, excel: bool = False, **options: Any) -> R
     return moving.import_csv(moving.read(data, noun, excel), **options)
 
 
+def file_of(noun: str, *wanted: Any, **options: Any) -> bytes:
+    """The file of a noun's records at the tenant visited."""
+    to = io.BytesIO()
+    moving.export_csv(to, noun, *wanted, **options)
+    return to.getvalue()
+
+
+def all_files(excel: bool = False) -> dict[str, bytes]:
+    """The files of all nouns by name, in the order in which they move in elsewhere."""
+    return {moving.FILES[noun]: file_of(noun, excel=excel) for noun in moving.NOUNS}
+
+
 def counts(result: Result) -> tuple[int, int, int, int]:
     """(created, updated, unchanged, rejected)"""
     return result.created, result.updated, result.unchanged, result.rejected

@@ -1,14 +1,17 @@
-"""Programs that tests need and pip does not bring."""
+"""Programs that tests need beside Python."""
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 
 def found(package: str, *names: str) -> str:
     """The path of a program by one of its names. Without it the test is skipped, in CI it fails."""
-    places = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    own = Path(sys.executable).parent  # some come as packages of Python
+    places = f"{own}:{os.environ.get('PATH', '')}:/usr/sbin"
     for name in names or (package,):
         if path := shutil.which(name, path=places):
             return path

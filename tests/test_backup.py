@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from crowd import finish, process
 
 from crm import cli
-from crm.errors import Busy, Invalid
+from crm.errors import Busy, Invalid, StorageFull
 from crm.outbox import deliveries
 from crm.outbox.endpoints import hold_all
 from crm.resources import export, tenant, webhooks
@@ -142,10 +142,12 @@ def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
     def no_room(to: Path) -> None:
         to.touch()
         Path(f"{to}-journal").touch()
-        raise sqlite3.OperationalError("database or disk is full")
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise full
 
     monkeypatch.setattr(backup, "write", no_room)
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StorageFull):
         copy_of(crm, "acme", copies)
     assert files(copies) == []
 

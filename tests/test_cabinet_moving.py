@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from browsing import TOKEN, Person, cells, counts, file, sent_whole
 
+from crm import sheets
 from crm.cabinet import texts
 from crm.cabinet.moving import columns, nouns, reasons
 from crm.errors import TooLarge
@@ -343,6 +344,34 @@ def test_rejected_rows_can_be_downloaded_mended_and_sent_again(crm, olena):
     mended = mended.replace("готово", "qualified").replace("Хтось", "Olena")
     page = olena.sees(olena.sends(sent(olena, "leads", mended)))
     assert counts(page) == {"created": 3, "updated": 1, "unchanged": 0, "rejected": 3}
+
+
+FORMULAS = ["=1+1", "+380-x", "-2+3", "@SUM(A1)", "\tx", "\rx", "'=1", '="a";b']
+
+
+@pytest.mark.parametrize("by", ["api", "cabinet"])
+def test_rejected_rows_are_no_formulas_and_come_back_unchanged(crm, api, olena, by):
+    """Whoever sent them, in whichever dialect: a person opens them in a spreadsheet."""
+    table = [[f"A-{at}", text, "", text] for at, text in enumerate(FORMULAS)]  # no phone, no e-mail
+    plain = sheets.write(["external_id", "name", "phone", "comment"], table)
+    if by == "api":
+        answer = api.post("/leads/import", data={"file": (io.BytesIO(plain), "a.csv")})
+        assert answer.json["skipped"] == len(table)
+        assert api.get("/imports/1/errors.csv").text.count("'") == 2  # exact for programs
+        report = "/leads/imports/1"
+    else:
+        report = olena.sends(sent(olena, "leads", plain))
+    errors = olena.get(f"{report}/errors.csv").data
+    shown = list(csv.reader(io.StringIO(errors.decode("utf-8-sig"), newline=""), delimiter=";"))
+    assert len(shown) == len(table) + 1
+    for row in shown:
+        assert not [cell for cell in row if cell[:1] in tuple("=+-@\t\r")], row
+    mended = errors.decode().replace(";;", ";0671234501;")
+    page = olena.sees(olena.sends(sent(olena, "leads", mended)))
+    assert counts(page)["created"] == len(table), page
+    with crm.tenants.visit("acme"):
+        kept = rows("SELECT name, comment FROM lead ORDER BY id")
+    assert kept == [(text.strip(), text.strip() or text) for text in FORMULAS]
 
 
 @each_noun

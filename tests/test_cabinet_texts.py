@@ -7,7 +7,7 @@ import pytest
 from babel.messages import extract, pofile
 
 import crm
-from crm.cabinet import texts
+from crm.cabinet import languages
 
 CABINET = Path(crm.__file__).parent / "cabinet"
 METHODS = [("**.py", "python"), ("**/templates/**.html", "jinja2.ext:babel_extract")]
@@ -60,5 +60,5 @@ def test_a_text_is_translated_once_or_the_same():
 
 
 def test_plurals_are_those_of_ukrainian():
-    catalog = texts.catalog("uk")
+    catalog = languages.catalog("uk")
     assert [catalog.plural(number) for number in (1, 2, 5, 11, 21, 112)] == [0, 1, 2, 2, 0, 2]

@@ -233,7 +233,10 @@ def test_files_that_others_may_read_are_told(data: Path) -> None:
         (WARNING, f"others may read acme.db: chmod 700 {data}")
     ]
     (data / "tenants" / "acme.db").chmod(0o600)
-    assert doctor(data).of("folder")[1:] == [(OK, "others may look into it, but read no file")]
+    told = f"others may look into it, but read no file: chmod 700 {data}"
+    assert doctor(data).of("folder")[1:] == [(WARNING, told)]
+    data.chmod(0o750)
+    assert doctor(data).of("folder")[1:] == [(OK, "its group may look into it, but read no file")]
 
 
 def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> None:
@@ -283,7 +286,12 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     found = doctor(data)
-    assert found.one("acme") == (FAULT, "its file cannot be used: file is not a database")
+    (level, said), advice = found.of("acme")
+    assert level == FAULT and said.startswith("its file cannot be used: file is not a database")
+    assert advice == (
+        FAULT,
+        f"no copy of it is in {data}/backups: restore FILE --tenant acme",
+    )
     assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
 

@@ -18,6 +18,7 @@ from werkzeug.test import Client
 
 from crm import CRM
 from crm.access import api_keys, links, passwords, sessions
+from crm.errors import origin
 from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.database import row, rows, transaction
@@ -337,6 +338,91 @@ def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
     assert "current_user: LookupError in who, test_embedding_login.py:" in caplog.text
     assert "nadiia@shop.example" not in caplog.text
     assert len(users(crm)) == 2
+
+
+def line_of(text: str) -> int:
+    """The number of the only line of this file that ends so."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [at for at, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return number
+
+
+class Staff:
+    """A user of a site with a mistake in each property."""
+
+    name = "Надія"
+
+    @property
+    def role(self) -> str:
+        return self.account.kind  # no account
+
+    @property
+    def email(self) -> str:
+        return {"надія": 1}["nadiia@shop.example"]  # no e-mail
+
+
+class Manager(Staff):
+    role = "manager"
+
+
+@pytest.mark.parametrize(
+    "who, told",
+    [
+        (lambda: LocalProxy(Staff).nmae, "current_user: AttributeError ('nmae') in <lambda>"),  # a
+        (Staff, "current_user: its role: AttributeError ('account') in role"),
+        (lambda: LocalProxy(Staff), "current_user: its role: AttributeError ('account') in role"),
+        (Manager, "current_user: its email: KeyError in email"),
+        (lambda: undefined_name, "current_user: NameError ('undefined_name') in <lambda>"),  # noqa: F821
+    ],
+    ids=["proxy", "property", "property behind a proxy", "other error", "name"],
+)
+def test_a_failure_tells_the_sites_own_line_and_attribute(embed, caplog, who, told):
+    _, guest = embed(current_user=who)
+    page = guest.sees("/crm/leads", 500)
+    assert "nmae" not in page and "account" not in page
+    assert f"{told}, test_embedding_login.py:" in caplog.text
+    assert "nadiia@shop" not in caplog.text
+    for text, mark in (("'nmae'", "a"), ("'account'", "no account"), ("its email", "no e-mail")):
+        if text in told:
+            assert f".py:{line_of(mark)}" in caplog.text
+
+
+def test_its_line_is_told_though_a_library_raised(embed, caplog):
+    _, guest = embed(current_user=lambda: re.compile("("))  # raised by a library
+    guest.sees("/crm/leads", 500)
+    place = f"test_embedding_login.py:{line_of('raised by a library')}"
+    assert f"in <lambda>, {place}" in caplog.text
+
+
+def test_the_file_is_named_from_the_sites_folder(tmp_path):
+    views = tmp_path / "auth" / "views.py"
+    for error, site in ((AttributeError("a"), ""), (AttributeError("a"), str(tmp_path))):
+        code = compile("def who():\n    raise error\nwho()", str(views), "exec")
+        try:
+            exec(code, {"error": error})
+        except AttributeError as raised:
+            name = "auth/views.py" if site else "views.py"
+            assert origin(raised, site) == f"AttributeError in who, {name}:2"
+
+
+def test_a_site_that_is_an_installed_package_has_lines_too(tmp_path):
+    site = tmp_path / "site-packages" / "shop"
+    inner = compile("def load(ask):\n    ask()", str(tmp_path / "site-packages/lib.py"), "exec")
+    outer = compile("def who():\n    load(lambda: 1 / 0)", str(site / "auth.py"), "exec")
+    names: dict[str, Any] = {}
+    exec(inner, names)
+    exec(outer, names)
+    with pytest.raises(ZeroDivisionError) as raised:
+        names["who"]()
+    assert origin(raised.value, str(site)) == "ZeroDivisionError in <lambda>, auth.py:2"
+
+
+def test_who_has_no_role_at_all_has_no_access(embed):
+    class Visitor:
+        name = "Надія"
+
+    _, guest = embed(current_user=Visitor)
+    assert guest.get("/crm/leads").status_code == 403
 
 
 def test_a_stand_in_that_is_no_function_is_told(embed, caplog):

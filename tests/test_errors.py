@@ -17,12 +17,24 @@ from crm.tenancy.database import NoTenant, transaction
 
 each = pytest.mark.parametrize
 MEMBERS = ["type", "title", "status", "detail", "instance", "code", "request_id"]
+
+
+def coded(error: sqlite3.Error, code: int) -> sqlite3.Error:
+    """As SQLite raises it: errors are told apart by their codes."""
+    error.sqlite_errorcode = code
+    return error
+
+
 RAISED = {
     "boom": RuntimeError("the secret inside"),
     "key": KeyError("the secret inside"),
-    "sql": sqlite3.OperationalError("no such table: the secret inside"),
-    "locked": sqlite3.OperationalError("database is locked"),
-    "constraint": sqlite3.IntegrityError("UNIQUE failed: the secret inside"),
+    "sql": coded(
+        sqlite3.OperationalError("no such table: the secret inside"), sqlite3.SQLITE_ERROR
+    ),
+    "locked": coded(sqlite3.OperationalError("database is locked"), sqlite3.SQLITE_BUSY),
+    "constraint": coded(
+        sqlite3.IntegrityError("UNIQUE failed: the secret inside"), sqlite3.SQLITE_CONSTRAINT_UNIQUE
+    ),
     "system": SystemError("the secret inside"),
     "notenant": NoTenant("the secret inside"),
     "recursion": RecursionError("the secret inside"),

@@ -106,18 +106,21 @@ def test_all_in_an_archive_is_of_one_moment(crm, api, tmp_path, monkeypatch):
     """What comes after the copy is in none of the sheets."""
     api.create("/products", name="Before", sku="1", price=1)
 
-    def sheets() -> dict[str, bytes]:
+    write_sheet = moving.export_csv
+
+    def export_later(*wanted: Any) -> None:
         later = {"name": "After", "sku": "2", "price": 1}
-        another = threading.Thread(target=lambda: api.create("/products", **later))
+        another = threading.Thread(target=lambda: api.post("/products", later))
         another.start()
         another.join()
-        return {"p.csv": moving.export_csv("products")}
+        write_sheet(*wanted)
 
-    monkeypatch.setattr(moving, "everything", sheets)
+    monkeypatch.setattr(moving, "export_csv", export_later)
     export.write(crm.tenants, "acme", tmp_path / "a.zip")
+    assert len(api.read("/products")) == 2
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
-        assert b"Before" in archive.read("p.csv")
-        assert b"After" not in archive.read("p.csv")
+        assert b"Before" in archive.read("price-list.csv")
+        assert b"After" not in archive.read("price-list.csv")
         archive.extract("acme.db", tmp_path)
     assert look(tmp_path / "acme.db", "SELECT name FROM product") == [("Before",)]
     assert len(api.read("/products")) == 2
@@ -127,10 +130,10 @@ def test_an_archive_is_whole_before_it_has_its_name(crm, tmp_path, monkeypatch):
     to = tmp_path / "a.zip"
     to.write_text("the one before")
 
-    def no() -> dict[str, bytes]:
+    def no(*_: Any) -> None:
         raise Busy
 
-    monkeypatch.setattr(moving, "everything", no)
+    monkeypatch.setattr(moving, "export_csv", no)
     command(crm, "tenant", "export", "acme", "--to", to, code=1)
     assert to.read_text() == "the one before"
     assert files(tmp_path) == ["a.zip", "data"]
@@ -417,6 +420,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     crm, api, module, name, deleted
 ):
     """Killed at each step, while the server has the file open."""
+    (crm.tenants.config.data / "trash").mkdir()  # else it is made, and synced, first
     api.create("/leads", name="Kept", phone=PHONE)
     died = process(DIE, crm.tenants.config.data, module, name)
     said = died.communicate()

@@ -291,6 +291,15 @@ def test_the_addresses_of_one_customer_count_as_one(limiter):
     assert not limiter.failed("2001:db8:0:2::1", START)
 
 
+def test_bad_keys_of_a_48_count_together_too(limiter):
+    """Else one customer with a /48 has 65 536 times the tries."""
+    told = [limiter.failed(f"2001:db8:7:{number:x}::1", START) for number in range(301)]
+    assert told == [False] * 300 + [True]
+    assert limiter.failed("2001:db8:7:ffff::1", START)
+    assert not limiter.failed("2001:db8:8::1", START)
+    assert not limiter.failed("2001:db8:7:ffff::1", START + 60)
+
+
 # The clock
 
 

@@ -24,6 +24,7 @@ from crm.resources.tasks import DueBefore
 from crm.rest import fields, filters, list_plans, paging
 from crm.rest.resource import Operation
 from crm.tenancy.database import execute, rows, transaction, visit
+from crm.tenancy.reading import BoundedRows
 from crm.tenancy.tenants import Tenants
 
 OLD, LATER = "2020-01-01T00:00:00Z", "2036-01-01T00:00:00Z"
@@ -213,7 +214,12 @@ def asked(crm, monkeypatch) -> Iterator[list[Asked]]:
 
     with crm.tenants.visit("acme"):
         visit().user_id = 1
-        monkeypatch.setattr(paging, "rows", noting(paging.rows))
+        read = BoundedRows.read
+
+        def note_page(found: BoundedRows, sql: str, params: Sequence[Any]) -> None:
+            noting(lambda *_: read(found, sql, params))(sql, params)
+
+        monkeypatch.setattr(BoundedRows, "read", note_page)
         monkeypatch.setattr(list_plans, "row", noting(list_plans.row))
         yield found
 

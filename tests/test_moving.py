@@ -25,6 +25,7 @@ from crm.tenancy.tenants import Tenants
 from tests.moved import (
     HOSTILE,
     SHAPES,
+    all_files,
     contents,
     counts,
     errors,
@@ -709,7 +710,7 @@ def add_hostile(number: int, text: str) -> None:
 def test_what_was_exported_changes_nothing_when_imported(demo_tenants, label, excel):
     with demo_tenants.visit(label):
         before = contents()
-        for noun, data in zip(moving.NOUNS, moving.everything(excel).values(), strict=True):
+        for noun, data in zip(moving.NOUNS, all_files(excel).values(), strict=True):
             result = load(noun, data, excel)
             assert (result.created, result.updated, result.errors) == (0, 0, [])
             assert result.unchanged > 10
@@ -721,7 +722,7 @@ def test_what_was_exported_makes_the_same_records_elsewhere(demo_tenants, excel)
     label = f"copy-{excel}".lower()
     tenant.open_tenant(demo_tenants, label)
     with demo_tenants.visit("acme"):
-        files, people, wanted = moving.everything(excel), everybody(), contents()
+        files, people, wanted = all_files(excel), everybody(), contents()
     with demo_tenants.visit(label):
         for person in people:
             users.create(person)
@@ -772,7 +773,7 @@ def test_ids_of_another_tenant_hit_nobody(api, ivan):
 
 
 def test_everything_is_one_file_for_each_noun_in_the_order_they_move_in(acme):
-    files = moving.everything()
+    files = all_files()
     assert list(files) == ["price-list.csv", "clients.csv", "deals.csv", "leads.csv", "tasks.csv"]
     assert all(data.count(b"\r\n") == 1 for data in files.values())
 

@@ -12,12 +12,12 @@ from history import CURRENCY, STAGES, moment, price_list, sku_of, table
 
 from crm import create_app
 from crm.config import Config
-from crm.resources import moving, pipelines, tenant, users
+from crm.resources import pipelines, tenant, users
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, Deal
 from crm.tenancy.database import row, rows
-from tests.moved import counts, errors, exported, load, said, send
+from tests.moved import counts, errors, exported, file_of, load, said, send
 
 ORDER = """external_id,title,client,stage,status,closed_at,created_at,manager,item_sku,item_name,\
 item_quantity,item_price,item_discount,item_discount_type
@@ -503,4 +503,4 @@ def test_the_history_moved_in_again_is_the_same(office):
         result = load(noun, data)
         assert (result.created, result.updated, result.rejected) == (0, 0, 0)
     assert row("SELECT max(sequence) FROM event") == (last,)
-    assert len(moving.export_csv("deals").splitlines()) == 8801
+    assert len(file_of("deals").splitlines()) == 8801

@@ -18,8 +18,10 @@ from click.testing import CliRunner, Result
 
 import crm
 from crm import cli
+from crm.cli import operating
 from crm.config import Config, ConfigError
 from crm.config.file import quoted, read
+from tests import programs
 from tests.running import PATIENCE, ROOT, free_port, wait_for
 
 SECRET = "top-secret"
@@ -438,10 +440,17 @@ def test_caddy_understands_its_file(words: tuple[str, ...], tmp_path: Path) -> N
         assert (line in text.splitlines()) == (not words)
     for line in ("\treverse_proxy 127.0.0.1:8000 {", "\t\theader_up -X-Forwarded-Prefix"):
         assert line in text.splitlines()
-    if caddy := shutil.which("caddy"):
-        path = tmp_path / "Caddyfile"
-        path.write_text(text)
-        command = [caddy, "validate", "--adapter", "caddyfile", "--config", str(path)]
-        environ = os.environ | {"HOME": str(tmp_path)}
-        checked = subprocess.run(command, env=environ, capture_output=True, text=True)
-        assert checked.returncode == 0, checked.stderr
+    path = tmp_path / "Caddyfile"
+    path.write_text(text)
+    command = [programs.found("caddy"), "validate", "--adapter", "caddyfile", "--config", str(path)]
+    environ = os.environ | {"HOME": str(tmp_path)}
+    checked = subprocess.run(command, env=environ, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_no_proxy_logs_the_path_of_a_one_time_link() -> None:
+    app = crm.create_app(sends=False)
+    rules = [rule.rule for rule in app.url_map.iter_rules() if "token" in rule.arguments]
+    doors = {rule.split("/")[1] for rule in rules}
+    assert {"reset", "invite", "enter", "email"} <= doors <= set(operating.LINKS)
+    assert all(rule == f"/{rule.split('/')[1]}/<token>" for rule in rules)

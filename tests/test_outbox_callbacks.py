@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import has_app_context, has_request_context
+from flask import current_app, g, has_app_context, has_request_context
 from sites import plain
 from test_embedding import copied
 from wire import speak
@@ -258,7 +258,7 @@ def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_pa
     def follow_up(event: dict[str, Any]) -> None:
         lead = event["data"]["lead"]
         crm.tasks.create(title=f"Зателефонувати: {lead['name']}", lead_id=lead["id"])
-        contexts = has_request_context(), has_app_context(), mine.get()
+        contexts = has_request_context(), current_app._get_current_object(), mine.get()
         seen.append((visit().label, visit().user_id, *contexts, threading.current_thread()))
 
     @site.post("/ask")
@@ -271,12 +271,66 @@ def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_pa
     assert site.test_client().post("/ask").text == "asked"
     assert told(crm)
     ((label, user, request, app, own, thread),) = seen
-    assert (label, user, request, app, own) == ("acme", None, False, False, "nothing")
+    assert (label, user, request, app, own) == ("acme", None, False, site, "nothing")
     assert thread.daemon and thread is not threading.main_thread()
     with crm.tenant("acme"):
         (task,) = crm.tasks.list().records
     assert (task["title"], task["created_at"][:2]) == ("Зателефонувати: Марія", "20")
     crm.app.tenants.forget_idle()
+
+
+def test_each_callback_has_an_application_context_of_its_own(furnished, tmp_path):
+    site = plain(tmp_path)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
+              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+    heard: list[Any] = []
+
+    @site.teardown_appcontext
+    def tear_down(error: BaseException | None) -> None:
+        heard.append(error)
+
+    @crm.on("lead.created")
+    @crm.on("lead.created")
+    def note(event: dict[str, Any]) -> None:
+        heard.append(g.get("seen"))
+        g.seen = True
+
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert heard == [None] * 8
+    crm.app.tenants.forget_idle()
+
+
+def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_path, caplog):
+    site = plain(tmp_path)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
+              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+    heard: list[Any] = []
+
+    @site.teardown_appcontext
+    def tear_down(error: BaseException | None) -> None:
+        raise LookupError("+380671234567")
+
+    crm.on("lead.created")(heard.append)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert len(heard) == 2  # and the next one is called all the same
+    assert caplog.text.count("LookupError in tear_down, test_outbox_callbacks.py:") == 2
+    assert "+38067" not in caplog.text
+    crm.app.tenants.forget_idle()
+
+
+def test_without_a_site_there_is_no_context(crm):
+    seen: list[bool] = []
+    crm.on("lead.created")(lambda event: seen.append(has_app_context()))
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert seen == [False]
 
 
 def test_what_a_callback_does_is_heard_by_others(crm):

@@ -1,7 +1,10 @@
 """Which addresses a webhook may call. Nothing of this leaves loopback: names are resolved by the
 tests, and every attempt to connect anywhere is noted before it is made."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +18,8 @@ from crm.config import LOOPBACK, Allow, Config
 from crm.outbox import call
 from crm.outbox.destinations import Destination, Refused, Unresolved, addresses, is_public, parse
 from crm.values import Unfit
+from tests import programs
+from tests.running import ROOT
 
 each = pytest.mark.parametrize
 NOBODY = Allow()
@@ -400,6 +405,81 @@ def test_what_is_wrong_is_said(url, code, detail):
         parse(url, NOBODY)
     assert refused.value.code == code
     assert refused.value.detail.startswith(detail)
+
+
+# The machine's own addresses, with real ones in a network namespace
+
+OWN = ("93.184.215.14", "198.41.0.4", "198.41.0.5", PUBLIC6)  # the third is a secondary one
+OTHERS = ("93.184.215.15", "198.41.1.6", "8.8.8.8", "2606:2800::1")
+MACHINE = """
+set -e
+ip link set lo up
+for address in 93.184.215.14/32 198.41.0.4/24 198.41.0.5/24 $SIX/128; do
+    ip addr add $address dev lo
+done
+echo $NONLOCAL_BIND > /proc/sys/net/ipv4/ip_nonlocal_bind
+echo $NONLOCAL_BIND > /proc/sys/net/ipv6/ip_nonlocal_bind
+exec $PYTHON -c "$CALLS" $HOSTS
+"""
+CALLS = """
+import socket, sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from crm.config import Allow, Config
+from crm.outbox import call
+
+class Internal(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+class Six(HTTPServer):
+    address_family = socket.AF_INET6
+
+listener = Six(("::", 0), Internal)
+threading.Thread(target=listener.serve_forever, daemon=True).start()
+port = listener.server_port
+
+def post(host, allow):
+    resolve = lambda *_, **__: [(0, 0, 0, "", (host, port))]
+    literal = f"[{host}]" if ":" in host else host
+    urls = f"https://{literal}:{port}/", f"https://name.test:{port}/"
+    return [call.post(url, {}, b"{}", allow, seconds=5, resolve=resolve).error for url in urls]
+
+allowed = Config.load({"CRM_WEBHOOK_ALLOW": "93.184.215.0/24"}).webhook_allow
+for host in sys.argv[1:]:
+    print(host, *post(host, Allow()), *post(host, allowed))
+plain = call.post(f"http://93.184.215.14:{port}/", {}, b"{}", allowed, seconds=5)
+print("allowed", plain.status)
+"""
+
+
+@each("nonlocal_bind", [0, 1])
+def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
+    """A service that listens there may have a firewall in front, which such a call gets past."""
+    unshare = programs.found("util-linux", "unshare")
+    programs.found("iproute2", "ip")
+    given = {
+        "SIX": PUBLIC6,
+        "NONLOCAL_BIND": str(nonlocal_bind),
+        "PYTHON": sys.executable,
+        "CALLS": CALLS,
+        "HOSTS": " ".join(OWN + OTHERS),
+    }
+    done = subprocess.run(
+        [unshare, "-rn", "bash", "-c", MACHINE],
+        env=os.environ | given, cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    refused, tried = "forbidden_address", "tls_failed"  # no TLS there: it was connected
+    assert told["93.184.215.14"] == f"{refused} {refused} {tried} {tried}"
+    for host in OWN[1:]:
+        assert told[host] == " ".join([refused] * 4), host
+    for host in OTHERS:
+        assert refused not in told[host], host
+    assert told["allowed"] == "204"
 
 
 def test_of_the_internet_only_what_is_one_machine_is_public():

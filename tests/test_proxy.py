@@ -1,4 +1,5 @@
-"""The printed configuration of nginx, in a real nginx before a real server, on loopback."""
+"""The printed configurations of nginx and Caddy, in the real programs before a real server, on
+loopback."""
 
 import gzip
 import http.client
@@ -9,10 +10,12 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from click.testing import CliRunner
 from crm import cli
 from crm.access.limits import FAILED_KEYS
 from tests import programs
-from tests.running import PATIENCE, free_port, running
+from tests.running import PATIENCE, free_port, running, wait_for
 
 HOME = """
 daemon off;
@@ -72,7 +75,8 @@ def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
     program = nginx()
     user = "user root root;" if os.geteuid() == 0 else ""  # its worker's else has no way in here
     (folder / "nginx.conf").write_text(HOME % user)
-    (folder / "crm.conf").write_text(configuration)
+    here = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
+    (folder / "crm.conf").write_text(here)
     started = subprocess.Popen(
         [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"],
         stderr=subprocess.PIPE,
@@ -104,6 +108,7 @@ class Front:
     direct: int  # the server's own port, which no client of the real thing can reach
     tls: ssl.SSLContext | None = None
     told: dict[str, str] = field(default_factory=dict)
+    log: Path = Path("/dev/null")  # of the proxy
 
     def ask(
         self,
@@ -149,7 +154,7 @@ def front(
     with running(folder / "data", **settings) as behind:
         text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
         with proxying(folder, text, port):
-            yield Front(port, furnished[1], behind, told=settings)
+            yield Front(port, furnished[1], behind, told=settings, log=folder / "access.log")
 
 
 def test_a_host_reaches_its_tenant(front: Front) -> None:
@@ -279,6 +284,74 @@ def test_files_and_pages_pass_as_the_service_sent_them(front: Front) -> None:
         assert len(typed.body) > 1024
 
 
+# Logs and headers
+
+SECRET = "Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF"
+LINKED = (
+    "/reset/",
+    "/invite/",
+    "/i/",
+    "/enter/",
+    "/email/",
+    "/open/",
+    "/Reset/",
+    "//reset/",
+    "/%72eset/",
+)
+
+
+def browse_links(front: Front) -> None:
+    """Ask for one-time links, and for a file from each of their pages."""
+    for door in LINKED:
+        path = f"{door}{SECRET}"
+        assert front.ask(path, key="").status in (200, 404)
+        assert front.ask(f"{path}?a={SECRET}", key="").status in (200, 404)
+        address = f"http://acme.localhost{path}"
+        assert front.ask("/cabinet/cabinet.css", key="", Referer=address).status in (200, 404)
+
+
+def logged(log: Path, text: str) -> str:
+    """The log once it has that text."""
+    until = time.monotonic() + PATIENCE
+    while text not in log.read_text() and time.monotonic() < until:
+        time.sleep(0.02)
+    return log.read_text()
+
+
+def test_no_one_time_link_comes_into_the_log(front: Front) -> None:
+    browse_links(front)
+    front.ask("/api/v1/leads?q=0671234567&the=last")
+    lines = logged(front.log, "GET /api/v1/leads HTTP")
+    assert SECRET not in lines and "0671234567" not in lines
+    assert lines.count('"GET - HTTP/1.1"') == 2 * len(LINKED)
+    assert '"GET /cabinet/cabinet.css HTTP/1.1"' in lines
+
+
+def test_none_comes_into_the_log_of_errors(tmp_path: Path) -> None:
+    port = free_port()
+    text = printed("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{free_port()}")
+    with proxying(tmp_path, text, port):  # which finds every complaint
+        front = Front(port, {}, 0)
+        for door in LINKED:
+            answer = front.ask(f"{door}{SECRET}", key="")
+            assert (answer.status, answer.headers["X-Content-Type-Options"]) == (502, "nosniff")
+
+
+def test_the_pages_of_links_do_not_tell_where_a_visitor_came_from(front: Front) -> None:
+    page = front.ask(f"/reset/{SECRET}", key="")
+    assert page.headers["Referrer-Policy"] == "strict-origin"
+    assert front.ask("/login", key="").headers["Referrer-Policy"] == "same-origin"
+
+
+def test_no_header_is_there_twice(front: Front) -> None:
+    for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
+        headers = front.ask(path).headers
+        assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
+        assert headers["Strict-Transport-Security"] is None
+    too_large = upload(front, b"x" * (13 * 1024 * 1024))
+    assert too_large.headers["X-Content-Type-Options"] == "nosniff"
+
+
 def test_slow_clients_stop_nobody_else(front: Front) -> None:
     heads = (
         b"GET /livez HTTP/1.1\r\nHost: acme.localhost\r\nX: ",
@@ -299,18 +372,24 @@ def test_slow_clients_stop_nobody_else(front: Front) -> None:
             assert time.monotonic() - began < 0.5
 
 
+def certified(folder: Path) -> ssl.SSLContext:
+    """Put a certificate of the hosts there, and give what a client needs to believe it."""
+    authority = trustme.CA()
+    names = authority.issue_cert("localhost", "acme.localhost")
+    names.private_key_pem.write_to_path(folder / "privkey.pem")
+    for part in names.cert_chain_pems:
+        part.write_to_path(folder / "fullchain.pem", append=True)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return client
+
+
 def test_by_tls_the_service_knows_of_it(
     furnished: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     nginx()
     shutil.copytree(furnished[0], tmp_path / "data")
-    authority = trustme.CA()
-    names = authority.issue_cert("localhost", "acme.localhost")
-    names.private_key_pem.write_to_path(tmp_path / "privkey.pem")
-    for part in names.cert_chain_pems:
-        part.write_to_path(tmp_path / "fullchain.pem", append=True)
-    client = ssl.create_default_context()
-    authority.configure_trust(client)
+    client = certified(tmp_path)
     plain, secure = free_port(), free_port()
     with running(tmp_path / "data", **needed(printed())) as behind:
         text = printed("--upstream", f"127.0.0.1:{behind}")
@@ -328,6 +407,141 @@ def test_by_tls_the_service_knows_of_it(
             assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
             cookie = front.ask("/login", key="").headers["Set-Cookie"]
             assert cookie.startswith("__Host-") and "Secure" in cookie
-            onward = Front(plain, furnished[1], behind).ask("/leads?q=a")
-            address = "https://acme.localhost/leads?q=a"
+            for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
+                headers = front.ask(path).headers
+                assert headers.get_all("Strict-Transport-Security") == ["max-age=31536000"], path
+                assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
+            onward = Front(plain, furnished[1], behind).ask(f"/reset/{SECRET}?q=a")
+            address = f"https://acme.localhost/reset/{SECRET}?q=a"
             assert (onward.status, onward.headers["Location"]) == (301, address)
+            assert onward.headers["X-Content-Type-Options"] == "nosniff"
+            assert onward.headers["Strict-Transport-Security"] is None
+        assert SECRET not in (tmp_path / "access.log").read_text()
+        assert '"GET - HTTP/1.1" 301' in (tmp_path / "access.log").read_text()
+
+
+# Caddy
+
+CADDY_HOME = """
+{
+    admin off
+    auto_https disable_redirects
+    skip_install_trust
+    http_port %d
+    https_port %d
+    storage file_system %s
+"""
+
+
+@contextmanager
+def caddying(folder: Path, text: str, port: int, *ports: int) -> Iterator[Path]:
+    """A Caddy with that configuration, and its log; it listens on `port`, of `ports` those for
+    plain http and for TLS."""
+    caddy = programs.found("caddy")
+    options = CADDY_HOME % (*ports, folder / "storage")
+    text = text.replace("\n{\n", options, 1)
+    (folder / "Caddyfile").write_text(text)
+    environ = os.environ | {"HOME": str(folder)}
+    with (folder / "log").open("w") as log:
+        started = subprocess.Popen(
+            [caddy, "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")],
+            stderr=log, env=environ,
+        )  # fmt: skip
+        try:
+            wait_for(port, started)
+            yield folder / "log"
+        finally:
+            started.terminate()
+            started.wait(PATIENCE)
+    assert started.returncode == 0, (folder / "log").read_text()
+
+
+def printed_for_caddy(*words: str) -> str:
+    told = CliRunner().invoke(
+        cli.group, ["proxy", "caddy", *words], env={"CRM_BASE_DOMAIN": "localhost"}
+    )
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+def test_caddy_serves_and_logs_no_link(
+    furnished: tuple[Path, dict[str, str]], tmp_path: Path, secure: bool
+) -> None:
+    shutil.copytree(furnished[0], tmp_path / "data")
+    port, other = free_port(), free_port()
+    ports = (other, port) if secure else (port, other)
+    words = () if secure else ("--plain", f"127.0.0.1:{port}")
+    with running(tmp_path / "data", **needed(printed_for_caddy(*words))) as behind:
+        text = printed_for_caddy(*words, "--upstream", f"127.0.0.1:{behind}")
+        client = certified(tmp_path) if secure else None
+        if secure:
+            names = f"{tmp_path}/fullchain.pem {tmp_path}/privkey.pem"
+            own = "\ttls {\n\t\ton_demand\n\t}"
+            assert own in text
+            text = text.replace(own, f"\tbind 127.0.0.1\n\ttls {names}")
+        # An access log is the operator's choice: it must be as safe as the log of errors.
+        text = text.replace("\trequest_body", "\tlog\n\trequest_body")
+        with caddying(tmp_path, text, port, *ports) as log:
+            front = Front(port, furnished[1], behind, client)
+            assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
+            for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
+                headers = front.ask(path).headers
+                assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
+                promised = headers.get_all("Strict-Transport-Security")
+                assert promised == (["max-age=31536000"] if secure else None), path
+            browse_links(front)
+            forged = front.ask("/leads", key="", X_Forwarded_Prefix="/evil")
+            assert forged.headers["Location"] == "/login?next=/leads"
+            front.ask("/api/v1/leads?q=0671234567&the=last")
+            lines = logged(log, '"/api/v1/leads"')
+            assert SECRET not in lines and "0671234567" not in lines
+            assert '"uri":"/reset"' in lines
+    # What is behind is gone: the log of errors.
+    with caddying(tmp_path, text, port, *ports) as log:
+        assert Front(port, {}, behind, client).ask(f"/reset/{SECRET}", key="").status == 502
+        lines = logged(log, "connection refused")
+        assert "connection refused" in lines and SECRET not in lines
+
+
+# Names with underscores, which servers such as uWSGI take for those with hyphens
+
+
+class Noting(BaseHTTPRequestHandler):
+    """A service that answers with the header fields that reach it."""
+
+    def do_GET(self) -> None:
+        body = json.dumps(self.headers.items()).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Not on the screen."""
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Path) -> None:
+    port = free_port()
+    with HTTPServer(("127.0.0.1", 0), Noting) as behind:
+        threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
+        words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind.server_port}")
+        proxy = (
+            proxying(tmp_path, printed(*words), port)
+            if name == "nginx"
+            else caddying(tmp_path, printed_for_caddy(*words), port, port, free_port())
+        )
+        with proxy, socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
+            line.sendall(
+                b"GET / HTTP/1.1\r\nHost: acme.localhost\r\nX_Forwarded_For: 9.9.9.9\r\n"
+                b"X_Forwarded-For: 9.9.9.9\r\nx_forwarded_prefix: /evil\r\n_X: 1\r\nX_: 1\r\n"
+                b"X-Kept: 1\r\nConnection: close\r\n\r\n"
+            )
+            with http.client.HTTPResponse(line) as answer:
+                answer.begin()
+                fields = dict(json.loads(answer.read()))
+        behind.shutdown()
+    names = {field.lower() for field in fields}
+    assert "x-kept" in names and not [field for field in names if "_" in field]
+    assert fields["X-Forwarded-For"] == "127.0.0.1"

@@ -281,7 +281,7 @@ def test_filters(api, query, expected):
         ("include_deleted=yes&updated_since=2026-01-01T00:00:00Z", "include_deleted",
          "invalid_choice"),
         ("ids=" + ",".join("1" * 201), "ids", "too_many"),
-        ("&".join(["source=x"] * 201), "source", "repeated"),
+        ("&".join(f"source=x{n}" for n in range(51)), "source", "repeated"),
     ],
 )  # fmt: skip
 def test_a_mistyped_filter_never_returns_the_table(api, query, parameter, code):

@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from werkzeug.datastructures import MultiDict
 
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD
+from crm.rest import paging
 from crm.tenancy import search
+from crm.tenancy.database import execute, transaction, visit
 
 TABLE = """
     CREATE TABLE lead (
@@ -156,8 +161,17 @@ class Leads:
         self.asked.append(parameters)
         return self.db.execute(sql, parameters).fetchall()
 
-    def found(self, q: str, order: str = "id DESC", status: str | None = None, limit: int = -1):
-        matching, parameters = search.condition("lead", q, self.run, by_id=order == "id DESC")
+    def found(
+        self,
+        q: str,
+        order: str = "id DESC",
+        status: str | None = None,
+        limit: int = -1,
+        counts: bool = False,
+    ):
+        matching, parameters = search.condition(
+            "lead", q, self.run, by_id=order == "id DESC", counts=counts
+        )
         filtered = " AND status = ?" if status else ""
         return [
             id
@@ -395,3 +409,39 @@ def test_searching_writes_nothing(leads):
     leads.db.execute("PRAGMA query_only = ON")
     leads.db.execute("PRAGMA trusted_schema = OFF")
     assert leads.found("олена") == leads.found("ол", "name, id") == [1]
+
+
+@pytest.mark.parametrize("order", ["id DESC", "name, id"])
+@pytest.mark.parametrize(
+    "q", ["щщ", "щ", "ко", "щщ ко", "щщ коваль", "коваль ко", "о ле", "коваль щщ"]
+)
+def test_a_list_that_is_counted_finds_the_same(leads, order, q):
+    dice = random.Random(4)
+    for id in range(1, 3001):
+        words = dice.choices(("коваль", "олена", "марія", "тарас"), k=2)
+        leads.add(id, *words, "щщ" if id % 700 == 0 else None)
+    assert leads.found(q, order, counts=True) == leads.expected(q, order)
+    assert leads.found(q, order) == leads.expected(q, order)
+
+
+def test_a_short_word_is_looked_for_once_by_a_list_and_its_count(crm, api):
+    """All rows are read once: for each, a count would read them again."""
+    with crm.tenants.visit("acme"), transaction():
+        execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
+            " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, folded)"
+            " SELECT 'Lead', '+380671234567', 'new', 'UAH', '2026', '2026', 'lead' FROM n"
+        )
+        execute(search.add_later_statement("lead"), (0,))
+    taken = {}
+    for query in ("q=щщ", "q=щщ&total=true", "q=щщ&total=true&sort=name", "q=щщ lead&total=true"):
+        steps: list[int] = []
+        with crm.tenants.visit("acme"):
+            visit().connection.set_progress_handler(lambda steps=steps: steps.append(1), 100)
+            read = LEAD_FILTER.read(MultiDict(pair.split("=") for pair in query.split("&")))
+            found = paging.page(LEAD, read, LEAD_FILTER.fields["sort"])
+            visit().connection.set_progress_handler(None, 0)
+        assert not found.records
+        assert found.meta == ({"total": 0} if "total" in query else {})
+        taken[query] = len(steps)
+    assert max(taken.values()) < 1.6 * taken["q=щщ"], taken

@@ -520,3 +520,28 @@ def test_money_is_written_exactly(units, scale, text):
 def test_a_quantity_needs_no_decimals():
     assert sheets.decimal_text(2_000, 3, at_least=0) == "2"
     assert sheets.decimal_text(2_500, 3, at_least=0) == "2.5"
+
+
+# A plain file as the other dialect
+
+
+def test_a_plain_file_becomes_one_without_formulas_and_with_the_same_cells():
+    chance = random.Random(5)
+    signs = [*"=+-@'\t\r\n\",; aЇ1", "\r\n", '""', "=1+1", "-1"]
+    for _ in range(300):
+        width = chance.randint(1, 4)
+        header = ["error", *COLUMNS][:width]
+        table = [
+            ["".join(chance.choices(signs, k=chance.randint(0, 5))) for _ in range(width)]
+            for _ in range(chance.randint(0, 5))
+        ]
+        plain = sheets.write(header, table)
+        guarded = sheets.in_excel_dialect(plain, TEXT)
+        assert guarded == sheets.write(header, table, True, TEXT)
+        assert sheets.in_excel_dialect(guarded, TEXT) == guarded
+
+
+def test_a_cell_longer_than_the_parser_takes_is_kept_too():
+    table = [["=" + "x" * 200_000, 'a "quoted" cell']]
+    plain = sheets.write(["error", "name"], table)
+    assert sheets.in_excel_dialect(plain) == sheets.write(["error", "name"], table, True)

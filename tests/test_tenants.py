@@ -6,20 +6,25 @@ import shutil
 import sqlite3
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from conftest import key_for
 from crowd import crowd
 from wire import speak, speaker
 
-from crm import create_app
+from crm import create_app, server
 from crm.access import api_keys
-from crm.config import Config
-from crm.errors import Busy, Conflict, Invalid
+from crm.config import LABEL, Config
+from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
+from crm.tenancy import backup, trash
+from crm.tenancy.bell import Bell
 from crm.tenancy.database import WriterLock
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import FRONT, RESERVED, Tenants
+from crm.tenancy.labels import RESERVED
+from crm.tenancy.tenants import FRONT, Tenants
 
 each = pytest.mark.parametrize
 
@@ -362,12 +367,13 @@ def test_a_copied_file_is_written_with_a_log_again(crm, ivan):
         assert here.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_file_that_is_no_database_is_an_error_without_its_inside(crm, api, ivan):
+def test_a_file_that_is_no_database_is_503_without_its_inside(crm, api, ivan):
     crm.tenants.forget_idle()
     crm.tenants.path("acme").write_bytes(b"not a database at all" * 1000)
     answer = api.get("/leads")
-    assert answer.status_code == 500
-    assert answer.json["code"] == "internal_error"
+    assert answer.status_code == 503
+    assert answer.json["code"] == "tenant_unavailable"
+    assert answer.headers["Retry-After"] == "60"
     assert "database" not in answer.text
     assert ivan.get("/leads").status_code == 200
 
@@ -386,7 +392,78 @@ def test_a_label_that_cannot_be_an_address_is_refused(crm):
 
 
 def test_the_reserved_labels():
-    assert {"www", "api", "app", "admin", "mail", "static"} == RESERVED
+    first = {"www", "api", "app", "admin", "mail", "static"}
+    looked_for = {"wpad", "isatap", "autodiscover", "autoconfig", "mta-sts", "localhost"}
+    servers = {"smtp", "imap", "ns1", "ns2", "cdn"}
+    operators = {"login", "support", "billing", "status", "help", "docs", "blog", "security"}
+    assert first | looked_for | servers | operators <= RESERVED
+    assert all(LABEL.match(label) for label in RESERVED)
+
+
+def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_path):
+    """It is served, copied and restored: on another machine too, where it is not there yet."""
+    every = crm.tenants
+    tenant.open_tenant(every, "before", owner={"name": "Ivan"})
+    os.rename(every.path("before"), every.path("status"))
+    assert "status" in every.labels()
+    there = speaker(crm, key_for(crm, "status", "*"))
+    assert there(path="/users/me", host="status.localhost").status == 200
+    with every.visit("status"):
+        copy = backup.create(tmp_path / "copies")
+    for is_gone in (False, True):
+        if is_gone:
+            trash.delete(every, "status")
+            assert there(path="/users/me", host="status.localhost").status == 404
+        backup.restore(every, copy, "status", lambda: 0)
+        assert there(path="/users/me", host="status.localhost").status == 200
+    with pytest.raises(Invalid):
+        every.create("billing")
+    with pytest.raises(Invalid):
+        backup.clone(every, "acme", "billing", lambda: None)
+    with pytest.raises(Invalid):
+        backup.restore(every, copy, "billing", lambda: 0)
+
+
+def serve_nobody(data: Path) -> None:
+    """The server takes the folder, and finds nothing to listen on."""
+    with pytest.raises(server.ServeError):
+        server.serve(lambda: None, data, "not.a.host.invalid")
+
+
+FIRST_TO_COME = {
+    "a tenant": lambda data, copy: Tenants(Config(data=data)).create("acme"),
+    "the key": lambda data, copy: Tenants(Config(data=data)).secret_key(),
+    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(FRONT),
+    "a sender": lambda data, copy: Bell(data).listening().__enter__(),
+    "the server": lambda data, copy: serve_nobody(data),
+    "a restore": lambda data, copy: backup.restore(
+        Tenants(Config(data=data)), copy, "acme", lambda: 0
+    ),
+}
+
+
+@each("first", FIRST_TO_COME)
+def test_a_new_data_folder_is_its_owners_alone(crm, tmp_path, first):
+    with crm.tenants.visit("acme"):
+        copy = backup.create(tmp_path / "copies")
+    data = tmp_path / "above" / "data"
+    before = os.umask(0)
+    try:
+        FIRST_TO_COME[first](data, copy)
+    finally:
+        os.umask(before)
+    folders = [data, *filter(Path.is_dir, data.iterdir())]
+    assert {str(path): path.stat().st_mode & 0o777 for path in folders} == dict.fromkeys(
+        map(str, folders), 0o700
+    )
+
+
+def test_a_data_folder_that_is_there_stays_as_it_is(tmp_path):
+    tmp_path.chmod(0o2750)
+    made = tenants(tmp_path)
+    made.create("acme")
+    made.secret_key()
+    assert tmp_path.stat().st_mode & 0o7777 == 0o2750
 
 
 def test_a_label_is_taken_once(crm):
@@ -441,9 +518,9 @@ def test_an_empty_file_is_no_tenant_and_stays_as_it_is(crm, api, ivan):
     path.write_bytes(b"")
     for log in path.parent.glob("acme.db-*"):
         log.unlink()
-    assert api.get("/leads").status_code == 500
+    assert api.get("/leads").json["code"] == "tenant_unavailable"
     assert ivan.get("/leads").status_code == 200
-    with pytest.raises(sqlite3.DatabaseError, match="it is empty: restore a copy of it"):
+    with pytest.raises(TenantUnavailable):
         crm.tenants.visit("acme").__enter__()
     assert path.stat().st_size == 0
 

@@ -17,6 +17,8 @@ from crm.values import Unfit, one_line
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
 LENGTH = len("crm_") + 40 + 6
+MOST_ORIGINS, MOST_ORIGIN_CHARACTERS = 50, 255  # of a form's key
+ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
 LAST_USE_KEPT_EVERY = 600  # seconds: a write for every read would double the work of a key
 
 # The hot path: one prepared text finds the key, its user and the tenant's plan.
@@ -116,12 +118,14 @@ def create(
 
 def _named(origins: str) -> list[str]:
     """The origins of a text, as browsers write them; raises Invalid for what no browser sends."""
-    found = [part.strip().rstrip("/").lower() for part in origins.split(",") if part.strip()]
+    parts = (part.strip().rstrip("/").lower() for part in origins.split(","))
+    found = list(dict.fromkeys(part for part in parts if part))
+    if len(found) > MOST_ORIGINS:
+        raise Invalid.field("origins", "too_many", f"at most {MOST_ORIGINS} origins of a key")
     for origin in found:
-        if not re.match(r"https?://[^/\s?#@*]+\Z", origin, re.ASCII):
-            raise Invalid.field(
-                "origins", "invalid_origin", f"{origin!r} must look like https://shop.example.ua"
-            )
+        if len(origin) > MOST_ORIGIN_CHARACTERS or not ORIGIN.match(origin):
+            detail = f"{origin[:MOST_ORIGIN_CHARACTERS]!r} must look like https://shop.example.ua"
+            raise Invalid.field("origins", "invalid_origin", detail)
     return found
 
 

@@ -12,7 +12,9 @@ from crm.tenancy.counters import ACCOUNTS, FORM_VISITORS, PAGES, PASSWORDS, REQU
 from crm.tenancy.counters import FAILED_KEYS as FAILED_KEYS_TABLE
 
 WINDOW = 60  # seconds
-FAILED_KEYS = 30  # bad keys a minute from one address, then they are refused unread
+# Bad keys a minute, then they are refused unread: of one address or IPv6 /64, and of an IPv6 /48,
+# all of which one customer may have.
+FAILED_KEYS, FAILED_KEYS_OF_48 = 30, 300
 FORM_SENDS = 10  # requests a minute of a website's visitors at one address
 SESSION_PAGES = 240  # pages a minute of one session, and of strangers in one network
 TENANT_PAGES = 2400  # pages a minute of all sessions of a tenant
@@ -85,8 +87,11 @@ class Limiter:
             raise TooMany("too many pages in this minute", "", WINDOW - int(moment) % WINDOW)
 
     def failed(self, address: str, moment: float) -> bool:
-        """Note a bad key from an address; True when there were too many in this minute."""
-        return self._failed_keys.add(network(address), int(moment) // WINDOW) > FAILED_KEYS
+        """Note a bad key from an address; True when there were too many in this minute from it, or
+        from a network that it belongs to."""
+        window = int(moment) // WINDOW
+        counts = [self._failed_keys.add(each, window) for each in networks_of(address)]
+        return counts[0] > FAILED_KEYS or counts[-1] > FAILED_KEYS_OF_48
 
 
 class Tries:

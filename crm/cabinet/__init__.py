@@ -4,7 +4,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, Flask, Response, g, request
-from flask_babel import gettext
 
 from crm.access.limits import PasswordLogins, Tries
 from crm.access.sms_limits import SmsLimits
@@ -26,6 +25,7 @@ from crm.cabinet import (
     texts,
 )
 from crm.cabinet.frame import OWNER, TENANT
+from crm.cabinet.languages import gettext
 from crm.config import Config
 from crm.messages.post import Post
 from crm.resources import tenant

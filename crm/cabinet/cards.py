@@ -12,13 +12,13 @@ from typing import Any
 
 import flask
 from flask import request
-from flask_babel import gettext
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from crm.cabinet import people, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, me, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.errors import Conflict
 from crm.resources import SHAPES, changes
 from crm.resources import notes as rules

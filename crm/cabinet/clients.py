@@ -3,12 +3,12 @@
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import cards, lists, people, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources.clients import record as clients
 from crm.resources.clients.endpoints import CLIENT_FILTER

@@ -9,13 +9,13 @@ from datetime import date
 from typing import NamedTuple
 
 from babel import dates
-from flask_babel import get_locale, gettext, ngettext
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from crm.cabinet import figures, plots, texts
 from crm.cabinet.figures import Calendar, Deals, Funnel
 from crm.cabinet.frame import OWNER, VIEWER, me, render
+from crm.cabinet.languages import get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Column
 from crm.resources import tenant
 from crm.tenancy.database import now, row

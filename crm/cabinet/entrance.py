@@ -74,14 +74,15 @@ def install(app: Flask, config: Config) -> None:
     def leave(response: Response) -> Response:
         if request.path.startswith(API):
             return response
-        headers = response.headers
-        headers.setdefault("X-Content-Type-Options", "nosniff")
         if request.endpoint == STATIC:
             return response
+        headers = response.headers
         place = g.get("place", TENANT)
         others = site.around().origins() if site.around() else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
-        headers["Referrer-Policy"] = "same-origin"
+        # The path of a one-time link goes to nobody's log, not even from page to page here.
+        is_link = "token" in (request.view_args or ())
+        headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
         headers["Cache-Control"] = "no-store"
         _keep_on(response)
         compress(response)

@@ -9,13 +9,13 @@ import secrets
 
 import flask
 from flask import current_app, redirect, request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
-from crm.cabinet import phone_codes, texts
+from crm.cabinet import languages, phone_codes
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import FRONT, Pages, again, onward, render
+from crm.cabinet.languages import gettext
 from crm.cabinet.login import PHONE_IN
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
@@ -25,7 +25,7 @@ from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Noun
 from crm.tenancy.database import settings
-from crm.tenancy.tenants import RESERVED
+from crm.tenancy.labels import RESERVED
 from crm.values import latin
 
 AT = (FRONT,)
@@ -146,7 +146,7 @@ def propose(company: str) -> str:
 
 
 def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
-    language = texts.language()
+    language = languages.language()
 
     def speak() -> None:
         User.find(users.owner_id()).change({"language": language})

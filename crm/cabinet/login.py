@@ -9,13 +9,13 @@ from functools import partial
 
 import flask
 from flask import current_app, redirect, request
-from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
 from crm.access import codes, limits, links, passwords, sessions
-from crm.cabinet import entrance, phone_codes, texts
+from crm.cabinet import entrance, languages, phone_codes
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
+from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.site import around
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.resources import tenant, users
@@ -239,14 +239,14 @@ def logout() -> Response:
 @pages.post("/language", at=(TENANT, FRONT))
 def choose_language() -> Response:
     language = request.form.get("language", "")
-    if language not in texts.LANGUAGES:
+    if language not in languages.LANGUAGES:
         raise NotFound
     response = onward(next_path())
     if me():
         with transaction():
             User.find(me().user_id).change({"language": language})
     else:
-        texts.remember(response, language)
+        languages.remember(response, language)
     return response
 
 
@@ -304,7 +304,7 @@ def _company() -> dict[str, str]:
 def _reset_letter(token: str, language: str | None) -> tuple[str, str]:
     """Subject and text."""
     url = f"{settings().url_of(visit().label)}/reset/{token}"
-    with force_locale(language or texts.language()):
+    with force_locale(language or languages.language()):
         return gettext("A new password"), gettext(
             "Hello!\n\nSomebody, you we hope, asked for a new password. Set it here within 30"
             " minutes:\n\n%(url)s\n\nIf it was not you, do nothing: your password stays as it is.",

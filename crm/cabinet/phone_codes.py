@@ -9,11 +9,11 @@ from functools import partial
 
 import flask
 from flask import current_app, request
-from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
 from crm.access import codes, tokens
-from crm.cabinet import entrance, texts
+from crm.cabinet import entrance, languages, texts
+from crm.cabinet.languages import force_locale, gettext
 from crm.errors import Invalid, TooMany
 from crm.tenancy.database import visit
 
@@ -51,7 +51,7 @@ def send(
     if not allowed:
         raise TooMany("too many SMS", "too_many_sms", AN_HOUR)
     code = codes.ask(purpose, phone, browser, known=known_browser is not None).code
-    with force_locale(language or texts.language()):
+    with force_locale(language or languages.language()):
         text = _text(purpose, code)
     if known:
         tell = partial(current_app.post.sms, phone, text)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, lists, texts
+from crm.cabinet import cards, languages, lists
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, next_path, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources import tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
@@ -51,7 +51,7 @@ def create_product() -> Response:
 @pages.get("/products/<id>")
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
-    price = decimal_text(Product.find(id).price, 4, comma=texts.language() == "uk")
+    price = decimal_text(Product.find(id).price, 4, comma=languages.language() == "uk")
     shown = {**product, "price": price}
     return render("products/card.html", product=product, form=form or Form(shown), **_choices())
 

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from crm.cabinet import words
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import Pages, render
+from crm.cabinet.languages import gettext
 from crm.errors import Invalid
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT

@@ -5,12 +5,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import people, texts, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, me, next_path, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task

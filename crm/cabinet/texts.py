@@ -1,82 +1,24 @@
-"""Texts for people in two languages, Ukrainian first; dates, money and numbers as each writes them.
+"""Dates, money and numbers as the reader's language writes them, and errors told in it."""
 
-The texts in code and templates are English; `translations/uk/*.po` have the Ukrainian ones, a page
-of them for each subject. They are read as they stand: no compiled file lies beside them.
-"""
-
-import io
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import cache
-from importlib import resources
 from typing import Any
-from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-import flask_babel
-from babel import Locale, dates, numbers, support
-from babel.messages import mofile, pofile
-from flask import Flask, g, request
-from flask_babel import Domain, get_locale, gettext, ngettext
-from werkzeug.wrappers import Response
+from babel import dates, numbers
+from flask import Flask, g
 
+from crm.cabinet import languages
+from crm.cabinet.languages import get_locale, gettext
 from crm.errors import CRMError, Fault, TooMany
 from crm.resources import tenant
 
-LANGUAGES = {"uk": "Українська", "en": "English"}
-DEFAULT = "uk"
-COOKIE = "crm_language"
-A_YEAR = 365 * 86_400  # seconds
-
 
 def install(app: Flask) -> None:
-    """Babel with our texts, and the filters of the templates."""
-    flask_babel.Babel(app, default_locale=DEFAULT, locale_selector=language, default_domain="crm")
-    app.extensions["babel"].instance.domain_instance = _Texts()
+    """Our texts in the templates, and their filters."""
+    languages.install(app)
     for filter in (money, number, moment, day, month, ago, size):
         app.add_template_filter(filter)
-    app.jinja_env.add_extension("jinja2.ext.i18n")
-    app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)
-    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language)
-
-
-def language() -> str:
-    """Of the user who is logged in, else as chosen in this browser, else Ukrainian."""
-    session = g.get("session")
-    found = (session and session.language) or request.cookies.get(COOKIE)
-    return found if found in LANGUAGES else DEFAULT
-
-
-def remember(response: Response, language: str) -> None:
-    """The language of this browser from now on."""
-    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
-    path = quote(request.root_path) or "/"
-    response.set_cookie(COOKIE, language, max_age=A_YEAR, path=path, **options)
-
-
-class _Texts(Domain):
-    def get_translations(self) -> Any:
-        return catalog(str(get_locale() or DEFAULT))
-
-
-@cache
-def catalog(language: str) -> support.NullTranslations:
-    """All our texts in a language."""
-    folder = resources.files("crm.cabinet") / "translations" / language
-    pages = sorted(folder.iterdir(), key=str) if folder.is_dir() else []
-    found = support.NullTranslations()
-    for page in pages:
-        if page.name.endswith(".po"):
-            compiled = io.BytesIO()
-            with page.open("rb") as text:
-                mofile.write_mo(compiled, pofile.read_po(text, locale=language))
-            compiled.seek(0)
-            read = support.Translations(compiled)
-            if isinstance(found, support.Translations):
-                found.merge(read)
-            else:
-                found = read
-    return found
 
 
 def time_zone() -> str:
@@ -84,10 +26,6 @@ def time_zone() -> str:
     if "time_zone" not in g:
         g.time_zone = tenant.about()["time_zone"]
     return g.time_zone
-
-
-def _locale() -> Locale:
-    return get_locale() or Locale(DEFAULT)
 
 
 def _local(text: str) -> datetime:
@@ -104,8 +42,8 @@ def money(value: Any, currency: str | None = None) -> str:
         return ""
     amount = Decimal(str(value))
     places = "" if amount == amount.to_integral_value() else ".00##"
-    shown = numbers.format_decimal(amount, format=f"#,##0{places}", locale=_locale())
-    symbol = numbers.get_currency_symbol(currency or tenant.currency(), locale=_locale())
+    shown = numbers.format_decimal(amount, format=f"#,##0{places}", locale=get_locale())
+    symbol = numbers.get_currency_symbol(currency or tenant.currency(), locale=get_locale())
     return f"{shown}\u00a0{symbol}"
 
 
@@ -114,12 +52,14 @@ def number(value: Any, exact: bool = False) -> str:
     if value is None:
         return ""
     found = Decimal(str(value))
-    return numbers.format_decimal(found, locale=_locale(), decimal_quantization=not exact)
+    return numbers.format_decimal(found, locale=get_locale(), decimal_quantization=not exact)
 
 
 def moment(text: str | None) -> str:
     """A day and time in the tenant's zone."""
-    return dates.format_datetime(_local(text), "d MMM y, HH:mm", locale=_locale()) if text else ""
+    return (
+        dates.format_datetime(_local(text), "d MMM y, HH:mm", locale=get_locale()) if text else ""
+    )
 
 
 def day(text: str | None) -> str:
@@ -127,12 +67,12 @@ def day(text: str | None) -> str:
     if not text:
         return ""
     found = date.fromisoformat(text) if len(text) == 10 else _local(text).date()
-    return dates.format_date(found, "d MMM y", locale=_locale())
+    return dates.format_date(found, "d MMM y", locale=get_locale())
 
 
 def month(text: str) -> str:
     """The month of `YYYY-MM`, short."""
-    return dates.format_date(date.fromisoformat(f"{text}-01"), "LLL y", locale=_locale())
+    return dates.format_date(date.fromisoformat(f"{text}-01"), "LLL y", locale=get_locale())
 
 
 def ago(text: str | None) -> str:
@@ -140,7 +80,7 @@ def ago(text: str | None) -> str:
     if not text:
         return ""
     since = datetime.now(UTC) - datetime.fromisoformat(text)
-    return dates.format_timedelta(-since, add_direction=True, locale=_locale())
+    return dates.format_timedelta(-since, add_direction=True, locale=get_locale())
 
 
 def size(count: int) -> str:
@@ -156,7 +96,7 @@ def later(seconds: int) -> str:
     """In how long that is, rounded up: "in 2 minutes"."""
     full = seconds if seconds < 60 else -(-seconds // 60) * 60
     delta = timedelta(seconds=full)
-    return dates.format_timedelta(delta, add_direction=True, threshold=1, locale=_locale())
+    return dates.format_timedelta(delta, add_direction=True, threshold=1, locale=get_locale())
 
 
 def local_input(text: str | None) -> str:
@@ -215,6 +155,11 @@ def refusal(refused: CRMError) -> str:
         "task_cancelled": gettext("A cancelled task cannot be done: open it first."),
         "label_taken": gettext("This address is taken."),
         "tenant_suspended": gettext("This account is suspended."),
+        "tenant_unavailable": gettext(
+            "The data of this account cannot be opened. Its operator has been told."
+        ),
+        "storage_full": gettext("Nothing can be saved now: the server's disk is full."),
+        "storage_read_only": gettext("Nothing can be saved now: the server's disk is read-only."),
         "missing_scope": gettext("Your role does not allow this."),
         "no_access": gettext("You have no access here."),
         "webhook_inactive": gettext("This webhook is switched off."),

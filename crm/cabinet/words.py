@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from flask_babel import gettext
-
 from crm.cabinet import people, texts
+from crm.cabinet.languages import gettext
 from crm.json import dumps
 from crm.tenancy.database import row
 

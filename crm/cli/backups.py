@@ -10,7 +10,7 @@ from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.endpoints import hold_all
 from crm.tenancy import backup as copying
-from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
 
 FOLDER = click.Path(path_type=Path, file_okay=False)

@@ -1,6 +1,7 @@
 """Moving in and out: the files of each noun as CSV."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ import click
 from crm.cli.frame import at, command, group
 from crm.config import Config
 from crm.resources import moving
+from crm.tenancy.reading import SpooledFile
 
 ERRORS_TOLD = 20
 IMPORTED = {
@@ -61,7 +63,10 @@ def _add_commands(noun: str) -> None:
 
     def export_noun(config: Config, tenant: str, excel: bool) -> None:
         with at(config, tenant):
-            click.echo(moving.export_csv(noun, excel=excel), nl=False)
+            file = SpooledFile(lambda to: moving.export_csv(to, noun, excel=excel))
+        with closing(file):  # who reads it may take his time
+            file.copy_to(sys.stdout.buffer)
+            sys.stdout.flush()
 
     import_noun.__doc__, export_noun.__doc__ = IMPORTED[noun], EXPORTED[noun]
     tenant = click.option("--tenant", required=True)

@@ -73,12 +73,30 @@ BEHIND = """\
 #   CRM_TRUSTED_PROXIES=1
 """
 
+# Pages whose next part of the path is a one-time link: who reads it in a log may use it.
+LINKS = ("email", "enter", "i", "invite", "open", "reset")
+
 NGINX = """\
 # /etc/nginx/conf.d/crm.conf
 %(behind)s
+# The log has no queries, no addresses of the pages before, and of one-time links no path.
+map $uri $crm_path {
+    default $uri;
+    ~*^/(?:%(links)s)/ -;
+}
+log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_protocol" '
+               '$status $body_bytes_sent "$http_user_agent"';
+
 %(doors)s
     server_name %(domain)s *.%(domain)s;
+    access_log /var/log/nginx/access.log crm;
 
+    # For nginx's own answers too.
+    add_header X-Content-Type-Options nosniff always;
+    proxy_hide_header X-Content-Type-Options;
+
+    # X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy.
+    underscores_in_headers off;
     client_max_body_size 12m;
     client_header_timeout 10s;
     client_body_timeout 30s;
@@ -99,6 +117,12 @@ NGINX = """\
         proxy_pass http://%(upstream)s;
     }
 
+    # The log of errors has whole addresses, in a form that cannot be chosen.
+    location ~* ^/(?:%(links)s)/ {
+        error_log /dev/null crit;
+        proxy_pass http://%(upstream)s;
+    }
+
     # Lists and exports. The CRM itself compresses pages that may be, and files; single records
     # stay as they are, because nginx would weaken the ETag that If-Match needs.
     location ~ ^/api/v1/[a-z]+(/export)?$ {
@@ -116,6 +140,8 @@ server {
     listen 80;
     listen [::]:80;
     server_name %(domain)s *.%(domain)s;
+    access_log /var/log/nginx/access.log crm;
+    add_header X-Content-Type-Options nosniff always;
     return 301 https://$host$request_uri;
 }
 
@@ -125,12 +151,19 @@ server {
     # One certificate for %(domain)s and *.%(domain)s, which takes a DNS challenge.
     ssl_certificate /etc/letsencrypt/live/%(domain)s/fullchain.pem;
     ssl_certificate_key /etc/letsencrypt/live/%(domain)s/privkey.pem;
-    ssl_protocols TLSv1.2 TLSv1.3;"""
+    ssl_protocols TLSv1.2 TLSv1.3;
+    # For a year, browsers come to these hosts by https alone. With includeSubDomains it would hold
+    # for every other host below the domain, which may not be the CRM's.
+    add_header Strict-Transport-Security "max-age=31536000" always;
+    proxy_hide_header Strict-Transport-Security;"""
 
 CADDY = """\
 # /etc/caddy/Caddyfile
 %(behind)s
 %(doors)s
+	header {
+		?X-Content-Type-Options nosniff%(https_only)s
+	}
 	request_body {
 		max_size 12MB
 	}
@@ -141,9 +174,34 @@ CADDY = """\
 	reverse_proxy %(upstream)s {
 		# The CRM believes it, so it may not come from a client. Caddy sees to the others.
 		header_up -X-Forwarded-Prefix
+		# X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy; Caddy
+		# drops such names since 2.11.
+		header_up -*_*
 	}
 }
 """
+
+# Part of the global options. A page's path is logged up to its first part, so that no one-time link
+# comes into a log, neither as the address asked for nor as that of the page before.
+CADDY_LOG = """\
+	log {
+		format filter {
+			wrap json
+			fields {
+				request>uri regexp ^(/api/v1/[A-Za-z0-9/._-]*|/[^/?]*).* $1
+				request>headers>Referer delete
+				resp_headers>Location delete
+			}
+		}
+	}"""
+
+CADDY_PLAIN = """\
+{
+%(log)s
+}
+
+http://:%(port)s {
+	bind %(host)s"""
 
 CADDY_TLS = """\
 # A certificate for each host, at its first visit. The CRM knows which hosts there are, and tells
@@ -152,12 +210,17 @@ CADDY_TLS = """\
 	on_demand_tls {
 		ask http://%(upstream)s/tls-ask
 	}
+%(log)s
 }
 
 %(domain)s, *.%(domain)s {
 	tls {
 		on_demand
 	}"""
+CADDY_HTTPS_ONLY = """
+		# For a year, browsers come to these hosts by https alone; not to all below the domain,
+		# as with includeSubDomains.
+		?Strict-Transport-Security max-age=31536000"""
 
 
 @command(group, "config")
@@ -296,10 +359,7 @@ def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None
 @plain
 def proxy_caddy(config: Config, upstream: str | None, plain: str | None) -> None:
     """Print a Caddyfile for the base domain and all tenants, with certificates on demand."""
-    doors = CADDY_TLS
-    if plain:
-        host, _, port = plain.rpartition(":")
-        doors = f"http://:{port} {{\n\tbind {host.strip('[]')}"
+    doors = CADDY_PLAIN if plain else CADDY_TLS
     click.echo(_filled(CADDY, doors, config, upstream, plain), nl=False)
 
 
@@ -312,5 +372,11 @@ def _filled(text: str, doors: str, config: Config, upstream: str | None, plain: 
         "domain": domain,
         "public_url": public_url,
         "upstream": upstream or f"127.0.0.1:{config.port}",
+        "links": "|".join(LINKS),
+        "log": CADDY_LOG,
+        "https_only": "" if plain else CADDY_HTTPS_ONLY,
     }
+    if plain:
+        host, _, values["port"] = plain.rpartition(":")
+        values["host"] = host.strip("[]")
     return text % (values | {"behind": BEHIND % values, "doors": doors % values})

@@ -21,6 +21,7 @@ from crm.config.readers import (
     JSON,
     LABEL,
     LOOPBACK,
+    MOST_CONTACTS,
     PLACE,
     PLANS,
     SMS_LIMITS,
@@ -40,6 +41,7 @@ __all__ = [
     "JSON",
     "LABEL",
     "LOOPBACK",
+    "MOST_CONTACTS",
     "PLANS",
     "SMS_LIMITS",
     "STORAGE",
@@ -106,6 +108,9 @@ class Config:
     )
     plans: dict[str, int] = _setting(
         "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit (D13)"
+    )
+    contacts: dict[str, int] = _setting(
+        "CRM_CONTACTS", "200", readers.contacts, "contacts of a client at most, per plan"
     )
     storage: dict[str, int] = _setting(
         "CRM_STORAGE", "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"

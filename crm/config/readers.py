@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
+CONTACTS, MOST_CONTACTS = 200, 1000  # of a client, unless a plan says otherwise, and in any plan
 STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
 # SMS of 24 hours, if no hour is named; access/sms_limits.py says what each of them counts.
 SMS_LIMITS = {
@@ -143,17 +144,22 @@ def signup(text: str) -> bool:
 
 
 def plans(text: str) -> dict[str, int]:
-    found = _numbers(text, PLANS)
-    if found is None:
-        raise ValueError(f"looks like business=0,base=600, with plans {', '.join(PLANS)}")
-    return PLANS | found
+    return _by_plan(text, PLANS, "business=0,base=600")
 
 
 def storage(text: str) -> dict[str, int]:
-    found = _numbers(text, STORAGE)
-    if found is None:
-        raise ValueError(f"looks like start=100,base=0, with plans {', '.join(STORAGE)}")
-    return STORAGE | found
+    return _by_plan(text, STORAGE, "start=100,base=0")
+
+
+def contacts(text: str) -> dict[str, int]:
+    if COUNT.match(text.strip()):
+        numbers = dict.fromkeys(PLANS, int(text))
+    else:
+        usual = dict.fromkeys(PLANS, CONTACTS)
+        numbers = _by_plan(text, usual, "200 or start=50,business=1000")
+    if not all(1 <= number <= MOST_CONTACTS for number in numbers.values()):
+        raise ValueError(f"is a number from 1 to {MOST_CONTACTS}, for all plans or for some")
+    return numbers
 
 
 def sms_limits(text: str) -> dict[str, int]:
@@ -167,6 +173,14 @@ def sms_limits(text: str) -> dict[str, int]:
     if limits["reserve"] >= limits["day"]:
         raise ValueError("has a reserve that is a part of day, so it is less than that")
     return limits
+
+
+def _by_plan(text: str, usual: Mapping[str, int], example: str) -> dict[str, int]:
+    """A number for each plan: the usual one, unless the text names another."""
+    found = _numbers(text, usual)
+    if found is None:
+        raise ValueError(f"looks like {example}, with plans {', '.join(usual)}")
+    return {**usual, **found}
 
 
 def _numbers(text: str, known: Mapping[str, int]) -> dict[str, int] | None:

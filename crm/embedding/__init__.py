@@ -4,10 +4,10 @@ The CRM is a Flask app of its own behind the site's `wsgi_app`: neither hears of
 pages, sessions, hooks and settings. Which requests are the CRM's is told by their path or host.
 """
 
+import inspect
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,9 +27,8 @@ from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import transaction
 from crm.tenancy.files import UnknownTenant
-from crm.wsgi import TENANT, CRMApp, create_app
+from crm.wsgi import MOUNT, NO_SNIFFING, TENANT, CRMApp, create_app, mount_point
 
-PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+\Z")
 OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy", "openapi")  # not a site's
 PERSON = ("id", "name", "role", "email", "phone")
 
@@ -84,7 +83,7 @@ class CRM:
             self._settings["tenant"] = self._tenant
         if config is not None and (data is not None or settings):
             raise ConfigError("config: it has all settings, so give none beside it")
-        self.callbacks = Callbacks(lambda label: self.app.tenants.visit(label))
+        self.callbacks = Callbacks(lambda label: self.app.tenants.visit(label), self._site_context)
         if host_app is not None:
             self.init_app(host_app)
 
@@ -146,26 +145,26 @@ class CRM:
         """Be at a tenant: `with crm.tenant("acme"): crm.leads.create(…)`.
 
         `label` may be left out where there is but one. `user` (id, phone or e-mail) is in whose
-        name: `created_by`, notes and the trail of changes tell it. Raises NotFound.
+        name: `created_by`, notes and the trail of changes tell it. Raises NotFound, and what the
+        tenant's file may: TenantUnavailable, StorageFull, Busy.
         """
         label = label or (self._tenant if isinstance(self._tenant, str) else None)
         if label is None:
             raise TypeError("say which tenant is meant")
         if not LABEL.match(label):
             raise NotFound(f"there is no tenant {label}")
-        stay = self.app.tenants.visit(label)
-        try:
-            here = stay.__enter__()
-        except UnknownTenant:
-            raise NotFound(f"there is no tenant {label}") from None
-        before = here.user_id, here.key_id
-        try:
-            if user is not None:
-                here.user_id, here.key_id = users.named(str(user)).id, None
-            yield self
-        finally:
-            here.user_id, here.key_id = before
-            stay.end()
+        with ExitStack() as stack:
+            try:
+                here = stack.enter_context(self.app.tenants.visit(label))
+            except UnknownTenant:
+                raise NotFound(f"there is no tenant {label}") from None
+            before = here.user_id, here.key_id
+            try:
+                if user is not None:
+                    here.user_id, here.key_id = users.named(str(user)).id, None
+                yield self
+            finally:
+                here.user_id, here.key_id = before
 
     def create_tenant(
         self, label: str, *, owner: dict[str, Any] | None = None, **about: str
@@ -204,16 +203,18 @@ class CRM:
         if self.domain and self._has_host(environ.get("HTTP_HOST", "")):
             inner = dict(environ)
         elif prefix and path == prefix:
-            return append_slash_redirect(environ)(environ, start_response)
+            answer = append_slash_redirect(environ)
+            answer.headers.add(*NO_SNIFFING)
+            return answer(environ, start_response)
         elif prefix and path.startswith(f"{prefix}/"):
-            mount = f"{environ.get('SCRIPT_NAME', '')}{prefix}"
+            mount = f"{mount_point(environ)}{prefix}"
             inner = {**environ, "SCRIPT_NAME": mount, "PATH_INFO": path[len(prefix) :]}
             if self._tenant is not None:
                 inner[TENANT] = partial(self._label, environ)
         else:
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
-            home = self.logout_url or f"{environ.get('SCRIPT_NAME', '')}/"
+            home = self.logout_url or f"{mount_point(environ)}/"
             inner[SITE] = Site(partial(self._person, environ), self.login_url, home)
         return self.app(inner, start_response)
 
@@ -228,7 +229,7 @@ class CRM:
             asked = self.host_app.request_class(_without_body(environ))
             return self.host_app.ensure_sync(self._tenant)(asked)
         except Exception as error:
-            raise SiteError(f"tenant: {origin(error)}") from None
+            raise SiteError(f"tenant: {origin(error, self.host_app.root_path)}") from None
 
     def _person(self, environ: dict[str, Any]) -> dict[str, Any] | None:
         """Who is at a page, as the site's `current_user()` says.
@@ -245,10 +246,23 @@ class CRM:
                 who = self.host_app.ensure_sync(self._current_user)()
                 if not who or getattr(who, "is_authenticated", True) is False:
                     return None
-                read = who.get if isinstance(who, Mapping) else partial(_attribute, who)
-                return {name: _text(read(name)) for name in PERSON}
+                return {name: self._read(who, name) for name in PERSON}
+        except SiteError:
+            raise
         except Exception as error:
-            raise SiteError(f"current_user: {origin(error)}") from None
+            raise SiteError(f"current_user: {origin(error, self.host_app.root_path)}") from None
+
+    def _read(self, who: Any, name: str) -> str | None:
+        """One thing about who is there; the error of a property tells which one was read."""
+        try:
+            return _text(who.get(name) if isinstance(who, Mapping) else _attribute(who, name))
+        except Exception as error:
+            where = origin(error, self.host_app.root_path)
+            raise SiteError(f"current_user: its {name}: {where}") from None
+
+    def _site_context(self) -> AbstractContextManager[Any]:
+        """The application context of the site, if there is one around."""
+        return nullcontext() if self.host_app is None else self.host_app.app_context()
 
     # Beside the site
 
@@ -277,13 +291,20 @@ class CRM:
 
 def _prefix(text: str | None) -> str | None:
     found = text.rstrip("/") if text else None
-    if text and not PREFIX.match(found):
+    if text and not MOUNT.match(found):
         raise ConfigError(f"url_prefix={text!r}: it looks like /crm")
     return found
 
 
 def _attribute(thing: Any, name: str) -> Any:
-    return getattr(thing, name, None)
+    """An attribute, None if there is none. Raises what its property raises, also AttributeError."""
+    try:
+        return getattr(thing, name)
+    except AttributeError:
+        # The class of a proxy such as Flask-Login's current_user is that of what it stands for.
+        if inspect.getattr_static(thing.__class__, name, None) is not None:
+            raise
+        return None
 
 
 def _text(value: Any) -> str | None:

@@ -126,7 +126,8 @@ def _shown(operation: Operation, result: Any) -> Any:
     if operation.kind == "json":
         return loads(dumps(result[0] if isinstance(result, tuple) else result))
     if operation.kind == "raw":
-        return result.get_data()
+        with result:
+            return result.get_data()
     if operation.kind != "created":
         return result
     id, secret = result if operation.secret else (result, None)

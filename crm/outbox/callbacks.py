@@ -1,8 +1,9 @@
 """Callbacks: what a program that embeds the CRM does when something has happened.
 
-They run after the commit, in a thread of their own and in a visit to the tenant, one event after
-another as they were committed. They hear the changes of this process and are kept nowhere: what
-must not be missed is for webhooks or the feed of events.
+They run after the commit, in a thread of their own, in a visit to the tenant and in the application
+context of the site around the CRM, one event after another as they were committed. They hear the
+changes of this process and are kept nowhere: what must not be missed is for webhooks or the feed of
+events.
 """
 
 import atexit
@@ -11,7 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from os import register_at_fork
 from typing import Any
@@ -35,10 +36,17 @@ _all: "WeakSet[Callbacks]" = WeakSet()
 
 
 class Callbacks:
-    """Those of one installation; `visits` gives the visit to a tenant by its label."""
+    """Those of one installation; `visits` gives the visit to a tenant by its label.
 
-    def __init__(self, visits: Callable[[str], AbstractContextManager[Any]]):
-        self._visits = visits
+    `app_context` gives the context that each callback runs in, a new one every time.
+    """
+
+    def __init__(
+        self,
+        visits: Callable[[str], AbstractContextManager[Any]],
+        app_context: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ):
+        self._visits, self._app_context = visits, app_context
         self._wanted: dict[str, list[Callback]] = {}
         self._begin()
         _all.add(self)
@@ -138,7 +146,8 @@ class Callbacks:
         here = visit()
         here.user_id = here.key_id = None
         try:
-            callback(event)
+            with self._app_context():  # its end may fail too, by what the site does there
+                callback(event)
         except BaseException as error:  # an exit of this thread would leave the others unheard
             name = getattr(callback, "__qualname__", type(callback).__name__)
             told = (name, kind, event["id"], here.label, origin(error))

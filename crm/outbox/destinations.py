@@ -1,4 +1,5 @@
-"""Which addresses a webhook may call: public ones by https, and what the operator allows (D15).
+"""Which addresses a webhook may call: public ones of other machines by https, and what the operator
+allows (D15).
 
 A URL is read once, when it is set (`parse`), and again at every delivery, which then asks what the
 name resolves to, refuses the whole name if one answer is not allowed, and connects to one of these
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from urllib3.util import parse_url
@@ -23,10 +25,12 @@ Address = IPv4Address | IPv6Address
 LONGEST = 2048  # characters of a URL
 PORTS = {"https": 443, "http": 80}
 VISIBLE = "".join(map(chr, range(33, 127)))
+LOCAL_ROUTE = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
 STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 # ipaddress.is_global lets 6to4, multicast and 168.63.129.16 pass, and changes between versions.
 UNICAST = ip_network("2000::/3")
+_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 CLOSED = [
     ip_network(text)
     for text in (
@@ -54,8 +58,12 @@ CLOSED = [
 ]
 
 
+# Where nobody's machine is: reserved, discarded.
+NOBODYS = {4: ip_address("240.0.0.1"), 6: ip_address("100::1")}
+
+
 class Refused(Unfit):
-    """An address that is neither public nor allowed."""
+    """An address that is neither public nor allowed, or this machine's."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -105,7 +113,7 @@ def parse(url: str, allow: Allow) -> Destination:
     allowed = allow.has_address(literal, port) if literal else allow.has_host(host, port)
     if parts.scheme == "http" and not allowed:
         raise _unfit("must begin with https://")
-    if literal and not allowed and not is_public(literal):
+    if literal and not allowed and not may_be_called(literal):
         raise Refused
     return Destination(parts.scheme, host, port, parts.request_uri)
 
@@ -124,9 +132,48 @@ def addresses(
     found = [literal] if literal else _resolve(to, seconds, resolve)
     if literal is None and allow.has_host(to.host, to.port):
         return found
-    if not all(is_public(address) or allow.has_address(address, to.port) for address in found):
+    if not all(allow.has_address(address, to.port) or may_be_called(address) for address in found):
         raise Refused
     return found
+
+
+def may_be_called(address: Address) -> bool:
+    """Is it public, and not this machine's?"""
+    return is_public(address) and not is_own(address)
+
+
+def is_own(address: Address) -> bool:
+    """Has an interface of this machine that address? To call it would get past a firewall in front,
+    to services that are not for strangers.
+
+    The kernel tells, so aliases and what is added later count; nothing is sent. An address that the
+    machine has only for others, by NAT, is none of its own: such a call takes the way of strangers.
+    """
+    if not _can_bind(address):
+        return False
+    if not _can_bind(NOBODYS[address.version]):
+        return True
+    # net.ipv4.ip_nonlocal_bind is set, as beside keepalived: every address can be bound.
+    return _is_listed(address)
+
+
+def _can_bind(address: Address) -> bool:
+    try:
+        with socket.socket(_FAMILY[address.version], socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+            return True
+    except OSError:
+        return False
+
+
+def _is_listed(address: Address) -> bool:
+    """Is it among the addresses of Linux's interfaces? True if they cannot be read."""
+    try:
+        if address.version == 6:
+            return Path("/proc/net/if_inet6").read_text().find(address.packed.hex()) >= 0
+        return str(address) in LOCAL_ROUTE.findall(Path("/proc/net/fib_trie").read_text())
+    except OSError:
+        return True
 
 
 def is_public(address: Address) -> bool:

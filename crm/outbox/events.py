@@ -6,13 +6,15 @@ them.
 """
 
 import secrets
+from contextlib import closing
 from typing import Any
 
 import orjson
 
 from crm.json import dumps
 from crm.outbox import endpoints
-from crm.tenancy.database import after_commit, execute, now, row, rows, time_before, visit
+from crm.tenancy.database import after_commit, execute, now, row, time_before, visit
+from crm.tenancy.reading import each_row
 from crm.tenancy.retention import KEPT_DAYS
 
 LEAD_CREATED = "lead.created"
@@ -52,6 +54,8 @@ RECORDS = {  # the records in an event's `data`, where it is not only the kind's
     DEAL_ITEMS_CHANGED: ("deal", "items"),
     PRODUCT_IMPORTED: ("import",),
 }
+
+FEED_BYTES = 4 << 20  # of the events of one answer
 
 INSERT = """
     INSERT INTO event (id, type, at, noun, record_id, data, previous) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -134,16 +138,25 @@ def newest() -> str | None:
 def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     """Events later than `after` of those kinds, oldest first, and the sequence to go on from.
 
-    The last 30 days are kept. The second value passes events of other kinds too, and is `after`
-    itself when nothing is new.
+    At most `limit` and, but for the first, FEED_BYTES in all. The last 30 days are kept. The second
+    value passes events of other kinds too, and is `after` itself when nothing is new.
     """
     # Asked for first, so that an event which comes meanwhile is left for the next time.
     (last,) = row("SELECT coalesce(max(sequence), 0) FROM event")
-    found = rows(
+    sql = (
         "SELECT sequence, id, type, at, data, previous FROM event"
         " WHERE sequence > ? AND sequence <= ? AND at >= ?"
-        f" AND type IN ({', '.join('?' * len(kinds))}) ORDER BY sequence LIMIT ?",
-        (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit),
+        f" AND type IN ({', '.join('?' * len(kinds))}) ORDER BY sequence LIMIT ?"
     )
-    bodies = [body(*values) for values in found]
-    return bodies, found[-1][0] if len(found) == limit else max(after, last)
+    params = (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit)
+    bodies: list[bytes] = []
+    told, left = after, FEED_BYTES
+    with closing(each_row(sql, params)) as found:
+        for sequence, *values in found:
+            event = body(sequence, *values)
+            left -= len(event)
+            if left < 0 and bodies:
+                return bodies, told
+            bodies.append(event)
+            told = sequence
+    return bodies, told if len(bodies) == limit else max(after, last)

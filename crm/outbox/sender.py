@@ -17,7 +17,7 @@ import time
 from collections import deque
 from queue import SimpleQueue
 
-from crm.errors import Busy, NotFound
+from crm.errors import Busy, NotFound, StorageFull, TenantUnavailable
 from crm.outbox import call, deliveries, signature
 from crm.tenancy.bell import Ear
 from crm.tenancy.database import time_text
@@ -154,15 +154,13 @@ class Sender:
             probes = max(0, self._most // 2 - self._probing)
         claimed, again = [], None
         try:
-            stay = self.tenants.visit(label)
-            here = stay.__enter__()
-            try:
+            with self.tenants.visit(label, tidies=False) as here:
                 here.wait = PATIENCE
                 claimed, again = deliveries.claim(self.lease, free, probes)
-            finally:
-                stay.end(tidy=False)
         except NotFound:
             return
+        except (StorageFull, TenantUnavailable):  # it is in the log already
+            again = self.tenants.clock() + BROKEN
         except Busy:
             again = self.tenants.clock() + SOON
         except Exception:
@@ -215,6 +213,8 @@ class Sender:
                 return
             except Busy:
                 continue
+            except TenantUnavailable:
+                break
             except NotFound:
                 return  # the tenant is gone, or the endpoint
         log.error("delivery %s of %s could not be recorded: it goes again", delivery.id, label)

@@ -10,6 +10,7 @@ from crm.rest.filters import Query
 from crm.rest.paging import Page
 from crm.rest.resource import Blueprint, named
 from crm.rest.shapes import Noun, Shape
+from crm.rest.sizes import PARTS_BYTES
 from crm.tenancy.dialect import json_row
 from crm.tenancy.records import live
 
@@ -17,6 +18,12 @@ from crm.tenancy.records import live
 class ChangeKeyNoun(Noun):
     id = fields.Id(read_only=True)
     name = fields.Text(255, read_only=True)
+
+
+class Columns(fields.Extra):
+    """Some columns of a record, as they were."""
+
+    most_bytes = PARTS_BYTES + (1 << 18)
 
 
 class ChangeNoun(Noun):
@@ -30,8 +37,8 @@ class ChangeNoun(Noun):
         nullable=True,
         about="The API key that was used; null for a change made in the cabinet.",
     )
-    before = fields.Extra(read_only=True, about="The fields that changed, as they were.")
-    after = fields.Extra(read_only=True, about="The same fields, as they became.")
+    before = Columns(read_only=True, about="The fields that changed, as they were.")
+    after = Columns(read_only=True, about="The same fields, as they became.")
 
 
 class ChangeFilter(filters.Filter):

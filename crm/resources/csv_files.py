@@ -1,7 +1,7 @@
 """What the doors of CSV files share: the file sent, the answer, the report, the file to save."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 from flask import Request, Response, g
 from marshmallow import fields as ma
@@ -15,6 +15,7 @@ from crm.rest.resource import Blueprint, address
 from crm.rest.shapes import Noun
 from crm.rest.upload import one_file
 from crm.tenancy.heavy_work import heavy_work
+from crm.tenancy.reading import SpooledFile
 
 CSV = "text/csv"
 DIALECT = filters.Chosen(
@@ -71,19 +72,29 @@ def export_filter(of: type[filters.KeptFilter], sort: filters.Sort | None = None
 
 
 def export_of(
-    query: Query, order: filters.Sort, export: Callable[[str, list[Any], str, bool], bytes]
-) -> bytes:
-    """What `export(condition, parameters, order, excel)` gives of an export's query."""
+    query: Query,
+    order: filters.Sort,
+    export: Callable[[BinaryIO, str, list[Any], str, bool], None],
+) -> SpooledFile:
+    """What `export(to, condition, parameters, order, excel)` writes of an export's query.
+
+    It is written to the end before the answer begins: so it is of one moment, an error is told by
+    its status and never by a file that is cut, and a client who reads slowly holds neither a
+    connection to the database nor memory.
+    """
     condition = " AND ".join(each.sql for each in query.conditions) or "1"
     params = [value for each in query.conditions for value in each.params]
     excel = query.chosen.get("dialect") == "excel"
+    by = order.by(query.sort)
     with heavy_work():
-        return export(condition, params, order.by(query.sort), excel)
+        return SpooledFile(lambda to: export(to, condition, params, by, excel))
 
 
-def as_file(name: str, data: bytes) -> Response:
+def as_file(name: str, data: bytes | SpooledFile) -> Response:
     """A CSV file to be saved."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    if isinstance(data, SpooledFile):
+        headers["Content-Length"] = str(data.length)
     return Response(data, headers=headers, content_type=f"{CSV}; charset=utf-8")
 
 

@@ -7,9 +7,10 @@ tenant meanwhile waits for nobody.
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
-from typing import BinaryIO
-from zipfile import ZIP_DEFLATED, ZipFile
+from typing import IO, BinaryIO
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from crm.resources import moving
 from crm.tenancy import backup, disk
@@ -68,12 +69,19 @@ def _require(tenants: Tenants, label: str) -> None:
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
     with tenants.visit(label):
         backup.write(copy)
-    with backup.visiting_copy(tenants, copy, label):
-        moment = now()
-        sheets = moving.everything()
-    named = "\n".join(SHEET.format(name=name) for name in sheets)
-    with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("README.txt", README.format(label=label, moment=moment, sheets=named))
+    with backup.visiting_copy(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        names = [moving.FILES[noun] for noun in moving.NOUNS]
+        named = "\n".join(SHEET.format(name=name) for name in names)
+        archive.writestr("README.txt", README.format(label=label, moment=now(), sheets=named))
         archive.write(copy, f"{label}.db")
-        for name, data in sheets.items():
-            archive.writestr(name, data)
+        for noun in moving.NOUNS:
+            with _entry(archive, moving.FILES[noun], tenants.clock()) as sheet:
+                moving.export_csv(sheet, noun)
+
+
+def _entry(archive: ZipFile, name: str, seconds: float) -> IO[bytes]:
+    """A file of an archive that is written little by little."""
+    entry = ZipInfo(name, time.gmtime(seconds)[:6])
+    entry.compress_type = ZIP_DEFLATED
+    entry.external_attr = 0o600 << 16
+    return archive.open(entry, "w", force_zip64=True)

@@ -83,6 +83,11 @@ def currency() -> str:
     return row("SELECT currency FROM tenant")[0]
 
 
+def plan() -> str:
+    """The plan of the tenant visited."""
+    return row("SELECT plan FROM tenant")[0]
+
+
 def rename(name: str) -> None:
     """Another name of the business. Raises Invalid."""
     try:

@@ -29,6 +29,8 @@ from crm.tenancy.dialect import json_rows
 
 STATES = ("active", "failing", "paused", "disabled", "inactive")
 STATUSES = ("pending", "delivered", "failed", "held")
+MOST_KINDS = 50  # in a body, where one may be repeated
+SHOWN_ATTEMPTS = 50  # of a delivery, which may be sent again any number of times
 CAUSES = ("event", "resend", "recover", "test")
 
 
@@ -51,6 +53,8 @@ class Kinds(fields.Field):
     def read(self, value: Any) -> str:
         if not isinstance(value, list) or not value:
             raise values.Unfit("invalid_type", "must be a list of at least one kind of event")
+        if len(value) > MOST_KINDS:
+            raise values.Unfit("too_many", f"at most {MOST_KINDS} kinds of events")
         for kind in value:
             if not isinstance(kind, str):
                 raise values.Unfit("invalid_type", "must be a list of kinds of events")
@@ -63,7 +67,7 @@ class Kinds(fields.Field):
 
     def schema_type(self) -> dict[str, Any]:
         kind = {"type": "string", "enum": list(events.KINDS)}
-        return {"type": "array", "items": kind, "minItems": 1}
+        return {"type": "array", "items": kind, "minItems": 1, "maxItems": MOST_KINDS}
 
 
 class NoticeNoun(Noun):
@@ -167,8 +171,11 @@ class DeliveryNoun(Noun):
         read_only=True,
         column=json_rows(
             {name: name for name in ATTEMPT.fields},
-            "attempt WHERE delivery_id = delivery.id ORDER BY id",
+            "(SELECT * FROM attempt WHERE delivery_id = delivery.id"
+            f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) ORDER BY id",
         ),
+        most_bytes=SHOWN_ATTEMPTS * 16_000,
+        about=f"The latest {SHOWN_ATTEMPTS}, the oldest of them first.",
     )
     created_at = fields.Moment(read_only=True)
     delivered_at = fields.Moment(read_only=True, nullable=True)

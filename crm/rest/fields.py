@@ -125,7 +125,7 @@ class Id(Field):
         return None if value is None else str(value)
 
     def schema_type(self) -> dict[str, Any]:
-        as_text = {"type": "string"}
+        as_text = {"type": "string", "maxLength": 18}
         return {"anyOf": [as_text, {"type": "integer"}]} if self.incoming else as_text
 
 

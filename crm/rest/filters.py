@@ -23,6 +23,7 @@ from crm.tenancy.database import rows, visit
 from crm.tenancy.records import key
 
 DEFAULT_LIMIT, MOST = 50, 200
+MOST_REPEATED = 50  # different values of one parameter
 OF_LIST = "SELECT id FROM {table} WHERE {live} AND "
 
 
@@ -68,9 +69,10 @@ class Query:
 
 
 class Parameter(fields.Field):
-    """A query parameter. `repeated` ones may come more than once."""
+    """A query parameter. `repeated` ones may come more than once, with `most` different values."""
 
     repeated = False
+    most = MOST_REPEATED
     inner: fields.Field
 
     def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
@@ -94,7 +96,8 @@ class Parameter(fields.Field):
         if not self.repeated:
             return found
         about = found.pop("description", None)
-        return {"type": "array", "items": found, **({"description": about} if about else {})}
+        more = {"description": about} if about else {}
+        return {"type": "array", "items": found, "maxItems": self.most, **more}
 
 
 class Equals(Parameter):
@@ -123,6 +126,7 @@ class Equals(Parameter):
 
     def among(self, column: str, wanted: list[Any]) -> Condition:
         """The column is one of these values."""
+        wanted = list(dict.fromkeys(wanted))  # texts may have been different spellings of one
         if len(wanted) == 1:
             sql = f"{column} = ?"
         else:
@@ -142,18 +146,20 @@ class Reference(Equals):
     def condition(self, sent: list[str], column: str) -> Condition:
         return self.among(column, [key(text) for text in sent])
 
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string"}
+
 
 class Ids(Reference):
-    """Records by id, also several in one value with commas between."""
+    """Records by id, also several in one value with commas between: as many as a page has."""
+
+    most = MOST
 
     def condition(self, sent: list[str], column: str) -> Condition:
         ids = [id for text in sent for id in text.split(",")]
         if len(ids) > MOST:
             raise values.Unfit("too_many", f"at most {MOST} ids")
         return super().condition(ids, column)._replace(names_ids=True)
-
-    def schema_type(self) -> dict[str, Any]:
-        return {"type": "string"}
 
 
 class User(Reference):
@@ -236,7 +242,7 @@ class Search(Parameter):
             raise values.Unfit("invalid_length", "from 1 to 200 characters")
         text = values.one_line(sent[0], 200)
         by_id = query.sort in ("id", "-id")
-        sql, params = search.condition(self.column, text, rows, by_id=by_id)
+        sql, params = search.condition(self.column, text, rows, by_id=by_id, counts=query.total)
         # It begins with the ids if records are to be read by them.
         names_ids = sql.startswith(f"{self.column}.id IN")
         query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
@@ -334,16 +340,18 @@ class Filter(Schema):
     def read(self, sent: MultiDict) -> Query:
         """The query of a request's parameters; raises Invalid naming each that doesn't fit."""
         query = self.unasked()
-        query.sent = tuple((name, tuple(texts)) for name, texts in sent.lists())
+        query.sent = tuple((name, tuple(dict.fromkeys(texts))) for name, texts in sent.lists())
         found = []
         for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q knows the rest
             parameter = self.fields.get(name)
             try:
                 if parameter is None:
                     raise values.Unfit("unknown_parameter", "there is no such parameter")
-                if len(texts) > (most := MOST if parameter.repeated else 1):
-                    detail = f"at most {most} times" if parameter.repeated else "only once"
-                    raise values.Unfit("repeated", f"may be sent {detail}")
+                if not parameter.repeated and len(sent.getlist(name)) > 1:
+                    raise values.Unfit("repeated", "may be sent only once")
+                if len(texts) > parameter.most:
+                    detail = f"at most {parameter.most} different values"
+                    raise values.Unfit("repeated", detail)
                 parameter.apply(list(texts), query)
             except values.Unfit as unfit:
                 found.append(Fault(name, unfit.code, unfit.detail, "parameter"))

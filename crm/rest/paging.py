@@ -1,4 +1,8 @@
-"""Keyset pages of records (D3): always tie-broken by id, so that no page loses or repeats a row."""
+"""Keyset pages of records (D3): always tie-broken by id, so that no page loses or repeats a row.
+
+A page has at most `limit` records, and at most PAGE_BYTES: large records come fewer at a time, and
+the cursor goes on behind the last of them.
+"""
 
 import base64
 from collections.abc import Iterable
@@ -12,8 +16,11 @@ from crm.rest import list_plans
 from crm.rest.filters import OF_LIST, Condition, Query, Sort
 from crm.rest.list_plans import Plan, joined
 from crm.rest.shapes import Shape
-from crm.tenancy.database import rows, time_before
+from crm.tenancy.database import time_before
+from crm.tenancy.reading import BoundedRows
 from crm.tenancy.retention import KEPT_DAYS
+
+PAGE_BYTES = 4 << 20  # of the stored values of a page's records; one record is always told
 
 
 class InvalidCursor(Malformed):
@@ -54,9 +61,12 @@ def page(
     if query.include_deleted:
         added += ", deleted_at, updated_at"
     select = f"SELECT {shape.columns}{added} FROM {plan.table}"
-    found = _read(select, query, sort, live, plan)
-    more = len(found) > query.limit
-    if more:
+    page_rows = BoundedRows(query.limit + 1, shape.row_bytes, PAGE_BYTES)
+    _read(page_rows, select, query, sort, live, plan)
+    found = page_rows.rows
+    more = page_rows.is_cut
+    if len(found) > query.limit:
+        more = True
         del found[-1]
     of_row, width = shape.of_row, len(shape.fields)
     if query.include_deleted:
@@ -73,31 +83,33 @@ def page(
 
 
 def _read(
-    select: str, query: Query, sort: Sort, live: Condition, plan: Plan
-) -> list[tuple[Any, ...]]:
-    """The rows of a page, and one more if there are more."""
-    most, descends = query.limit + 1, query.sort.startswith("-")
+    found: BoundedRows, select: str, query: Query, sort: Sort, live: Condition, plan: Plan
+) -> None:
+    """Read the rows of a page, and one more if there are more."""
+    descends = query.sort.startswith("-")
     name, sign = query.sort.removeprefix("-"), "<" if descends else ">"
     order = sort.orders[name]
 
-    def read(by: str, most: int, *conditions: Condition) -> list[tuple[Any, ...]]:
+    def read(by: str, *conditions: Condition) -> None:
         where, params = joined([live, *conditions])
-        return rows(f"{select} WHERE {where} ORDER BY {sort.by(by)} LIMIT ?", [*params, most])
+        sql = f"{select} WHERE {where} ORDER BY {sort.by(by)} LIMIT ?"
+        found.read(sql, [*params, found.wanted])
 
     if not query.cursor:
-        return read(query.sort, most, *plan.where())
+        read(query.sort, *plan.where())
+        return
     value, id = _position(query)
     beyond = Condition(f"id {sign} ?", [id])
     if name == "id":
-        return read(query.sort, most, *plan.where(beyond))
+        read(query.sort, *plan.where(beyond))
+        return
     # Of `(order, id) > (?, ?)` SQLite looks up the order alone, and walks from there over all
     # records of one value: 50,000 that were imported in one second. So these are read first.
     same = Condition(f"{order} = ?", [value])
-    found = read("-id" if descends else "id", most, same, *plan.where(beyond))
-    if len(found) < most:
+    read("-id" if descends else "id", same, *plan.where(beyond))
+    if found.wanted:
         further = Condition(f"{order} {sign} ?", [value])
-        found += read(query.sort, most - len(found), further, *plan.where())
-    return found
+        read(query.sort, further, *plan.where())
 
 
 def tomb(record: dict[str, Any], deleted_at: str | None, updated_at: str) -> dict[str, Any]:

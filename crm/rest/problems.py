@@ -4,14 +4,16 @@ from random import getrandbits
 from typing import Any
 
 from flask import Response, request
-from werkzeug.exceptions import HTTPException, LengthRequired, RequestEntityTooLarge
+from werkzeug.exceptions import BadRequest, HTTPException, LengthRequired, RequestEntityTooLarge
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
 from crm.json import dumps
 from crm.log import REQUEST_ID, log, masked, of
-from crm.tenancy.database import is_busy, is_full
+from crm.tenancy import file_errors
+from crm.tenancy.database import visiting
 from crm.tenancy.migrations import NewerFile
+from crm.tenancy.unavailable import disk_full
 from crm.tenancy.upgrades import NotUpgraded
 
 STATUS: dict[type[errors.CRMError], int] = {
@@ -26,6 +28,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.Invalid: 422,
     errors.TooMany: 429,
     errors.Busy: 503,
+    errors.TenantUnavailable: 503,
     errors.StorageQuota: 507,
     NewerFile: 503,
     NotUpgraded: 503,
@@ -41,8 +44,8 @@ def answer(error: Exception) -> Response:
         response = problem(status, error.code, error.detail, **_more(error))
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
-        if isinstance(error, (errors.TooMany, errors.Busy)):
-            response.headers["Retry-After"] = str(error.retry_after)
+        if retry_after := getattr(error, "retry_after", None):
+            response.headers["Retry-After"] = str(retry_after)
         return response
     if isinstance(error, HTTPException):
         detail = "there is nothing here" if status == 404 else _sentence(error.description)
@@ -80,14 +83,18 @@ def request_id(environ: dict[str, Any]) -> str:
 
 
 def require_readable_body(environ: dict[str, Any]) -> None:
-    """Refuse a chunked body whose end the server does not mark, with 411 (RFC 9110, 15.5.12).
+    """Refuse a body that would read as empty, and a change lose its data.
 
-    PEP 3333 has no chunked bodies. Servers that decode them say so by `wsgi.input_terminated`;
-    under others (uWSGI, hypercorn) the body would read as empty, and a change would lose its data.
+    A chunked one whose end the server does not mark, with 411 (RFC 9110, 15.5.12): PEP 3333 has no
+    chunked bodies. Servers that decode them say so by `wsgi.input_terminated`; uWSGI and hypercorn
+    do not. And one with several lengths, with 400: uWSGI joins Content-Length and Content_Length.
     """
     coding = environ.get("HTTP_TRANSFER_ENCODING")
     if coding and "chunked" in coding.lower() and not environ.get("wsgi.input_terminated"):
         raise LengthRequired("this server takes no chunked bodies: send Content-Length")
+    length = environ.get("CONTENT_LENGTH")
+    if length and not (length.isascii() and length.isdecimal()):
+        raise BadRequest("the Content-Length is not a number")
 
 
 def status_of(error: Exception) -> int:
@@ -110,12 +117,11 @@ def known(error: Exception) -> Exception:
         error = original
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge()
-    if is_busy(error):
-        return errors.Busy()
-    if is_full(error):
-        id = request_id(request.environ)
-        log.error("the disk is full, request %s", id, extra=_about())
-        return errors.StorageFull()
+    here = visiting()
+    refusal = (here.keeper.refusal if here else file_errors.refusal)(error)
+    error = refusal or error
+    if isinstance(error, errors.StorageFull) and disk_full.allows(error.code):
+        log.error("%s, request %s", error.detail, request_id(request.environ), extra=_about())
     return error
 
 

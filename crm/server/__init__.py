@@ -12,7 +12,6 @@ import errno
 import fcntl
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -26,8 +25,10 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
+from crm.open_files import raise_limit, shares
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
+from crm.tenancy import disk
 
 __all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
 
@@ -38,12 +39,9 @@ TAKEOVER_SECONDS = 10.0
 # SIGTERM finishes what is in flight for so long; the process ends within 25 s.
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
+PID_BYTES = 20  # of serve.lock
 # A worker that boots may migrate many tenants before its loop first reports.
 HUNG_SECONDS = 300
-# Descriptors per open connection to a tenant's file (the file, its log, its index), and how many
-# the rest of the application needs: webhooks in flight, mail, locks, uploads.
-FILES_PER_DATABASE = 3
-OTHER_FILES = 256
 
 
 class ServeError(Exception):
@@ -66,8 +64,8 @@ def serve(
 
     `app_factory` runs in each of the `workers`, after the fork, so the application may start
     threads. `threads`: how many requests may be slow at a time in a worker, without keeping others
-    waiting. `databases`: how many the application keeps open in a worker. `behind_proxy`: clients
-    come through a proxy, so that their addresses cannot be told apart here.
+    waiting. `databases`: how many the application wants to keep open in a worker. `behind_proxy`:
+    clients come through a proxy, so that their addresses cannot be told apart here.
     `announce` is called once, in the parent, when the socket listens and before there is a worker;
     what it raises ends serve. A name that has several addresses (localhost) is served on its first
     IPv4 address.
@@ -78,9 +76,9 @@ def serve(
     lock = _lock(data, until)
     try:
         listener = _listen(host, port, until)
-        _allow_open_files()
+        raise_limit()
         bounds = {
-            "RESERVED_FILES": databases * FILES_PER_DATABASE + OTHER_FILES,
+            "MAX_CONNECTIONS": shares(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
         }
         loop_class = type("Loop", (Loop,), bounds)
@@ -92,6 +90,7 @@ def serve(
             "graceful_timeout": STOP_SECONDS,
             "keepalive": KEEPALIVE_SECONDS,
             "control_socket_disable": True,
+            "forwarded_allow_ips": "",  # whom to believe, the application knows
             "accesslog": None,
             "errorlog": "-",
             "loglevel": "warning",
@@ -120,7 +119,7 @@ def running(data: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(os.pread(lock, 20, 0) or 0)
+        return int(os.pread(lock, PID_BYTES, 0) or 0)
     finally:
         os.close(lock)
     return None
@@ -132,7 +131,7 @@ def _lock(data: Path, until: float) -> int:
     The workers inherit it and nobody unlocks it: the folder is free when all processes ended.
     """
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(data)
         lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ServeError(f"cannot write in {data}: {error.strerror}") from None
@@ -142,15 +141,21 @@ def _lock(data: Path, until: float) -> int:
             break
         except BlockingIOError:
             if time.monotonic() >= until:
-                pid = os.pread(lock, 20, 0).decode(errors="replace").strip()
+                pid = os.pread(lock, PID_BYTES, 0).decode(errors="replace").strip()
                 os.close(lock)
                 raise ServeError(f"another serve runs on {data} (pid {pid})") from None
             time.sleep(0.1)
         except OSError as error:
             os.close(lock)
             raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    # Over what is there, so that a full disk need not have room for it again. Where there is none
+    # at all, only the number of the process is lost: the lock itself is the kernel's.
+    pid = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(lock, pid, 0)
+    except OSError:
+        pid = b""
+    os.ftruncate(lock, len(pid))
     return lock
 
 
@@ -181,14 +186,6 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
             }
             said = why.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
             raise ServeError(said) from None
-
-
-def _allow_open_files() -> None:
-    # Connections and open tenants together pass the usual 1,024.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:

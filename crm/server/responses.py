@@ -203,6 +203,7 @@ def problem(status: int, environ: dict[str, Any]) -> bytes:
         f"HTTP/1.1 {status} {HTTP_STATUS_CODES[status]}\r\n"
         "Content-Type: application/problem+json\r\n"
         f"Content-Length: {len(content)}\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
         f"X-Request-Id: {request_id}\r\n"
         "Connection: close\r\n"
     )

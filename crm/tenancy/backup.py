@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from crm.config import LABEL
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid, NotFound, StorageFull
 from crm.tenancy import disk, litestream, migrations, trash
 from crm.tenancy.database import (
-    FILE_ERRORS,
     Visit,
     begin_visit,
     connect,
@@ -32,8 +31,10 @@ from crm.tenancy.database import (
     transaction,
     visit,
 )
+from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.files import Tenant, UnknownTenant
-from crm.tenancy.tenants import RESERVED, Tenants
+from crm.tenancy.labels import RESERVED
+from crm.tenancy.tenants import Tenants
 
 KEEP = 14  # copies of a tenant
 NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
@@ -76,7 +77,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
     (the older ones stay then), or what SQLite and the disk say.
     """
     here = visit()
-    to.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(to)
     disk.forget_abandoned(to, f".new-{here.label}-*", here.clock())
     unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
     try:
@@ -143,12 +144,14 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
     can see it. Raises Invalid for a label that can't be an address, BadCopy, NewerFile, Busy when
     readers or writers don't make way; nothing has changed then.
     """
-    if not LABEL.match(label) or label in RESERVED:
+    # A tenant may have had its label before that was reserved; its copies are named after it.
+    is_new = not tenants.exists(label) and not copy.name.startswith((f"{label}-", f"{label}."))
+    if not LABEL.match(label) or (label in RESERVED and is_new):
         raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
     if _is_own(tenants, copy):
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     _is_alone(copy)
-    tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(tenants.folder)
     disk.forget_abandoned(tenants.folder, ".restore-*", tenants.clock())
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:
@@ -215,7 +218,13 @@ def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -
 def _copy(to: Path) -> None:
     """All that is committed now; who writes meanwhile waits for nobody."""
     here = visit()
-    connection = here.keeper.take(writes=True)  # a reading one may write no other file either
+    try:
+        connection = here.keeper.take(writes=True)  # a reading one may write no other file either
+    except StorageFull:
+        # The copy goes to another disk: the visit's connection, which has an index of its own and
+        # cannot change its file, may make one.
+        here.reader.execute("VACUUM INTO ?", (str(to),))
+        return
     try:
         connection.execute("VACUUM INTO ?", (str(to),))
     finally:

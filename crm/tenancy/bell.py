@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from crm.tenancy import disk
+
 # Who is told, in this process, of each event as it is written: its tenant, kind, sequence and id.
 # What that gives is called once the event is committed.
 Hears = Callable[[str, str, int, str], Callable[[], None] | None]
@@ -40,7 +42,7 @@ class Bell:
     @contextmanager
     def listening(self) -> Iterator["Ear"]:
         """Wait until no other process listens, then be the one that does."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self._folder)
         lock = os.open(self._folder / "sender.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from crm.checkup import FAULT, OK, WARNING, Said
 from crm.tenancy import backup, litestream, migrations, readiness
-from crm.tenancy.database import Visit, begin_visit, connect, end_visit
+from crm.tenancy.database import Visit, begin_visit, end_visit
 from crm.tenancy.tenants import FRONT, Tenants
 
 MIB = 1 << 20
@@ -54,6 +54,11 @@ def owner(tenants: Tenants) -> str | None:
     return None if found == os.geteuid() else _name(found)
 
 
+def user() -> str:
+    """Whom this process runs as."""
+    return _name(os.geteuid())
+
+
 def folder(tenants: Tenants) -> Iterator[Said]:
     """Can it be written? Whose are its files, and who may read them?"""
     data = tenants.config.data
@@ -73,8 +78,10 @@ def folder(tenants: Tenants) -> Iterator[Said]:
     open_to = [path for path, at in found if at.st_mode & 0o066 and stat.S_ISREG(at.st_mode)]
     if open_to:
         yield WARNING, f"others may read {_some(open_to)}: chmod 700 {data}"
+    elif top.st_mode & 0o007:
+        yield WARNING, f"others may look into it, but read no file: chmod 700 {data}"
     else:
-        yield OK, "others may look into it, but read no file"
+        yield OK, "its group may look into it, but read no file"
 
 
 def key(tenants: Tenants) -> Iterator[Said]:
@@ -86,7 +93,7 @@ def key(tenants: Tenants) -> Iterator[Said]:
         yield OK, "secret.key is not made yet; the first form makes it"
         return
     if found.st_size != 32:
-        yield FAULT, "secret.key is damaged: remove it, and pages open now are to be reloaded"
+        yield FAULT, "secret.key is damaged: the server makes it anew when it is started again"
     elif found.st_mode & 0o077:
         yield FAULT, f"others may read secret.key: chmod 600 {path}"
     else:
@@ -143,8 +150,7 @@ def look(tenants: Tenants, label: str, full: bool, ask: Callable[[], Any]) -> Se
     `full` compares the indexes with their tables too. Raises what SQLite says, Busy, UnknownTenant.
     """
     tenant = tenants.tenant(label)
-    with tenant.lock(5):
-        connection = connect(tenant.path, writes=False)
+    connection = tenant.connect(writes=False)
     try:
         version = migrations.version(connection)
         check = "integrity_check" if full else "quick_check"

@@ -18,13 +18,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from peewee import OperationalError, PeeweeException, SqliteDatabase, _ConnectionState
+from peewee import SqliteDatabase, _ConnectionState
 
 from crm.config import Config
-from crm.errors import Busy
+from crm.errors import Busy, CRMError
 from crm.tenancy.bell import Bell, Hears
+from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of, is_busy
 
-FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
@@ -92,14 +92,16 @@ class Connection(sqlite3.Connection):
     file: tuple[int, int]
 
 
-def connect(path: Path, writes: bool = True) -> Connection:
+def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connection:
     """Open an existing file, to read or also to write. Raises FileNotFoundError.
 
     Which of the two never changes: toggling it would make SQLite prepare every text anew.
+    `own_index`: SQLite keeps the index of the log in the connection's memory and writes nothing;
+    the caller holds the file's writer lock while it is open (`Tenant.take`).
     """
     file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
     connection = sqlite3.connect(
-        f"file:{_uri_path(path)}?mode=rw",
+        f"file:{_uri_path(path)}?mode=rw{'&readonly_shm=1' if own_index else ''}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # a connection is handed from visit to visit, never shared
@@ -154,6 +156,10 @@ class Keeper(Protocol):
     def give(self, connection: Connection, writes: bool) -> None: ...
 
     def stands(self, *connections: Connection) -> bool: ...
+
+    def refusal(self, error: BaseException) -> CRMError | None: ...
+
+    def refusal_to_open(self, error: OSError) -> CRMError: ...
 
 
 class Visit:
@@ -268,8 +274,10 @@ class TenantDatabase(SqliteDatabase):
         writer = here.keeper.take(writes=True)
         try:
             here.keeper.lock.acquire(here.wait)
-        except BaseException:
+        except BaseException as error:
             here.keeper.give(writer, writes=True)
+            if isinstance(error, OSError):
+                raise here.keeper.refusal_to_open(error) from error
             raise
         here.connection = here.state.conn = writer
         try:
@@ -352,8 +360,8 @@ def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
 
 
 def note(sql: str, params: Sequence[Any] = ()) -> None:
-    """Run one changing statement by itself, unless somebody is writing: a reader waits for nobody,
-    and what it notes in passing can be noted the next time."""
+    """Run one changing statement by itself, unless somebody is writing or the disk is full: a
+    reader waits for nobody, and what it notes in passing can be noted the next time."""
     here = visit()
     patience, here.wait = here.wait, 0
     try:
@@ -361,6 +369,9 @@ def note(sql: str, params: Sequence[Any] = ()) -> None:
             execute(sql, params)
     except Busy:
         return
+    except FILE_ERRORS as error:
+        if cause_of(error) is not Cause.FULL:
+            raise
     finally:
         here.wait = patience
 
@@ -385,15 +396,3 @@ def time_text(seconds: int) -> str:
 def time_before(seconds: int) -> str:
     """The time `seconds` ago by the tenant's clock."""
     return time_text(int(visit().clock()) - seconds)
-
-
-def is_full(error: BaseException) -> bool:
-    """Is it SQLite saying that the disk is full?"""
-    return isinstance(error, FILE_ERRORS) and "database or disk is full" in str(error)
-
-
-def is_busy(error: BaseException) -> bool:
-    """Is it SQLite saying that another holds the file for too long?"""
-    return isinstance(error, (sqlite3.OperationalError, OperationalError)) and any(
-        text in str(error) for text in ("database is locked", "database table is locked")
-    )

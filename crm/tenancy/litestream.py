@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crm.errors import Busy, CRMError
+from crm.errors import Busy
 from crm.json import dumps, loads
 from crm.tenancy import disk
 from crm.tenancy.database import Connection, WriterLock, execute
@@ -41,10 +41,8 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 log = logging.getLogger("crm")
 
 
-class NotAnswered(CRMError):
+class NotAnswered(Exception):
     """Litestream does not run, or refuses what it is asked."""
-
-    code = "litestream_not_answered"
 
 
 class Copied(NamedTuple):

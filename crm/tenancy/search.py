@@ -30,32 +30,41 @@ APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u0060\u00b4"), "'
 ALIKE = UNSTORABLE | APOSTROPHES
 
 
-def condition(table: str, q: str, run: Run, *, by_id: bool = True) -> tuple[str, list[Any]]:
+def condition(
+    table: str, q: str, run: Run, *, by_id: bool = True, counts: bool = False
+) -> tuple[str, list[Any]]:
     """An SQL condition, and its parameters, for the rows of `table` that match `q` (D3).
 
     It is true of live rows only. `by_id` tells that the list is in order of id, not of another
-    column; it changes the speed, not the rows. `run(sql, parameters)` asks the tenant's database.
+    column, and `counts` that all matches are counted too; both change the speed, not the rows. A
+    list and a count would each look at all rows for a word of two letters. `run(sql, parameters)`
+    asks the tenant's database.
     """
     wanted = words(q)
     verified = " AND ".join(_contains(table, word) for word in wanted)
     parameters: list[Any] = [form for word in wanted for form in word]
-    pieces = _match(wanted)
-    if pieces:
-        hits = f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
-        asked: list[Any] = [pieces]
-    elif wanted and not by_id:
-        hits, asked = f"SELECT id FROM {table} WHERE {verified}", parameters
-    else:
-        return verified or f"{table}.folded IS NOT NULL", parameters
+    ways: list[tuple[str, list[Any]]] = []
+    if pieces := _match(wanted):
+        index = f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
+        ways.append((index, [pieces]))
+    if not all(map(_is_indexed, wanted)) and (counts or not by_id):
+        ways.append((f"SELECT id FROM {table} WHERE {verified}", parameters))
     # Probed, because SQLite can't guess how common a word is: sorting every row of a common word
     # takes 100 ms, walking the table for a rare one 100 to 400.
-    ((ids, found, reach),) = run(
-        f"SELECT json_group_array(id), count(*), (SELECT max(id) FROM {table}) - min(id) "
-        f"FROM ({hits} ORDER BY id DESC LIMIT {PROBED})",
-        asked,
-    )
-    if found < PROBED:
-        return f"{table}.id IN (SELECT value FROM json_each(?)) AND {verified}", [ids, *parameters]
+    reaches = []
+    for hits, asked in ways:
+        ((ids, found, reach),) = run(
+            f"SELECT json_group_array(id), count(*), (SELECT max(id) FROM {table}) - min(id) "
+            f"FROM ({hits} ORDER BY id DESC LIMIT {PROBED})",
+            asked,
+        )
+        if found < PROBED:
+            found_ids = f"{table}.id IN (SELECT value FROM json_each(?))"
+            return f"{found_ids} AND {verified}", [ids, *parameters]
+        reaches.append(reach)
+    if not ways:
+        return verified or f"{table}.folded IS NOT NULL", parameters
+    (hits, asked), reach = ways[0], reaches[0]
     # Every 25th row, or every second where matches may stand together at the end of the order.
     if reach < PROBED * (25 if by_id else 2):
         return verified, parameters
@@ -68,9 +77,13 @@ def _contains(table: str, word: Word) -> str:
     return "(" + " OR ".join(f"instr({table}.folded, ?)" for _ in word) + ")"
 
 
+def _is_indexed(word: Word) -> bool:
+    return min(map(len, word)) >= 3
+
+
 def _match(wanted: list[Word]) -> str:
     """What the index can tell of the words, for MATCH: their pieces, not yet side by side."""
-    indexed = [word for word in wanted if min(map(len, word)) >= 3]
+    indexed = [word for word in wanted if _is_indexed(word)]
     # The longest are likely the rarest.
     chosen = sorted(indexed, key=lambda word: -len(word[0]))[:PIECES]
     share = max(2, PIECES // max(1, len(chosen)))

@@ -5,7 +5,6 @@ whoever else names it finds nothing. A session's oldest make room for its newest
 tenant's. Whoever keeps a file lets those go that have waited too long, at any tenant.
 """
 
-import errno
 import os
 import re
 import secrets
@@ -14,7 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crm.errors import NotFound, StorageFull
+from crm.tenancy import disk
 from crm.tenancy.database import settings, visit
+from crm.tenancy.file_errors import Cause, cause_of
 
 FOLDER = "uploads"  # of the data folder
 WAITS = 3600  # seconds
@@ -25,7 +26,7 @@ NAME = re.compile(r"[0-9a-f]{32}\Z")
 def keep(session_id: int, data: bytes) -> str:
     """Let a file wait and give its name. Raises StorageFull."""
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(folder)
     forget_old()
     tenant = f"{visit().label}."
     _make_room(tenant, MOST_OF_TENANT)
@@ -38,7 +39,7 @@ def keep(session_id: int, data: bytes) -> str:
         _touch(path)
     except OSError as error:
         path.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if cause_of(error) is Cause.FULL:
             raise StorageFull from error
         raise
     return name

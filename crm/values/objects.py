@@ -4,18 +4,19 @@ import re
 from decimal import Decimal
 from math import isfinite
 
-import orjson
-
+from crm.json import dumps
 from crm.values.unfit import Unfit
+
+LONGEST_BYTES = 16 * 1024  # of a free object (D4)
 
 
 def json_object(
-    value: object, longest_bytes: int = 16 * 1024, most_keys: int = 50, deepest: int = 4
+    value: object, longest_bytes: int = LONGEST_BYTES, most_keys: int = 50, deepest: int = 4
 ) -> str:
     """A free object as compact JSON text, its numbers exact (D4, D17).
 
-    `most_keys` counts the outermost keys, `longest_bytes` the text in UTF-8, `deepest` objects
-    and lists inside each other, the outermost included.
+    `most_keys` counts the outermost keys, `longest_bytes` the text as it is kept and shown, in
+    UTF-8, `deepest` objects and lists inside each other, the outermost included.
     Errors: invalid_type, invalid_text, invalid_number, too_many, too_deep, too_large.
     """
     if not isinstance(value, dict):
@@ -23,7 +24,7 @@ def json_object(
     if len(value) > most_keys:
         raise Unfit("too_many", f"at most {most_keys} keys")
     _check_json(value, longest_bytes, deepest)
-    text = orjson.dumps(value, default=_json_digits)
+    text = dumps(value)
     if len(text) > longest_bytes:
         raise Unfit("too_large", f"at most {longest_bytes} bytes as JSON")
     return text.decode()
@@ -76,7 +77,3 @@ def _check_json_number(value: int | float | Decimal) -> None:
         fits = value.is_finite() and abs(value.adjusted()) < 308
     if not fits:
         raise Unfit("invalid_number", "must have only numbers that every JSON reader can read")
-
-
-def _json_digits(value: Decimal) -> orjson.Fragment:
-    return orjson.Fragment(str(value))

@@ -43,6 +43,8 @@ LISTS = {
     "list with total": "total=true",
     "list, filter and total": "status=qualified&total=true",
     "search, two letters": f"q={quote('щщ')}",
+    "search, two letters, sort": f"q={quote('щщ')}&sort=name",
+    "search, two letters, total": f"q={quote('щщ')}&total=true",
 }
 PLOTTED = (
     *("GET one", "list, filter", "list, filter and sort"),

@@ -7,7 +7,6 @@ the card is dropped on another column. In an open stage the board shows what is 
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import lists, people, words
@@ -15,6 +14,7 @@ from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, next_path, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL, DEAL_PATCH, Deal

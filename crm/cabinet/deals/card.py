@@ -3,13 +3,13 @@
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import cards, lists, people, words
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.errors import Invalid, NotFound
 from crm.resources import tenant
 from crm.resources.clients.record import CLIENT

@@ -7,9 +7,9 @@ was typed is looked up when it is sent. What could be several is asked back as a
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.datastructures import MultiDict
 
+from crm.cabinet.languages import gettext
 from crm.errors import Invalid
 from crm.resources import tenant
 from crm.resources.clients.endpoints import CLIENT_FILTER

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
@@ -13,6 +12,7 @@ from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import typed
 from crm.cabinet.frame import Pages, again, onward, told
+from crm.cabinet.languages import gettext
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, Deal

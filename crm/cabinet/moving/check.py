@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from flask_babel import gettext
-
 from crm.cabinet import texts
+from crm.cabinet.languages import gettext
 from crm.resources import moving, tenant
 from crm.resources.moving.table import Table
 from crm.resources.products.cells import READ

@@ -1,7 +1,6 @@
 """What the columns of files mean, for who makes one: a few words for each, in groups."""
 
-from flask_babel import gettext
-
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import nouns
 from crm.resources import moving
 from crm.resources.deals.items import DISCOUNT_TYPES

@@ -1,6 +1,6 @@
 """Files to take away: the records of a list with its filters, and a sample of a file to send."""
 
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlencode
 
 from flask import request
@@ -40,8 +40,8 @@ def ways(noun: str, asked: list[tuple[str, str]] | None = None) -> dict[str, Any
 def export_records(noun: str) -> Response:
     chosen = FILTERS[noun]
 
-    def export(*wanted: Any) -> bytes:
-        return moving.export_csv(noun, *wanted, _may_read)
+    def export(to: BinaryIO, *wanted: Any) -> None:
+        moving.export_csv(to, noun, *wanted, _may_read)
 
     data = csv_files.export_of(lists.asked(chosen), chosen.fields["sort"], export)
     return as_file(moving.FILES[noun], data)

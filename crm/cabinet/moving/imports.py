@@ -8,12 +8,12 @@ then. What it would do is found out by doing it and undoing that: other writers 
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import people
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import check, columns, nouns, reasons
 from crm.cabinet.moving.nouns import each
 from crm.errors import Invalid, NotFound
@@ -22,6 +22,7 @@ from crm.resources.csv_files import as_file
 from crm.resources.imports import IMPORT, MOST_BYTES, rejected_rows
 from crm.rest import filters, paging
 from crm.rest.upload import ENVELOPE
+from crm.sheets import in_excel_dialect
 from crm.tenancy import uploads
 from crm.tenancy.database import row
 from crm.tenancy.heavy_work import heavy_work
@@ -137,8 +138,11 @@ def show_import(noun: str, id: str) -> Response:
 
 @each(pages, "GET", "imports/<id>/errors.csv")
 def download_errors(noun: str, id: str) -> Response:
+    """The rejected rows, for a spreadsheet: no cell that somebody sent is a formula there. A sheet
+    with semicolons is read in the same dialect again."""
     _report(noun, id)
-    return as_file(f"import-{id}-errors.csv", rejected_rows(id))
+    data = in_excel_dialect(rejected_rows(id), nouns.text_columns(noun))
+    return as_file(f"import-{id}-errors.csv", data)
 
 
 def _page(template: str, noun: str, **context: Any) -> Response:

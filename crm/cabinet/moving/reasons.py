@@ -3,9 +3,8 @@
 import re
 from typing import Any
 
-from flask_babel import gettext
-
 from crm.cabinet import texts
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import nouns
 from crm.errors import Conflict, Fault
 from crm.resources import moving

@@ -3,10 +3,9 @@
 Imported in the order in which the nouns move in, the samples name each other.
 """
 
-from flask_babel import gettext
-
 from crm import sheets
 from crm.cabinet.frame import me
+from crm.cabinet.languages import gettext
 from crm.cabinet.moving import nouns
 from crm.resources.moving.references import References
 from crm.resources.pipelines.record import Pipeline

@@ -4,7 +4,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm import values
@@ -12,6 +11,7 @@ from crm.access import api_keys, rights
 from crm.cabinet import people, texts
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import again, me, onward, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import api, pages, show
 from crm.errors import Invalid
 from crm.tenancy.database import now

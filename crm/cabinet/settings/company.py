@@ -1,12 +1,12 @@
 """The company: its name, the currency of what names none, the zone whose days count."""
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm import values
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import again, onward, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import home, pages, show
 from crm.resources import tenant
 from crm.tenancy.database import transaction

@@ -7,12 +7,12 @@ fills in the field that people don't see is answered like them, and no lead come
 from typing import Any
 
 from flask import render_template, request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.access import api_keys, rights
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import again, me
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import api, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources.leads.record import TRAP

@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import OWNER, Pages, me, render
+from crm.cabinet.languages import gettext
 from crm.rest.resource import PREFIX
 from crm.tenancy.database import settings, visit
 

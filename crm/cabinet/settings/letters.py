@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 
 from flask import after_this_request, current_app, request
-from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
 from crm.access import links
-from crm.cabinet import texts
+from crm.cabinet import languages
+from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.settings.frame import home
 from crm.errors import Conflict
 from crm.messages.sms_parts import first_of_one_part
@@ -99,7 +99,7 @@ def confirm(user: User, email: str) -> None:
     url = f"{home()}/email/{links.make(links.EMAIL, user.id, email)}"
     _after_the_answer(current_app.post.mail, email, *confirmation_mail(for_message(user.name), url))
     if user.email:
-        with force_locale(user.language or texts.language()):
+        with force_locale(user.language or languages.language()):
             notice = change_notice(home())
         _after_the_answer(current_app.post.mail, user.email, *notice)
 

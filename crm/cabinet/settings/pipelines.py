@@ -3,11 +3,11 @@
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, onward, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.resources.pipelines import record, removal
 from crm.resources.pipelines.record import (

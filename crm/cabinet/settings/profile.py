@@ -1,13 +1,13 @@
 """The own profile: name, language, e-mail, password, and where one is logged in."""
 
 from flask import request
-from flask_babel import force_locale, gettext
 from werkzeug.wrappers import Response
 
 from crm.access import passwords, sessions
-from crm.cabinet import entrance, texts
+from crm.cabinet import entrance, languages
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import VIEWER, again, me, onward, told
+from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.settings import identity, letters
 from crm.cabinet.settings.frame import pages, show
 from crm.errors import Invalid, NotFound
@@ -26,7 +26,7 @@ def show_profile(**forms: Form) -> Response:
     """`forms`: those of the page that were refused."""
     user = USER.one(me().user_id)
     found = {
-        "form": Form({"name": user["name"], "language": texts.language()}),
+        "form": Form({"name": user["name"], "language": languages.language()}),
         "address": Form({"email": user["email"]}),
         "secret": Form(),
         **forms,
@@ -47,7 +47,7 @@ def show_profile(**forms: Form) -> Response:
 def change_profile() -> Response:
     data = {} if me().from_site else take(USER_PATCH, request.form, ("name",))
     language = request.form.get("language", "")
-    if language not in texts.LANGUAGES:
+    if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
     with transaction():
         User.find(me().user_id).change({**data, "language": language})

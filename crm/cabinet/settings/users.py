@@ -3,12 +3,12 @@
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.access import links
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, me, onward, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings import identity, letters
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.errors import Invalid

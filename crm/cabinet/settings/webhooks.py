@@ -5,12 +5,12 @@ from shlex import quote
 from typing import Any
 
 from flask import request
-from flask_babel import gettext
 from werkzeug.wrappers import Response
 
 from crm.cabinet import people
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, onward, told
+from crm.cabinet.languages import gettext
 from crm.cabinet.settings import words
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.errors import Invalid, NotFound

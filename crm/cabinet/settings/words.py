@@ -1,7 +1,6 @@
 """What webhooks, their events and their deliveries are called."""
 
-from flask_babel import gettext
-
+from crm.cabinet.languages import gettext
 from crm.outbox import deliveries, events
 
 

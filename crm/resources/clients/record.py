@@ -12,15 +12,17 @@ from typing import Any
 from peewee import IntegerField, TextField
 
 from crm.access import rights
-from crm.errors import Conflict, Faults, NotFound
+from crm.config import MOST_CONTACTS
+from crm.errors import Conflict, Faults, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
-from crm.resources import duplicates
+from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
+from crm.rest.sizes import PARTS_BYTES, check_parts
 from crm.tenancy import search
-from crm.tenancy.database import execute, execute_many, row, transaction
+from crm.tenancy.database import execute, execute_many, row, settings, transaction
 from crm.tenancy.dialect import json_rows
 from crm.tenancy.records import Kept, Record, reference
 
@@ -115,6 +117,8 @@ class Client(Kept):
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
         before = _contacts_text(self.id)
         known = {contact.id: contact for contact in self.contacts()}
+        if len(wanted) > len(known) and len(wanted) > settings().contacts[tenant.plan()]:
+            raise Invalid.field("contacts", "too_many", at_most_contacts())
         _check_contacts(known, wanted)
         kept = {entry["id"]: entry for entry in wanted if entry.get("id")}
         primary = _primary(known, kept, wanted)
@@ -129,7 +133,10 @@ class Client(Kept):
                 values = {**_own(entry), "is_primary": int(entry is primary)}
                 Contact.add({"client_id": self.id, **values})
         after = _contacts_text(self.id)
-        return {} if before == after else {"contacts": (before, after)}
+        if before == after:
+            return {}
+        check_parts("contacts", loads(before), loads(after))
+        return {"contacts": (before, after)}
 
     def _index_tags(self) -> None:
         execute("DELETE FROM client_tag WHERE client_id = ?", (self.id,))
@@ -253,6 +260,12 @@ def _own(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name in CONTACT_IN.fields}
 
 
+def at_most_contacts() -> str:
+    """How many contacts a client may have, for whoever sent more."""
+    plan = tenant.plan()
+    return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
+
+
 def _contacts_text(client_id: int) -> str:
     return row(f"SELECT {CONTACTS} FROM client WHERE id = ?", (client_id,))[0]
 
@@ -293,6 +306,13 @@ class ContactEntry(type(CONTACT_PATCH)):
     version = fields.Whole(1, 1 << 53, about="Read-only.")
 
 
+class Contacts(parts.Parts):
+    """All contacts of a client; how many they may be depends on the tenant's plan."""
+
+    def limit_text(self) -> str:
+        return at_most_contacts()
+
+
 class WonAmount(fields.Amount):
     """A sum of amounts, in 1/100: in 1/10 000 a hundred of the largest would not fit 64 bits."""
 
@@ -322,11 +342,13 @@ class ClientNoun(Noun):
     assigned_to = fields.Id(example="1")
     source = fields.Text(64, example="referral")
     comment = fields.LongText()
-    contacts = parts.Parts(
+    contacts = Contacts(
         CONTACT.schema,
         sent=ContactEntry(),
         column=CONTACTS,
         expanded=True,
+        most=MOST_CONTACTS,
+        most_bytes=PARTS_BYTES,
         about="In a change: all the contacts there shall be. In lists only with `expand=contacts`.",
     )
     deals_open = fields.Whole(

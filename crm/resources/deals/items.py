@@ -9,6 +9,7 @@ version more. The first line makes the deal's amount the total of its items.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Self
 
 from marshmallow import fields as ma
@@ -16,12 +17,13 @@ from marshmallow.validate import Length
 from peewee import IntegerField, TextField
 
 from crm.access import rights
-from crm.errors import Conflict, Fault, Invalid, NotFound
+from crm.errors import MOST_FAULTS, Conflict, Fault, Invalid, NotFound
 from crm.outbox import events
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
 from crm.rest import fields
 from crm.rest.shapes import Body, Noun, Sent, Shape, unchanged
+from crm.rest.sizes import check_parts
 from crm.tenancy.records import Record, key
 from crm.values import AMOUNT_MAX, as_number, money
 
@@ -153,6 +155,7 @@ def _settle(deal: Deal, were: list[dict[str, Any]]) -> None:
     if deal.amount_mode == "items" or (count and not were):
         values = {"amount_mode": "items", "amount": total}
     lines = lines_of(deal)
+    check_parts("items", were, lines)
     beside = {"items": (were, lines)}
     if count != len(were):
         beside["items_count"] = (len(were), count)
@@ -245,13 +248,15 @@ MORE_THAN_FITS = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 
 def each(lines: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """What `read` makes of each of the `items`; raises Invalid with the faults of all of them."""
+    """What `read` makes of each of the `items`; raises Invalid with the faults of them."""
     found, faults = [], []
     for number, line in enumerate(lines):
         try:
             found.append(read(line))
         except Invalid as error:
             faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
+            if len(faults) >= MOST_FAULTS:
+                break
     if faults:
         raise Invalid(faults)
     return found
@@ -348,7 +353,7 @@ def _line(sent: Any) -> Sent:
 def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Sent]) -> Sent:
     if not isinstance(sent, dict):
         raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
-    if strange := [name for name in sent if name != "items"]:
+    if strange := [*islice((name for name in sent if name != "items"), MOST_FAULTS)]:
         detail = "does not go with items"
         raise Invalid([Fault(f"/{name}", "unknown_field", detail) for name in strange])
     lines = sent.get("items")

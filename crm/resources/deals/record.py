@@ -316,9 +316,10 @@ class UserId(fields.Id):
 
     def schema_type(self) -> dict[str, Any]:
         id = super().schema_type()
+        name = {"type": "string", "maxLength": 255}
         user = {
             "type": "object",
-            "properties": {"id": super().schema_type(), "name": {"type": "string"}},
+            "properties": {"id": super().schema_type(), "name": name},
             "required": ["id"],
             "additionalProperties": False,
         }

@@ -13,6 +13,7 @@ from crm.resources.deals import items
 from crm.resources.deals import record as deals
 from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL, Deal
+from crm.rest.sizes import check_parts
 from crm.tenancy.database import execute, transaction
 
 Line = tuple[DealItem | None, dict[str, Any]]  # one there is, or a new one, and what is sent of it
@@ -29,6 +30,7 @@ def create(data: dict[str, Any], lines: list[dict[str, Any]]) -> int:
 
     def furnish(deal: Deal) -> None:
         _write(deal, [(None, line) for line in lines])
+        check_parts("items", [], items.lines_of(deal))
         _, total, _ = deal.items()
         sent = data.get("amount", total)
         mode = data.get("amount_mode") or ("items" if sent in (None, total) else "manual")
@@ -59,7 +61,9 @@ def change(deal: Deal, data: dict[str, Any], lines: list[Line]) -> None:
     if is_summed and "amount_mode" not in data and data.get("amount", total) == total:
         data = {name: value for name, value in data.items() if name != "amount"}
         data["amount_mode"] = "items"
-    beside = {"items": (were, items.lines_of(deal))}
+    lines_now = items.lines_of(deal)
+    check_parts("items", were, lines_now)
+    beside = {"items": (were, lines_now)}
     if count != len(were):
         beside["items_count"] = (len(were), count)
     _tell(deal, deal.change(data, beside))

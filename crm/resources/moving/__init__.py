@@ -5,7 +5,7 @@ engine here does, record by record.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from crm.resources.imports import Progress, Result
 from crm.resources.moving import engine, export, table
@@ -46,25 +46,20 @@ def import_csv(
 
 
 def export_csv(
+    to: BinaryIO,
     noun: str,
     condition: str = "1",
     params: Sequence[Any] = (),
     order: str = "",
     excel: bool = False,
     may_read: export.MayRead = lambda plural: True,
-) -> bytes:
-    """All live records of a noun that meet an SQL condition, as a file that `read` takes.
+) -> None:
+    """Write all live records of a noun that meet an SQL condition, as a file that `read` takes.
 
-    Of other nouns it has what `may_read(plural)` allows, else only ids.
+    They are written one by one, and all as of one moment. Of other nouns the file has what
+    `may_read(plural)` allows, else only ids.
     """
     if noun == PRODUCTS:
-        return price_list.export_csv(condition, params, order or "name, id", excel)
-    return export.export_csv(MOVING[noun], condition, params, order or "id", excel, may_read)
-
-
-def everything(excel: bool = False) -> dict[str, bytes]:
-    """{file name: all live records of a noun} in the order in which they move in elsewhere.
-
-    Of one moment only inside `transaction()`.
-    """
-    return {FILES[noun]: export_csv(noun, excel=excel) for noun in NOUNS}
+        price_list.export_csv(to, condition, params, order or "name, id", excel)
+    else:
+        export.export_csv(to, MOVING[noun], condition, params, order or "id", excel, may_read)

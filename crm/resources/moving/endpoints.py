@@ -1,6 +1,6 @@
 """Endpoints of moving in and out: each noun's `import` and `export`, as products have them (D9)."""
 
-from typing import Any
+from typing import Any, BinaryIO
 
 from flask import Response, g
 
@@ -67,8 +67,8 @@ def _add_endpoints(plural: str, chosen: Filter) -> None:
         " are told by their ids alone without the right to read them.",
     )
     def export_file(query: Query) -> Response:
-        def export(*wanted: Any) -> bytes:
-            return moving.export_csv(plural, *wanted, _may_read)
+        def export(to: BinaryIO, *wanted: Any) -> None:
+            moving.export_csv(to, plural, *wanted, _may_read)
 
         data = csv_files.export_of(query, chosen.fields["sort"], export)
         return as_file(moving.FILES[plural], data)

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from crm import sheets
 from crm.json import dumps
 from crm.resources.moving.cells import Column
 from crm.resources.moving.noun import KEYS, Moving
 from crm.resources.moving.references import References
-from crm.tenancy.database import rows
+from crm.tenancy.reading import batches, snapshot
 
 REPEATED = frozenset((*KEYS, "ids_of"))  # in the further rows of a record
 
@@ -18,14 +18,15 @@ MayRead = Callable[[str], bool]  # is the reader allowed to read the noun of thi
 
 
 def export_csv(
+    to: BinaryIO,
     noun: Moving,
     condition: str = "1",
     params: Sequence[Any] = (),
     order: str = "id",
     excel: bool = False,
     may_read: MayRead = lambda plural: True,
-) -> bytes:
-    """All live records that meet an SQL condition, as a file of all columns.
+) -> None:
+    """Write all live records that meet an SQL condition, as a file of all columns.
 
     A record with parts has a row for each; only its keys are repeated. What was deleted is named
     nowhere. Of other nouns that the reader may not read only ids are told (D12).
@@ -33,27 +34,37 @@ def export_csv(
     here = References()
     own = [column for column in noun.columns if column.sql]
     chosen = ", ".join(column.sql for column in own)
-    found = rows(
+    sql = (
         f"SELECT {noun.name}.id, {chosen} FROM {noun.name}"
-        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order}",
-        params,
+        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order}"
     )
-    parts: dict[int, list[Sequence[Any]]] = defaultdict(list)
-    if noun.part_columns:
-        for id, *values in noun.parts_of(dumps([id for id, *_ in found]).decode()):
-            parts[id].append(values)
-    shows = {"ids_of": lambda _: here.own, **noun.shows(here)}
+    shows = {name: _once(show) for name, show in noun.shows(here).items()}
+    shows["ids_of"] = lambda _: here.own
     shows |= {each.name: _hidden(each) for each in own if each.of and not may_read(each.of)}
     header = [column.name for column in noun.all_columns if column.sql]
     write_own = _writers(own, excel, shows)
     write_part = _writers(noun.part_columns, excel, {})
-    cells = _rows(found, parts, own, write_own, write_part)
-    return sheets.write(header, cells, excel, noun.texts)
+
+    def cells() -> Iterator[list[str]]:
+        for found in batches(sql, params):
+            yield from _rows(found, _parts(noun, found), own, write_own, write_part)
+
+    with snapshot():
+        sheets.write_to(to, header, cells(), excel, noun.texts)
 
 
 def _hidden(column: Column) -> Write:
     """A user's id has no column of its own; those of others stand beside."""
     return str if column.of == "users" else lambda _: ""
+
+
+def _parts(noun: Moving, found: list[tuple[Any, ...]]) -> dict[int, list[Sequence[Any]]]:
+    """The parts of some records, by the id of the record."""
+    parts: dict[int, list[Sequence[Any]]] = defaultdict(list)
+    if noun.part_columns:
+        for id, *values in noun.parts_of(dumps([id for id, *_ in found]).decode()):
+            parts[id].append(values)
+    return parts
 
 
 def _rows(
@@ -77,22 +88,24 @@ def _rows(
 def _writers(
     columns: Sequence[Column], excel: bool, shows: dict[str, Callable[[Any], str]]
 ) -> list[Write]:
-    """For each column what makes its cell; what comes often is made once."""
+    """For each column what makes its cell."""
 
     def writer(column: Column) -> Write:
-        show = shows.get(column.name)
-        if show is None:
-            return lambda value: column.show(value, excel)
-        made: dict[Any, str] = {}
-
-        def write(value: Any) -> str:
-            if value not in made:
-                made[value] = show(value)
-            return made[value]
-
-        return write
+        return shows.get(column.name) or (lambda value: column.show(value, excel))
 
     return [writer(column) for column in columns]
+
+
+def _once(show: Write) -> Write:
+    """What is asked for often, of users, pipelines and stages, is looked up once."""
+    made: dict[Any, str] = {}
+
+    def write(value: Any) -> str:
+        if value not in made:
+            made[value] = show(value)
+        return made[value]
+
+    return write
 
 
 def _written(values: Sequence[Any], writers: list[Write]) -> list[str]:

@@ -238,7 +238,9 @@ class PipelineNoun(Noun):
 class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
-    stages = parts.Parts(STAGE_IN, about="By default those of a new tenant's first pipeline.")
+    stages = parts.Parts(
+        STAGE_IN, most=MOST, about="By default those of a new tenant's first pipeline."
+    )
 
 
 PIPELINE = Shape(PipelineNoun.out("PipelineOut"), "pipeline", live=False)

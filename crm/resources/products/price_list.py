@@ -12,7 +12,7 @@ single ones would take a minute.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from crm import sheets
 from crm.json import dumps
@@ -39,6 +39,7 @@ from crm.tenancy.database import (
     visit,
 )
 from crm.tenancy.dialect import among, filling
+from crm.tenancy.reading import batches, snapshot
 
 COLUMNS = ("sku", "name", "price", "unit", "category", "description", "active")
 TEXTS = frozenset((*LONGEST, REASON))
@@ -137,23 +138,25 @@ def import_csv(
 
 
 def export_csv(
+    to: BinaryIO,
     condition: str = "1",
     params: Sequence[Any] = (),
     order: str = "name, id",
     excel: bool = False,
-) -> bytes:
-    """All live products that meet an SQL condition, as a file of the seven columns."""
-    found = rows(
+) -> None:
+    """Write all live products that meet an SQL condition, as a file of the seven columns."""
+    sql = (
         f"SELECT {', '.join(COLUMNS)} FROM product"
-        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order}",
-        params,
+        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order}"
     )
     text = sheets.decimal_text
     cells = (
         (sku, name, text(price, 4, excel), unit, category, about, "true" if active else "false")
+        for found in batches(sql, params)
         for sku, name, price, unit, category, about, active in found
     )
-    return sheets.write(COLUMNS, cells, excel, TEXTS)
+    with snapshot():
+        sheets.write_to(to, COLUMNS, cells, excel, TEXTS)
 
 
 # Reading

@@ -1,0 +1,114 @@
+"""The languages of the pages: which one a reader gets, and the texts in it, by gettext catalogs.
+
+The texts in code and templates are English; `translations/uk/*.po` have the Ukrainian ones, a page
+of them for each subject. They are read as they stand: no compiled file lies beside them.
+
+Babel is used directly: some packages (Flask-Admin) change their behaviour as soon as flask_babel
+can be imported, so installing the CRM into a site must not bring it.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+from babel import Locale, support
+from babel.messages import mofile, pofile
+from flask import Flask, g, has_request_context, request
+from werkzeug.wrappers import Response
+
+LANGUAGES = {"uk": "Українська", "en": "English"}
+DEFAULT = "uk"
+COOKIE = "crm_language"
+A_YEAR = 365 * 86_400  # seconds
+
+
+def install(app: Flask) -> None:
+    """Translate the texts of the app's templates: `_()`, `gettext()`, `ngettext()`, `trans`."""
+    app.jinja_env.add_extension("jinja2.ext.i18n")
+    # Jinja fills the places in by itself.
+    app.jinja_env.install_gettext_callables(
+        lambda text: _catalog().ugettext(text),
+        lambda singular, plural, num: _catalog().ungettext(singular, plural, num),
+        newstyle=True,
+    )
+    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language)
+
+
+def language() -> str:
+    """Of the user who is logged in, else as chosen in this browser, else Ukrainian."""
+    session = g.get("session")
+    found = (session and session.language) or request.cookies.get(COOKIE)
+    return found if found in LANGUAGES else DEFAULT
+
+
+def remember(response: Response, language: str) -> None:
+    """The language of this browser from now on."""
+    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
+    path = quote(request.root_path) or "/"
+    response.set_cookie(COOKIE, language, max_age=A_YEAR, path=path, **options)
+
+
+def gettext(text: str, **values: Any) -> str:
+    """The text in the reader's language, with `values` in its places `%(name)s`."""
+    found = _catalog().ugettext(text)
+    return found % values if values else found
+
+
+def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
+    """The text for `num` things in the reader's language; `%(num)d` is a place too."""
+    return _catalog().ungettext(singular, plural, num) % {"num": num, **values}
+
+
+def get_locale() -> Locale:
+    """The reader's: how dates and numbers are written."""
+    return _locale_of(_current())
+
+
+@contextmanager
+def force_locale(language: str) -> Iterator[None]:
+    """Texts in here are in this language, for somebody else than the reader of the page."""
+    before = g.get("forced_language")
+    g.forced_language = language
+    try:
+        yield
+    finally:
+        g.forced_language = before
+
+
+@cache
+def catalog(language: str) -> support.NullTranslations:
+    """All our texts in a language."""
+    folder = resources.files("crm.cabinet") / "translations" / language
+    pages = sorted(folder.iterdir(), key=str) if folder.is_dir() else []
+    found = support.NullTranslations()
+    for page in pages:
+        if page.name.endswith(".po"):
+            compiled = io.BytesIO()
+            with page.open("rb") as text:
+                mofile.write_mo(compiled, pofile.read_po(text, locale=language))
+            compiled.seek(0)
+            read = support.Translations(compiled)
+            if isinstance(found, support.Translations):
+                found.merge(read)
+            else:
+                found = read
+    return found
+
+
+def _current() -> str:
+    if not has_request_context():
+        return DEFAULT
+    return g.get("forced_language") or language()
+
+
+def _catalog() -> support.NullTranslations:
+    return catalog(_current())
+
+
+@cache
+def _locale_of(language: str) -> Locale:
+    return Locale.parse(language)
