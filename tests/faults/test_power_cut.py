@@ -396,10 +396,14 @@ def test_commits_without_a_sync_are_seen_to_be_lost(
     tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
 ) -> None:
     run = begin(tracer, tmp_path / "run", "commit_without_sync")
-    write(run, 1, lambda port: time.sleep(1))
+    write(run, 1, lambda port: time.sleep(2))
+    at = places(run, CUTS)
+    found = cut(app, run, tmp_path, at)
+    record_property("did", f"with synchronous=NORMAL {len(found)} of {len(at)} cuts with a loss")
+    assert found
+    (tmp_path / "answers").mkdir()
     answers = run.writers[0].operations[2:9]
-    found = cut(app, run, tmp_path, after_each(answers))
-    record_property("did", f"with synchronous=NORMAL {len(found)} of {len(answers)} with a loss")
+    found = cut(app, run, tmp_path / "answers", after_each(answers))
     assert len(found) == len(answers), told(found)
 
 

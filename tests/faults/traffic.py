@@ -221,7 +221,8 @@ class Writer(threading.Thread):
         about = {"name": f"ТОВ {name}", "type": "company", "tags": ["опт"], "contacts": contacts}
         id = self.add("/clients", about)
         contacts = self.caller.look(f"/clients/{id}")["contacts"]
-        change = {"contacts": [contacts[1] | {"position": "директор"}], "tags": ["опт", name]}
+        kept = {"id": contacts[1]["id"], "position": "директор"}
+        change = {"contacts": [kept], "tags": ["опт", name]}
         self.do("PATCH", f"/clients/{id}", change)
         gone = self.add("/clients", {"name": f"Чернетка {name}"})
         self.do("DELETE", f"/clients/{gone}")
@@ -347,6 +348,34 @@ _DISAGREEMENTS = (
         for noun in NOUNS
     }
     | {
+        f"a {noun} and what its events tell": f"""
+        SELECT sequence, event.type, {noun}.version FROM event
+        JOIN {noun} ON event.noun = '{noun}' AND record_id = {noun}.id
+        WHERE data ->> '$.{noun}.version' > {noun}.version
+           OR (data ->> '$.{noun}.version' = {noun}.version
+               AND data ->> '$.{noun}.updated_at' <> {noun}.updated_at)
+    """
+        for noun in NOUNS
+    }
+    | {
+        "the changes of a client and their events": """
+        SELECT id, (SELECT count(*) FROM change
+                    WHERE noun = 'client' AND record_id = client.id) AS changes,
+                   (SELECT count(*) FROM event
+                    WHERE type = 'client.updated' AND record_id = client.id) AS events
+        FROM client WHERE changes <> events
+    """,
+        "the changes of a product and their events": """
+        SELECT id, (SELECT count(*) FROM change
+                    WHERE noun = 'product' AND record_id = product.id) AS changes,
+                   (SELECT count(*) FROM event
+                    WHERE type = 'product.updated' AND record_id = product.id) AS events
+        FROM product WHERE changes <> events AND sku NOT LIKE 'I-%'
+    """,
+        "a task that is done and its event": """
+        SELECT id FROM task WHERE (status = 'done') <> (SELECT count(*) FROM event
+            WHERE type = 'task.completed' AND record_id = task.id)
+    """,
         "the amount of a deal and its items": """
         SELECT id, amount, (SELECT sum(total) FROM deal_item WHERE deal_id = deal.id) AS total
         FROM deal WHERE amount_mode = 'items' AND amount IS NOT total
