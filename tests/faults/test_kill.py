@@ -27,7 +27,8 @@ from crm.resources import tenant, users
 from crm.tenancy import backup
 from crm.tenancy.tenants import Tenants
 from tests.faults.killing import environ, kill, killed
-from tests.faults.traffic import Caller, Strange, Writer, faults_inside, losses
+from tests.faults.losses import faults_inside, losses
+from tests.faults.traffic import Caller, Strange, Writer
 from tests.running import ROOT, running
 
 KILLS = int(os.environ.get("KILLS", 10))
