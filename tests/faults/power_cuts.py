@@ -48,11 +48,18 @@ class Change(NamedTuple):
 
 @dataclass
 class Trace:
-    """A trace of a data folder, from when the folder was empty."""
+    """A trace of a data folder, from when the folder was empty or from `begin_with_folder()`."""
 
     library: Path
     file: Path
     root: Path
+    before: dict[str, tuple[int, bytes | None]] = field(default_factory=dict)
+
+    def begin_with_folder(self) -> None:
+        """What is in the folder now is on the disk."""
+        for path in (self.root, *self.root.rglob("*")):
+            data = path.read_bytes() if path.is_file() else None
+            self.before[str(path)] = (path.stat().st_ino, data)
 
     def environ(self) -> dict[str, str]:
         """For processes whose changes are to be recorded."""
@@ -173,6 +180,11 @@ class Disk:
         self._syncs: dict[tuple[int, int], int] = {}  # under way: their beginnings
         self._changes = trace.changes()
         self._next: Change | None = next(self._changes, None)
+        for path, (inode, data) in trace.before.items():
+            file = None
+            if data is not None:
+                self._inodes[inode] = file = File(bytearray(data))
+            self.names[path] = self._on_disk[path] = file
 
     def play(self, until: int) -> None:
         """Go on to a place of the trace."""

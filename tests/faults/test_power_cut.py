@@ -5,9 +5,11 @@ cut at many places of the trace, and opened by the real application.
 """
 
 import contextlib
+import gzip
 import http.client
 import os
 import random
+import sqlite3
 import sys
 import time
 from collections import Counter
@@ -19,13 +21,16 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
+from crm.tenancy import backup, migrations, upgrades
+from tests import releases
 from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
-from tests.faults.traced_runs import Run, at_names, cut, places, server, told
+from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
 
 CUTS = int(os.environ.get("CUTS", 20))
 WRITERS = 3
 PAUSE_SECONDS = 0.01
+LIVE_LEADS = "SELECT id, name, version FROM lead WHERE deleted_at IS NULL ORDER BY id"
 # What changes through mmap, and a named pipe: nothing of it is promised.
 UNTRACED = ("counters", "bell")
 Did = Callable[
@@ -193,6 +198,40 @@ def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
     at = sorted(random.Random(1).sample(at, min(len(at), 3 * CUTS)), key=lambda each: each[0])
     found = cut(app, run, tmp_path, at)
     assert not found, told(found)
+
+
+def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_path: Path) -> None:
+    frozen = min(releases.FOLDER.glob("*.db.gz"))
+    trace = Trace(tracer, tmp_path / "trace", tmp_path / "data")
+    tenants = trace.root / "tenants"
+    tenants.mkdir(parents=True)
+    (tenants / "acme.db").write_bytes(gzip.decompress(frozen.read_bytes()))
+    with contextlib.closing(sqlite3.connect(tenants / "acme.db")) as file:
+        (old,) = file.execute("PRAGMA user_version").fetchone()
+        leads = file.execute(LIVE_LEADS).fetchall()
+    trace.begin_with_folder()
+    run = Run(trace, command=[sys.executable, "app.py"])
+    run.do(lambda _: {}, "migrate")
+    at = at_names(run, 0)
+    at += [(change.end, Cut("mixed", change.end)) for change in trace.changes()][:: 400 // CUTS]
+    disk = Disk(trace)
+    versions = set()
+    for number, (place, how) in enumerate(sorted(at, key=lambda each: each[0])):
+        disk.play(place)
+        folder = tmp_path / f"cut-{number}"
+        disk.write_to(folder, how)
+        copies = upgrades.copies(folder, "acme")
+        assert [backup.check(copy) for copy in copies] in ([], [old])
+        with contextlib.closing(sqlite3.connect(folder / "tenants" / "acme.db")) as file:
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert file.execute(LIVE_LEADS).fetchall() == leads
+        versions.add(version)
+        assert version == old or copies, (number, place, how.way)
+        recovered = Recovered(app, run, folder)
+        assert recovered.look("tenant acme")
+        app.tenants.forget_idle()
+    assert versions == {old, len(migrations.STEPS)}
 
 
 # Proofs that a loss would be seen
