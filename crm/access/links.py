@@ -9,7 +9,8 @@ user's links are refused. Looking at a link doesn't use it: mail programs look a
 from dataclasses import dataclass
 
 from crm.access import tokens
-from crm.tenancy.database import execute, now, row, time_before, transaction
+from crm.tenancy.clocks import steady_before, steady_now
+from crm.tenancy.database import execute, row, transaction
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 SECONDS = {
@@ -38,14 +39,14 @@ class Link:
 def make(purpose: str, user_id: int, about: str | None = None) -> str:
     """Make a link and give its token: the only time it can be seen."""
     token = tokens.new()
-    kept, expires_at = tokens.digest(token), time_before(-SECONDS[purpose])
+    kept, expires_at = tokens.digest(token), steady_before(-SECONDS[purpose])
     with transaction():
         if purpose in LATEST_ONLY:
             end(purpose, user_id)
         execute(
             "INSERT INTO link (hash, purpose, user_id, about, created_at, expires_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (kept, purpose, user_id, about, now(), expires_at),
+            (kept, purpose, user_id, about, steady_now(), expires_at),
         )
     return token
 
@@ -64,7 +65,7 @@ def use(purpose: str, token: str) -> Link | None:
     with transaction():
         found = _find(purpose, kept)
         if found:
-            execute("UPDATE link SET ended_at = ? WHERE hash = ?", (now(), kept))
+            execute("UPDATE link SET ended_at = ? WHERE hash = ?", (steady_now(), kept))
     return found
 
 
@@ -73,14 +74,14 @@ def end(purpose: str, user_id: int) -> None:
     with transaction():
         execute(
             "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL",
-            (now(), purpose, user_id),
+            (steady_now(), purpose, user_id),
         )
 
 
 def end_all() -> None:
     """No link of anybody's is good any more."""
     with transaction():
-        execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (now(),))
+        execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
 
 
 def made(purpose: str, since: str) -> int:
@@ -91,5 +92,5 @@ def made(purpose: str, since: str) -> int:
 
 
 def _find(purpose: str, kept: bytes) -> Link | None:
-    found = row(FIND, (kept, purpose, now()))
+    found = row(FIND, (kept, purpose, steady_now()))
     return found and Link(*found)

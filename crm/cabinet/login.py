@@ -22,6 +22,7 @@ from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Noun
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import settings, transaction, visit
 
 
@@ -113,7 +114,7 @@ def check_password() -> Response:
     user = users.reached_at(who)
     account = f"{visit().label}/{users.reach_of(who)}"  # counted alike whether anybody has it
     network = limits.network(request.remote_addr or "")
-    current_app.password_tries.take(visit().clock(), account=account, network=network)
+    current_app.password_tries.take(uptime(), account=account, network=network)
     kept = passwords.of(user.id if user else None)
     if not passwords.fits(kept, request.form.get("password", "")) or user is None:
         detail = gettext("The password does not belong to this e-mail address or phone number.")
@@ -132,7 +133,7 @@ def send_reset_link() -> Response:
     email = take(EMAIL_IN, request.form)["email"]
     network = limits.network(request.remote_addr or "")
     to = f"{visit().label}/{email.lower()}"
-    current_app.letters.take(visit().clock(), to=to, network=network)
+    current_app.letters.take(uptime(), to=to, network=network)
     user = users.reached_at(email)
     # For an address that nobody has the same work: a link whose token nobody gets.
     purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())

@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response
 from crm.access import codes, tokens
 from crm.cabinet import entrance, texts
 from crm.errors import Invalid, TooMany
-from crm.tenancy.database import visit
+from crm.tenancy.clocks import steady_seconds
 
 BROWSER = "crm_browser"
 AGE = 86_400  # seconds that a browser keeps its cookie
@@ -38,7 +38,7 @@ def send(
     browser = _browser() or tokens.new()
     if seconds := codes.wait(purpose, phone):
         raise TooMany("another code was asked for a moment ago", "code_too_soon", seconds)
-    moment = visit().clock()
+    moment = steady_seconds()
     if not current_app.sms_limits.take(phone, request.remote_addr or "", moment):
         raise TooMany("too many SMS", "too_many_sms", AN_HOUR)
     code = codes.ask(purpose, phone, browser).code

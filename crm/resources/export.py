@@ -35,7 +35,7 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
     Raises UnknownTenant, backup.BadCopy, or what SQLite and the disk say.
     """
     _require(tenants, label)
-    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.clock())
+    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.steady.for_erasing())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=to.parent) as apart:
         archive = Path(apart) / "archive"
         disk.make(archive)
@@ -51,7 +51,7 @@ def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
     """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
     _require(tenants, label)
     data = tenants.config.data
-    disk.forget_abandoned(data, f".export-{label}-*", tenants.clock())
+    disk.forget_abandoned(data, f".export-{label}-*", tenants.steady.for_erasing())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
         archive = Path(apart) / "archive"
         write(tenants, label, archive)

@@ -77,7 +77,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
     """
     here = visit()
     to.mkdir(parents=True, exist_ok=True, mode=0o700)
-    disk.forget_abandoned(to, f".new-{here.label}-*", here.clock())
+    disk.forget_abandoned(to, f".new-{here.label}-*", here.keeper.steady.for_erasing())
     unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
     try:
         write(unseen)
@@ -149,7 +149,7 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     _is_alone(copy)
     tenants.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    disk.forget_abandoned(tenants.folder, ".restore-*", tenants.clock())
+    disk.forget_abandoned(tenants.folder, ".restore-*", tenants.steady.for_erasing())
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:
         disk.make(unseen.path)
@@ -170,7 +170,7 @@ def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) 
     if not tenants.exists(label):
         raise UnknownTenant
     unseen = tenants.unseen(new)
-    disk.forget_abandoned(tenants.folder, ".new-*", tenants.clock())
+    disk.forget_abandoned(tenants.folder, ".new-*", tenants.steady.for_erasing())
     try:
         with tenants.visit(label):
             write(unseen.path)

@@ -23,6 +23,7 @@ from peewee import OperationalError, PeeweeException, SqliteDatabase, _Connectio
 from crm.config import Config
 from crm.errors import Busy
 from crm.tenancy.bell import Bell, Hears
+from crm.tenancy.steady_clock import SteadyClock
 
 FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
 LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
@@ -147,6 +148,7 @@ class Keeper(Protocol):
     config: Config
     bell: Bell
     hears: Hears | None
+    steady: SteadyClock
 
     def take(self, writes: bool) -> Connection: ...
 

@@ -14,6 +14,7 @@ from crm.errors import Busy, NotFound
 from crm.tenancy import disk, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.database import Connection, WriterLock, connect, file_at
+from crm.tenancy.steady_clock import SteadyClock
 
 FORK_WAIT = 1.0  # seconds for a connection whose file is being written
 
@@ -29,6 +30,7 @@ class Home(Protocol):
     bell: Bell
     pool: "Pool"
     hears: Hears | None
+    steady: SteadyClock
     clock: Callable[[], float]
 
 
@@ -42,7 +44,7 @@ class Tenant:
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
-        self.hears = home.hears
+        self.hears, self.steady = home.hears, home.steady
         self._pool, self._clock = home.pool, home.clock
         self._name = str(path)
 

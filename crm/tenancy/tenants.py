@@ -29,11 +29,13 @@ from crm.tenancy.database import (
     visiting,
 )
 from crm.tenancy.files import Pool, Tenant, UnknownTenant
+from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 
 FRONT = "_front"  # the base host's own file, visited like a tenant's; no label is spelled so
 RESERVED = frozenset({"www", "api", "app", "admin", "mail", "static"})
 TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
-TIDIED_ON = 60  # and how soon the next one goes on where there was more to do
+TIDIED_ON = 60  # and how soon the next one goes on where there was more to do than in
+SWEEPS = 5  # in one go
 MOST_HOSTS = 10_000  # spellings of hosts remembered
 HOST = re.compile(r"([a-z0-9.-]{1,253})(?::[0-9]{1,5})?\Z")
 
@@ -52,12 +54,22 @@ def is_host(text: str) -> bool:
 class Tenants:
     """All tenants of an installation, below `config.data`."""
 
-    def __init__(self, config: Config, clock: Callable[[], float] = time.time):
+    def __init__(
+        self,
+        config: Config,
+        clock: Callable[[], float] = time.time,
+        uptime: Callable[[], float] | None = None,
+    ):
+        """`uptime` gives the seconds that the machine has been running: needed beside a `clock` of
+        the caller's own only where that may be set forward and back."""
         self.config = config
         self.clock = clock
         self.folder = config.data / "tenants"
         self._tenants: dict[str, Tenant] = {}
         self._hosts: dict[str, str] = {}
+        if clock is time.time:
+            uptime = uptime or boot_seconds
+        self.steady = SteadyClock(clock, uptime, config.data / "clock", lambda: not self.labels())
         self.bell = Bell(config.data)
         self.counters = Counters(config.data, self.secret_key)
         self.pool = Pool(config.open_files)
@@ -133,18 +145,18 @@ class Tenants:
 
     def tidy(self, tenant: Tenant, here: Visit) -> None:
         """Let outlived rows go at the end of a visit, which must neither wait nor fail for it."""
-        tenant.tidy_at = self.clock() + TIDIED_EVERY
+        tenant.tidy_at = self.steady.uptime() + TIDIED_EVERY
         here.wait = 0
         try:
             uploads.forget_old()
-            finished = not retention.is_due() or retention.tidy()
+            finished = not retention.is_due() or any(retention.tidy() for _ in range(SWEEPS))
         except Busy:
             finished = False
         except Exception:
             finished = True
             log.exception("%s could not be tidied", tenant.label)
         if not finished:
-            tenant.tidy_at = self.clock() + TIDIED_ON
+            tenant.tidy_at = self.steady.uptime() + TIDIED_ON
 
     def create(
         self,
@@ -179,6 +191,7 @@ class Tenants:
         if self.path(label).exists():
             raise _taken(label)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.steady.now()  # a new installation's clock is believed from before its first tenant
         return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
 
     def reveal(self, unseen: Tenant) -> None:
@@ -295,7 +308,7 @@ class Stay:
         if self._token is None:
             return
         try:
-            if tidy and self._tenants.clock() >= self._tenant.tidy_at:
+            if tidy and self._tenants.steady.uptime() >= self._tenant.tidy_at:
                 self._tenants.tidy(self._tenant, self._here)
         finally:
             end_visit(self._token)

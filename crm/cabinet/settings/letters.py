@@ -16,7 +16,7 @@ from crm.cabinet.settings.frame import home
 from crm.errors import Conflict
 from crm.resources import tenant
 from crm.resources.users import User
-from crm.tenancy.database import time_before, visit
+from crm.tenancy.clocks import steady_before, steady_seconds
 
 MOST_A_DAY = 50
 DAY = 86_400
@@ -24,7 +24,7 @@ DAY = 86_400
 
 def may_go() -> None:
     """Raises Conflict `too_many_letters`."""
-    since = time_before(DAY)
+    since = steady_before(DAY)
     if sum(links.made(each, since) for each in (links.INVITE, links.EMAIL)) >= MOST_A_DAY:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
 
@@ -37,7 +37,7 @@ def invite(user: User) -> bool:
     may_go()
     by_sms = not user.email
     address = request.remote_addr or ""
-    if by_sms and not current_app.sms_limits.take(user.phone, address, visit().clock()):
+    if by_sms and not current_app.sms_limits.take(user.phone, address, steady_seconds()):
         return False
     url = f"{home()}/invite/{links.make(links.INVITE, user.id)}"
     company = tenant.about()["name"]

@@ -13,6 +13,7 @@ from crm.cabinet.settings.frame import pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import transaction, visit
 
 PATH = "/settings/profile"
@@ -78,7 +79,7 @@ def change_password() -> Response:
     id = me().user_id
     if (kept := passwords.of(id)) is not None:
         account = f"{visit().label}/{id}"
-        current_app.password_tries.take(visit().clock(), account=account)
+        current_app.password_tries.take(uptime(), account=account)
         if not passwords.fits(kept, request.form.get("current", "")):
             raise Invalid.field("current", "wrong_password", "this is not the password")
         current_app.password_tries.forget(account=account)
