@@ -98,12 +98,11 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         client.api("POST", "clients", {"name": "Ромашка"})
         _, made = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
         before = client.api("GET", "events")["data"]
-        hook.wait_for(1)
+        log = f"webhooks/{webhook['webhook_id']}/deliveries"
+        wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
     assert len(before) == 3
     with running(tmp_path, workers=2, **machine.settings) as port:
         client = Client(port, key)
-        log = f"webhooks/{webhook['webhook_id']}/deliveries"
-        hook.wait_for(2)  # what was in flight then, or was due meanwhile
         machine.set_off(40 * DAY)
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
@@ -111,7 +110,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
             told, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
             assert (told["Idempotency-Replayed"], again) == ("true", made)
         ahead = client.api("POST", "leads", MARIA)["lead_id"]
-        hook.wait_for(3)
+        wait_until(lambda: {each.event["data"]["lead"]["id"] for each in hook.received} >= {ahead})
         machine.set_off(0)
         client.look_at_everything()
 
@@ -137,9 +136,10 @@ def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machi
     hook.answer = lambda _: 500
     with running(tmp_path, **machine.settings) as port:
         client = Client(port, key)
-        client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
+        webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
+        log = f"webhooks/{webhook['webhook_id']}/deliveries"
         client.api("POST", "leads", MARIA)
-        hook.wait_for(1)
+        wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
         machine.set_off(-HOUR)
         hook.answer = lambda _: 204
         hook.wait_for(2, seconds=5.5 + 60)
