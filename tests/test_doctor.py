@@ -27,6 +27,7 @@ from crm.resources import leads, tenant, webhooks
 from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import checkup, migrations
 from crm.tenancy.database import execute, transaction
+from crm.tenancy.disk import stamp
 from crm.tenancy.tenants import Tenants
 from tests.running import ROOT, free_port, running
 from tests.test_messages import MailBox, listening, mailing, replying
@@ -369,7 +370,8 @@ def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
     assert told.exit_code == 0
     assert doctor(data).one("backups")[0] == OK
     (copy,) = place.glob("acme-*.db")
-    os.utime(copy, (time.time() - 3 * 86_400,) * 2)
+    old = stamp(time.time() - 3 * 86_400)
+    copy.rename(copy.with_name(f"acme-{old}.db"))
     assert doctor(data).one("backups")[1] == "the newest copy is older than two days of acme"
     assert doctor(data, "--from", data / "other").one("backups")[0] == WARNING
 

@@ -36,6 +36,9 @@ RESERVED = frozenset({"www", "api", "app", "admin", "mail", "static"})
 TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
 TIDIED_ON = 60  # and how soon the next one goes on where there was more to do than in
 SWEEPS = 5  # in one go
+# Of new files. Each table and index of an empty one takes a page, 128 in all; lists, searches and
+# imports of 500,000 rows are as fast as with SQLite's 4096.
+PAGE_BYTES = 1024
 MOST_HOSTS = 10_000  # spellings of hosts remembered
 HOST = re.compile(r"([a-z0-9.-]{1,253})(?::[0-9]{1,5})?\Z")
 
@@ -197,11 +200,13 @@ class Tenants:
     def reveal(self, unseen: Tenant) -> None:
         """Give it its place, if nobody else took it meanwhile: else raises Conflict."""
         path = self.path(unseen.label)
+        disk.sync(unseen.path)
         with Tenant(unseen.label, path, self).lock():
             if path.exists():
                 raise _taken(unseen.label)
             disk.drop_logs(path)  # of one that had the label before and died with its deleter
             os.link(unseen.path, path)
+        disk.sync(path.parent)
 
     def forget_unseen(self, unseen: Tenant) -> None:
         for path in unseen.path.parent.glob(unseen.path.name + "*"):
@@ -241,6 +246,8 @@ class Tenants:
         disk.make(unseen.path)
         connection = connect(unseen.path)
         try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # for good, once it has a page
+            connection.execute("PRAGMA synchronous = OFF")  # it is synced before it has its name
             connection.execute("PRAGMA journal_mode = WAL")
             migrations.migrate(connection, unseen.label)
             moment = time_text(int(self.clock()))
