@@ -28,6 +28,7 @@ from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import checkup, migrations
 from crm.tenancy.database import execute, transaction
 from crm.tenancy.disk import stamp
+from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.tenants import Tenants
 from tests.running import ROOT, free_port, running
 from tests.test_messages import MailBox, listening, mailing, replying
@@ -666,6 +667,16 @@ def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None
     found = doctor(doors[0].data)
     level, said = found.one("server")
     assert level == OK and said.startswith("it runs (pid ")
+
+
+def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
+    tenants = Tenants(Config(data=data), lambda: time.time() - 40 * 86_400, boot_seconds)
+    tenants.steady.now()
+    before = (data / "clock").read_bytes()
+    (_, _), (level, told) = doctor(data).of("clock")
+    assert level == WARNING
+    assert told.startswith("it is ahead of the time that has passed")
+    assert (data / "clock").read_bytes() == before
 
 
 def test_a_clock_that_is_away_is_told() -> None:

@@ -112,6 +112,12 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
     sane = now.year in YEARS
     told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     yield (OK, told) if sane else (FAULT, f"it is {told} here: set the clock")
+    if tenants.steady.is_doubted():
+        yield (
+            WARNING,
+            "it is ahead of the time that has passed while this machine was running: if it is right,"
+            " what is kept for a while is erased again after a day of running",
+        )
 
 
 def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:

@@ -106,9 +106,18 @@ class SteadyClock:
         """Epoch seconds before which something may be let go for good."""
         return self._wall() if self._is_believed else self._look().erasing
 
-    def behind(self) -> float:
-        """By how many seconds for_erasing() is behind the wall clock."""
-        return max(0.0, self._wall() - self.for_erasing())
+    def is_doubted(self) -> bool:
+        """Is the wall clock ahead of what it should show? For who only looks: the file stays as it
+        is, and without one nothing is known."""
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            times = _read(file)
+        finally:
+            os.close(file)
+        return times is not None and times.at(self._wall(), self.uptime()).erasing_doubt >= 0
 
     def _look(self) -> Times:
         written = self._times  # before the clocks: another thread writes meanwhile

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
-from crm.config import Config
 from crm.outbox.endpoints import hold_all
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run
@@ -323,12 +322,3 @@ def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
     for path, before in was.items():
         assert content(path) == before, path
         assert check(path)
-
-
-def test_an_empty_tenant_takes_little_room(tmp_path):
-    tenants = Tenants(Config(data=tmp_path))
-    tenants.create("acme")
-    tenants.forget_idle()
-    files = [path for path in tenants.folder.iterdir() if path.name.startswith("acme")]
-    assert sum(path.stat().st_size for path in files) <= 200_000
-    assert {path.name for path in files} <= {"acme.db", "acme.lock"}  # no log is left
