@@ -115,7 +115,7 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
     if tenants.steady.is_doubted():
         yield (
             WARNING,
-            "it is ahead of the time that has passed while this machine was running: if it is right,"
+            "it is ahead of the time that has passed while this machine ran: if it is right,"
             " what is kept for a while is erased again after a day of running",
         )
 
