@@ -3,6 +3,7 @@
 import logging
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.tenancy.counters import Counters
+from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import Tenants
 from tests.planted import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
 
@@ -123,6 +125,8 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
         "ivan": key_for(crm, "globex", "*"),
     }
     crm.tenants.forget_idle()
+    # For those who open a copy of it by the real clock: it was right until now.
+    SteadyClock(time.time, boot_seconds, folder / "clock", lambda: True).now()
     return folder, keys
 
 

@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,11 +75,12 @@ def _follow(
     return (wall if wall >= expected - SLACK_SECONDS else expected), -1.0
 
 
-def boot_seconds() -> float:
-    """Seconds since the machine was started, its sleep included where the system tells them."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
+# Seconds since the machine was started, its sleep included where the system tells them.
+boot_seconds: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 class SteadyClock:

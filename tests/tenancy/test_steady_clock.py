@@ -217,6 +217,7 @@ def test_the_file_is_text_for_its_owner_alone(machine, of, tmp_path):
 @pytest.fixture
 def acme(crm, machine):
     """The tenant acme on that machine, whose clock has been right for a day."""
+    (crm.tenants.config.data / "clock").unlink()
     start_anew(crm, machine)
     watch(crm.tenants.steady, machine, DAY + 120)
     with crm.tenants.visit("acme"):
