@@ -249,6 +249,12 @@ def key(tmp_path: Path) -> str:
     return secret
 
 
+def set_clock(crm: CRMApp, clock: Clock) -> None:
+    """Let an app that nobody has visited yet go by the test's clock."""
+    crm.tenants.clock = clock
+    crm.tenants.steady = SteadyClock(clock, None, crm.tenants.config.data / "clock", lambda: True)
+
+
 @pytest.fixture
 def counters(tmp_path: Path) -> Counters:
     return Counters(tmp_path, lambda: b"a key")
