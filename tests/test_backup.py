@@ -93,6 +93,7 @@ def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copi
 
 
 def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
+    copies.mkdir()
     synced = []
     monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
     copy = copy_of(crm, "acme", copies)

@@ -248,6 +248,7 @@ def test_a_large_file_is_copied_page_by_page(crm, copies, monkeypatch):
 
 def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypatch):
     monkeypatch.setattr(backup_run, "BATCH_FILES", 1)
+    copies.mkdir()
     synced = []
     sync = backup_run.disk.sync
     monkeypatch.setattr(backup_run.disk, "sync", lambda path: synced.append(path) or sync(path))
