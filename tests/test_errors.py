@@ -14,6 +14,7 @@ from crm.config import Config
 from crm.rest.problems import STATUS
 from crm.tenancy import database
 from crm.tenancy.database import NoTenant, transaction
+from crm.tenancy.writer_lock import WriterLock
 
 each = pytest.mark.parametrize
 MEMBERS = ["type", "title", "status", "detail", "instance", "code", "request_id"]
@@ -265,7 +266,7 @@ def test_503_when_busy_says_when_to_come_back(call, name):
 
 def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
     monkeypatch.setattr(database, "LONGEST_WAIT", 0.02)
-    lock = database.WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
+    lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
     with lock():
         answer = call("POST", body=b'{"name": "a", "phone": "+380671234567"}')
     check(answer, 503, "busy")

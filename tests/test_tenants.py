@@ -21,10 +21,10 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.bell import Bell
-from crm.tenancy.database import WriterLock
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.writer_lock import WriterLock
 
 each = pytest.mark.parametrize
 

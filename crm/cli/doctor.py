@@ -27,6 +27,7 @@ from crm.messages import Undelivered, mail, sms
 from crm.outbox import deliveries, events
 from crm.resources import tenant
 from crm.tenancy import backup, checkup
+from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
@@ -119,6 +120,12 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
     sane = now.year in YEARS
     told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     yield (OK, told) if sane else (FAULT, f"it is {told} here: set the clock")
+    if tenants.steady.is_doubted():
+        yield (
+            WARNING,
+            "it is ahead of the time that has passed while this machine ran: if it is right,"
+            " what is kept for a while is erased again after a day of running",
+        )
 
 
 def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
@@ -178,7 +185,7 @@ def _advice(tenants: Tenants, label: str) -> str:
         return f"give its rights back: chown {checkup.user()} {path} && chmod 600 {path}"
     if label == FRONT:
         return f"it has nothing but codes and links of the last day: mv {path} elsewhere"
-    copies = backup.copies(backup.folder(tenants)).get(label)
+    copies = list_copies(backup.folder(tenants)).get(label)
     if copies:
         return f"restore its newest copy: restore {copies[-1]} --tenant {label}"
     return f"no copy of it is in {backup.folder(tenants)}: restore FILE --tenant {label}"

@@ -1,6 +1,7 @@
 """What all commands share: the group, the data folder, errors, a tenant, options."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -125,6 +126,23 @@ class Failures:
     def tell(self, what: str) -> None:
         if self._of:
             raise CRMError(f"{what}: {', '.join(self._of)}")
+
+
+class Progress:
+    """Tells on stderr every ten seconds how far a long command is."""
+
+    EVERY_SECONDS = 10.0
+
+    def __init__(self, done: str, count: int) -> None:
+        """`done` is what is said of the ones done, as `copied`."""
+        self._done, self._count, self._number = done, count, 0
+        self._tell_at = time.monotonic() + self.EVERY_SECONDS
+
+    def advance(self) -> None:
+        self._number += 1
+        if time.monotonic() >= self._tell_at:
+            click.echo(f"{self._done} {self._number} of {self._count}", err=True)
+            self._tell_at = time.monotonic() + self.EVERY_SECONDS
 
 
 def moment_of(text: str, field: str) -> str:

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 from crm.checkup import FAULT, OK, WARNING, Said
 from crm.tenancy import backup, litestream, migrations, readiness
+from crm.tenancy.copies import list_copies, made_at
 from crm.tenancy.database import Visit, begin_visit, end_visit
+from crm.tenancy.disk import stamp
 from crm.tenancy.tenants import FRONT, Tenants
 
 MIB = 1 << 20
@@ -182,16 +184,13 @@ def state(version: int) -> Said:
 def copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
     """Has each tenant a copy that is not old?"""
     place = within or backup.folder(tenants)
-    found, now = backup.copies(place), tenants.clock()
+    found = list_copies(place)
+    latest = stamp(tenants.clock() - COPY_SECONDS)
     every = tenants.labels()
     if not every:
         return
     none = [label for label in every if label not in found]
-    old = [
-        label
-        for label in every
-        if label in found and now - found[label][-1].stat().st_mtime > COPY_SECONDS
-    ]
+    old = [label for label in every if label in found and made_at(found[label][-1]) < latest]
     if none:
         yield WARNING, f"no copy in {place} of {_some(none)}: backup create"
     if old:

@@ -6,13 +6,12 @@ lock among threads and processes: SQLite before 3.51.3 can corrupt a file when o
 writes while another checkpoints, and a queue of our own is fairer than SQLite's busy loop.
 """
 
-import fcntl
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache, partial
 from pathlib import Path
@@ -24,14 +23,15 @@ from crm.config import Config
 from crm.errors import Busy, CRMError
 from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of, is_busy
+from crm.tenancy.steady_clock import SteadyClock
+from crm.tenancy.writer_lock import LONGEST_WAIT, WriterLock
 
-LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
+LOG_BYTES = 8_192_000  # until a checkpoint: with SQLite's 1,000 pages a create takes 4 % longer
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
     "PRAGMA busy_timeout = 10000",
     "PRAGMA trusted_schema = OFF",
-    "PRAGMA wal_autocheckpoint = 2000",  # pages, 8 MB: with the default a create takes 4 % longer
     "PRAGMA journal_size_limit = 67108864",
 )
 
@@ -39,51 +39,6 @@ PRAGMAS = (
 class NoTenant(RuntimeError):
     """A mistake of ours: a query outside a visit, in another thread than its visit's, across two
     tenants, or a write outside a transaction."""
-
-
-class WriterLock:
-    """One writer at a time for one file, among the threads of this process and all processes."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._threads = threading.Lock()
-        self._file = -1
-
-    def acquire(self, wait: float = LONGEST_WAIT) -> None:
-        """Take the lock within `wait` seconds or raise Busy."""
-        deadline = time.monotonic() + wait
-        if not self._threads.acquire(timeout=wait):
-            raise Busy
-        try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            pause = 0.0001
-            while True:
-                try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except BlockingIOError:
-                    if time.monotonic() + pause > deadline:
-                        raise Busy from None
-                    time.sleep(pause)
-                    pause = min(pause * 1.5, 0.01)
-        except BaseException:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        if self._file >= 0:
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # a child forked meanwhile keeps the file open
-            os.close(self._file)
-            self._file = -1
-        self._threads.release()
-
-    @contextmanager
-    def __call__(self, wait: float = LONGEST_WAIT) -> Iterator[None]:
-        self.acquire(wait)
-        try:
-            yield
-        finally:
-            self.release()
 
 
 class Connection(sqlite3.Connection):
@@ -112,6 +67,8 @@ def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connect
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page}")
         if not writes:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -150,6 +107,7 @@ class Keeper(Protocol):
     config: Config
     bell: Bell
     hears: Hears | None
+    steady: SteadyClock
 
     def take(self, writes: bool) -> Connection: ...
 

@@ -27,10 +27,12 @@ from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
 from crm.open_files import shares
 from crm.tenancy import disk, file_errors, litestream, migrations, upgrades
 from crm.tenancy.bell import Bell, Hears
-from crm.tenancy.database import Connection, WriterLock, connect, file_at, visiting
+from crm.tenancy.database import Connection, connect, file_at, visiting
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.heavy_work import HeavyWorkLock
+from crm.tenancy.steady_clock import SteadyClock
 from crm.tenancy.unavailable import Unavailable, identity
+from crm.tenancy.writer_lock import WriterLock
 
 FORK_WAIT = 1.0  # seconds for a connection whose file is being written
 RETRY_SECONDS = 60.0  # for what may be mended without a change of the file: its folder, its disk
@@ -48,6 +50,7 @@ class Home(Protocol):
     pool: "Pool"
     unavailable: Unavailable
     hears: Hears | None
+    steady: SteadyClock
     clock: Callable[[], float]
 
 
@@ -85,7 +88,7 @@ class Tenant:
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.tidy_at = 0.0
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}
-        self.hears = home.hears
+        self.hears, self.steady = home.hears, home.steady
         self._pool, self._clock = home.pool, home.clock
         self._name = str(path)
         with _openings_lock:

@@ -85,7 +85,7 @@ def drop(session_id: int, name: str) -> None:
 
 def forget_old() -> None:
     """Let go what has waited too long, at any tenant."""
-    limit = visit().clock() - WAITS
+    limit = visit().keeper.steady.for_erasing() - WAITS
     for written_at, path in _waiting(""):
         if written_at <= limit:
             path.unlink(missing_ok=True)

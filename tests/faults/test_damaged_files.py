@@ -323,7 +323,7 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
     path = crm.tenants.path("acme")
     with crm.tenants.visit("acme"):
         backup.create(data / "backups")
-    (copy,) = (data / "backups").iterdir()
+    (copy,) = (data / "backups").glob("*.db")
     crm.tenants.forget_idle()
     no_database(path)
     assert doctor() == (

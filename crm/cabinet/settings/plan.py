@@ -7,13 +7,14 @@ from crm.access.limits import WINDOW
 from crm.cabinet.settings.frame import pages, show
 from crm.resources import tenant
 from crm.tenancy import quota
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import settings, visit
 
 
 @pages.get("/settings/plan")
 def show_plan() -> Response:
     here, plans = visit(), settings().plans
-    moment = here.clock()
+    moment = uptime()
     plan = tenant.about()["plan"]
     return show(
         "plan.html",
