@@ -71,10 +71,6 @@ def fold(path: Path, kept: Path) -> dict[str, int] | None:
             blocked, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if blocked:
             raise Busy("the tenant is being read, try again in a moment")
-        # After a power cut another file may have the name, and must not be read with what was in
-        # this one's log.
-        with suppress(FileNotFoundError):
-            disk.sync(Path(f"{path}-wal"))
     except FILE_ERRORS as error:
         if is_busy(error):
             raise Busy from error
@@ -83,4 +79,8 @@ def fold(path: Path, kept: Path) -> dict[str, int] | None:
     finally:
         if not damaged:
             log.unlink(missing_ok=True)
+    # That the log is empty is on the disk before another file takes the name: after a power cut it
+    # would be read with what had been in this one's log.
+    with suppress(FileNotFoundError):
+        disk.sync(Path(f"{path}-wal"))
     return dict(numbers)
