@@ -24,7 +24,7 @@ import pytest
 from crm.access import api_keys, sessions
 from crm.config import Config
 from crm.resources import tenant, users
-from crm.tenancy import backup
+from crm.tenancy import copies as copying
 from crm.tenancy.tenants import Tenants
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
@@ -272,10 +272,10 @@ def test_kill_9_loses_doubles_and_halves_nothing(
 
 def check_copies(data: Path) -> set[str]:
     """Copies that have a name are whole; gives whose they are."""
-    copies = backup.copies(data / "backups")
+    copies = copying.list_copies(data / "backups")
     for copy in (copy for each in copies.values() for copy in each):
         with contextlib.suppress(FileNotFoundError):  # a newer one took its place
-            assert backup.check(copy)
+            assert copying.check(copy)
     return set(copies)
 
 
