@@ -2,7 +2,7 @@
 
     python -m tests.faults [pytest's options]
 
-Prints a table of what was done, with its date, for README.md. It takes about an hour; CI runs the
+Prints a table of what was done, with its date, for README.md. CI runs the
 same tests with smaller counts.
 """
 
