@@ -33,6 +33,7 @@ class Condition(NamedTuple):
     empty if there is no such index. `in_order`: that index has them in order of id. `names_ids`:
     the condition itself lists ids, not many, and records are read by them. `order` and `sign` are
     those of a range: `updated_at`, `>=`. `reads_row`: no index of the table alone can check it.
+    `span` is the column of any range; ranges of one column are read as one.
     """
 
     sql: str
@@ -43,6 +44,7 @@ class Condition(NamedTuple):
     order: str = ""
     sign: str = ""
     reads_row: bool = False
+    span: str = ""
 
 
 @dataclass(slots=True)
@@ -131,6 +133,14 @@ class Equals(Parameter):
         return Condition(sql, wanted, OF_LIST + sql, in_order, reads_row=self.rare)
 
 
+class NotEquals(Equals):
+    """None of the values sent; records without a value pass."""
+
+    def among(self, column: str, wanted: list[Any]) -> Condition:
+        refused = ", ".join("?" * len(wanted))
+        return Condition(f"({column} IS NULL OR {column} NOT IN ({refused}))", wanted)
+
+
 class Reference(Equals):
     """One of these records; an unknown or malformed id matches nothing (D2)."""
 
@@ -205,18 +215,33 @@ class Yes(Parameter):
         return Condition(f"{column} = ?", (int(_yes(sent[0])),))
 
 
+class HasValue(Yes):
+    """`true`: records that have a value in the column. `false`: those that have none."""
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        if _yes(sent[0]):
+            return Condition(f"{column} IS NOT NULL")
+        sql = f"{column} IS NULL"
+        return Condition(sql, (), OF_LIST + sql, in_order=True)
+
+
 class Since(Parameter):
-    """At or after a moment. `column` is an order of the list."""
+    """At or after a moment. `column` is an order of the list, unless `is_order` is false: then an
+    index of the live records begins with it."""
 
     sign = ">="
 
-    def __init__(self, column: str, about: str = ""):
+    def __init__(self, column: str, about: str = "", is_order: bool = True):
         super().__init__(fields.Moment(), column, about)
+        self.is_order = is_order
 
     def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
         sql = f"{column} {self.sign} ?"
-        return Condition(sql, (self.inner.read(text),), OF_LIST + sql, order=column, sign=self.sign)
+        found = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
+        if not self.is_order:
+            return found._replace(reads_row=True)
+        return found._replace(order=column, sign=self.sign)
 
 
 class Before(Since):
@@ -354,6 +379,8 @@ class Filter(Schema):
             found.append(Fault("include_deleted", "needs_updated_since", detail, "parameter"))
         if found:
             raise Invalid(found)
+        if len(query.conditions) > 1:
+            query.conditions = _with_joined_ranges(query.conditions)
         return query
 
 
@@ -363,11 +390,38 @@ class KeptFilter(Filter):
     ids = Ids(column="id", about="Only these.")
     external_id = Equals(fields.Text(128), about="The id in another system.", rare=True)
     created_since = Since("created_at", about="Created at or after this moment.")
+    created_until = Before(
+        "created_at", about="Created before this moment; the moment itself is not included."
+    )
     updated_since = Since("updated_at", about="Changed at or after this moment.")
     include_deleted = Switch(
         about="With `updated_since`: also what was deleted in the last 30 days, as "
         "`{id, deleted_at, updated_at}`."
     )
+
+
+def _with_joined_ranges(conditions: list[Condition]) -> list[Condition]:
+    """The same conditions, with the two ends of a range as one.
+
+    Of a day in the middle of a year, either end alone leaves half of all records; both together
+    are found in the index as what they are, a few.
+    """
+    joined: dict[str, Condition] = {}
+    others = []
+    for each in conditions:
+        other = joined.get(each.span)
+        if not each.span:
+            others.append(each)
+        elif other is None:
+            joined[each.span] = each
+        else:
+            joined[each.span] = other._replace(
+                sql=f"{other.sql} AND {each.sql}",
+                params=[*other.params, *each.params],
+                ids=f"{other.ids} AND {each.ids.removeprefix(OF_LIST)}",
+                sign=other.sign + each.sign,
+            )
+    return [*joined.values(), *others]
 
 
 def _yes(text: str) -> bool:
