@@ -110,7 +110,9 @@ def here_is(path: str) -> bool:
 
 
 def with_query(**changed: str) -> str:
-    """The address of this page with other parameters; the filters stay."""
-    kept = [(name, value) for name, value in request.args.items(multi=True) if name not in changed]
+    """The address of this page with other parameters; the filters stay, but not the place in the
+    list."""
+    gone = {"cursor", *changed}
+    kept = [(name, value) for name, value in request.args.items(multi=True) if name not in gone]
     sent = urlencode([*kept, *changed.items()])
     return f"{request.root_path}{request.path}?{sent}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from crm import values
 from crm.tenancy.database import row, rows
 
 Span = tuple[str, str]  # from a moment until before another, as times are stored
@@ -80,7 +81,7 @@ class Calendar:
         return self._midnight(first), _stored(self._at(then, self.now.time()) + SECOND)
 
     def _midnight(self, day: date) -> str:
-        return _stored(self._at(day, time()))
+        return values.midnight(day, self._zone.key)
 
     def _at(self, day: date, hour: time) -> datetime:
         return datetime.combine(day, hour, self._zone)

@@ -8,9 +8,8 @@ few enough for SQLite to keep them prepared. Each tells too by which index it is
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from marshmallow import Schema
 from werkzeug.datastructures import MultiDict
@@ -18,33 +17,12 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.errors import MOST_FAULTS, Fault, Invalid
 from crm.rest import fields
+from crm.rest.conditions import OF_LIST, Condition, with_joined_ranges
 from crm.tenancy import search
 from crm.tenancy.database import rows, visit
 from crm.tenancy.records import key
 
 DEFAULT_LIMIT, MOST = 50, 200
-OF_LIST = "SELECT id FROM {table} WHERE {live} AND "
-
-
-class Condition(NamedTuple):
-    """An SQL condition of a list with its parameters, and how the records that meet it are found.
-
-    `ids` selects their ids by an index, with places for the list's table and its condition `live`;
-    empty if there is no such index. `in_order`: that index has them in order of id. `names_ids`:
-    the condition itself lists ids, not many, and records are read by them. `order` and `sign` are
-    those of a range: `updated_at`, `>=`. `reads_row`: no index of the table alone can check it.
-    `span` is the column of any range; ranges of one column are read as one.
-    """
-
-    sql: str
-    params: Sequence[Any] = ()
-    ids: str = ""
-    in_order: bool = False
-    names_ids: bool = False
-    order: str = ""
-    sign: str = ""
-    reads_row: bool = False
-    span: str = ""
 
 
 @dataclass(slots=True)
@@ -380,7 +358,7 @@ class Filter(Schema):
         if found:
             raise Invalid(found)
         if len(query.conditions) > 1:
-            query.conditions = _with_joined_ranges(query.conditions)
+            query.conditions = with_joined_ranges(query.conditions)
         return query
 
 
@@ -398,30 +376,6 @@ class KeptFilter(Filter):
         about="With `updated_since`: also what was deleted in the last 30 days, as "
         "`{id, deleted_at, updated_at}`."
     )
-
-
-def _with_joined_ranges(conditions: list[Condition]) -> list[Condition]:
-    """The same conditions, with the two ends of a range as one.
-
-    Of a day in the middle of a year, either end alone leaves half of all records; both together
-    are found in the index as what they are, a few.
-    """
-    joined: dict[str, Condition] = {}
-    others = []
-    for each in conditions:
-        other = joined.get(each.span)
-        if not each.span:
-            others.append(each)
-        elif other is None:
-            joined[each.span] = each
-        else:
-            joined[each.span] = other._replace(
-                sql=f"{other.sql} AND {each.sql}",
-                params=[*other.params, *each.params],
-                ids=f"{other.ids} AND {each.ids.removeprefix(OF_LIST)}",
-                sign=other.sign + each.sign,
-            )
-    return [*joined.values(), *others]
 
 
 def _yes(text: str) -> bool:

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crm.rest.filters import Condition, Query, Sort
+from crm.rest.conditions import Condition
+from crm.rest.filters import Query, Sort
 from crm.rest.shapes import Shape
 from crm.tenancy.database import row
 from crm.tenancy.dialect import by_id, by_index
