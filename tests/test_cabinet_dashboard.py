@@ -158,8 +158,8 @@ def test_a_funnel_has_what_is_open_in_each_stage(made):
     assert [funnel.name for funnel in funnels] == ["Sales", "Repairs"]
     for funnel in funnels:
         stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).stages()]
-        assert [name for name, _ in funnel.stages] == stages[:4]
-        name, here = funnel.stages[0]
+        assert [stage.name for stage in funnel.stages] == stages[:4]
+        here = funnel.stages[0].deals
         own = [each for each in found if each["pipeline_id"] == str(funnel.pipeline_id)]
         assert (here.count, here.sums) == (len(own), sums(own))
         assert here.count
@@ -320,17 +320,17 @@ def test_long_names_are_cut_in_the_picture_and_whole_in_its_title():
 def told_by(svg):
     """[(name, count)] of a plot's bars, as their titles tell, and its name."""
     root = ElementTree.fromstring(svg)
-    assert root.get("role") == "img"
+    assert root.get("role") == "group"
     labels = root.get("aria-labelledby").split()
     assert [root.find("title").get("id"), root.find("desc").get("id")] == labels
-    titles = [group.find("title").text for group in root.findall("g")]
+    titles = [group.find("title").text for group in root.iter("g")]
     return root.find("title").text, [tuple(title.rsplit(": ", 1)) for title in titles]
 
 
 def cells(table):
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.S)[1:]
     return [
-        [str(Markup(cell).unescape()) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        [Markup(cell).striptags() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
         for row in rows
     ]
 
@@ -340,7 +340,7 @@ def test_every_plot_has_the_same_numbers_as_its_table(made, olena):
     drawn, tables = SVG.findall(text), TABLE.findall(text)
     assert len(drawn) == len(tables) == 5  # two funnels, days, months, sources
     for svg, table in zip(drawn, tables, strict=True):
-        assert not re.search(r"\sstyle=|<style|<script|\son\w+=|href", svg)
+        assert not re.search(r"\sstyle=|<style|<script|\son\w+=", svg)
         name, bars = told_by(svg)
         rows = cells(table)
         if "12" in name:
