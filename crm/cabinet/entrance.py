@@ -4,6 +4,7 @@ A session is a row in the tenant's file behind a random cookie of this host alon
 kept by caches, runs no script but our one file, and sends a form only to its own host.
 """
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from crm.cabinet import csrf, site
 from crm.cabinet.compression import compress
 from crm.cabinet.frame import FRONT, RANK, TENANT
 from crm.config import Config
-from crm.errors import Forbidden, NotFound
+from crm.errors import CRMError, Forbidden, NotFound
 from crm.rest.admission import API
 from crm.rest.resource import raw_body
 from crm.rest.upload import InMemory
@@ -25,6 +26,8 @@ from crm.tenancy.database import time_before, visit
 from crm.tenancy.tenants import FRONT as FRONT_LABEL
 
 STATIC = "cabinet.static"
+BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
+AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 DAY = 86_400
 POLICY = (
@@ -51,11 +54,17 @@ def install(app: Flask, config: Config) -> None:
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
+            with suppress(CRMError):  # the page that says so has the menu, if it may
+                g.session = find_session(token)
             return None  # nothing is there: let Flask say so
         if g.place not in view.at:
             raise NotFound
-        if g.place == TENANT:
-            g.session = site.visitor() or (sessions.find(token) if token else None)
+        if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
+            # Codes and cookies belong to the base host: whoever signs up goes on there.
+            if request.method != "GET":
+                raise NotFound
+            return redirect(f"{config.base_url}{request.path}", 303)
+        g.session = find_session(token)
         if g.session:
             here.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
@@ -90,6 +99,13 @@ def install(app: Flask, config: Config) -> None:
     app.before_request(enter)
     app.after_request(leave)
     app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
+
+
+def find_session(token: str) -> sessions.Session | None:
+    """Who is looking at a page of a tenant: whom the embedding site lets in, or who logged in."""
+    if g.place != TENANT:
+        return None
+    return site.visitor() or (sessions.find(token) if token else None)
 
 
 def cookie_name(name: str = COOKIE) -> str:
