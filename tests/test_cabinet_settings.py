@@ -35,6 +35,8 @@ def post(crm, monkeypatch) -> list[tuple[str, ...]]:
     sent: list[tuple[str, ...]] = []
 
     class Box:
+        sends_sms = sends_mail = True
+
         def sms(self, *letter):
             sent.append(letter)
 

@@ -13,7 +13,7 @@ a link from then. `User.put`, `passwords.store` and `sessions.end_others` call e
 from dataclasses import dataclass
 
 from crm.access import tokens
-from crm.tenancy.database import execute, note, now, row, time_before, transaction
+from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 SECONDS = {
@@ -104,6 +104,16 @@ def is_pending(purpose: str, user_id: int) -> bool:
         " AND expires_at > ? LIMIT 1"
     )
     return row(sql, (user_id, purpose, now())) is not None
+
+
+def unused(purpose: str) -> list[tuple[int, str, str]]:
+    """(user's id, when it was made, when it expires or did) of the last link of each user that was
+    neither used nor ended."""
+    return rows(
+        "SELECT user_id, max(created_at), max(expires_at) FROM link"
+        " WHERE purpose = ? AND ended_at IS NULL GROUP BY user_id",
+        (purpose,),
+    )
 
 
 def end_all() -> None:
