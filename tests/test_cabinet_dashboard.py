@@ -468,6 +468,7 @@ def test_a_pipeline_named_as_a_script_is_text(acme, olena):
 
 def found(text):
     """{noun: [texts that lead to records]} of the page of the search."""
+    text = re.sub("</?mark>", "", text)
     sections = re.findall(r'aria-labelledby="found-(\w+)"(.*?)</section>', text, re.S)
     return {
         noun: re.findall(rf'<li><a href="/{noun}/\d+">(.*?)</a>', section)
@@ -514,7 +515,7 @@ def test_ten_are_shown_and_a_link_leads_to_all(api, olena):
     q = "%D1%96%D0%B2%D0%B0%D0%BD%20%26"
     for path in (f"/leads?q={q}", f"/deals?view=list&amp;q={q}", f"/search?only=tasks&amp;q={q}"):
         assert f'href="{path}"' in text.replace("&q=", "&amp;q=")
-        every = olena.sees(path.replace("&amp;", "&"))
+        every = re.sub("</?mark>", "", olena.sees(path.replace("&amp;", "&")))
         assert all(f"Іван &amp; {number}<" in every for number in range(12))
 
 

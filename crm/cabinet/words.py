@@ -52,6 +52,8 @@ def field(name: str) -> str:
         "status": gettext("Status"),
         "assigned_to": gettext("Responsible"),
         "comment": gettext("Comment"),
+        "category": gettext("Category"),
+        "description": gettext("Description"),
         "amount": gettext("Amount"),
         "currency": gettext("Currency"),
         "tags": gettext("Tags"),
