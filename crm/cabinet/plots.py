@@ -50,6 +50,8 @@ def lying(id: str, title: str, about: str, bars: Sequence[Bar], shown: Callable)
     for place, bar in enumerate(bars):
         top, count = place * height, shown(bar.count)
         group = _group(svg, f"{bar.name}: {count}", bar.path)
+        if bar.path:
+            _box(group, "plot-hit", 0, top, WIDTH, height - 2)
         name = _cut(bar.name, LONGEST - len(count) - 2)
         _write(group, name, 0, top + 11)
         _write(group, count, WIDTH, top + 11, "plot-count", "end")
