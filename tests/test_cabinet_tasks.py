@@ -119,7 +119,7 @@ def test_a_cancelled_task_is_found_by_its_status(olena, api):
     assert sum(groups(olena.sees("/tasks")), []) == ["відкрите", "у роботі"]
     page = olena.sees("/tasks?status=cancelled")
     assert titles(page) == ["скасоване"]
-    assert "Статус: Скасован" in page and "/complete" not in page
+    assert "Стан: Скасоване" in page and "/complete" not in page
     assert 'option value="cancelled" selected' in page
     assert titles(olena.sees("/tasks?status=done")) == ["виконане"]
     everything = olena.sees("/tasks?status=all")

@@ -68,7 +68,8 @@ def active_filters(noun: str) -> list[ActiveFilter]:
     sent = [each for each in request.args.items(multi=True) if each[0] != "cursor"]
     found = []
     for place, (name, text) in enumerate(sent):
-        if name in NOT_FILTERS or not text.strip():
+        is_all = noun == "task" and name in ("status", "assigned_to") and text == ALL
+        if name in NOT_FILTERS or not text.strip() or is_all:
             continue
         others = sent[:place] + sent[place + 1 :]
         address = f"{request.root_path}{request.path}"
@@ -141,8 +142,6 @@ def _when(text: str) -> str:
 
 
 def _value(noun: str, name: str, text: str) -> str:
-    if text == ALL:
-        return gettext("All")
     if name == "assigned_to":
         others = {"me": gettext("Me"), "none": gettext("Nobody")}
         return others.get(text) or people.everyone().get(text, text)
