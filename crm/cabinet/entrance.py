@@ -54,9 +54,12 @@ def install(app: Flask, config: Config) -> None:
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
-            with suppress(CRMError):  # the page that says so has the menu, if it may
-                g.session = find_session(token)
-            return None  # nothing is there: let Flask say so
+            # Nothing is there: let Flask say so, beside the menu. An embedding site is asked for
+            # pages alone.
+            if g.place == TENANT and token:
+                with suppress(CRMError):
+                    g.session = sessions.find(token)
+            return None
         if g.place not in view.at:
             raise NotFound
         if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
@@ -64,7 +67,8 @@ def install(app: Flask, config: Config) -> None:
             if request.method != "GET":
                 raise NotFound
             return redirect(f"{config.base_url}{request.path}", 303)
-        g.session = find_session(token)
+        if g.place == TENANT:
+            g.session = site.visitor() or (sessions.find(token) if token else None)
         if g.session:
             here.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
@@ -99,13 +103,6 @@ def install(app: Flask, config: Config) -> None:
     app.before_request(enter)
     app.after_request(leave)
     app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
-
-
-def find_session(token: str) -> sessions.Session | None:
-    """Who is looking at a page of a tenant: whom the embedding site lets in, or who logged in."""
-    if g.place != TENANT:
-        return None
-    return site.visitor() or (sessions.find(token) if token else None)
 
 
 def cookie_name(name: str = COOKIE) -> str:
