@@ -139,3 +139,13 @@ def test_every_refusal_has_a_status_and_a_page():
         if kind.__module__ == "crm.errors"
         and kind not in (errors.Unauthorized, errors.WrongType)  # the API's own
     }
+
+
+def test_the_page_of_an_unknown_host_has_its_stylesheet(crm):
+    page = Person(crm, "nobody").sees("/", 404)
+    assert "Сторінку не знайдено" in page and "На головну" not in page
+    for path in re.findall(r'(?:href|src)="(/cabinet/[^"]+)"', page):
+        answer = Person(crm, "nobody").get(path)
+        assert answer.status_code == 200, path
+        assert "Set-Cookie" not in answer.headers
+    assert Person(crm, "nobody").get("/cabinet/nothing.css").status_code == 404
