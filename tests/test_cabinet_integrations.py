@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import time
+from urllib.parse import quote
 
 import pytest
 from browsing import Person
@@ -18,7 +19,7 @@ from crm.outbox.call import Outcome
 from crm.outbox.endpoints import Webhook
 from crm.resources.leads.record import TRAP
 from crm.resources.webhooks import DELIVERY, WEBHOOK
-from crm.tenancy.database import execute, transaction
+from crm.tenancy.database import execute, now, transaction
 
 each = pytest.mark.parametrize
 KEY = re.compile(r"crm_[0-9A-Za-z]{46}")
@@ -375,6 +376,112 @@ def test_a_form_that_was_made_before_has_a_place_for_its_key(crm, olena):
 
 def test_only_a_forms_key_has_a_form(olena):
     olena.sees("/settings/forms/1", 404)
+    assert olena.post("/settings/forms/1", {"source": "x"}).status_code == 404
+
+
+def source_in(page):
+    return json.loads(re.search(r'var lead = \{source: (".*?")', copied(page, "snippet"))[1])
+
+
+def test_each_form_has_a_source_of_its_own(crm, olena, api):
+    assert 'name="source" value="site-form' in olena.sees("/settings/forms")
+    first, second = make_form(olena, name="Головна"), make_form(olena, name="Підвал")
+    third = make_form(olena, name="Акція", source=" осіння акція ")
+    sources = [source_in(page.text) for page in (first, second, third)]
+    assert len({*sources}) == 3 and sources[2] == "осіння акція"
+    # The form made before, by the cast's key, is the first.
+    assert sources[:2] == ["site-form-2", "site-form-3"]
+    for number, (page, source) in enumerate(zip((first, second, third), sources, strict=True)):
+        site = Api(crm, "acme", KEY.search(copied(page.text, "snippet"))[0])
+        sent = {"name": f"М{number}", "phone": "0671234567", "source": source}
+        assert site.post("/leads", sent, headers={"Origin": SHOP}).status_code == 201
+    for number, source in enumerate(sources):
+        (lead,) = api.read(f"/leads?source={quote(source)}")
+        assert lead["name"] == f"М{number}"
+    page = olena.sees("/settings/forms")
+    for source in sources:
+        assert f'href="/leads?source={quote(source)}">{source}</a>' in page
+
+
+def test_the_source_of_a_form_is_changed_and_no_other_has_it(crm, olena):
+    make_form(olena, source="a")
+    make_form(olena, source="b")
+    id = last_key(crm).id
+    path = f"/settings/forms/{id}"
+    assert olena.sends(path, {"source": "c"}) == path
+    page = olena.sees(path)
+    assert source_in(page) == "c" and 'value="c"' in page
+    for wrong in ("a", "site-form", "x" * 65, "a\0"):
+        page = olena.post(path, {"source": wrong})
+        assert page.status_code == 422 and 'id="source-fault"' in page.text
+        assert source_in(page.text) == "c"
+    page = make_form(olena, source="c")
+    assert page.status_code == 422 and "Це джерело має інша форма" in page.text
+    olena.sends(path, {"source": "c"})  # its own
+
+
+def test_a_form_made_before_keeps_its_source(crm, olena):
+    with crm.tenants.visit("acme"):
+        for name in ("x", "y"):
+            api_keys.create(name, "leads:create", OLENA, origins=SHOP)
+    id = last_key(crm).id
+    path = f"/settings/forms/{id}"
+    assert source_in(olena.sees(path)) == "site-form"
+    olena.sends(path, {"source": "site-form"})
+    assert source_in(olena.sees(path)) == "site-form"
+
+
+# How a webhook does
+
+
+def health(olena):
+    """(kind of badge, words) in the list, which its own page has, too."""
+    listed = re.search(r'badge text-bg-(\w+)">(.*?)</span>', olena.sees("/settings/webhooks"))
+    page = olena.sees("/settings/webhooks/1")
+    own = re.search(r'<dt>Стан</dt><dd><span class="badge text-bg-(\w+)">(.*?)</span>', page)
+    assert listed.groups() == own.groups()
+    return listed.groups()
+
+
+def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
+    make_hook(olena)
+    assert health(olena) == ("success", "Готовий, ще нічого не надсилали")
+    with crm.tenants.visit("acme"):
+        hook = Webhook.find(1)
+
+        def say(sql, *params):
+            with transaction():
+                execute(sql, params)
+
+        with transaction():
+            hook.succeeded(now())
+        assert health(olena) == ("success", "Працює")
+        clock.tick(60)
+        with transaction():
+            Webhook.find(1).failed(now(), 500)
+        assert health(olena)[0] == "warning"
+        # Switched off and on by hand: the API's state is active, and the last delivery failed.
+        for active in (0, 1):
+            with transaction():
+                Webhook.find(1).change({"active": active})
+            if not active:
+                assert health(olena) == ("danger", "Вимкнено")
+        assert api.read("/webhooks/1")["state"] == "active"
+        assert health(olena) == ("warning", "Остання доставка не вдалася")
+        clock.tick(60)
+        with transaction():
+            Webhook.find(1).succeeded(now())
+        assert health(olena) == ("success", "Працює")
+        # One record's delivery waits for another attempt while others arrive.
+        api.create("/leads", name="Л", phone="0671234567")
+        say("INSERT INTO attempt (delivery_id, at, duration_ms, status_code, cause)"
+            " VALUES (1, ?, 5, 500, 'event')", now())  # fmt: skip
+        assert health(olena) == ("warning", "Деякі доставки повторюються")
+        say("UPDATE delivery SET status = 'delivered', due_at = NULL")
+        assert health(olena)[0] == "success"
+        with transaction():
+            Webhook.find(1).failed(now(), 410)
+        assert health(olena)[0] == "danger"
 
 
 @each(

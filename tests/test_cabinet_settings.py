@@ -35,6 +35,8 @@ def post(crm, monkeypatch) -> list[tuple[str, ...]]:
     sent: list[tuple[str, ...]] = []
 
     class Box:
+        sends_sms = sends_mail = True
+
         def sms(self, *letter):
             sent.append(letter)
 
@@ -298,6 +300,78 @@ def test_an_invitation_is_sent_again_and_the_first_ends(crm, olena, post):
     with crm.tenants.visit("acme"):
         assert links.peek(links.INVITE, first) is None
         assert links.peek(links.INVITE, second)
+
+
+@pytest.fixture
+def console(post, crm):
+    """Nothing is sent: mail and SMS are written to the console."""
+    type(crm.post).sends_sms = type(crm.post).sends_mail = False
+    return post
+
+
+@each("sent", [{"email": "m@acme.example"}, {"phone": "0671234567"}])
+def test_while_nothing_is_sent_the_link_is_shown_once_to_who_invited(crm, olena, console, sent):
+    to = sent.get("email") or "+380671234567"
+    page = olena.post("/settings/users", {"name": "Марія", "role": "viewer", **sent})
+    assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store"
+    assert f"На {to} нічого не надіслано" in page.text and "Запрошення надіслано" not in page.text
+    link = re.search(r'<pre id="invitation"[^>]*><code>(.*?)</code>', page.text)[1]
+    assert link.startswith("http://acme.localhost:8000/i")
+    path = link.removeprefix("http://acme.localhost:8000")
+    for other in ("/settings/users", "/settings/users/3", "/"):
+        assert path not in olena.sees(other)
+    assert "нічого не надіслано" not in olena.sees("/settings/users")
+    # Another one ends the first.
+    page = olena.post("/settings/users/3/invite")
+    again = re.search(r"<code>http://acme.localhost:8000(.*?)</code>", page.text)[1]
+    newcomer = Person(crm)
+    newcomer.sees(path, 404)
+    shown = newcomer.sees(again)
+    newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
+    assert "Огляд" in newcomer.sees("/")
+    Person(crm).sees(again, 404)
+
+
+def test_only_an_owner_gets_the_link(crm, worker, console):
+    worker.sees("/settings/users", 403)
+    for path in ("/settings/users", "/settings/users/2/invite"):
+        page = worker.post(path, {"name": "Марія", "email": "m@a.example", "role": "viewer"})
+        assert page.status_code == 403 and "/invite/" not in page.text
+    assert console == []
+
+
+def test_an_invitation_that_was_sent_is_told_so_and_shows_no_link(olena, post):
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    page = olena.sees("/settings/users")
+    assert "Запрошення надіслано: m@a.example." in page
+    assert tokens_of(post[0]) not in page and "нічого не надіслано" not in page
+
+
+def test_the_list_shows_who_is_invited_and_has_not_come_in(crm, olena, post, clock):
+    assert "Запрошено" not in olena.sees("/settings/users")
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    page = olena.sees("/settings/users")
+    assert page.count("Запрошено") == 1
+    assert "2 бер. 2026" in page and "11:00, ще не увійшли" in page
+    assert 'action="/settings/users/3/invite"' in page
+    clock.tick(7 * 86_400 + 1)
+    olena = Person(crm, user_id=OLENA)
+    page = olena.sees("/settings/users")
+    assert "Строк минув" in page and "так і не увійшли" in page
+    olena.sends("/settings/users/3/invite")
+    assert "9 бер. 2026" in olena.sees("/settings/users")
+    newcomer = Person(crm)
+    shown = newcomer.sees(tokens_of(post[-1]))
+    newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
+    assert "Запрошено" not in olena.sees("/settings/users")
+    assert "/settings/users/3/invite" not in olena.sees("/settings/users")
+
+
+def test_who_was_let_in_before_is_not_called_invited(crm, olena, post):
+    with crm.tenants.visit("acme"):
+        sessions.open(TARAS, "tests")
+    olena.sends("/settings/users/2/invite")  # a new way in, for a lost phone
+    assert "ще не увійшли" not in olena.sees("/settings/users")
 
 
 def test_sms_of_invitations_are_counted(crm, olena, post, clock):

@@ -23,7 +23,6 @@ from crm.resources.clients.record import (
     Client,
 )
 from crm.resources.deals.record import DEAL
-from crm.rest import paging
 from crm.tenancy.database import rows, transaction
 from crm.tenancy.records import key
 from crm.values import as_number
@@ -42,11 +41,10 @@ pages = Pages("clients")
 
 @pages.get("/clients")
 def list_clients(form: Form | None = None) -> Response:
-    query = lists.asked(CLIENT_FILTER)
-    page = paging.page(LISTED_CLIENT, query, CLIENT_FILTER.fields["sort"])
     return render(
         "clients/list.html",
-        page=page,
+        page=lists.page(LISTED_CLIENT, CLIENT_FILTER),
+        active_filters=lists.active_filters("client"),
         form=form or Form({"type": "company", "assigned_to": str(me().user_id)}),
         asked_tags=[tag for tag in request.args.getlist("tag") if tag.strip()],
         tags=_known_tags(),

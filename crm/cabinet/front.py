@@ -12,7 +12,7 @@ from flask import current_app, redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
-from crm.cabinet import languages, phone_codes
+from crm.cabinet import entrance, languages, phone_codes
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import FRONT, Pages, again, onward, render
 from crm.cabinet.languages import gettext
@@ -47,9 +47,15 @@ pages = Pages("front", role=None)
 
 
 def welcome(form: Form | None = None) -> Response:
-    """The start page of the base host."""
-    signup, example = settings().signup, _host("firma")
-    return render("front/welcome.html", form=form or Form(), signup=signup, example=example)
+    """The start page of the base host, also shown at the bare address of the machine."""
+    at_ip_address = entrance.BY_IP_ADDRESS in request.environ
+    return render(
+        "front/welcome.html",
+        form=form or Form(),
+        signup=settings().signup,
+        home=settings().base_url if at_ip_address else request.root_path,
+        example=_host("firma"),
+    )
 
 
 @pages.post("/open", at=AT)

@@ -19,7 +19,6 @@ from crm.resources.leads.conversion import CONVERSION
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadNoun
 from crm.resources.pipelines.record import PIPELINE
-from crm.rest import paging
 from crm.tenancy.database import transaction
 
 NEW = ("name", "phone", "email", "company", "source", "assigned_to", "comment")
@@ -38,11 +37,10 @@ pages = Pages("leads")
 
 @pages.get("/leads")
 def list_leads(form: Form | None = None) -> Response:
-    query = lists.asked(LEAD_FILTER)
-    page = paging.page(LEAD, query, LEAD_FILTER.fields["sort"])
     return render(
         "leads/list.html",
-        page=page,
+        page=lists.page(LEAD, LEAD_FILTER),
+        active_filters=lists.active_filters("lead"),
         form=form or Form({"assigned_to": str(me().user_id)}),
         sources=lists.known("lead", "source"),
         narrowed=lists.is_narrowed(),

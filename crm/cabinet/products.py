@@ -13,7 +13,6 @@ from crm.cabinet.moving import exports
 from crm.resources import tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
-from crm.rest import paging
 from crm.sheets import decimal_text
 from crm.tenancy.database import transaction
 
@@ -28,11 +27,10 @@ pages = Pages("products")
 
 @pages.get("/products")
 def list_products(form: Form | None = None) -> Response:
-    query = lists.asked(PRODUCT_FILTER)
-    page = paging.page(PRODUCT, query, PRODUCT_FILTER.fields["sort"])
     return render(
         "products/list.html",
-        page=page,
+        page=lists.page(PRODUCT, PRODUCT_FILTER),
+        active_filters=lists.active_filters("product"),
         form=form or Form({"active": True, "currency": tenant.currency()}),
         narrowed=lists.is_narrowed(),
         ways=exports.ways("products"),

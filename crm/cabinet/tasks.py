@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import people, texts, words
+from crm import values
+from crm.cabinet import lists, people, texts, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import Pages, again, me, next_path, onward, render, told
 from crm.cabinet.languages import gettext
@@ -19,28 +20,32 @@ from crm.tenancy.database import now, transaction
 
 FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
 LINKS = ("lead_id", "client_id", "deal_id")
-MOST = 200  # open tasks shown at once
-OPEN_STATUSES = ("open", "in_progress")
-OPEN = f"status IN {OPEN_STATUSES} AND deleted_at IS NULL"
+PAGE_SIZE = 200
+# The tasks shown unless the address says otherwise.
+USUAL = {
+    "status": ("open", "in_progress"),
+    "assigned_to": ("me",),
+    "sort": ("due_at",),
+    "limit": (str(PAGE_SIZE),),
+}
 
 pages = Pages("tasks")
 
 
 @pages.get("/tasks")
 def list_tasks(form: Form | None = None) -> Response:
-    whose = request.args.get("assigned_to", "me")
-    condition = {"me": "assigned_to = ?", "none": "assigned_to IS NULL"}.get(whose, "1")
-    params = (me().user_id,) if whose == "me" else ()
-    order = "ORDER BY coalesce(due_at, '9999'), id LIMIT ?"
-    found = TASK.every(f"{OPEN} AND {condition} {order}", *params, MOST)
-    asked = [("status", status) for status in OPEN_STATUSES]
-    if whose in ("me", "none"):
-        asked.append(("assigned_to", whose))
+    page = lists.page(TASK, TASK_FILTER, USUAL)
+    statuses = {text for text in request.args.getlist("status") if text}
+    is_agenda = statuses <= {*USUAL["status"]} and request.args.get("sort", "due_at") == "due_at"
     return render(
         "tasks/list.html",
-        groups=_grouped(found),
-        whose=whose,
-        ways=exports.ways("tasks", asked),
+        page=page,
+        groups=_grouped(page.records) if is_agenda else [("", page.records)],
+        is_whole=page.next_cursor is None and "cursor" not in request.args,
+        whose=request.args.get("assigned_to") or "me",
+        active_filters=lists.active_filters("task"),
+        back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
+        ways=exports.ways("tasks", _export_filters()),
         form=form or _new(),
         **_choices(),
     )
@@ -98,7 +103,7 @@ def delete_task(id: str) -> Response:
 
 
 def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The open tasks under their headings."""
+    """Open tasks under their headings."""
     moment, midnight = now(), _end_of_today()
     headings: dict[str, list[dict[str, Any]]] = {
         gettext("Overdue"): [],
@@ -111,6 +116,18 @@ def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
         group = later if not due or due >= midnight else today if due >= moment else overdue
         group.append(task)
     return [*headings.items()]
+
+
+def _export_filters() -> list[tuple[str, str]]:
+    """The filters of the list that is shown, for a file of it."""
+    sent = [(name, text) for name, text in request.args.items(multi=True) if text.strip()]
+    named = {name for name, _ in sent}
+    usual = [(name, text) for name in ("status", "assigned_to") for text in USUAL[name]]
+    return [
+        each
+        for each in [*sent, *(each for each in usual if each[0] not in named)]
+        if each[0] not in USUAL or each[1] != lists.ALL
+    ]
 
 
 def _new() -> Form:
@@ -126,18 +143,11 @@ def _choices() -> dict[str, Any]:
             ("normal", gettext("Normal")),
             ("high", gettext("High")),
         ],
-        "statuses": [
-            ("open", gettext("Open")),
-            ("in_progress", gettext("In progress")),
-            ("done", gettext("Done")),
-            ("cancelled", gettext("Cancelled")),
-        ],
+        "statuses": [*words.statuses("task").items()],
     }
 
 
 def _end_of_today() -> str:
-    """Midnight of the tenant's zone, in UTC as times are stored."""
-    zone = ZoneInfo(texts.time_zone())
-    today = datetime.fromisoformat(now()).astimezone(zone).date() + timedelta(days=1)
-    midnight = datetime.combine(today, datetime.min.time(), zone)
-    return f"{midnight.astimezone(ZoneInfo('UTC')):%Y-%m-%dT%H:%M:%SZ}"
+    zone = texts.time_zone()
+    today = datetime.fromisoformat(now()).astimezone(ZoneInfo(zone)).date()
+    return values.midnight(today + timedelta(days=1), zone)

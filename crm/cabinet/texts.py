@@ -137,6 +137,7 @@ def fault(found: Fault) -> str:
         "amount_of_items": gettext("The amount comes from the items: set it by hand instead."),
         "contact_of_another_client": gettext("This contact is another client's."),
         "invalid_currency": gettext("This is not a currency, such as UAH."),
+        "duplicate_source": gettext("Another form has this source."),
         "in_the_past": gettext("This must be in the future."),
         "url_like_name": gettext("A name must not hold the address of a site or an e-mail."),
     }

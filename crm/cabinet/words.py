@@ -12,7 +12,14 @@ LONGEST = 200  # characters of a value in a sentence
 
 
 def statuses(noun: str) -> dict[str, str]:
-    """The statuses of a lead or a deal and what they are called."""
+    """The statuses of a lead, a deal or a task and what they are called."""
+    if noun == "task":
+        return {
+            "open": gettext("Open"),
+            "in_progress": gettext("In progress"),
+            "done": gettext("Done"),
+            "cancelled": gettext("Cancelled"),
+        }
     if noun == "deal":
         return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
     return {
@@ -44,6 +51,8 @@ def field(name: str) -> str:
         "status": gettext("Status"),
         "assigned_to": gettext("Responsible"),
         "comment": gettext("Comment"),
+        "category": gettext("Category"),
+        "description": gettext("Description"),
         "amount": gettext("Amount"),
         "currency": gettext("Currency"),
         "tags": gettext("Tags"),

@@ -263,3 +263,10 @@ class Config:
         """The public address of a tenant, without a slash at the end (D18)."""
         template = self.public_url or f"http://{{label}}.{self.base_domain}:{self.port}"
         return template.replace("{label}", label)
+
+    @property
+    def base_url(self) -> str:
+        """The public address of the base host, without a slash at the end."""
+        if "{label}." in self.public_url:
+            return self.public_url.replace("{label}.", "")
+        return f"http://{self.base_domain}:{self.port}"

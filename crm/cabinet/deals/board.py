@@ -19,7 +19,6 @@ from crm.cabinet.moving import exports
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL, DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
-from crm.rest import paging
 from crm.tenancy.database import rows, transaction
 from crm.values import as_number
 
@@ -49,10 +48,10 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
 
 
 def show_list() -> Response:
-    page = paging.page(DEAL, lists.asked(DEAL_FILTER), DEAL_FILTER.fields["sort"])
     return render(
         "deals/list.html",
-        page=page,
+        page=lists.page(DEAL, DEAL_FILTER),
+        active_filters=lists.active_filters("deal"),
         narrowed=lists.is_narrowed(),
         ways=exports.ways("deals"),
         pipelines=PIPELINE.every("1 ORDER BY position, id"),

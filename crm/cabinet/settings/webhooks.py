@@ -37,10 +37,9 @@ FIELDS = ("url", "description")
 def list_webhooks(form: Form | None = None) -> Response:
     return show(
         "webhooks.html",
-        webhooks=WEBHOOK.every("1 ORDER BY id DESC"),
+        webhooks=_with_health(WEBHOOK.every("1 ORDER BY id DESC")),
         form=form or Form({"events": [*events.KINDS]}),
         kinds=words.kinds(),
-        states=words.states(),
     )
 
 
@@ -60,19 +59,19 @@ def show_webhook(
     missed: int | None = None,
 ) -> Response:
     """`missed`: how many deliveries the recovery that is asked about would send."""
-    webhook = WEBHOOK.one(id)
+    ((webhook, health),) = _with_health([WEBHOOK.one(id)])
     query = DELIVERY_FILTER.read(request.args)
     of_webhook = (int(webhook["id"]),)
     order = DELIVERY_FILTER.fields["sort"]
     return show(
         "webhook.html",
         webhook=webhook,
+        health=health,
         page=paging.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
         form=form or beside(webhook, refused),
         recovery=recovery or Form(),
         missed=missed,
         kinds=words.kinds(),
-        states=words.states(),
         statuses=words.statuses(),
         notices=words.notices(),
         errors=words.errors(),
@@ -148,6 +147,28 @@ def resend_delivery(id: str, delivery_id: str) -> Response:
     deliveries.resend(_delivery(id, delivery_id)["id"])
     told(gettext("The delivery is on its way: load the page again to see what came of it."), "info")
     return onward(f"{PATH}/{id}/deliveries/{delivery_id}")
+
+
+def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
+    """Each webhook, and how it does: (words, kind of badge).
+
+    It is green only while nothing that was sent last failed. Switched on again after failures it is
+    `active` to the API, whose `failing` tells of what happened since.
+    """
+    states, retrying = words.states(), deliveries.retrying()
+    shown = []
+    for webhook in found:
+        state = webhook["state"]
+        if state == "active":
+            last_failure, last_success = webhook["last_failure_at"], webhook["last_success_at"]
+            if last_failure and last_failure > (last_success or ""):
+                state = "failed"
+            elif int(webhook["id"]) in retrying:
+                state = "retrying"
+            elif not last_success:
+                state = "unused"
+        shown.append((webhook, states[state]))
+    return shown
 
 
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:

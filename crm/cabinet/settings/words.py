@@ -29,10 +29,13 @@ def states() -> dict[str, tuple[str, str]]:
     """How an endpoint does: {state: (words, kind of badge)}."""
     return {
         "active": (gettext("Works"), "success"),
+        "unused": (gettext("Ready, nothing was sent yet"), "success"),
+        "retrying": (gettext("Some deliveries are being retried"), "warning"),
+        "failed": (gettext("The last delivery failed"), "warning"),
         "failing": (gettext("Does not answer well"), "warning"),
         "paused": (gettext("Paused after five days of failures"), "danger"),
         "disabled": (gettext("Switched off: the receiver answered 410"), "danger"),
-        "inactive": (gettext("Switched off"), "secondary"),
+        "inactive": (gettext("Switched off"), "danger"),
     }
 
 
