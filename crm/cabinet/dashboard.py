@@ -73,13 +73,13 @@ def _first_steps() -> list[tuple[str, str, bool]]:
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
     )
     found = [
-        (gettext("Add a lead"), "/leads"),
+        (gettext("Add a lead"), "/leads/new"),
         (gettext("Import the price list"), "/products/import"),
     ]
     if me().role == OWNER:
         found += [
             (gettext("Invite a colleague"), "/settings/users"),
-            (gettext("Make an API key for your site"), "/settings/api-keys"),
+            (gettext("Make an API key for your site"), "/settings/api-keys/new"),
             (gettext("Set a webhook"), "/settings/webhooks"),
         ]
     steps = [(*step, bool(is_done)) for step, is_done in zip(found, done, strict=False)]
