@@ -79,7 +79,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     if me().role == OWNER:
         found += [
             (gettext("Invite a colleague"), "/settings/users"),
-            (gettext("Make an API key for your site"), "/settings/api-keys/new"),
+            (gettext("Make an API key for your site"), "/settings/api-keys"),
             (gettext("Set a webhook"), "/settings/webhooks"),
         ]
     steps = [(*step, bool(is_done)) for step, is_done in zip(found, done, strict=False)]

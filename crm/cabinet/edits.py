@@ -35,7 +35,9 @@ def keep_both(shape: Shape, record: dict[str, Any], data: Sent) -> list[str]:
     `record` is the record as it is now. Gives the names of the fields that somebody else has
     changed since the form was opened. Raises Overtaken when the same field was edited here.
     """
-    opened = dict(pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair)
+    opened = dict(
+        pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
+    )
     typed = shape.show(data)
     for name in [name for name in data if opened.get(name) == _digest(name, typed[name])]:
         del data[name]

@@ -1,7 +1,8 @@
 """The board of deals, a column for each stage of a pipeline, and all deals as a list.
 
 A card moves by a form of its own (see moves.py): a stage is chosen and sent, or a script sends the
-same form when the card is dropped on another column. In an open stage the board shows what is still open.
+same form when the card is dropped on another column. In an open stage the board shows what is still
+open.
 """
 
 from typing import Any

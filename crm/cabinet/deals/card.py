@@ -87,7 +87,10 @@ def change_deal(id: str) -> Response:
         names = tuple(name for name in names if name != "amount")  # it is what the items come to
     data = _taken(DEAL_PATCH, (*names, "amount_mode"), deal)
     with transaction():
+        mode = data.get("amount_mode")
         theirs = edits.keep_both(DEAL, DEAL.one(id), data)
+        if mode and "amount" in data:
+            data["amount_mode"] = mode  # an amount alone would be one set by hand
         Deal.find(id).change(data)
     edits.tell_saved(theirs)
     return onward(f"/deals/{id}")

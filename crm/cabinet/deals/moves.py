@@ -41,11 +41,11 @@ def move_deal(id: str) -> Response:
     target = Stage.first("id = ?", data["stage_id"])
     if target and target.type == "lost" and _lacks_reason(id):
         return _ask_reason(id, target.pipeline_id)
-    return _move(id, data)
+    return _move(id, data, f"/deals?pipeline_id={(target or Deal.find(id)).pipeline_id}")
 
 
 @pages.post("/deals/<id>/status")
-@again(_show_where_it_was)
+@again(lambda form, id: show_deal(id, form.spoken()))
 def close_deal(id: str) -> Response:
     """Won or lost, a deal goes to the stage of that type where its pipeline has one."""
     data = take(DEAL_PATCH, request.form, ["status"])
@@ -56,7 +56,7 @@ def close_deal(id: str) -> Response:
     ends = [each for each in stages if each.type == data["status"] != "open"]
     if ends and deal.stage_id not in [each.id for each in ends]:
         data["stage_id"] = ends[0].id
-    return _move(id, data)
+    return _move(id, data, f"/deals/{id}")
 
 
 @pages.post("/deals/<id>/back")
@@ -71,7 +71,7 @@ def undo_move(id: str) -> Response:
         deal.change(data)
         stage = Stage.find(deal.stage_id)
     told(gettext("“%(title)s” is back at “%(stage)s”.", title=deal.title, stage=stage.name))
-    return _onward(deal)
+    return onward(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))
 
 
 def _lacks_reason(id: str) -> bool:
@@ -93,7 +93,8 @@ def _ask_reason(id: str, pipeline_id: int) -> Response:
     )
 
 
-def _move(id: str, data: dict[str, Any]) -> Response:
+def _move(id: str, data: dict[str, Any], back: str) -> Response:
+    """Move the deal, tell it with Undo, and go on at the page it was sent from, or `back`."""
     if "lost_reason" in request.form:
         # A text of one's own goes before the reason that was chosen from the list.
         text = request.form["lost_reason"].strip() or request.form.get("reason", "")
@@ -103,11 +104,12 @@ def _move(id: str, data: dict[str, Any]) -> Response:
         cards.is_version(deal.version)
         before = deal.change(data)
         stage = Stage.find(deal.stage_id)
-    _tell(deal, stage, before)
-    return _onward(deal)
+    back = next_path(back)
+    _tell(deal, stage, before, back)
+    return onward(back)
 
 
-def _tell(deal: Deal, stage: Stage, before: dict[str, Any]) -> None:
+def _tell(deal: Deal, stage: Stage, before: dict[str, Any], back: str) -> None:
     names = {"title": deal.title, "stage": stage.name}
     if before.get("status", deal.status) == deal.status:
         text = gettext("“%(title)s” is at the stage “%(stage)s”.", **names)
@@ -123,9 +125,5 @@ def _tell(deal: Deal, stage: Stage, before: dict[str, Any]) -> None:
     if was["closed_at"] is None:
         del was["closed_at"]
     sent = {name: "" if value is None else value for name, value in was.items()}
-    sent |= {"version": deal.version, "next": request.form.get("next", "")}
+    sent |= {"version": deal.version, "next": back}
     return told_with_undo(text, f"/deals/{deal.id}/back", sent)
-
-
-def _onward(deal: Deal) -> Response:
-    return onward(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))

@@ -77,7 +77,7 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
 // so that no message moves a card from under the pointer.
 const messages = document.getElementById("messages");
 const board = document.getElementById("board");
-const float = (message) => {
+const floatMessage = (message) => {
   if (!board && !message.querySelector("form")) return;
   const close = document.createElement("button");
   close.type = "button";
@@ -87,7 +87,7 @@ const float = (message) => {
   message.append(close);
   messages.classList.add("floating");
 };
-for (const message of messages.children) float(message);
+for (const message of messages.children) floatMessage(message);
 
 // An entry under the pointer that is dragged: the same element from the press to the drop.
 // `over` says where it may be dropped now, `drop` does it; both get the event and the entry.
@@ -168,7 +168,7 @@ if (board) {
     const told = [...page.querySelectorAll("#messages > *")];
     if (!told.length) return;
     messages.replaceChildren(...told);
-    told.forEach(float);
+    told.forEach(floatMessage);
   };
   // Sends a move, and what a question about it was answered. Says why nothing was moved: "" when
   // the question was cancelled, null after a move.
