@@ -74,6 +74,12 @@ class Person:
         assert page.status_code == 303, f"{page.status_code}: {page.text}"
         return page.location
 
+    def form_fields(self, page: str, path: str) -> dict[str, str]:
+        """The hidden fields of the form that leads to that path."""
+        form = re.search(rf'<form method="post" action="{re.escape(path)}".*?</form>', page, re.S)
+        found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+        return {html.unescape(name): html.unescape(value) for name, value in found}
+
     def confirms(self, path: str, sent: dict[str, Any] | None = None) -> str:
         """Send a form that is answered by a question, and say yes to it; the path to go on at."""
         page = self.post(path, sent)

@@ -393,7 +393,7 @@ def test_changes_of_different_fields_are_both_kept_and_told(olena, api, chairs):
     deal = api.read(chairs)
     assert (deal["title"], deal["comment"], deal["tags"]) == ("Моя назва", "Чужа зміна", ["опт"])
     page = olena.sees(chairs)
-    assert "Тим часом хтось інший змінив це (Коментар, Теги): обидві зміни збережено." in page
+    assert "Тим часом хтось інший змінив це (Теги, Коментар): обидві зміни збережено." in page
 
 
 def test_a_change_of_the_same_field_is_shown_before_it_is_replaced(olena, api, chairs):

@@ -170,12 +170,7 @@ def _choices() -> dict[str, Any]:
             ("normal", gettext("Normal")),
             ("high", gettext("High")),
         ],
-        "statuses": [
-            ("open", gettext("Open")),
-            ("in_progress", gettext("In progress")),
-            ("done", gettext("Done")),
-            ("cancelled", gettext("Cancelled")),
-        ],
+        "statuses": [*words.statuses("task").items()],
     }
 
 

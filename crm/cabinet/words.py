@@ -13,9 +13,16 @@ LONGEST = 200  # characters of a value in a sentence
 
 
 def statuses(noun: str) -> dict[str, str]:
-    """The statuses of a lead or a deal and what they are called."""
+    """The statuses of a lead, a deal or a task and what they are called."""
     if noun == "deal":
         return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
+    if noun == "task":
+        return {
+            "open": gettext("Open"),
+            "in_progress": gettext("In progress"),
+            "done": gettext("Done"),
+            "cancelled": gettext("Cancelled"),
+        }
     return {
         "new": gettext("New"),
         "in_progress": gettext("In progress"),
@@ -70,6 +77,15 @@ def field(name: str) -> str:
         "deleted_at": gettext("Deleted"),
         "external_id": gettext("External id"),
         "extra": gettext("More data"),
+        "due_at": gettext("Due"),
+        "priority": gettext("Priority"),
+        "description": gettext("Description"),
+        "result": gettext("Result"),
+        "sku": gettext("SKU"),
+        "price": gettext("Price"),
+        "unit": gettext("Unit"),
+        "category": gettext("Category"),
+        "active": gettext("For sale"),
     }
     return found.get(name, name)
 
@@ -99,7 +115,7 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     if name == "status":
         words = statuses(noun)
     elif name == "type":
-        words = client_types()
+        words = client_types() | dict(task_types())
     elif name == "amount_mode":
         words = {"manual": gettext("set by hand"), "items": gettext("total of the items")}
     text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)

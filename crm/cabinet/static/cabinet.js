@@ -201,6 +201,7 @@ if (board) {
     moves = (async () => {
       await before;
       refused.hidden = true;
+      messages.replaceChildren();
       const reason = await moved(form, fields);
       if (reason !== null) {
         list.insertBefore(card, next?.parentNode === list ? next : null);
