@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from chromium import NARROW, WIDE, browsing, serving, visiting
 from conftest import OLENA, TARAS
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from crm.access import sessions
 from crm.resources.users import User
@@ -112,7 +112,7 @@ def drag(page: Page, what: Locator, where: Locator) -> None:
 
 def settled(page: Page) -> None:
     """Every move was answered and the board is as the server has it."""
-    page.wait_for_function("document.querySelectorAll('[data-deal][draggable=false]').length === 0")
+    expect(page.locator("[data-deal][draggable=false]")).to_have_count(0)
 
 
 def status(api, title: str) -> str:
@@ -163,8 +163,12 @@ def test_a_card_waits_for_the_answer_before_it_is_dragged_on(board, gate, api):
 
 
 def test_quick_moves_of_several_cards_are_all_made(board, api):
-    for name in "ABC":
-        drag(board, card(board, f"Deal {name}"), column(board, "Won"))
+    top, won = corner(card(board, "Deal A")), column(board, "Won")
+    box = won.bounding_box()
+    for _ in "ABC":
+        press(board, *top)  # the next one has come up
+        board.mouse.move(box["x"] + 100, box["y"] + 300, steps=6)
+        board.mouse.up()
     settled(board)
     column(board, "Won").get_by_role("heading", name="Won 3").wait_for()
     assert api.kinds().count("deal.won") == 3
