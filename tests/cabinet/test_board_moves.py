@@ -1,4 +1,4 @@
-"""Moves on the board in a real browser: late answers, other people, Undo, and why a deal is lost."""
+"""Moves on the board in a real browser: late answers, other people, Undo, reasons of a loss."""
 
 import threading
 from collections.abc import Callable, Iterator
