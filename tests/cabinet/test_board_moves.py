@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from chromium import NARROW, WIDE, browsing, serving, visiting
 from conftest import OLENA, TARAS
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -12,6 +13,7 @@ from crm.access import sessions
 from crm.resources.users import User
 from crm.tenancy.database import transaction
 
+AXE = Axe()
 NEW, NEGOTIATION, WON, LOST = "1", "4", "5", "6"  # ids of the first pipeline's stages
 
 
@@ -158,8 +160,10 @@ def test_a_card_waits_for_the_answer_before_it_is_dragged_on(board, gate, api):
     drag(board, card(board, "Deal A"), column(board, "Proposal"))
     gate.open()
     settled(board)
+    toast(board).wait_for()
     assert status(api, "Deal A") == "won"
     assert api.kinds().count("deal.stage_changed") == 1
+    expect(board.locator("#board-refused")).to_be_hidden()
 
 
 def test_quick_moves_of_several_cards_are_all_made(board, api):
@@ -311,11 +315,13 @@ def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     dialog = board.get_by_role("dialog")
     dialog.wait_for()
     assert board.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
     dialog.get_by_label("Chose a competitor").check()
     dialog.get_by_role("button", name="Mark as lost").click()
     toast(board).wait_for()
     assert api.read("/deals/3")["lost_reason"] == "Chose a competitor"
     assert board.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
     board.get_by_role("button", name="Undo").click()
     board.get_by_text("is back at “New”").wait_for()
     assert board.url.endswith("/deals/3")
