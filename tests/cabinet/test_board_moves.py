@@ -237,6 +237,7 @@ def test_what_somebody_else_moved_meanwhile_is_not_moved_unseen(board, api):
     column(board, "Won").get_by_role("link", name="Deal A").wait_for()  # as it is now
     assert status(api, "Deal A") == "won"
     drag(board, card(board, "Deal A"), column(board, "Qualified"))
+    toast(board).wait_for()
     column(board, "Qualified").get_by_role("link", name="Deal A").wait_for()
     assert status(api, "Deal A") == "open"
 
@@ -327,8 +328,8 @@ def test_without_scripts_a_page_asks_the_reason_and_undo_is_a_button(board, api)
     assert "“Deal A” is lost." in toast(board).inner_text()
     assert api.read("/deals/3")["lost_reason"] == "Too expensive"
     board.get_by_role("button", name="Undo").click()
-    assert status(api, "Deal A") == "open"
     column(board, "New").get_by_role("link", name="Deal A").wait_for()
+    assert status(api, "Deal A") == "open"
 
 
 @pytest.mark.parametrize("board", [(NARROW, {}), (WIDE, {})], ids=["375", "1280"], indirect=True)
