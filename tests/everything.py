@@ -152,7 +152,7 @@ def _pipelines(caller: Caller) -> None:
         {"name": "Нема", "type": "lost", "color": "#112233"},
     ]
     second = caller.add("/pipelines", name="Ремонт", stages=stages)
-    caller.do("PATCH", f"/pipelines/{second}", {"position": 1})
+    caller.do("PATCH", f"/pipelines/{second}", {"position": 1, "lost_reasons": ["Задорого"]})
     caller.add(f"/pipelines/{second}/stages", name="Зайва", type="open")
 
 

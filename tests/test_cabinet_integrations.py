@@ -116,7 +116,7 @@ def test_a_forms_key_is_tried_from_its_site(olena):
 def test_a_key_is_revoked(crm, olena, taras):
     key = api_keys_by_name(crm)["taras"]
     assert taras.get("/users/me").status_code == 200
-    olena.sends(f"/settings/api-keys/{key}/revoke")
+    olena.confirms(f"/settings/api-keys/{key}/revoke")
     assert taras.get("/users/me").status_code == 401
     assert f"/settings/api-keys/{key}/revoke" not in olena.sees("/settings/api-keys")
     assert olena.post("/settings/api-keys/99/revoke").status_code == 404
@@ -202,13 +202,13 @@ def test_a_webhook_is_changed_and_switched_off(crm, olena):
     assert (changed["events"], changed["state"]) == (["deal.won", "deal.lost"], "active")
     olena.sends("/settings/webhooks/1", sent)
     assert hook_of(crm)["state"] == "inactive"
-    olena.sends("/settings/webhooks/1/delete")
+    olena.confirms("/settings/webhooks/1/delete")
     olena.sees("/settings/webhooks/1", 404)
 
 
 def test_a_new_secret_is_shown_once(crm, olena):
     first = copied(make_hook(olena).text, "secret")
-    page = olena.post("/settings/webhooks/1/rotate")
+    page = olena.post("/settings/webhooks/1/rotate", {"sure": "1"})
     second = copied(page.text, "secret")
     assert page.status_code == 200 and second != first
     with crm.tenants.visit("acme"):
@@ -370,7 +370,7 @@ def test_a_form_that_was_made_before_has_a_place_for_its_key(crm, olena):
     page = olena.sees(f"/settings/forms/{id}")
     assert secret not in page and "Bearer YOUR_KEY" in page
     assert "Сайт" in page
-    olena.sends(f"/settings/api-keys/{id}/revoke")
+    olena.confirms(f"/settings/api-keys/{id}/revoke")
     assert f"/settings/forms/{id}" not in olena.sees("/settings/forms")
 
 

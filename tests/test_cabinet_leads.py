@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from browsing import Person
+from browsing import Person, hidden
 from conftest import OLENA, TARAS
 
 from crm.errors import Conflict, NotFound
@@ -280,7 +280,6 @@ def test_an_edit_changes_what_was_typed(crm, olena):
         "tags": "vip, опт",
         "assigned_to": "2",
         "comment": "рядок\r\nрядок",
-        "version": "1",
     }
     assert olena.sends("/leads/1/edit", sent) == "/leads/1"
     found = one(crm)
@@ -309,14 +308,15 @@ def test_a_refused_edit_keeps_what_was_typed(crm, olena):
 def test_who_was_overtaken_is_told_before_overwriting(crm, olena):
     lead(crm)
     taras = Person(crm, "acme", TARAS)
-    sent = {"name": "Ганна", "phone": MARIA["phone"], "currency": "UAH", "version": "1"}
+    shown = hidden(taras.sees("/leads/1/edit"), "shown")
+    sent = {"name": "Ганна", "phone": MARIA["phone"], "currency": "UAH", "shown": shown}
     olena.sends("/leads/1/edit", sent)
     page = taras.post("/leads/1/edit", {**sent, "name": "Галина"})
-    assert page.status_code == 409
-    assert 'value="Галина"' in page.text and 'name="version" value="2"' in page.text
+    assert page.status_code == 422
+    assert 'value="Галина"' in page.text and "«Ганна»" in page.text
     assert "Хтось інший" in page.text
     assert one(crm)["name"] == "Ганна"
-    taras.sends("/leads/1/edit", {**sent, "name": "Галина", "version": "2"})
+    taras.sends("/leads/1/edit", {**sent, "name": "Галина", "shown": hidden(page.text, "shown")})
     assert one(crm)["name"] == "Галина"
 
 
@@ -389,7 +389,7 @@ def test_a_note_is_written_and_deleted(crm, olena):
     )
     page = olena.sees("/leads/1")
     assert "Зателефонувати\nпісля 15:00" in page and "Olena" in page
-    assert olena.sends("/leads/1/notes/1/delete") == "/leads/1#notes"
+    assert olena.confirms("/leads/1/notes/1/delete") == "/leads/1#notes"
     assert "Зателефонувати" not in olena.sees("/leads/1")
     assert olena.post("/leads/1/notes/1/delete").status_code == 404
 

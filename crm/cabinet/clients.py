@@ -5,9 +5,9 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, lists, people, words
+from crm.cabinet import cards, edits, lists, people, words
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.frame import MANAGER, Pages, again, confirm, me, onward, render, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources.clients import record as clients
@@ -79,7 +79,7 @@ def show_client(id: str, form: Form | None = None, refused: Form | None = None) 
 @pages.get("/clients/<id>/edit", role=MANAGER)
 def edit_client(id: str, form: Form | None = None) -> Response:
     client = CLIENT.one(id)
-    shown = {"form": form or Form(client), "tags": _known_tags()}
+    shown = {"form": form or edits.open_form(client, FIELDS), "tags": _known_tags()}
     return render("clients/edit.html", client=client, **shown, **_choices(client["assigned_to"]))
 
 
@@ -88,9 +88,9 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 def change_client(id: str) -> Response:
     data = take(CLIENT_PATCH, request.form, FIELDS)
     with transaction():
-        cards.is_as_shown(CLIENT.one(id))
+        theirs = edits.keep_both(CLIENT, CLIENT.one(id), data)
         Client.find(id).change(data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward(f"/clients/{id}")
 
 
@@ -126,7 +126,7 @@ def create_contact(id: str) -> Response:
 def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response:
     client = Client.find(id)
     contact = CONTACT.one(client.contact(contact_id).id)
-    form = form or Form(contact)
+    form = form or edits.open_form(contact, CONTACT_FIELDS)
     return render("clients/contact.html", client=client, contact=contact, form=form)
 
 
@@ -136,9 +136,10 @@ def change_contact(id: str, contact_id: str) -> Response:
     data = take(CONTACT_PATCH, request.form, CONTACT_FIELDS)
     with transaction():
         client = Client.find(id)
-        cards.is_as_shown(CONTACT.one(client.contact(contact_id).id))
+        contact = CONTACT.one(client.contact(contact_id).id)
+        theirs = edits.keep_both(CONTACT, contact, data)
         client.change_contact(contact_id, data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward(f"/clients/{id}#contacts")
 
 
@@ -152,7 +153,11 @@ def make_primary(id: str, contact_id: str) -> Response:
 @pages.post("/clients/<id>/contacts/<contact_id>/delete")
 def delete_contact(id: str, contact_id: str) -> Response:
     with transaction():
-        Client.find(id).remove_contact(contact_id)
+        client = Client.find(id)
+        name = client.contact(contact_id).name
+        client.remove_contact(contact_id)
+        question = gettext("Delete the contact “%(name)s”?", name=name)
+        confirm(question, gettext("Delete"), f"/clients/{id}#contacts")
     told(gettext("The contact is deleted."))
     return onward(f"/clients/{id}#contacts")
 

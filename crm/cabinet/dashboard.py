@@ -83,7 +83,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
     )
     found = [
-        (gettext("Add a lead"), "/leads"),
+        (gettext("Add a lead"), "/leads/new"),
         (gettext("Import the price list"), "/products/import"),
     ]
     if me().role == OWNER:

@@ -8,9 +8,18 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
-from crm.cabinet import lists, people, texts, words
+from crm.cabinet import cards, edits, lists, people, texts, words
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, me, next_path, onward, render, told
+from crm.cabinet.frame import (
+    Pages,
+    again,
+    me,
+    next_path,
+    onward,
+    render,
+    told,
+    told_with_undo,
+)
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources import tasks
@@ -19,6 +28,7 @@ from crm.rest import paging
 from crm.tenancy.database import now, transaction
 
 FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
+EDITED = (*FIELDS, "status", "result")
 LINKS = ("lead_id", "client_id", "deal_id")
 PAGE_SIZE = 200
 # The tasks shown unless the address says otherwise.
@@ -69,37 +79,71 @@ def create_task() -> Response:
 
 
 @pages.get("/tasks/<id>")
-def edit_task(id: str, form: Form | None = None) -> Response:
+def edit_task(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
+    """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
-    shown = Form({**task, "due_at": texts.local_input(task["due_at"])})
+    due_at = texts.local_input(task["due_at"])
+    form = form or edits.open_form(task, EDITED, due_at=due_at)
+    if refused:
+        form.told = refused.told
     choices = _choices() | {"people": dict(people.choices(task["assigned_to"]))}
-    return render("tasks/card.html", task=task, form=form or shown, **choices)
+    return render("tasks/card.html", task=task, form=form, **choices)
 
 
 @pages.post("/tasks/<id>")
 @again(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
-    data = take(TASK_PATCH, request.form, (*FIELDS, "status", "result"))
+    data = take(TASK_PATCH, request.form, EDITED)
     with transaction():
+        theirs = edits.keep_both(TASK, TASK.one(id), data)
         Task.find(id).change(data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward("/tasks")
 
 
 @pages.post("/tasks/<id>/complete")
 def complete_task(id: str) -> Response:
     with transaction():
-        Task.find(id).complete()
-    told(gettext("Done: well done!"))
+        task = Task.find(id)
+        status = task.status
+        task.complete()
+    back = next_path("/tasks", "back")
+    if status != "done":
+        sent = {"status": status, "version": task.version, "back": back}
+        text = gettext("“%(title)s” is done: well done!", title=task.title)
+        told_with_undo(text, f"/tasks/{id}/reopen", sent)
+    return onward(back)
+
+
+@pages.post("/tasks/<id>/reopen")
+@again(lambda form, id: edit_task(id, refused=form))
+def reopen_task(id: str) -> Response:
+    """Undo complete_task(), unless somebody has changed the task since."""
+    data = take(TASK_PATCH, request.form, ("status",))
+    with transaction():
+        task = Task.find(id)
+        cards.is_version(task.version)
+        task.change(data)
+    told(gettext("“%(title)s” is to be done again.", title=task.title))
     return onward(next_path("/tasks", "back"))
 
 
 @pages.post("/tasks/<id>/delete")
 def delete_task(id: str) -> Response:
     with transaction():
-        Task.find(id).remove()
-    told(gettext("The task is deleted."))
+        task = Task.find(id)
+        task.remove()
+    text = gettext("“%(name)s” is deleted.", name=task.title)
+    told_with_undo(text, f"/tasks/{id}/restore")
     return onward("/tasks")
+
+
+@pages.post("/tasks/<id>/restore")
+def restore_task(id: str) -> Response:
+    with transaction():
+        Task.removed(id).restore()
+    told(gettext("The task is back."))
+    return onward(f"/tasks/{id}")
 
 
 def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -175,7 +175,9 @@ def refusal(refused: CRMError) -> str:
         "login_again": gettext("Please log in again first: this takes a login of a moment ago."),
         "currency_fixed": gettext("The currency stays while the deal has items."),
         "too_many_items": gettext("A deal has at most 1000 items."),
-        "precondition_failed": gettext("Somebody else has changed this meanwhile."),
+        "precondition_failed": gettext(
+            "Somebody else has changed this meanwhile. Nothing was saved: this is how it is now."
+        ),
         "too_large": gettext("This is larger than what can be taken here."),
         "storage_quota": gettext("The storage of this plan is used up: delete records first."),
     }

@@ -13,6 +13,8 @@ LONGEST = 200  # characters of a value in a sentence
 
 def statuses(noun: str) -> dict[str, str]:
     """The statuses of a lead, a deal or a task and what they are called."""
+    if noun == "deal":
+        return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
     if noun == "task":
         return {
             "open": gettext("Open"),
@@ -20,8 +22,6 @@ def statuses(noun: str) -> dict[str, str]:
             "done": gettext("Done"),
             "cancelled": gettext("Cancelled"),
         }
-    if noun == "deal":
-        return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
     return {
         "new": gettext("New"),
         "in_progress": gettext("In progress"),
@@ -78,6 +78,13 @@ def field(name: str) -> str:
         "deleted_at": gettext("Deleted"),
         "external_id": gettext("External id"),
         "extra": gettext("More data"),
+        "due_at": gettext("Due"),
+        "priority": gettext("Priority"),
+        "result": gettext("Result"),
+        "sku": gettext("SKU"),
+        "price": gettext("Price"),
+        "unit": gettext("Unit"),
+        "active": gettext("For sale"),
     }
     return found.get(name, name)
 
@@ -107,7 +114,7 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     if name == "status":
         words = statuses(noun)
     elif name == "type":
-        words = client_types()
+        words = client_types() | dict(task_types())
     elif name == "amount_mode":
         words = {"manual": gettext("set by hand"), "items": gettext("total of the items")}
     text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)

@@ -52,6 +52,16 @@ def reasons() -> list[str]:
     return [reason for (reason,) in found]
 
 
+def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
+    """Why a deal of a pipeline may be lost: its own list, else the usual reasons."""
+    return pipeline["lost_reasons"] or [
+        gettext("Too expensive"),
+        gettext("Chose a competitor"),
+        gettext("No need any more"),
+        gettext("Does not answer"),
+    ]
+
+
 def newest_clients() -> list[dict[str, Any]]:
     return LISTED_CLIENT.every("deleted_at IS NULL ORDER BY id DESC LIMIT ?", PROPOSED)
 

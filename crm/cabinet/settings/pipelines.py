@@ -5,8 +5,9 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
+from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, onward, told
+from crm.cabinet.frame import again, confirm, onward, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.resources.pipelines import record, removal
@@ -50,11 +51,13 @@ def edit_pipeline(
 ) -> Response:
     """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
     pipeline = PIPELINE.one(id)
+    reasons = "\n".join(pipeline["lost_reasons"])
     others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
     return show(
         "pipeline.html",
         pipeline=pipeline,
-        form=form or beside(pipeline, refused),
+        form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
+        usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
         types=types(),
@@ -70,7 +73,9 @@ def edit_pipeline(
 @pages.post(f"{PATH}/<id>")
 @again(lambda form, id: edit_pipeline(id, form))
 def change_pipeline(id: str) -> Response:
-    data = take(PIPELINE_PATCH, request.form, ("name",))
+    lines = request.form.get("lost_reasons", "").splitlines()
+    reasons = [line for line in lines if line.strip()]
+    data = take(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
     with transaction():
         Pipeline.find(id).change(data)
     told(gettext("Saved."))
@@ -97,7 +102,10 @@ def move_pipeline(id: str) -> Response:
 @again(lambda form, id: edit_pipeline(id, refused=form))
 def delete_pipeline(id: str) -> Response:
     with transaction():
-        removal.remove_pipeline(Pipeline.find(id), _move_to())
+        pipeline = Pipeline.find(id)
+        removal.remove_pipeline(pipeline, _move_to())
+        question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
+        confirm(question, gettext("Delete"), f"{PATH}/{id}")
     told(gettext("The pipeline is deleted."))
     return onward(PATH)
 
@@ -152,7 +160,10 @@ def move_stage(id: str, stage_id: str) -> Response:
 @again(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
 def delete_stage(id: str, stage_id: str) -> Response:
     with transaction():
-        removal.remove_stage(Stage.of(id, stage_id), _move_to())
+        stage = Stage.of(id, stage_id)
+        removal.remove_stage(stage, _move_to())
+        question = gettext("Delete the stage “%(name)s”?", name=stage.name)
+        confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
     told(gettext("The stage is deleted."))
     return onward(f"{PATH}/{id}")
 

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import people
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, onward, told
+from crm.cabinet.frame import again, confirm, onward, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.settings import words
 from crm.cabinet.settings.frame import beside, pages, show
@@ -90,7 +90,14 @@ def change_webhook(id: str) -> Response:
 
 @pages.post(f"{PATH}/<id>/rotate")
 def rotate_secret(id: str) -> Response:
-    secret = Webhook.find(id).rotate()
+    with transaction():
+        secret = Webhook.find(id).rotate()
+        confirm(
+            gettext("Make a new secret?"),
+            gettext("Make a new secret"),
+            f"{PATH}/{id}",
+            gettext("The secret of now is replaced: it signs beside the new one for 24 hours."),
+        )
     return show("webhook_secret.html", id=id, secret=secret, is_new=False)
 
 
@@ -104,7 +111,14 @@ def test_webhook(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/delete")
 def delete_webhook(id: str) -> Response:
     with transaction():
-        Webhook.find(id).erase()
+        webhook = Webhook.find(id)
+        webhook.erase()
+        confirm(
+            gettext("Delete the webhook to %(url)s?", url=webhook.url),
+            gettext("Delete"),
+            f"{PATH}/{id}",
+            gettext("Its secret and the log of its deliveries are deleted too."),
+        )
     told(gettext("The webhook is deleted."))
     return onward(PATH)
 

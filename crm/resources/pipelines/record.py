@@ -31,13 +31,14 @@ MOST = 100  # pipelines of a tenant, and stages of a pipeline
 
 
 class Pipeline(Record):
-    """name, is_default, position."""
+    """name, is_default, position, lost_reasons (a JSON text)."""
 
     noun = "pipeline"
 
     name = TextField()
     is_default = IntegerField(default=0)
     position = IntegerField()
+    lost_reasons = TextField(null=True)
 
     @classmethod
     def default(cls) -> Self:
@@ -60,12 +61,16 @@ class Pipeline(Record):
             _arrange(_pipelines(), self, position)
 
     def add_stage(self, data: dict[str, Any]) -> int:
-        """Add a stage at its position, by default the last, and give its id; in a transaction."""
+        """Add a stage at its position and give its id; inside a transaction.
+
+        By default an open stage comes before those that are won or lost, another one last.
+        """
         stages = self.stages()
         _is_room(len(stages) + 1, "stages")
         values = {"type": "open", **data, "pipeline_id": self.id, "position": len(stages) + 1}
         stage = Stage.add(values)
-        _arrange([*stages, stage], stage, data.get("position") or stage.position)
+        last = _before_closed(stages) if stage.type == "open" else stage.position
+        _arrange([*stages, stage], stage, data.get("position") or last)
         self.touch()
         return stage.id
 
@@ -181,6 +186,11 @@ def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def _before_closed(stages: list[Stage]) -> int:
+    """The position of the first stage that is not open, else the one after the last."""
+    return next((each.position for each in stages if each.type != "open"), len(stages) + 1)
+
+
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
     """Put one of them into a position; beyond the last means last."""
     others = [record for record in records if record.id != moved.id]
@@ -205,7 +215,12 @@ class StageNoun(Noun):
     pipeline_id = fields.Id(read_only=True)
     name = fields.Text(255, required=True, example="Proposal")
     type = fields.Choice(*TYPES, nullable=False, default="open")
-    position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
+    position = fields.Whole(
+        1,
+        MOST,
+        nullable=False,
+        about="From 1. By default an open stage comes before the won and lost ones, others last.",
+    )
     probability = fields.Whole(0, 100, about="Percent.", example=50)
     color = fields.Color()
     created_at = fields.Moment(read_only=True)
@@ -230,6 +245,10 @@ class PipelineNoun(Noun):
     is_default = fields.Flag(nullable=False, default=False, about="Exactly one pipeline is.")
     position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
     stages = parts.Parts(STAGE.schema, read_only=True, column=STAGES)
+    lost_reasons = fields.Tags(
+        example=["Too expensive", "Chose a competitor"],
+        about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
+    )
     created_at = fields.Moment(read_only=True)
     updated_at = fields.Moment(read_only=True)
     version = fields.Whole(1, 1 << 53, read_only=True)
