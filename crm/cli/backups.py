@@ -6,6 +6,7 @@ import click
 
 from crm.access import links
 from crm.cli.frame import Failures, at, command, group
+from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.endpoints import hold_all
@@ -51,6 +52,19 @@ def backup_create(
             made = copying.create(into, keep)
             click.echo(f"{made}\t{made.stat().st_size}")
     failures.tell("no copy was made of")
+
+
+@command(backup, "list")
+@whence
+@as_json
+def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
+    """List the copies, the oldest of each tenant first."""
+    rows = []
+    for label, paths in copying.copies(within or copying.folder(Tenants(config))).items():
+        rows += [
+            {"tenant": label, "file": str(path), "bytes": path.stat().st_size} for path in paths
+        ]
+    print_rows(rows, as_json, tenant=field("tenant"), bytes=field("bytes"), file=field("file"))
 
 
 @command(backup, "verify")
