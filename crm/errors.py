@@ -154,6 +154,21 @@ class StorageQuota(CRMError):
     code, detail = "storage_quota", "the storage of this plan is used up"
 
 
+class StorageReadOnly(StorageFull):
+    """The file system takes no changes: mounted so, or set so by the kernel after disk errors."""
+
+    code = "storage_read_only"
+    detail = "the service cannot store anything now: its disk is read-only"
+
+
+class TenantUnavailable(CRMError):
+    """The tenant's file is damaged, or must not be read. Others are not affected."""
+
+    code = "tenant_unavailable"
+    detail = "the data of this account cannot be used at this moment; its operator has been told"
+    retry_after = 60
+
+
 @dataclass(slots=True)
 class Faults:
     """Collects what is wrong with one body, so that the sender hears of much at once: add() raises

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -29,7 +30,7 @@ from crm.rest import admission, docs, problems
 from crm.rest.health import Health
 from crm.rest.openapi import Api
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import FRONT, Stay, Tenants, is_host
+from crm.tenancy.tenants import FRONT, KEY_BYTES, Stay, Tenants, is_host
 
 TENANT = "crm.tenant"  # in the environ, where no client can put anything
 # Where the app is mounted: nothing that would have to be escaped, or lead to another host.
@@ -55,9 +56,25 @@ class CRMApp(Flask):
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None when this app doesn't deliver webhooks
 
+    @property
+    def secret_key(self) -> bytes:
+        """What signs forms; read when one is shown, not when the app is made.
+
+        Pages must also be shown while the disk has no room for it: then it is one of this process,
+        and the forms signed with it are to be reloaded later.
+        """
+        try:
+            return self._lasting_key
+        except OSError:
+            return self._passing_key
+
     @cached_property
-    def secret_key(self) -> bytes:  # read when a form is shown, not when the app is made
+    def _lasting_key(self) -> bytes:
         return self.tenants.secret_key()
+
+    @cached_property
+    def _passing_key(self) -> bytes:
+        return secrets.token_bytes(KEY_BYTES)
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         if environ.get("SCRIPT_NAME"):

@@ -3,6 +3,7 @@
 import logging
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.tenancy.counters import Counters
+from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import Tenants
 from tests.planted import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
 
@@ -123,6 +125,8 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
         "ivan": key_for(crm, "globex", "*"),
     }
     crm.tenants.forget_idle()
+    # For those who open a copy of it by the real clock: it was right until now.
+    SteadyClock(time.time, boot_seconds, folder / "clock", lambda: True).now()
     return folder, keys
 
 
@@ -243,6 +247,12 @@ def key(tmp_path: Path) -> str:
         secret = api_keys.create("writer", "*", users.owner_id())[1]
     tenants.forget_idle()
     return secret
+
+
+def set_clock(crm: CRMApp, clock: Clock) -> None:
+    """Let an app that nobody has visited yet go by the test's clock."""
+    crm.tenants.clock = clock
+    crm.tenants.steady = SteadyClock(clock, None, crm.tenants.config.data / "clock", lambda: True)
 
 
 @pytest.fixture

@@ -18,12 +18,13 @@ from click.testing import CliRunner, Result
 from crowd import finish, process
 
 from crm import cli
-from crm.errors import Busy, Invalid
+from crm.errors import Busy, Invalid, StorageFull
 from crm.outbox import deliveries
 from crm.outbox.endpoints import hold_all
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import backup, database, disk, migrations
+from crm.tenancy import backup, backup_run, database, disk, migrations
+from crm.tenancy.copies import list_copies
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.readme import ROOT, blocks, run, section
@@ -65,7 +66,7 @@ def command(crm, *words: object, code: int = 0, told: str | None = None) -> Resu
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != backup_run.INDEX)
 
 
 # Copies
@@ -92,6 +93,7 @@ def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copi
 
 
 def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
+    copies.mkdir()
     synced = []
     monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
     copy = copy_of(crm, "acme", copies)
@@ -132,20 +134,22 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     def no(path, name=""):
         raise backup.BadCopy("no")
 
-    monkeypatch.setattr(backup, "check", no)
+    monkeypatch.setattr(backup_run, "check", no)
     with pytest.raises(backup.BadCopy):
         copy_of(crm, "acme", copies, keep=1)
     assert files(copies) == [old.name]
 
 
 def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
-    def no_room(to: Path) -> None:
+    def no_room(connection: sqlite3.Connection, to: Path) -> None:
         to.touch()
         Path(f"{to}-journal").touch()
-        raise sqlite3.OperationalError("database or disk is full")
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise full
 
-    monkeypatch.setattr(backup, "write", no_room)
-    with pytest.raises(sqlite3.OperationalError):
+    monkeypatch.setattr(backup_run, "copy_pages", no_room)
+    with pytest.raises(StorageFull):
         copy_of(crm, "acme", copies)
     assert files(copies) == []
 
@@ -194,7 +198,7 @@ def test_a_tenant_that_fails_does_not_stop_the_others(crm):
 
 def test_one_tenant_may_be_copied_alone(crm, copies):
     command(crm, "backup", "create", "--tenant", "globex", "--to", copies)
-    assert list(backup.copies(copies)) == ["globex"]
+    assert list(list_copies(copies)) == ["globex"]
     told = command(crm, "backup", "create", "--tenant", "nobody", code=1)
     assert told.stderr.endswith("Error: there is no tenant nobody\n")
 

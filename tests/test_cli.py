@@ -35,7 +35,7 @@ from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.resources import webhooks
 from crm.tenancy import migrations
-from crm.tenancy.database import now, transaction
+from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
 
 pytestmark = pytest.mark.usefixtures("own_log")
@@ -721,7 +721,7 @@ def test_a_paused_webhook_is_recovered(folder: Folder, olena: Api) -> None:
     for phone in ("+380671234567", "+380671234568"):
         olena.create("/leads", name="Марія", phone=phone)
     with folder.visit(), transaction():
-        webhooks.Webhook.find(id).failed("2026-03-02T09:00:00Z", 500)
+        execute("UPDATE webhook SET failing_since = '2026-03-02T09:00:00Z' WHERE id = ?", (id,))
     folder.deliver(Outcome(3, 500))
     recover = ("webhook", "recover", "acme", id, "--since")
     before = folder.rows("webhook", "deliveries", "acme", id)

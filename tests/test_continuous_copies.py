@@ -21,8 +21,8 @@ from crm.checkup import FAULT, OK, WARNING
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy import checkup, litestream
-from crm.tenancy.database import transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.database import LOG_BYTES, transaction
+from crm.tenancy.tenants import PAGE_BYTES, Tenants
 from tests import storage
 from tests.readme import README, ROOT
 
@@ -226,9 +226,9 @@ def test_checkpoints_are_left_to_litestream_where_it_is_used(tenants: Tenants) -
             finally:
                 here.give(connection, writes=True)
 
-    assert pages() == 2000
+    assert pages() == LOG_BYTES // PAGE_BYTES
     litestream.state_folder(tenants.config.data).mkdir()
-    assert pages() == litestream.CHECKPOINT_PAGES
+    assert pages() == litestream.CHECKPOINT_LOG_BYTES // PAGE_BYTES
 
 
 def test_files_that_change_places_are_copied_as_they_are_now(
@@ -295,7 +295,12 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
     assert "acme: it is here already, and left as it is" in said.stdout
     assert "globex: restored" in said.stdout
     assert (file.stat().st_ino, file.read_bytes()) == before
-    assert sorted(path.name for path in other.iterdir()) == ["labels.db", "labels.lock", "tenants"]
+    assert sorted(path.name for path in other.iterdir()) == [
+        "clock",
+        "labels.db",
+        "labels.lock",
+        "tenants",
+    ]
     said = crm_(tmp_path / "third", "litestream", "restore", "--from", f"{place.url}/x", code=1)
     assert "labels.db cannot be had from" in said.stderr
 

@@ -28,7 +28,9 @@ from crm.resources import leads, tenant, webhooks
 from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import checkup, migrations
 from crm.tenancy.database import execute, transaction
+from crm.tenancy.disk import stamp
 from crm.tenancy.sms_log import SmsLog
+from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.tenants import Tenants
 from tests.running import ROOT, free_port, running
 from tests.test_messages import MailBox, listening, mailing, replying
@@ -286,7 +288,12 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     found = doctor(data)
-    assert found.one("acme") == (FAULT, "its file cannot be used: file is not a database")
+    (level, said), advice = found.of("acme")
+    assert level == FAULT and said.startswith("its file cannot be used: file is not a database")
+    assert advice == (
+        FAULT,
+        f"no copy of it is in {data}/backups: restore FILE --tenant acme",
+    )
     assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
 
@@ -392,7 +399,8 @@ def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
     assert told.exit_code == 0
     assert doctor(data).one("backups")[0] == OK
     (copy,) = place.glob("acme-*.db")
-    os.utime(copy, (time.time() - 3 * 86_400,) * 2)
+    old = stamp(time.time() - 3 * 86_400)
+    copy.rename(copy.with_name(f"acme-{old}.db"))
     assert doctor(data).one("backups")[1] == "the newest copy is older than two days of acme"
     assert doctor(data, "--from", data / "other").one("backups")[0] == WARNING
 
@@ -687,6 +695,16 @@ def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None
     found = doctor(doors[0].data)
     level, said = found.one("server")
     assert level == OK and said.startswith("it runs (pid ")
+
+
+def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
+    tenants = Tenants(Config(data=data), lambda: time.time() - 40 * 86_400, boot_seconds)
+    tenants.steady.now()
+    before = (data / "clock").read_bytes()
+    (_, _), (level, told) = doctor(data).of("clock")
+    assert level == WARNING
+    assert told.startswith("it is ahead of the time that has passed")
+    assert (data / "clock").read_bytes() == before
 
 
 def test_a_clock_that_is_away_is_told() -> None:

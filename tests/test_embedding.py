@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import OLENA
+from conftest import OLENA, set_clock
 from flask import Flask, appcontext_tearing_down, request_tearing_down
 from running import free_port
 from sites import Site, hostile, plain
@@ -55,7 +55,7 @@ def embedded(site, furnished, tmp_path, clock) -> Iterator[CRM]:
     """acme in the hostile site, below /crm."""
     data = copied(furnished, tmp_path / "embedded")
     found = CRM(site, url_prefix="/crm", tenant="acme", data=data, sends=False)
-    found.app.tenants.clock = clock
+    set_clock(found.app, clock)
     yield found
     found.app.tenants.forget_idle()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OLENA, TARAS, Api
+from conftest import OLENA, TARAS, Api, set_clock
 from flask import current_app, g, request
 from sites import plain
 from test_embedding import copied
@@ -36,7 +36,7 @@ MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 def code(furnished, tmp_path, clock) -> Iterator[CRM]:
     """The CRM in code, with a copy of the cast's data of its own."""
     found = CRM(data=copied(furnished, tmp_path / "code"), sends=False)
-    found.app.tenants.clock = clock
+    set_clock(found.app, clock)
     yield found
     found.app.tenants.forget_idle()
 

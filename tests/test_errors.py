@@ -14,15 +14,28 @@ from crm.config import Config
 from crm.rest.problems import STATUS
 from crm.tenancy import database
 from crm.tenancy.database import NoTenant, transaction
+from crm.tenancy.writer_lock import WriterLock
 
 each = pytest.mark.parametrize
 MEMBERS = ["type", "title", "status", "detail", "instance", "code", "request_id"]
+
+
+def coded(error: sqlite3.Error, code: int) -> sqlite3.Error:
+    """As SQLite raises it: errors are told apart by their codes."""
+    error.sqlite_errorcode = code
+    return error
+
+
 RAISED = {
     "boom": RuntimeError("the secret inside"),
     "key": KeyError("the secret inside"),
-    "sql": sqlite3.OperationalError("no such table: the secret inside"),
-    "locked": sqlite3.OperationalError("database is locked"),
-    "constraint": sqlite3.IntegrityError("UNIQUE failed: the secret inside"),
+    "sql": coded(
+        sqlite3.OperationalError("no such table: the secret inside"), sqlite3.SQLITE_ERROR
+    ),
+    "locked": coded(sqlite3.OperationalError("database is locked"), sqlite3.SQLITE_BUSY),
+    "constraint": coded(
+        sqlite3.IntegrityError("UNIQUE failed: the secret inside"), sqlite3.SQLITE_CONSTRAINT_UNIQUE
+    ),
     "system": SystemError("the secret inside"),
     "notenant": NoTenant("the secret inside"),
     "recursion": RecursionError("the secret inside"),
@@ -253,7 +266,7 @@ def test_503_when_busy_says_when_to_come_back(call, name):
 
 def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
     monkeypatch.setattr(database, "LONGEST_WAIT", 0.02)
-    lock = database.WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
+    lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
     with lock():
         answer = call("POST", body=b'{"name": "a", "phone": "+380671234567"}')
     check(answer, 503, "busy")

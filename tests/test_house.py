@@ -19,6 +19,7 @@ FLOORS = (
         "crm.json",
         "crm.log",
         "crm.networks",
+        "crm.open_files",
         "crm.sheets",
         "crm.watchdog",
     ),

@@ -19,6 +19,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from crm.outbox import events
 from crm.resources.deals import record as deals
 from crm.rest import idempotency
+from crm.tenancy.database import execute, row, time_text, transaction
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 CHAIR = {"name": "Крісло «Марс»", "price": 1250.5}
@@ -260,8 +261,13 @@ def test_during_a_rotation_both_secrets_sign_and_a_day_later_the_new_one_alone(s
     api.create("/leads", **MARIA)
     (received,) = hook.wait_for(1)
     verified(received, old, new)
-    for later, secrets in ((DAY - 60, [new, old]), (DAY + 60, [new])):
-        sending.tenants.clock = lambda later=later: time.time() + later
+    with sending.tenants.visit("acme"):
+        (until,) = row("SELECT old_secret_until FROM webhook")
+    assert abs(datetime.fromisoformat(until).timestamp() - time.time() - DAY) < 60
+    for passed, secrets in ((DAY - 60, [new, old]), (DAY + 60, [new])):
+        with sending.tenants.visit("acme"), transaction():
+            until = time_text(int(time.time()) + DAY - passed)
+            execute("UPDATE webhook SET old_secret_until = ?", (until,))
         api.create("/leads", **MARIA)
         received = hook.wait_for(len(hook.received) + 1)[-1]
         moment = datetime.fromtimestamp(int(received.headers["webhook-timestamp"]), UTC)

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -207,7 +208,8 @@ POST = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
 
 @contextlib.contextmanager
 def starting(tmp_path: Path) -> Iterator[Start]:
-    """start(data=…, host=…, port=…, listens=True, **changes of the constants)."""
+    """start(data=…, host=…, port=…, listens=True, files=RLIMIT_NOFILE, **changes of the
+    constants)."""
     (tmp_path / "home").mkdir()
     (tmp_path / "small.py").write_text(APP)
     (tmp_path / "serve.py").write_text(SERVE)
@@ -219,6 +221,7 @@ def starting(tmp_path: Path) -> Iterator[Start]:
         port: int | None = None,
         listens: bool = True,
         command: list[str] | None = None,
+        files: int | None = None,
         **changes: object,
     ) -> Served:
         port = free_port(host) if port is None else port
@@ -236,6 +239,7 @@ def starting(tmp_path: Path) -> Iterator[Start]:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=files and partial(limit_open_files, files),
         )
         started.append(process)
         served = Served(process, host, port)
@@ -651,13 +655,17 @@ def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(
             assert served.answers_within(0.5)
 
 
+def limit_open_files(count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
 def raise_open_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
 
 
 def test_when_full_the_connection_that_is_idle_longest_is_closed(start: Start) -> None:
-    served = start(databases=10**6)  # so that 64 connections remain, 32 of one address
+    served = start(files=169)  # 64 connections, 32 of one address
     with contextlib.ExitStack() as lines:
         begun = lines.enter_context(served.connect())
         begun.sendall(POST + b"Content-Length: 3\r\n\r\na")
@@ -671,7 +679,7 @@ def test_when_full_the_connection_that_is_idle_longest_is_closed(start: Start) -
 
 
 def test_one_address_cannot_use_up_all_connections(start: Start) -> None:
-    served = start(databases=10**6)
+    served = start(files=169)
     with contextlib.ExitStack() as lines:
         other = socket.create_connection(
             (served.host, served.port), 10, source_address=("127.0.0.2", 0)

@@ -16,15 +16,15 @@ from wire import speak, speaker
 from crm import create_app, server
 from crm.access import api_keys
 from crm.config import LABEL, Config
-from crm.errors import Busy, Conflict, Invalid
+from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.bell import Bell
-from crm.tenancy.database import WriterLock
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.writer_lock import WriterLock
 
 each = pytest.mark.parametrize
 
@@ -367,12 +367,13 @@ def test_a_copied_file_is_written_with_a_log_again(crm, ivan):
         assert here.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_file_that_is_no_database_is_an_error_without_its_inside(crm, api, ivan):
+def test_a_file_that_is_no_database_is_503_without_its_inside(crm, api, ivan):
     crm.tenants.forget_idle()
     crm.tenants.path("acme").write_bytes(b"not a database at all" * 1000)
     answer = api.get("/leads")
-    assert answer.status_code == 500
-    assert answer.json["code"] == "internal_error"
+    assert answer.status_code == 503
+    assert answer.json["code"] == "tenant_unavailable"
+    assert answer.headers["Retry-After"] == "60"
     assert "database" not in answer.text
     assert ivan.get("/leads").status_code == 200
 
@@ -517,9 +518,9 @@ def test_an_empty_file_is_no_tenant_and_stays_as_it_is(crm, api, ivan):
     path.write_bytes(b"")
     for log in path.parent.glob("acme.db-*"):
         log.unlink()
-    assert api.get("/leads").status_code == 500
+    assert api.get("/leads").json["code"] == "tenant_unavailable"
     assert ivan.get("/leads").status_code == 200
-    with pytest.raises(sqlite3.DatabaseError, match="it is empty: restore a copy of it"):
+    with pytest.raises(TenantUnavailable):
         crm.tenants.visit("acme").__enter__()
     assert path.stat().st_size == 0
 

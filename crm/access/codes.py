@@ -23,7 +23,8 @@ from itertools import takewhile
 
 from crm.access import tokens
 from crm.errors import TooMany
-from crm.tenancy.database import execute, now, row, rows, time_before, transaction, visit
+from crm.tenancy.clocks import steady_before, steady_now
+from crm.tenancy.database import execute, row, rows, transaction, visit
 
 LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # phone: a user's new number
 SECONDS = 5 * 60
@@ -57,12 +58,12 @@ def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
         execute(
             "UPDATE code SET ended_at = ?"
             " WHERE phone = ? AND purpose = ? AND browser = ? AND ended_at IS NULL",
-            (now(), phone, purpose, holder),
+            (steady_now(), phone, purpose, holder),
         )
         execute(
             "INSERT INTO code (purpose, phone, browser, salt, hash, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (purpose, phone, holder, salt, kept, now()),
+            (purpose, phone, holder, salt, kept, steady_now()),
         )
         return Asked(code, wait(purpose, phone, browser if known else None))
 
@@ -72,7 +73,7 @@ def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
 
     `known_browser`: the cookie's text of one that logged in as the phone's user before.
     """
-    by, names = "", (phone, purpose, time_before(DAY))
+    by, names = "", (phone, purpose, steady_before(DAY))
     if known_browser is not None:
         by, names = " AND browser = ?", (*names, tokens.digest(known_browser))
     latest = rows(
@@ -83,7 +84,7 @@ def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
     asked = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
     if not asked:
         return 0
-    passed = datetime.fromisoformat(now()) - datetime.fromisoformat(asked[0])
+    passed = datetime.fromisoformat(steady_now()) - datetime.fromisoformat(asked[0])
     return max(0, WAITS[len(asked) - 1] - int(passed.total_seconds()))
 
 
@@ -97,7 +98,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
     found = row(
         "SELECT id, salt, hash FROM code WHERE phone = ? AND purpose = ? AND browser = ?"
         " AND ended_at IS NULL AND tries < ? AND created_at > ?",
-        (phone, purpose, tokens.digest(browser), TRIES, time_before(SECONDS)),
+        (phone, purpose, tokens.digest(browser), TRIES, steady_before(SECONDS)),
     )
     if found is None:
         return False
@@ -107,7 +108,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
         counted = execute(
             "UPDATE code SET tries = tries + 1, used = ?, ended_at = ?"
             " WHERE id = ? AND ended_at IS NULL AND tries < ?",
-            (int(right), now() if right else None, id, TRIES),
+            (int(right), steady_now() if right else None, id, TRIES),
         )
     return right and counted.rowcount == 1
 
@@ -120,7 +121,7 @@ def entered(purpose: str, phone: str, browser: str) -> bool:
 def end_all() -> None:
     """No code is good any more, and no browser has entered one."""
     with transaction():
-        execute("UPDATE code SET ended_at = coalesce(ended_at, ?), used = 0", (now(),))
+        execute("UPDATE code SET ended_at = coalesce(ended_at, ?), used = 0", (steady_now(),))
 
 
 @contextmanager
@@ -144,7 +145,7 @@ def _entered(purpose: str, phone: str, browser: str) -> int | None:
     found = row(
         "SELECT id FROM code WHERE phone = ? AND purpose = ? AND browser = ? AND used = 1"
         " AND ended_at > ? ORDER BY id DESC",
-        (phone, purpose, tokens.digest(browser), time_before(ENTERED)),
+        (phone, purpose, tokens.digest(browser), steady_before(ENTERED)),
     )
     return found and found[0]
 

@@ -1,7 +1,8 @@
 """Limits that hold for all processes of an installation together: requests per minute of a tenant
 (spec: Limits, D13), bad keys, website forms, and tries of passwords and e-mails.
 
-The counts are in `crm.tenancy.counters`, by fixed windows of the wall clock.
+The counts are in `crm.tenancy.counters`, by fixed windows of the time that the machine has been
+running (`moment`): a step of the wall clock begins no window anew.
 """
 
 from typing import NamedTuple
@@ -26,7 +27,7 @@ class Turn(NamedTuple):
     allowed: bool
     limit: int
     remaining: int
-    reset: int  # UTC epoch seconds when the window ends
+    reset: int  # the moment when the window ends
 
 
 class Limiter:

@@ -13,7 +13,8 @@ a link from then. `User.put`, `passwords.store` and `sessions.end_others` call e
 from dataclasses import dataclass
 
 from crm.access import tokens
-from crm.tenancy.database import execute, note, now, row, time_before, transaction
+from crm.tenancy.clocks import steady_before, steady_now
+from crm.tenancy.database import execute, note, row, transaction
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 SECONDS = {
@@ -44,14 +45,14 @@ class Link:
 def make(purpose: str, user_id: int, about: str | None = None) -> str:
     """Make a link and give its token: the only time it can be seen."""
     token = tokens.new(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.BYTES)
-    kept, expires_at = tokens.digest(token), time_before(-SECONDS[purpose])
+    kept, expires_at = tokens.digest(token), steady_before(-SECONDS[purpose])
     with transaction():
         if purpose in LATEST_ONLY:
             end(purpose, user_id)
         execute(
             "INSERT INTO link (hash, purpose, user_id, about, created_at, expires_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (kept, purpose, user_id, about, now(), expires_at),
+            (kept, purpose, user_id, about, steady_now(), expires_at),
         )
     return token
 
@@ -70,21 +71,22 @@ def use(purpose: str, token: str) -> Link | None:
     with transaction():
         found = _find(purpose, kept)
         if found:
-            execute("UPDATE link SET ended_at = ? WHERE hash = ?", (now(), kept))
+            execute("UPDATE link SET ended_at = ? WHERE hash = ?", (steady_now(), kept))
     return found
 
 
 def end(purpose: str, user_id: int) -> None:
     """The user's links of a purpose are good no more."""
     with transaction():
-        execute(END, (now(), purpose, user_id))
+        execute(END, (steady_now(), purpose, user_id))
 
 
 def end_all_links_of(user_id: int) -> None:
     """No link of the user's is good any more, whatever it was for."""
     with transaction():
         execute(
-            "UPDATE link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL", (now(), user_id)
+            "UPDATE link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL",
+            (steady_now(), user_id),
         )
 
 
@@ -94,7 +96,7 @@ def note_entry(user_id: int) -> None:
     Called for each page, so it only reads unless there is one, and waits for nobody.
     """
     if is_pending(INVITE, user_id):
-        note(END, (now(), INVITE, user_id))
+        note(END, (steady_now(), INVITE, user_id))
 
 
 def is_pending(purpose: str, user_id: int) -> bool:
@@ -103,13 +105,13 @@ def is_pending(purpose: str, user_id: int) -> bool:
         "SELECT 1 FROM link WHERE user_id = ? AND purpose = ? AND ended_at IS NULL"
         " AND expires_at > ? LIMIT 1"
     )
-    return row(sql, (user_id, purpose, now())) is not None
+    return row(sql, (user_id, purpose, steady_now())) is not None
 
 
 def end_all() -> None:
     """No link of anybody's is good any more."""
     with transaction():
-        execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (now(),))
+        execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
 
 
 def made(purpose: str, since: str) -> int:
@@ -120,5 +122,5 @@ def made(purpose: str, since: str) -> int:
 
 
 def _find(purpose: str, kept: bytes) -> Link | None:
-    found = row(FIND, (kept, purpose, now()))
+    found = row(FIND, (kept, purpose, steady_now()))
     return found and Link(*found)

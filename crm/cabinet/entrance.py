@@ -21,6 +21,7 @@ from crm.errors import Forbidden, NotFound
 from crm.rest.admission import API
 from crm.rest.resource import raw_body
 from crm.rest.upload import InMemory
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import time_before, visit
 from crm.tenancy.tenants import FRONT as FRONT_LABEL
 
@@ -59,7 +60,7 @@ def install(app: Flask, config: Config) -> None:
         if g.session:
             here.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
-        app.limiter.take_page(here.label, session_id, request.remote_addr or "", here.clock())
+        app.limiter.take_page(here.label, session_id, request.remote_addr or "", uptime())
         if not g.session and view.role:
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))

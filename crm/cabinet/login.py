@@ -22,6 +22,7 @@ from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Noun
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import settings, transaction, visit
 
 
@@ -114,7 +115,7 @@ def check_password() -> Response:
     who = request.form.get("email", "").strip()
     user = users.reached_at(who)
     current_app.password_logins.take(
-        visit().clock(),
+        uptime(),
         visit().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
@@ -141,7 +142,7 @@ def send_reset_link() -> Response:
     network = limits.network(request.remote_addr or "")
     to = f"{visit().label}/{email.lower()}"
     by_whom = f"{to} {network}"
-    current_app.letters.take(visit().clock(), to_by_network=by_whom, to=to, network=network)
+    current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
     with transaction():  # an address that is changed a moment later takes the link with it
         user = users.reached_at(email)
         # For an address that nobody has the same work: a link whose token nobody gets.

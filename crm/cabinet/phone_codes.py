@@ -15,6 +15,7 @@ from crm.access import codes, tokens
 from crm.cabinet import entrance, languages, texts
 from crm.cabinet.languages import force_locale, gettext
 from crm.errors import Invalid, TooMany
+from crm.tenancy.clocks import steady_seconds
 from crm.tenancy.database import visit
 
 BROWSER = "crm_browser"
@@ -43,7 +44,7 @@ def send(
     allowed = current_app.sms_limits.take(
         phone,
         request.remote_addr or "",
-        visit().clock(),
+        steady_seconds(),
         tenant=None if purpose == codes.SIGNUP else visit().label,
         known=known,
         browser=known_browser,

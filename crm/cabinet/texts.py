@@ -155,6 +155,11 @@ def refusal(refused: CRMError) -> str:
         "task_cancelled": gettext("A cancelled task cannot be done: open it first."),
         "label_taken": gettext("This address is taken."),
         "tenant_suspended": gettext("This account is suspended."),
+        "tenant_unavailable": gettext(
+            "The data of this account cannot be opened. Its operator has been told."
+        ),
+        "storage_full": gettext("Nothing can be saved now: the server's disk is full."),
+        "storage_read_only": gettext("Nothing can be saved now: the server's disk is read-only."),
         "missing_scope": gettext("Your role does not allow this."),
         "no_access": gettext("You have no access here."),
         "webhook_inactive": gettext("This webhook is switched off."),

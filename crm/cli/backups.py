@@ -5,13 +5,15 @@ from pathlib import Path
 import click
 
 from crm.access import links
-from crm.cli.frame import Failures, at, command, group
+from crm.cli.frame import Failures, Progress, command, group, whole
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.endpoints import hold_all
 from crm.tenancy import backup as copying
-from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.backup_run import KEEP, Made, Run
+from crm.tenancy.copies import check, list_copies
+from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -32,7 +34,7 @@ def backup() -> None:
 @click.option("--to", type=FOLDER, metavar="DIR", help="Folder for them, else <data>/backups.")
 @click.option(
     "--keep",
-    default=copying.KEEP,
+    default=KEEP,
     show_default=True,
     type=click.IntRange(1),
     help="How many of a tenant's copies to keep in that folder.",
@@ -47,11 +49,27 @@ def backup_create(
     into = to or copying.folder(tenants)
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
-    for label in [tenant] if tenant else tenants.labels():
-        with failures.of(label), at(config, label):
-            made = copying.create(into, keep)
-            click.echo(f"{made}\t{made.stat().st_size}")
+    labels = [tenant] if tenant else tenants.labels()
+    run = Run(into, keep, tenants.clock, tenants.steady.for_erasing())
+    progress, linked = Progress("copied", len(labels)), 0
+    try:
+        for label in labels:
+            with failures.of(label), whole(config, label) as home:
+                linked += _tell(run.add(home.tenant(label)))
+            progress.advance()
+        linked += _tell(run.finish())
+    finally:
+        run.close()
+    if linked:
+        click.echo(f"not changed since their last copy: {linked} of {len(labels)}", err=True)
     failures.tell("no copy was made of")
+
+
+def _tell(made: list[Made]) -> int:
+    """Print the copies; gives how many are links."""
+    for _, path, _ in made:
+        click.echo(f"{path}\t{path.stat().st_size}")
+    return sum(each.is_link for each in made)
 
 
 @command(backup, "list")
@@ -79,7 +97,7 @@ def backup_verify(config: Config, files: tuple[Path, ...], within: Path | None) 
     failures = Failures()
     for file in files:
         with failures.of(str(file)):
-            version = copying.check(file)
+            version = check(file)
             click.echo(f"{file}\tversion {version}\t{file.stat().st_size}")
     failures.tell("no good copies are")
 
@@ -158,7 +176,7 @@ def _settle() -> int:
 
 
 def _copies(within: Path) -> dict[str, list[Path]]:
-    found = copying.copies(within)
+    found = list_copies(within)
     if not found:
         raise NotFound(f"there are no copies in {within}")
     return found

@@ -4,6 +4,7 @@ One line for each finding: `ok`, `warning` or `fault`, what, and a sentence. It 
 is a fault. Nothing is changed, and nobody is asked but the public address and its names.
 """
 
+import os
 import platform
 import time
 from collections import Counter
@@ -25,8 +26,9 @@ from crm.errors import CRMError
 from crm.messages import Undelivered, mail, sms
 from crm.outbox import deliveries, events
 from crm.resources import tenant
-from crm.tenancy import checkup
-from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy import backup, checkup
+from crm.tenancy.copies import list_copies
+from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import FRONT, Tenants
@@ -118,6 +120,12 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
     sane = now.year in YEARS
     told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     yield (OK, told) if sane else (FAULT, f"it is {told} here: set the clock")
+    if tenants.steady.is_doubted():
+        yield (
+            WARNING,
+            "it is ahead of the time that has passed while this machine ran: if it is right,"
+            " what is kept for a while is erased again after a day of running",
+        )
 
 
 def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
@@ -141,11 +149,15 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
 def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
     try:
         seen = checkup.look(tenants, label, full, partial(_inside, label))
-    except (CRMError, *FILE_ERRORS) as error:
-        yield FAULT, f"its file cannot be used: {error}"
+    except (CRMError, OSError, *FILE_ERRORS) as error:
+        path = tenants.path(label)
+        yield FAULT, f"its file cannot be used: {describe(error.__cause__ or error)}: {path}"
+        yield FAULT, _advice(tenants, label)
         return
     for text in seen.faults:
-        yield FAULT, f"its file is damaged: {text}"
+        yield FAULT, f"its file is damaged: {text}: {tenants.path(label)}"
+    if seen.faults:
+        yield FAULT, _advice(tenants, label)
     level, told = checkup.state(seen.version)
     if level != OK:
         yield level, told
@@ -164,6 +176,19 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
         late = status != "pending" or _age(oldest, now) > OLD_SECONDS
         text = f"{count} deliveries are {status}, the oldest of {oldest}"
         yield (WARNING if late else OK), text
+
+
+def _advice(tenants: Tenants, label: str) -> str:
+    """What helps where a tenant's file cannot be used."""
+    path = tenants.path(label)
+    if not os.access(path, os.R_OK | os.W_OK):
+        return f"give its rights back: chown {checkup.user()} {path} && chmod 600 {path}"
+    if label == FRONT:
+        return f"it has nothing but codes and links of the last day: mv {path} elsewhere"
+    copies = list_copies(backup.folder(tenants)).get(label)
+    if copies:
+        return f"restore its newest copy: restore {copies[-1]} --tenant {label}"
+    return f"no copy of it is in {backup.folder(tenants)}: restore FILE --tenant {label}"
 
 
 def _inside(label: str) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """What all commands share: the group, the data folder, errors, a tenant, options."""
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,12 +13,14 @@ import click
 
 from crm import __version__
 from crm.config import Config, ConfigError
-from crm.errors import CRMError, Invalid, NotFound
+from crm.errors import CRMError, Invalid, NotFound, StorageFull, TenantUnavailable
 from crm.server import ServeError
-from crm.tenancy.database import FILE_ERRORS
+from crm.tenancy.file_errors import FILE_ERRORS, describe, refusal
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import Tenants
 from crm.values import Unfit, day, moment
+
+tenants_log = logging.getLogger("crm.tenants")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,6 +36,9 @@ def command(parent: click.Group, name: str, says_folder: bool = True) -> Callabl
     def decorate(function: Callable) -> click.Command:
         @wraps(function)
         def run(data: Path | None, config: Path | None, **options: Any) -> None:
+            if not tenants_log.hasHandlers():
+                # What a command finds wrong with a tenant is its one line; a server has a log.
+                tenants_log.addHandler(logging.NullHandler())
             try:
                 given = {"data": data and data.absolute(), "port": options.pop("port", None)}
                 settings = _settings(config, **given)
@@ -45,6 +52,9 @@ def command(parent: click.Group, name: str, says_folder: bool = True) -> Callabl
             except OSError as error:
                 told = (error.strerror or "input or output failed", error.filename)
                 raise click.ClickException(": ".join(str(part) for part in told if part)) from error
+            except FILE_ERRORS as error:
+                told = (refusal(error) or "a file cannot be used", describe(error))
+                raise click.ClickException(": ".join(map(str, told))) from error
 
         found = parent.command(name)(run)
         folder = click.Path(path_type=Path, file_okay=False)
@@ -83,14 +93,18 @@ def whole(config: Config, label: str) -> Iterator[Tenants]:
         yield tenants
     except UnknownTenant:
         raise NotFound(f"there is no tenant {label}") from None
-    except FILE_ERRORS as error:
-        raise CRMError(f"the file of {label} cannot be used: {error}") from error
+    except (TenantUnavailable, *FILE_ERRORS) as error:
+        why = describe(error.__cause__ or error)
+        raise CRMError(f"the file of {label} cannot be used: {why}; see `doctor`") from error
     finally:
         tenants.forget_idle()
 
 
 class Failures:
-    """What went wrong with one does not stop the others, and is the command's end all the same."""
+    """What went wrong with one does not stop the others, and is the command's end all the same.
+
+    A full disk stops all: the others would meet it too.
+    """
 
     def __init__(self) -> None:
         self._of: list[str] = []
@@ -100,6 +114,9 @@ class Failures:
         try:
             yield
         except (CRMError, OSError, *FILE_ERRORS) as error:
+            full = error if isinstance(error, StorageFull) else refusal(error)
+            if isinstance(full, StorageFull):
+                raise StorageFull(f"{name}: {full}") from error
             self.add(name, str(error))
 
     def add(self, name: str, why: str) -> None:
@@ -109,6 +126,23 @@ class Failures:
     def tell(self, what: str) -> None:
         if self._of:
             raise CRMError(f"{what}: {', '.join(self._of)}")
+
+
+class Progress:
+    """Tells on stderr every ten seconds how far a long command is."""
+
+    EVERY_SECONDS = 10.0
+
+    def __init__(self, done: str, count: int) -> None:
+        """`done` is what is said of the ones done, as `copied`."""
+        self._done, self._count, self._number = done, count, 0
+        self._tell_at = time.monotonic() + self.EVERY_SECONDS
+
+    def advance(self) -> None:
+        self._number += 1
+        if time.monotonic() >= self._tell_at:
+            click.echo(f"{self._done} {self._number} of {self._count}", err=True)
+            self._tell_at = time.monotonic() + self.EVERY_SECONDS
 
 
 def moment_of(text: str, field: str) -> str:

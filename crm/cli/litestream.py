@@ -18,7 +18,7 @@ from crm.config import LABEL, Config
 from crm.errors import CRMError
 from crm.outbox import events
 from crm.outbox.endpoints import hold_all
-from crm.tenancy import backup, litestream
+from crm.tenancy import backup, disk, litestream
 from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
 
@@ -198,7 +198,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
     repeated. Webhooks get nothing of what waited until `webhook recover`.
     """
     tenants, failures, source = Tenants(config), Failures(), Target(**where)
-    config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(config.data)
     with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as apart:
         for label in only or _labels(source, Path(apart)):
             with failures.of(label):

@@ -7,7 +7,7 @@ pages, sessions, hooks and settings. Which requests are the CRM's is told by the
 import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -149,26 +149,26 @@ class CRM:
         """Be at a tenant: `with crm.tenant("acme"): crm.leads.create(…)`.
 
         `label` may be left out where there is but one. `user` (id, phone or e-mail) is in whose
-        name: `created_by`, notes and the trail of changes tell it. Raises NotFound.
+        name: `created_by`, notes and the trail of changes tell it. Raises NotFound, and what the
+        tenant's file may: TenantUnavailable, StorageFull, Busy.
         """
         label = label or (self._tenant if isinstance(self._tenant, str) else None)
         if label is None:
             raise TypeError("say which tenant is meant")
         if not LABEL.match(label):
             raise NotFound(f"there is no tenant {label}")
-        stay = self.app.tenants.visit(label)
-        try:
-            here = stay.__enter__()
-        except UnknownTenant:
-            raise NotFound(f"there is no tenant {label}") from None
-        before = here.user_id, here.key_id
-        try:
-            if user is not None:
-                here.user_id, here.key_id = users.named(str(user)).id, None
-            yield self
-        finally:
-            here.user_id, here.key_id = before
-            stay.end()
+        with ExitStack() as stack:
+            try:
+                here = stack.enter_context(self.app.tenants.visit(label))
+            except UnknownTenant:
+                raise NotFound(f"there is no tenant {label}") from None
+            before = here.user_id, here.key_id
+            try:
+                if user is not None:
+                    here.user_id, here.key_id = users.named(str(user)).id, None
+                yield self
+            finally:
+                here.user_id, here.key_id = before
 
     def create_tenant(
         self, label: str, *, owner: dict[str, Any] | None = None, **about: str

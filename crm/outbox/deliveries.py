@@ -3,6 +3,8 @@
 At least once, in order per endpoint and record: of a record's pending deliveries to an endpoint
 only the earliest has a `due_at`, and the next gets its own when that one is delivered or given up.
 A claim is a lease in the row: whoever claimed and died is found out, and the delivery goes again.
+`due_at` and `leased_until` are times of the steady clock, by which they are compared: a step of the
+machine's clock makes nothing due sooner or later.
 """
 
 import math
@@ -16,17 +18,8 @@ from crm.json import dumps
 from crm.outbox import events
 from crm.outbox.call import Outcome
 from crm.outbox.endpoints import Webhook
-from crm.tenancy.database import (
-    execute,
-    now,
-    rouse,
-    row,
-    rows,
-    time_before,
-    time_text,
-    transaction,
-    visit,
-)
+from crm.tenancy.clocks import steady_before, steady_now, steady_seconds
+from crm.tenancy.database import execute, now, rouse, row, rows, time_text, transaction, visit
 from crm.tenancy.records import key
 from crm.tenancy.retention import NEXT_DELIVERY
 
@@ -126,7 +119,7 @@ def claim(lease: str, most: int, probes: int) -> tuple[list[Claimed], float | No
     seconds when to look again if nothing happens: in the past when more was due than could be
     taken, None when there is nothing to wait for.
     """
-    moment = now()
+    moment = steady_now()
     found = _standings(lease, moment)
     if not any(each.abandoned or (each.due_at and each.due_at <= moment) for each in found):
         return [], _look_again(found)
@@ -166,8 +159,8 @@ def _epoch(text: str) -> float:
 
 
 def _take(lease: str, standing: Standing, most: int) -> list[Claimed]:
-    until = time_before(-LEASE_SECONDS)
-    found = execute(CLAIM, (lease, until, standing.id, now(), most)).fetchall()
+    until = steady_before(-LEASE_SECONDS)
+    found = execute(CLAIM, (lease, until, standing.id, steady_now(), most)).fetchall()
     if not found:
         return []
     to = Webhook.find(standing.id)
@@ -244,7 +237,7 @@ def record(sent: Claimed, at: str, outcome: Outcome) -> None:
         if sequence is None:
             return  # a test tells nothing of the endpoint's health
         if status == "pending":
-            execute(NEXT_DELIVERY, (now(), webhook_id, noun, record_id))
+            execute(NEXT_DELIVERY, (steady_now(), webhook_id, noun, record_id))
         to = Webhook.find(webhook_id)
         if outcome.ok:
             to.succeeded(at)
@@ -284,7 +277,7 @@ def _try_again(id: int, tries: int, outcome: Outcome) -> None:
     delay = max(delay, min(outcome.retry_after or 0, LONGEST_DELAY))
     execute(
         "UPDATE delivery SET tries = ?, due_at = ?, lease = NULL, leased_until = NULL WHERE id = ?",
-        (tries, time_text(math.ceil(visit().clock() + delay)), id),
+        (tries, time_text(math.ceil(steady_seconds() + delay)), id),
     )
 
 
@@ -296,7 +289,7 @@ def test(webhook_id: int | str) -> int:
         id = execute(
             "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, user_id, key_id,"
             " created_at) VALUES (?, ?, 'pending', ?, 'test', ?, ?, ?)",
-            (to.id, events.new_id(), moment, here.user_id, here.key_id, moment),
+            (to.id, events.new_id(), steady_now(), here.user_id, here.key_id, moment),
         ).lastrowid
         rouse()
         return id
@@ -324,10 +317,10 @@ def resend(id: int | str) -> int:
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = ?, cause = 'resend',"
             " user_id = ?, key_id = ? WHERE id = ?",
-            (None if waits else now(), here.user_id, here.key_id, id),
+            (None if waits else steady_now(), here.user_id, here.key_id, id),
         )
         if sequence is not None:
-            of_record = (now(), webhook_id, noun, record_id)
+            of_record = (steady_now(), webhook_id, noun, record_id)
             execute(f"{LINE_UP} AND noun = ? AND record_id = ?", of_record)
         rouse()
         return id
@@ -361,6 +354,6 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
             " ?5, ?6" + MISSED.format("NOT", ""),
             (*wanted, here.user_id, here.key_id, moment),
         )
-        execute(LINE_UP, (moment, to.id))
+        execute(LINE_UP, (steady_now(), to.id))
         rouse()
         return count

@@ -11,16 +11,8 @@ from peewee import IntegerField, TextField
 
 from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
-from crm.tenancy.database import (
-    execute,
-    now,
-    rouse,
-    row,
-    rows,
-    settings,
-    time_before,
-    transaction,
-)
+from crm.tenancy.clocks import erasing_before, steady_before, steady_now
+from crm.tenancy.database import execute, now, rouse, row, rows, settings, transaction
 from crm.tenancy.records import Record
 from crm.values import Unfit
 
@@ -39,7 +31,7 @@ ADDRESS = f"""
         (webhook_id, sequence, noun, record_id, status, due_at, cause, created_at)
     SELECT id, ?1, ?2, ?3, 'pending', CASE WHEN EXISTS (
         SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ?2 AND record_id = ?3
-            AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?4
+            AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?5
     FROM webhook WHERE {WANTED}
 """
 
@@ -49,7 +41,7 @@ def address(sequence: int, kind: str, noun: str, record_id: int) -> None:
     wanted = f'"{kind}"'
     # Most tenants have none, and to look costs a fifth of an INSERT that finds none.
     if row(f"SELECT 1 FROM webhook WHERE {WANTED}", (wanted,)):
-        execute(ADDRESS, (sequence, noun, record_id, now(), wanted))
+        execute(ADDRESS, (sequence, noun, record_id, steady_now(), now(), wanted))
         rouse()
 
 
@@ -104,13 +96,13 @@ class Webhook(Record):
         """A new secret, shown this once; the one before signs too for 24 hours."""
         with transaction():
             secret = signature.new_secret()
-            until = time_before(-ROTATION_SECONDS)
+            until = steady_before(-ROTATION_SECONDS)
             self.put({"secret": secret, "old_secret": self.secret, "old_secret_until": until})
             return secret
 
     def secrets(self) -> tuple[str, ...]:
         """What signs now, the newest first."""
-        if self.old_secret and self.old_secret_until > now():
+        if self.old_secret and self.old_secret_until > steady_now():
             return self.secret, self.old_secret
         return (self.secret,)
 
@@ -123,15 +115,19 @@ class Webhook(Record):
             )
 
     def failed(self, at: str, status: int | None) -> None:
-        """It did not take a delivery; inside a transaction."""
-        since = self.failing_since or at
+        """It did not take a delivery; inside a transaction.
+
+        How long it has failed is told by clocks that a step of the machine's does not move: to
+        pause an endpoint is not undone by itself.
+        """
+        since = self.failing_since or steady_now()
         execute(
             "UPDATE webhook SET failing_since = ?, last_failure_at = ? WHERE id = ?",
             (since, at, self.id),
         )
         if status == 410:
             self._stop(GONE)
-        elif since <= time_before(PATIENCE_SECONDS):
+        elif since <= erasing_before(PATIENCE_SECONDS):
             self._stop(PAUSED)
 
     def _stop(self, why: str) -> None:

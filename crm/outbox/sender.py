@@ -17,7 +17,7 @@ import time
 from collections import deque
 from queue import SimpleQueue
 
-from crm.errors import Busy, NotFound
+from crm.errors import Busy, NotFound, StorageFull, TenantUnavailable
 from crm.outbox import call, deliveries, signature
 from crm.tenancy.bell import Ear
 from crm.tenancy.database import time_text
@@ -30,6 +30,7 @@ SOON = 0.5  # seconds until it looks again at a tenant that was busy,
 BROKEN = 60.0  # and at one whose file cannot be used
 CROWDED = 1.0  # how often it looks at those that found no thread free
 STOP_SECONDS = call.SECONDS + 3  # for those in flight to end and be recorded
+LONGEST_SLEEP = 60.0  # a machine that slept, or a clock set forward, is noticed by then
 RECORDING = (0.0, 1.0, 5.0)  # pauses before each try to record
 AGENT = "crm-webhooks/1"
 
@@ -106,7 +107,7 @@ class Sender:
             turns = len(rung) or max(1, self._most - self._busy)
             for _ in range(min(len(self._crowd), turns)):
                 self._look(self._crowd.popleft())
-            if self._agenda and self._agenda[0][0] <= self.tenants.clock():
+            if self._agenda and self._agenda[0][0] <= self.tenants.steady.now():
                 when, label = heapq.heappop(self._agenda)
                 if self._due.get(label) == when:
                     self._look(label)
@@ -114,7 +115,8 @@ class Sender:
     def _idle_seconds(self) -> float | None:
         found = [CROWDED] if self._crowd else []
         if self._agenda:
-            found.append(max(0.0, self._agenda[0][0] - self.tenants.clock()))
+            seconds = self._agenda[0][0] - self.tenants.steady.now()
+            found.append(min(max(0.0, seconds), LONGEST_SLEEP))
         return min(found, default=None)
 
     def _look_at_all(self) -> None:
@@ -154,23 +156,21 @@ class Sender:
             probes = max(0, self._most // 2 - self._probing)
         claimed, again = [], None
         try:
-            stay = self.tenants.visit(label)
-            here = stay.__enter__()
-            try:
+            with self.tenants.visit(label, tidies=False) as here:
                 here.wait = PATIENCE
                 claimed, again = deliveries.claim(self.lease, free, probes)
-            finally:
-                stay.end(tidy=False)
         except NotFound:
             return
+        except (StorageFull, TenantUnavailable):  # it is in the log already
+            again = self.tenants.clock() + BROKEN
         except Busy:
-            again = self.tenants.clock() + SOON
+            again = self.tenants.steady.now() + SOON
         except Exception:
             log.exception("the deliveries of %s cannot be read", label)
-            again = self.tenants.clock() + BROKEN
+            again = self.tenants.steady.now() + BROKEN
         for delivery in claimed:
             self._hand_over(label, delivery)
-        if again is not None and again > self.tenants.clock():
+        if again is not None and again > self.tenants.steady.now():
             self._look_later(label, again)
         elif again is not None and label not in self._crowd:
             self._crowd.append(label)
@@ -215,6 +215,8 @@ class Sender:
                 return
             except Busy:
                 continue
+            except TenantUnavailable:
+                break
             except NotFound:
                 return  # the tenant is gone, or the endpoint
         log.error("delivery %s of %s could not be recorded: it goes again", delivery.id, label)

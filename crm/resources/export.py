@@ -33,10 +33,10 @@ SHEET = "{name}   CSV, UTF-8, a header line, commas"
 def write(tenants: Tenants, label: str, to: Path) -> None:
     """Write the archive of a tenant, its owner's only; it gets its name when it is whole.
 
-    Raises UnknownTenant, backup.BadCopy, or what SQLite and the disk say.
+    Raises UnknownTenant, BadCopy, or what SQLite and the disk say.
     """
     _require(tenants, label)
-    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.clock())
+    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.steady.for_erasing())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=to.parent) as apart:
         archive = Path(apart) / "archive"
         disk.make(archive)
@@ -52,7 +52,7 @@ def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
     """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
     _require(tenants, label)
     data = tenants.config.data
-    disk.forget_abandoned(data, f".export-{label}-*", tenants.clock())
+    disk.forget_abandoned(data, f".export-{label}-*", tenants.steady.for_erasing())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
         archive = Path(apart) / "archive"
         write(tenants, label, archive)

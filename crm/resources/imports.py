@@ -18,7 +18,8 @@ from crm.json import dumps
 from crm.rest import fields, parts
 from crm.rest.shapes import Noun, Shape
 from crm.sheets import Sheet
-from crm.tenancy.database import execute, time_before, visit
+from crm.tenancy.clocks import erasing_before
+from crm.tenancy.database import execute, visit
 from crm.tenancy.records import Record
 from crm.tenancy.retention import DAY, KEPT_DAYS
 from crm.values import Unfit, one_line
@@ -200,7 +201,7 @@ def _forget_old_rejects() -> None:
     """The next import is soon enough to make room."""
     execute(
         "UPDATE price_import SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
-        (time_before(KEPT_DAYS * DAY),),
+        (erasing_before(KEPT_DAYS * DAY),),
     )
 
 

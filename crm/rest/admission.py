@@ -46,7 +46,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         origin = environ.get("HTTP_ORIGIN")
         if asked.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             return _preflight(origin)
-        moment = here.clock()
+        moment = here.keeper.steady.uptime()
         try:
             caller = g.caller = api_keys.authenticate(_bearer(environ))
         except Unauthorized:
@@ -69,7 +69,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         )
         if limit := config.plans[caller.plan]:
             turn = limiter.take(here.label, limit, moment, form, refused)
-            told += _limit_headers(turn, int(moment))
+            told += _limit_headers(turn, moment, here.clock())
             refused = not turn.allowed
         if refused:
             raise TooMany(retry_after=WINDOW - int(moment) % WINDOW)
@@ -107,11 +107,11 @@ def _preflight(origin: str | None) -> Response:
     return response
 
 
-def _limit_headers(turn: Turn, moment: int) -> tuple[tuple[str, str], ...]:
+def _limit_headers(turn: Turn, moment: float, wall: float) -> tuple[tuple[str, str], ...]:
     return (
         ("X-RateLimit-Limit", str(turn.limit)),
         ("X-RateLimit-Remaining", str(turn.remaining)),
-        ("X-RateLimit-Reset", str(turn.reset)),
+        ("X-RateLimit-Reset", str(turn.reset + round(wall - moment))),
         ("RateLimit-Policy", f'"minute";q={turn.limit};w={WINDOW}'),
-        ("RateLimit", f'"minute";r={turn.remaining};t={max(0, turn.reset - moment)}'),
+        ("RateLimit", f'"minute";r={turn.remaining};t={max(0, turn.reset - int(moment))}'),
     )

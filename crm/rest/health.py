@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Response
 
+from crm.errors import TenantUnavailable
 from crm.json import dumps
 from crm.log import ROUTE
 from crm.rest.problems import request_id
@@ -30,9 +31,11 @@ class Health:
     def answer(self, environ: dict[str, Any], tenants: Tenants) -> Response | None:
         """The answer to a GET or HEAD of one of PATHS; None: it is a request like any other.
 
-        `/readyz`: 200, or 503 with a `reason`. `/tls-ask?domain=`: 200 when the domain leads to a
-        tenant or to the base host, else 404; strangers who ask find nothing there. `/doctor`: as
-        whom and where the caller is seen; only who shows a pass of the data folder finds it.
+        `/readyz`: 200, or 503 with a `reason`; 200 with the status `degraded` while files of
+        tenants that were asked for lately cannot be used, and how many those are.
+        `/tls-ask?domain=`: 200 when the domain leads to a tenant or to the base host, else 404;
+        strangers who ask find nothing there. `/doctor`: as whom and where the caller is seen; only
+        who shows a pass of the data folder finds it.
         """
         path = environ.get("PATH_INFO", "")
         if path not in PATHS or environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
@@ -41,6 +44,9 @@ class Health:
             reason = self._readiness.problem(tenants)
             if reason:
                 return _said(environ, 503, "unavailable", reason=reason)
+            if count := self._readiness.unavailable:
+                more = {"reason": TenantUnavailable.code, "tenants": count}
+                return _said(environ, 200, "degraded", **more)
         elif path == TLS_ASK:
             if not _is_of_this_machine(environ):
                 return None
@@ -55,7 +61,7 @@ class Health:
         return _said(environ, 200, "ok")
 
 
-def _said(environ: dict[str, Any], code: int, status: str, **more: str) -> Response:
+def _said(environ: dict[str, Any], code: int, status: str, **more: str | int) -> Response:
     environ[ROUTE] = environ["PATH_INFO"]
     answer = Response(dumps({"status": status, **more}), code, mimetype="application/json")
     answer.headers["Cache-Control"] = "no-store"

@@ -13,7 +13,8 @@ from flask import Request, Response, g
 
 from crm.errors import Fault, Invalid
 from crm.json import dumps
-from crm.tenancy.database import execute, now, row, time_before, transaction
+from crm.tenancy.clocks import erasing_before
+from crm.tenancy.database import execute, now, row, transaction
 from crm.tenancy.retention import ANSWER_SECONDS
 
 KEPT_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
@@ -38,10 +39,11 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Response]) ->
     scope = (key, request.method, request.path, g.caller.key_id)
     fingerprint = _fingerprint(request)
     with transaction():
+        # By the clock that erases: one that is ahead for a moment must not repeat a change.
         kept = row(
             "SELECT fingerprint, status, headers, body FROM answer WHERE key = ? AND method = ?"
             " AND path = ? AND user_key_id = ? AND created_at > ?",
-            (*scope, time_before(ANSWER_SECONDS)),
+            (*scope, erasing_before(ANSWER_SECONDS)),
         )
         if kept:
             if kept[0] != fingerprint:

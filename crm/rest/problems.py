@@ -10,8 +10,10 @@ from werkzeug.http import HTTP_STATUS_CODES
 from crm import errors
 from crm.json import dumps
 from crm.log import REQUEST_ID, log, masked, of
-from crm.tenancy.database import is_busy, is_full
+from crm.tenancy import file_errors
+from crm.tenancy.database import visiting
 from crm.tenancy.migrations import NewerFile
+from crm.tenancy.unavailable import disk_full
 from crm.tenancy.upgrades import NotUpgraded
 
 STATUS: dict[type[errors.CRMError], int] = {
@@ -26,6 +28,7 @@ STATUS: dict[type[errors.CRMError], int] = {
     errors.Invalid: 422,
     errors.TooMany: 429,
     errors.Busy: 503,
+    errors.TenantUnavailable: 503,
     errors.StorageQuota: 507,
     NewerFile: 503,
     NotUpgraded: 503,
@@ -41,8 +44,8 @@ def answer(error: Exception) -> Response:
         response = problem(status, error.code, error.detail, **_more(error))
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
-        if isinstance(error, (errors.TooMany, errors.Busy)):
-            response.headers["Retry-After"] = str(error.retry_after)
+        if retry_after := getattr(error, "retry_after", None):
+            response.headers["Retry-After"] = str(retry_after)
         return response
     if isinstance(error, HTTPException):
         detail = "there is nothing here" if status == 404 else _sentence(error.description)
@@ -114,12 +117,11 @@ def known(error: Exception) -> Exception:
         error = original
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge()
-    if is_busy(error):
-        return errors.Busy()
-    if is_full(error):
-        id = request_id(request.environ)
-        log.error("the disk is full, request %s", id, extra=_about())
-        return errors.StorageFull()
+    here = visiting()
+    refusal = (here.keeper.refusal if here else file_errors.refusal)(error)
+    error = refusal or error
+    if isinstance(error, errors.StorageFull) and disk_full.allows(error.code):
+        log.error("%s, request %s", error.detail, request_id(request.environ), extra=_about())
     return error
 
 

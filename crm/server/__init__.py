@@ -12,7 +12,6 @@ import errno
 import fcntl
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -26,6 +25,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
+from crm.open_files import raise_limit, shares
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
 from crm.tenancy import disk
@@ -42,12 +42,9 @@ STOPPING = "stopping"  # behind the process's id in the lock file
 # SIGTERM finishes what is in flight for so long; the process ends within 25 s.
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
+LOCK_BYTES = 20  # of serve.lock
 # A worker that boots may migrate many tenants before its loop first reports.
 HUNG_SECONDS = 300
-# Descriptors per open connection to a tenant's file (the file, its log, its index), and how many
-# the rest of the application needs: webhooks in flight, mail, locks, uploads.
-FILES_PER_DATABASE = 3
-OTHER_FILES = 256
 
 
 class ServeError(Exception):
@@ -70,8 +67,8 @@ def serve(
 
     `app_factory` runs in each of the `workers`, after the fork, so the application may start
     threads. `threads`: how many requests may be slow at a time in a worker, without keeping others
-    waiting. `databases`: how many the application keeps open in a worker. `behind_proxy`: clients
-    come through a proxy, so that their addresses cannot be told apart here.
+    waiting. `databases`: how many the application wants to keep open in a worker. `behind_proxy`:
+    clients come through a proxy, so that their addresses cannot be told apart here.
     `announce` is called once, in the parent, when the socket listens and before there is a worker;
     what it raises ends serve. A name that has several addresses (localhost) is served on its first
     IPv4 address.
@@ -81,9 +78,9 @@ def serve(
     lock = _lock(data)
     try:
         listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
-        _allow_open_files()
+        raise_limit()
         bounds = {
-            "RESERVED_FILES": databases * FILES_PER_DATABASE + OTHER_FILES,
+            "MAX_CONNECTIONS": shares(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
         }
         loop_class = type("Loop", (Loop,), bounds)
@@ -131,12 +128,11 @@ def running(data: Path) -> int | None:
 
 
 def _holder(lock: int) -> tuple[int, bool]:
-    """The process that holds the lock, 0 if it has not said so yet; and whether it is dying."""
-    pid, _, state = os.pread(lock, 40, 0).decode(errors="replace").partition(" ")
+    """The process that holds the lock, 0 if it could not say so; and whether it may be dying."""
+    pid, _, state = os.pread(lock, LOCK_BYTES, 0).decode(errors="replace").partition(" ")
     try:
-        process = int(pid or 0)
-        if process:
-            os.kill(process, 0)
+        process = int(pid)
+        os.kill(process, 0)
     except (ProcessLookupError, ValueError, OverflowError):
         return 0, True  # its workers end by themselves
     except PermissionError:
@@ -145,7 +141,14 @@ def _holder(lock: int) -> tuple[int, bool]:
 
 
 def _note(lock: int, state: str = "") -> None:
-    os.pwrite(lock, f"{os.getpid()} {state}".strip().encode() + b"\n", 0)
+    # Over what is there, so that a full disk need not have room for it again. Where there is none
+    # at all, only this note is lost: the lock itself is the kernel's.
+    text = f"{os.getpid()} {state}".strip().encode() + b"\n"
+    try:
+        os.pwrite(lock, text, 0)
+    except OSError:
+        text = b""
+    os.ftruncate(lock, len(text))
 
 
 def _lock(data: Path) -> int:
@@ -173,7 +176,6 @@ def _lock(data: Path) -> int:
         except OSError as error:
             os.close(lock)
             raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
-    os.ftruncate(lock, 0)
     _note(lock)
     return lock
 
@@ -205,14 +207,6 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
             }
             said = why.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
             raise ServeError(said) from None
-
-
-def _allow_open_files() -> None:
-    # Connections and open tenants together pass the usual 1,024.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:

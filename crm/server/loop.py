@@ -17,7 +17,6 @@ for reading and one for writing; requests beyond that wait in a queue.
 """
 
 import errno
-import resource
 import selectors
 import socket
 import time
@@ -26,6 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.networks import networks_of
+from crm.open_files import shares
 from crm.server.bounds import ALL, Bound, SlowRequests
 from crm.server.connections import Connection, State, environ_of
 from crm.server.hand_over import HandOver, LoopTaken
@@ -34,6 +34,7 @@ from crm.server.responses import Response, problem
 
 EXPIRE_SECONDS = 0.25
 ACCEPTS_AT_ONCE = 16
+DATABASES = 256  # idle connections to tenants' files, as `CRM_OPEN_FILES` has it
 # An idle connection gets so long to begin a last request when the server stops.
 LAST_REQUEST_SECONDS = 1.0
 
@@ -49,8 +50,8 @@ class Loop:
     HELD_BYTES = 64 * 1024 * 1024
     # Time for a client to read the end of its answer while it may still be sending.
     LINGER_SECONDS = 2.0
-    # Descriptors left to the application; the others are for connections.
-    RESERVED_FILES = 512
+    # How many clients may be connected; 0: what RLIMIT_NOFILE leaves beside the application.
+    MAX_CONNECTIONS = 0
     # False behind a proxy, through which all clients seem to have one address.
     CLIENTS_ARE_DIRECT = True
 
@@ -81,9 +82,8 @@ class Loop:
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # the others take some, too
         self.queue_may_move = False
         self.expire_at = 0.0
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = 65536 if files == resource.RLIM_INFINITY else files - self.RESERVED_FILES
-        self.connections = Bound(max(64, most), self.CLIENTS_ARE_DIRECT)
+        most = self.MAX_CONNECTIONS or shares(DATABASES).clients
+        self.connections = Bound(most, self.CLIENTS_ARE_DIRECT)
         self.requests = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.wakeup, self.wakeup_end = socket.socketpair()

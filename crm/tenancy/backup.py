@@ -8,10 +8,8 @@ history was undone (D15).
 """
 
 import os
-import re
 import secrets
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.config import LABEL
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Invalid, NotFound
 from crm.tenancy import disk, litestream, migrations, trash
+from crm.tenancy.backup_run import KEEP, Run, copy_pages
+from crm.tenancy.copies import BadCopy, check, open_copy, require_alone
 from crm.tenancy.database import (
-    FILE_ERRORS,
     Visit,
     begin_visit,
     connect,
@@ -36,14 +35,8 @@ from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import Tenants
 
-KEEP = 14  # copies of a tenant
-NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
 COUNTED = ("lead", "client", "deal", "deal_item", "product", "task", "event")
 COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED)
-
-
-class BadCopy(Conflict):
-    code = "bad_copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,64 +70,20 @@ def create(to: Path, keep: int = KEEP) -> Path:
     (the older ones stay then), or what SQLite and the disk say.
     """
     here = visit()
-    disk.make_folder(to)
-    disk.forget_abandoned(to, f".new-{here.label}-*", here.clock())
-    unseen = to / f".new-{here.label}-{secrets.token_hex(4)}"
+    run = Run(to, keep, here.clock, here.keeper.steady.for_erasing())
     try:
-        write(unseen)
-        found = to / f"{here.label}-{disk.stamp(here.clock())}.db"
-        os.replace(unseen, found)
+        (made,) = run.add(here.keeper) or run.finish()
     finally:
-        unseen.unlink(missing_ok=True)
-        disk.drop_logs(unseen)
-    disk.sync(to)
-    older = [path for path in reversed(copies(to).get(here.label, [])) if path != found]
-    for path in older[keep - 1 :]:
-        path.unlink(missing_ok=True)
-    return found
+        run.close()
+    return made.path
 
 
 def write(to: Path) -> None:
     """Copy the tenant visited to a path where nothing is: whole, checked, on the disk, and its
     owner's only. Raises what `create` does."""
-    disk.make(to)
-    _copy(to)
+    copy_pages(visit().connection, to)
     check(to)
     disk.sync(to)
-
-
-def copies(within: Path) -> dict[str, list[Path]]:
-    """The copies in a folder by label, the oldest first."""
-    found: dict[str, list[Path]] = {}
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(within)):
-            if (named := NAME.match(name)) and LABEL.match(named["label"]):
-                found.setdefault(named["label"], []).append(within / name)
-    return found
-
-
-def check(path: Path, name: str = "") -> int:
-    """Open a copy without changing anything, read all of it, and give its version.
-
-    `name` is what errors call it. Raises BadCopy, NewerFile, or FileNotFoundError.
-    """
-    name = name or str(path)
-    _is_alone(path)
-    try:
-        with closing(_open(path)) as copy:
-            version = migrations.version(copy)
-            if version > len(migrations.STEPS):
-                migrations.migrate(copy, name)  # tells that it is newer
-            faults = copy.execute("PRAGMA integrity_check(1)").fetchall()
-            if faults != [("ok",)]:
-                raise BadCopy(f"{name} is damaged: {faults[0][0]}")
-            if not version or copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
-                raise BadCopy(f"{name} is no tenant's file")
-            if astray := copy.execute("PRAGMA foreign_key_check").fetchone():
-                raise BadCopy(f"{name} is damaged: a {astray[0]} names a {astray[2]} not there")
-    except FILE_ERRORS as error:
-        raise BadCopy(f"{name} cannot be used: {error}") from error
-    return version
 
 
 def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -> Restored:
@@ -150,9 +99,9 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
         raise Invalid.field("tenant", "invalid_label", "it cannot be a tenant's label")
     if _is_own(tenants, copy):
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
-    _is_alone(copy)
+    require_alone(copy)
     disk.make_folder(tenants.folder)
-    disk.forget_abandoned(tenants.folder, ".restore-*", tenants.clock())
+    disk.forget_abandoned(tenants.folder, ".restore-*", tenants.steady.for_erasing())
     unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:
         disk.make(unseen.path)
@@ -173,7 +122,7 @@ def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) 
     if not tenants.exists(label):
         raise UnknownTenant
     unseen = tenants.unseen(new)
-    disk.forget_abandoned(tenants.folder, ".new-*", tenants.clock())
+    disk.forget_abandoned(tenants.folder, ".new-*", tenants.steady.for_erasing())
     try:
         with tenants.visit(label):
             write(unseen.path)
@@ -207,22 +156,12 @@ def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -
                 restored = row(COUNTS)
         finally:
             elsewhere.forget_idle()
-    with closing(_open(copy)) as source:
+    with closing(open_copy(copy)) as source:
         counted = source.execute(COUNTS).fetchone()
     live = None
     with suppress(NotFound), tenants.visit(label):
         live = row(COUNTS)
     return Drilled(counted, restored, live)
-
-
-def _copy(to: Path) -> None:
-    """All that is committed now; who writes meanwhile waits for nobody."""
-    here = visit()
-    connection = here.keeper.take(writes=True)  # a reading one may write no other file either
-    try:
-        connection.execute("VACUUM INTO ?", (str(to),))
-    finally:
-        here.keeper.give(connection, writes=True)
 
 
 def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], Any]) -> Any:
@@ -253,7 +192,7 @@ def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
                 os.link(path, before)
                 disk.sync(before.parent)
             _go_on_from(unseen.path, numbers or {})
-            _is_alone(unseen.path)
+            require_alone(unseen.path)
             disk.sync(unseen.path)
             with disk.renaming(path):
                 # An empty log goes last: connections still open to it must find that their file
@@ -290,17 +229,3 @@ def _go_on_from(path: Path, numbers: dict[str, int]) -> None:
         connection.executemany("DELETE FROM sqlite_sequence WHERE name = ?", [n[:1] for n in later])
         connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", later)
         connection.execute("COMMIT")
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    # Immutable: SQLite makes no log beside it, and looks for none.
-    address = f"{path.resolve().as_uri()}?immutable=1"
-    os.stat(path)
-    return sqlite3.connect(address, uri=True, isolation_level=None)
-
-
-def _is_alone(path: Path) -> None:
-    for log in ("-wal", "-journal"):
-        with suppress(FileNotFoundError):
-            if os.stat(f"{path}{log}").st_size:
-                raise BadCopy(f"{path} is no whole copy: a part of it is in {path.name}{log}")

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 from crm.checkup import FAULT, OK, WARNING, Said
 from crm.tenancy import backup, litestream, migrations, readiness
-from crm.tenancy.database import Visit, begin_visit, connect, end_visit
+from crm.tenancy.copies import list_copies, made_at
+from crm.tenancy.database import Visit, begin_visit, end_visit
+from crm.tenancy.disk import stamp
 from crm.tenancy.tenants import FRONT, Tenants
 
 MIB = 1 << 20
@@ -52,6 +54,11 @@ def owner(tenants: Tenants) -> str | None:
     except FileNotFoundError:
         return None
     return None if found == os.geteuid() else _name(found)
+
+
+def user() -> str:
+    """Whom this process runs as."""
+    return _name(os.geteuid())
 
 
 def folder(tenants: Tenants) -> Iterator[Said]:
@@ -88,7 +95,7 @@ def key(tenants: Tenants) -> Iterator[Said]:
         yield OK, "secret.key is not made yet; the first form makes it"
         return
     if found.st_size != 32:
-        yield FAULT, "secret.key is damaged: remove it, and pages open now are to be reloaded"
+        yield FAULT, "secret.key is damaged: the server makes it anew when it is started again"
     elif found.st_mode & 0o077:
         yield FAULT, f"others may read secret.key: chmod 600 {path}"
     else:
@@ -145,8 +152,7 @@ def look(tenants: Tenants, label: str, full: bool, ask: Callable[[], Any]) -> Se
     `full` compares the indexes with their tables too. Raises what SQLite says, Busy, UnknownTenant.
     """
     tenant = tenants.tenant(label)
-    with tenant.lock(5):
-        connection = connect(tenant.path, writes=False)
+    connection = tenant.connect(writes=False)
     try:
         version = migrations.version(connection)
         check = "integrity_check" if full else "quick_check"
@@ -178,16 +184,13 @@ def state(version: int) -> Said:
 def copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
     """Has each tenant a copy that is not old?"""
     place = within or backup.folder(tenants)
-    found, now = backup.copies(place), tenants.clock()
+    found = list_copies(place)
+    latest = stamp(tenants.clock() - COPY_SECONDS)
     every = tenants.labels()
     if not every:
         return
     none = [label for label in every if label not in found]
-    old = [
-        label
-        for label in every
-        if label in found and now - found[label][-1].stat().st_mtime > COPY_SECONDS
-    ]
+    old = [label for label in every if label in found and made_at(found[label][-1]) < latest]
     if none:
         yield WARNING, f"no copy in {place} of {_some(none)}: backup create"
     if old:

@@ -219,8 +219,8 @@ class Table:
     def get(self, name: str, window: int) -> tuple[int, int, int]:
         """The window that the row counts, and its counts. Zero if it counts none or an earlier one.
 
-        The next window is as good as this one: another process has begun it already, or the clock
-        was set back. If it was set back further, the counts go on in this window.
+        The next window is as good as this one: another process has begun it already. A later one
+        was counted before the machine was started anew: its counts go on in this window.
         """
         place = self._places.get(name) or self._place(name)
         digest, _, _, offset = place
@@ -287,7 +287,7 @@ class Table:
     def _slot_to_give_up(self, start: int, window: int) -> int:
         """The slot of a bucket that can best be given up."""
         rows = SLOT.iter_unpack(self._counters.storage.memory[start : start + BUCKET_BYTES])
-        worth = [(row_window >= window, first) for _, row_window, first, _ in rows]
+        worth = [(window <= row_window <= window + 1, first) for _, row_window, first, _ in rows]
         return start + worth.index(min(worth)) * SLOT.size
 
 

@@ -6,32 +6,32 @@ lock among threads and processes: SQLite before 3.51.3 can corrupt a file when o
 writes while another checkpoints, and a queue of our own is fairer than SQLite's busy loop.
 """
 
-import fcntl
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from peewee import OperationalError, PeeweeException, SqliteDatabase, _ConnectionState
+from peewee import SqliteDatabase, _ConnectionState
 
 from crm.config import Config
-from crm.errors import Busy
+from crm.errors import Busy, CRMError
 from crm.tenancy.bell import Bell, Hears
+from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of, is_busy
+from crm.tenancy.steady_clock import SteadyClock
+from crm.tenancy.writer_lock import LONGEST_WAIT, WriterLock
 
-FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a damaged file raises
-LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
+LOG_BYTES = 8_192_000  # until a checkpoint: with SQLite's 1,000 pages a create takes 4 % longer
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
     "PRAGMA busy_timeout = 10000",
     "PRAGMA trusted_schema = OFF",
-    "PRAGMA wal_autocheckpoint = 2000",  # pages, 8 MB: with the default a create takes 4 % longer
     "PRAGMA journal_size_limit = 67108864",
 )
 
@@ -41,65 +41,22 @@ class NoTenant(RuntimeError):
     tenants, or a write outside a transaction."""
 
 
-class WriterLock:
-    """One writer at a time for one file, among the threads of this process and all processes."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._threads = threading.Lock()
-        self._file = -1
-
-    def acquire(self, wait: float = LONGEST_WAIT) -> None:
-        """Take the lock within `wait` seconds or raise Busy."""
-        deadline = time.monotonic() + wait
-        if not self._threads.acquire(timeout=wait):
-            raise Busy
-        try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            pause = 0.0001
-            while True:
-                try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except BlockingIOError:
-                    if time.monotonic() + pause > deadline:
-                        raise Busy from None
-                    time.sleep(pause)
-                    pause = min(pause * 1.5, 0.01)
-        except BaseException:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        if self._file >= 0:
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # a child forked meanwhile keeps the file open
-            os.close(self._file)
-            self._file = -1
-        self._threads.release()
-
-    @contextmanager
-    def __call__(self, wait: float = LONGEST_WAIT) -> Iterator[None]:
-        self.acquire(wait)
-        try:
-            yield
-        finally:
-            self.release()
-
-
 class Connection(sqlite3.Connection):
     """An open connection that knows its file: another may stand at the same path by now."""
 
     file: tuple[int, int]
 
 
-def connect(path: Path, writes: bool = True) -> Connection:
+def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connection:
     """Open an existing file, to read or also to write. Raises FileNotFoundError.
 
     Which of the two never changes: toggling it would make SQLite prepare every text anew.
+    `own_index`: SQLite keeps the index of the log in the connection's memory and writes nothing;
+    the caller holds the file's writer lock while it is open (`Tenant.take`).
     """
     file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
     connection = sqlite3.connect(
-        f"file:{_uri_path(path)}?mode=rw",
+        f"file:{_uri_path(path)}?mode=rw{'&readonly_shm=1' if own_index else ''}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # a connection is handed from visit to visit, never shared
@@ -110,6 +67,8 @@ def connect(path: Path, writes: bool = True) -> Connection:
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page}")
         if not writes:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -148,12 +107,17 @@ class Keeper(Protocol):
     config: Config
     bell: Bell
     hears: Hears | None
+    steady: SteadyClock
 
     def take(self, writes: bool) -> Connection: ...
 
     def give(self, connection: Connection, writes: bool) -> None: ...
 
     def stands(self, *connections: Connection) -> bool: ...
+
+    def refusal(self, error: BaseException) -> CRMError | None: ...
+
+    def refusal_to_open(self, error: OSError) -> CRMError: ...
 
 
 class Visit:
@@ -268,8 +232,10 @@ class TenantDatabase(SqliteDatabase):
         writer = here.keeper.take(writes=True)
         try:
             here.keeper.lock.acquire(here.wait)
-        except BaseException:
+        except BaseException as error:
             here.keeper.give(writer, writes=True)
+            if isinstance(error, OSError):
+                raise here.keeper.refusal_to_open(error) from error
             raise
         here.connection = here.state.conn = writer
         try:
@@ -352,8 +318,8 @@ def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
 
 
 def note(sql: str, params: Sequence[Any] = ()) -> None:
-    """Run one changing statement by itself, unless somebody is writing: a reader waits for nobody,
-    and what it notes in passing can be noted the next time."""
+    """Run one changing statement by itself, unless somebody is writing or the disk is full: a
+    reader waits for nobody, and what it notes in passing can be noted the next time."""
     here = visit()
     patience, here.wait = here.wait, 0
     try:
@@ -361,6 +327,9 @@ def note(sql: str, params: Sequence[Any] = ()) -> None:
             execute(sql, params)
     except Busy:
         return
+    except FILE_ERRORS as error:
+        if cause_of(error) is not Cause.FULL:
+            raise
     finally:
         here.wait = patience
 
@@ -385,15 +354,3 @@ def time_text(seconds: int) -> str:
 def time_before(seconds: int) -> str:
     """The time `seconds` ago by the tenant's clock."""
     return time_text(int(visit().clock()) - seconds)
-
-
-def is_full(error: BaseException) -> bool:
-    """Is it SQLite saying that the disk is full?"""
-    return isinstance(error, FILE_ERRORS) and "database or disk is full" in str(error)
-
-
-def is_busy(error: BaseException) -> bool:
-    """Is it SQLite saying that another holds the file for too long?"""
-    return isinstance(error, (sqlite3.OperationalError, OperationalError)) and any(
-        text in str(error) for text in ("database is locked", "database table is locked")
-    )

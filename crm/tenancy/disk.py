@@ -7,6 +7,7 @@ whoever changes which file has a name go through a gate: many may open, one alon
 
 import fcntl
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -42,19 +43,76 @@ def _gate(folder: Path, way: int) -> Iterator[None]:
         os.close(gate)
 
 
-def make_folder(path: Path) -> None:
-    """A folder that only its owner may enter, as those above it that are missing. One that is there
-    stays as it is: somebody may have given it to a group on purpose."""
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-    except FileNotFoundError:
-        make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
-
-
 def make(path: Path) -> None:
     """An empty file that only its owner may read. Raises FileExistsError."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that only its owner may enter, with those above it that are missing.
+
+    Their names are on the disk then. One that is there stays as it is: somebody may have given it
+    to a group on purpose. Raises OSError.
+    """
+    try:
+        path.mkdir(0o700)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(0o700, exist_ok=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return
+    sync(path.parent)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Make or replace a small file that only its owner may read.
+
+    It is on the disk before it has its name, and its name before this returns: after a power cut
+    the file is there as it was or as it is to be, never cut or empty.
+    """
+    unseen = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(unseen, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unseen, path)
+    finally:
+        unseen.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def name_file(unseen: Path, path: Path) -> None:
+    """Give a whole file its name, as write_file() does. Raises FileExistsError."""
+    sync(unseen)
+    os.link(unseen, path)
+    sync(path.parent)
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[None]:
+    """Nobody else makes what may be made once in a folder, in any process."""
+    with _gate(folder, fcntl.LOCK_EX):
+        yield
+
+
+def make_index_name(path: Path) -> None:
+    """An empty index of a file's log, if there is none: SQLite reads no log without that name.
+
+    It is linked, not opened at its place: a process that closes a file loses its locks on it.
+    """
+    index = Path(f"{path}-shm")
+    if index.exists():
+        return
+    unseen = path.with_name(f".new-{secrets.token_hex(4)}")
+    try:
+        make(unseen)
+        with suppress(FileExistsError):
+            os.link(unseen, index)
+    finally:
+        unseen.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

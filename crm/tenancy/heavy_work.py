@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from crm.errors import Busy
@@ -38,21 +38,20 @@ class HeavyWorkLock:
             if self.is_full():
                 raise _too_many()
             self._count += 1
-        try:
+        with ExitStack() as stack:
+            stack.callback(self._leave)
             if not self._threads.acquire(timeout=wait_seconds):
                 raise _too_many()
-            try:
+            stack.callback(self._threads.release)
+            with suppress(OSError):  # a full disk may have no room for the file
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                try:
-                    self._lock(descriptor, deadline)
-                    yield
-                finally:
-                    os.close(descriptor)  # which ends its lock
-            finally:
-                self._threads.release()
-        finally:
-            with self._counting:
-                self._count -= 1
+                stack.callback(os.close, descriptor)  # which ends its lock
+                self._lock(descriptor, deadline)
+            yield
+
+    def _leave(self) -> None:
+        with self._counting:
+            self._count -= 1
 
     def is_full(self) -> bool:
         """Do as many wait as may?"""
@@ -76,9 +75,8 @@ class HeavyWorkLock:
 def heavy_work(wait_seconds: float | None = None) -> Iterator[None]:
     """Hold the current tenant's lock for heavy work; raises Busy if its turn does not come.
 
-    `wait_seconds` is WAIT_SECONDS unless given.
-
-    Not reentrant, and not for use inside `transaction()`: writers would wait for it.
+    `wait_seconds` is WAIT_SECONDS unless given. Not reentrant, and not for use inside
+    `transaction()`: writers would wait for it.
     """
     lock = visit().keeper.heavy_work_lock
     with lock.held(WAIT_SECONDS if wait_seconds is None else wait_seconds):

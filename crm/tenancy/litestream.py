@@ -24,16 +24,17 @@ from typing import Any, NamedTuple
 from crm.errors import Busy
 from crm.json import dumps, loads
 from crm.tenancy import disk
-from crm.tenancy.database import Connection, WriterLock, execute
+from crm.tenancy.database import Connection, execute
+from crm.tenancy.writer_lock import WriterLock
 
 LABELS = "labels.db"  # in the data folder, and at the target beside the tenants' files
 SKIPPED_NUMBERS = 1_000_000  # of each table: more than a server gives in the longest lag
 STOP_SECONDS = 5  # for the last copy before it lets go of a file
 CALL_SECONDS = 10.0
 # With Litestream beside it, a connection of ours checkpoints only a log that Litestream has
-# neglected, 256 MB: SQLite before 3.51.3 can corrupt a file if a connection checkpoints while
+# neglected: SQLite before 3.51.3 can corrupt a file if a connection checkpoints while
 # another resets the log, and the writer lock does not exclude Litestream's writes.
-CHECKPOINT_PAGES = 65_536
+CHECKPOINT_LOG_BYTES = 256 << 20
 MAX_SOCKET_PATH_BYTES = 107
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -69,7 +70,8 @@ def is_used(data: Path) -> bool:
 def leave_checkpoints(connection: Connection, data: Path) -> None:
     """Leave the checkpoints to Litestream on a connection that writes, if it is used here."""
     if is_used(data):
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_LOG_BYTES // page_bytes}")
 
 
 # The list of tenants

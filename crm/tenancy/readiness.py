@@ -1,6 +1,9 @@
-"""Can the installation do its work now: write in its folder, read its files? Whose host is it?"""
+"""Can the installation do its work now: write in its folder, read its files? Whose host is it?
 
-import errno
+A tenant whose file cannot be used does not make the installation unready: a load balancer would
+take it away from all the others. How many there are is told beside.
+"""
+
 import logging
 import os
 import threading
@@ -11,6 +14,7 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from crm.tenancy.database import row
+from crm.tenancy.file_errors import Cause, cause_of
 from crm.tenancy.tenants import FRONT, Tenants, is_host
 
 SECONDS = 1.0  # that writing and reading may take together
@@ -29,6 +33,8 @@ class Readiness:
         self._lock = threading.Lock()
         self._look: _Look | None = None
         self._told: str | None = None
+        # Tenants asked for lately whose files could not be used, at the last look.
+        self.unavailable = 0
 
     def problem(self, tenants: Tenants) -> str | None:
         """Why the installation cannot do its work, in one word, or None; within SECONDS."""
@@ -39,10 +45,11 @@ class Readiness:
                 look.start()
         look.join(max(0.0, look.until - time.monotonic()))
         found = SLOW if look.is_alive() else look.problem
+        self.unavailable = look.unavailable
         with self._lock:
             told, self._told = self._told, found
         if found and found != told:
-            log.error("not ready: %s", found, exc_info=look.error)
+            log.error("not ready: %s", found, exc_info=None if found == UNREADABLE else look.error)
         return found
 
 
@@ -52,15 +59,20 @@ class _Look(threading.Thread):
         self.until = time.monotonic() + SECONDS
         self.problem: str | None = None
         self.error: Exception | None = None
+        self.unavailable = 0
         self._tenants = tenants
 
     def run(self) -> None:
         try:
             write(self._tenants)
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            full = cause_of(error) is Cause.FULL
             self.problem, self.error = FULL if full else NOT_WRITABLE, error
             return
+        self._try_files()
+        self.unavailable = self._tenants.unavailable.count(self._tenants.path)
+
+    def _try_files(self) -> None:
         for label in _labels(self._tenants):
             try:
                 _read(self._tenants, label)
@@ -108,9 +120,5 @@ def _labels(tenants: Tenants) -> Iterator[str]:
 
 
 def _read(tenants: Tenants, label: str) -> None:
-    stay = tenants.visit(label)
-    stay.__enter__()
-    try:
+    with tenants.visit(label, tidies=False):
         row("SELECT name FROM tenant")
-    finally:
-        stay.end(tidy=False)

@@ -4,20 +4,22 @@ Answers to idempotent requests and codes by SMS for 24 hours; events with their 
 rows of deleted leads, tasks and products that nothing names any more, for 30 days; a one-time link
 that long after it expired; a session, by which its browser is known, for 180 days after it was last
 seen. A tenant is tidied about once a day, a few rows at a time, by whoever happens to visit it: a
-visitor must not wait for much.
+visitor must not wait for much, and writers get their turn in between. What goes is decided by the
+clock that may erase (steady_clock.py): the machine's own may be wrong.
 """
 
 import json
 from collections.abc import Callable
 
-from crm.tenancy.database import execute, execute_many, now, row, rows, time_before, transaction
+from crm.tenancy.clocks import erasing_before, steady_now
+from crm.tenancy.database import execute, execute_many, now, row, rows, transaction
 
 ANSWER_SECONDS = 24 * 3600
 KEPT_DAYS = 30
 SESSION_DAYS = 90  # a session ends then, however often it is used
 KNOWN_BROWSER_DAYS = 180  # the row of a session is kept after it was last seen
 DAY = 86_400
-MOST = 1000  # rows of a kind in one go
+MOST = 200  # rows of a kind in one sweep
 # What was to be sent first is gone: of what is pending to an endpoint the next of that record.
 NEXT_DELIVERY = """
     UPDATE delivery SET due_at = ?1 WHERE due_at IS NULL AND id = (
@@ -27,23 +29,28 @@ NEXT_DELIVERY = """
 
 
 def is_due() -> bool:
-    """Was the tenant visited tidied a day ago or longer?"""
+    """Was the tenant visited tidied a day ago or longer? Or by a clock that was ahead."""
     (tidied_at,) = row("SELECT tidied_at FROM tenant")
-    return tidied_at <= time_before(DAY)
+    return not erasing_before(DAY) < tidied_at <= now()
 
 
 def tidy(most: int = MOST) -> bool:
-    """Let the oldest of everything outlived go, up to `most` rows of each kind.
+    """Let the oldest of everything outlived go, up to `most` rows of each kind, each kind in a
+    transaction of its own.
 
-    False when there may be more: the next go is then due at once.
+    False when there may be more: the next sweep is then due at once.
     """
-    with transaction():
-        goes: tuple[Callable[[int], int], ...] = (
-            *(_answers, _codes, _sessions, _links, _secrets),
-            *(_events, _tests, _leads, _tasks, _products),
-        )
-        finished = max([go(most) for go in goes]) < most
-        if finished:
+    sweeps: tuple[Callable[[int], int], ...] = (
+        *(_answers, _codes, _sessions, _links, _secrets),
+        *(_events, _tests, _leads, _tasks, _products),
+    )
+    counts = []
+    for sweep in sweeps:
+        with transaction():
+            counts.append(sweep(most))
+    finished = max(counts) < most
+    if finished:
+        with transaction():
             execute("UPDATE tenant SET tidied_at = ?", (now(),))
     return finished
 
@@ -52,16 +59,16 @@ def _answers(most: int) -> int:
     return execute(
         "DELETE FROM answer WHERE (key, method, path, user_key_id) IN"
         " (SELECT key, method, path, user_key_id FROM answer WHERE created_at < ? LIMIT ?)",
-        (time_before(ANSWER_SECONDS), most),
+        (erasing_before(ANSWER_SECONDS), most),
     ).rowcount
 
 
 def _codes(most: int) -> int:
-    return _delete("code", "created_at", time_before(DAY), most)
+    return _delete("code", "created_at", erasing_before(DAY), most)
 
 
 def _sessions(most: int) -> int:
-    return _delete("session", "last_seen_at", time_before(KNOWN_BROWSER_DAYS * DAY), most)
+    return _delete("session", "last_seen_at", erasing_before(KNOWN_BROWSER_DAYS * DAY), most)
 
 
 def _links(most: int) -> int:
@@ -87,7 +94,7 @@ def _events(most: int) -> int:
         (most, _outlived()),
     )
     gone = execute(f"DELETE FROM event WHERE sequence IN {outlived}", (most, _outlived())).rowcount
-    execute_many(NEXT_DELIVERY, [(now(), *whose) for whose in waited])
+    execute_many(NEXT_DELIVERY, [(steady_now(), *whose) for whose in waited])
     return gone
 
 
@@ -102,7 +109,7 @@ def _tests(most: int) -> int:
 def _secrets(_: int) -> int:
     execute(
         "UPDATE webhook SET old_secret = NULL, old_secret_until = NULL WHERE old_secret_until < ?",
-        (now(),),
+        (erasing_before(0),),
     )
     return 0
 
@@ -139,4 +146,4 @@ def _erase(noun: str, gone: list[tuple[int]]) -> int:
 
 
 def _outlived() -> str:
-    return time_before(KEPT_DAYS * DAY)
+    return erasing_before(KEPT_DAYS * DAY)

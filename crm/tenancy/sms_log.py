@@ -20,6 +20,7 @@ from pathlib import Path
 
 from crm.errors import StorageFull
 from crm.tenancy.counters import keyed_digest
+from crm.tenancy.file_errors import Cause, cause_of
 
 UNSENT, SIGNUP, GENERAL, RESERVE, WARNED = range(5)  # kinds; the three in between are sent SMS
 SENT = (SIGNUP, GENERAL, RESERVE)
@@ -63,7 +64,7 @@ class SmsLog:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if cause_of(error) is Cause.FULL:
                 raise StorageFull from error
             raise
 

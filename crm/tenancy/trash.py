@@ -9,7 +9,8 @@ from pathlib import Path
 
 from crm.errors import Busy
 from crm.tenancy import disk, litestream, upgrades, uploads
-from crm.tenancy.database import FILE_ERRORS, connect, is_busy
+from crm.tenancy.database import connect
+from crm.tenancy.file_errors import FILE_ERRORS, is_busy
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import Tenants
 
@@ -17,7 +18,7 @@ from crm.tenancy.tenants import Tenants
 def place(tenants: Tenants, label: str, why: str) -> Path:
     """The name that a tenant's file gets now; the caller holds its writer lock. Raises Busy."""
     folder = tenants.config.data / "trash"
-    folder.mkdir(exist_ok=True, mode=0o700)
+    disk.make_folder(folder)
     found = folder / f"{label}.{why}-{disk.stamp(tenants.clock())}.db"
     if found.exists():
         raise Busy("that was done in this very second, try again in a moment")
@@ -78,4 +79,8 @@ def fold(path: Path, kept: Path) -> dict[str, int] | None:
     finally:
         if not damaged:
             log.unlink(missing_ok=True)
+    # That the log is empty is on the disk before another file takes the name: after a power cut it
+    # would be read with what had been in this one's log.
+    with suppress(FileNotFoundError):
+        disk.sync(Path(f"{path}-wal"))
     return dict(numbers)

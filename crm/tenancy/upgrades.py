@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crm.errors import Busy, CRMError
 from crm.tenancy import disk, migrations
-from crm.tenancy.database import is_busy
+from crm.tenancy.file_errors import is_busy
 
 VERSIONS = 2  # of a tenant's file, of which a copy is kept
 NAME = re.compile(r".+-v(?P<version>[0-9]+)-[0-9]{8}T[0-9]{6}Z\.db\Z")
@@ -43,10 +43,8 @@ def keep(connection: sqlite3.Connection, label: str, data: Path, moment: float) 
     to = folder(data, label)
     unseen = to / f".new-{label}-{secrets.token_hex(4)}"
     try:
-        if not to.exists():
-            to.parent.mkdir(mode=0o700, exist_ok=True)
-            to.mkdir(mode=0o700)
-            disk.sync(to.parent)
+        disk.make_folder(to.parent)
+        disk.make_folder(to)
         for left in to.glob(f".new-{label}-????????"):  # by a dead process: the lock is ours
             left.unlink()
         _require_room(connection, to)

@@ -5,7 +5,6 @@ whoever else names it finds nothing. A session's oldest make room for its newest
 tenant's. Whoever keeps a file lets those go that have waited too long, at any tenant.
 """
 
-import errno
 import os
 import re
 import secrets
@@ -16,6 +15,7 @@ from pathlib import Path
 from crm.errors import NotFound, StorageFull
 from crm.tenancy import disk
 from crm.tenancy.database import settings, visit
+from crm.tenancy.file_errors import Cause, cause_of
 
 FOLDER = "uploads"  # of the data folder
 WAITS = 3600  # seconds
@@ -39,7 +39,7 @@ def keep(session_id: int, data: bytes) -> str:
         _touch(path)
     except OSError as error:
         path.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if cause_of(error) is Cause.FULL:
             raise StorageFull from error
         raise
     return name
@@ -85,7 +85,7 @@ def drop(session_id: int, name: str) -> None:
 
 def forget_old() -> None:
     """Let go what has waited too long, at any tenant."""
-    limit = visit().clock() - WAITS
+    limit = visit().keeper.steady.for_erasing() - WAITS
     for written_at, path in _waiting(""):
         if written_at <= limit:
             path.unlink(missing_ok=True)

@@ -1,134 +1,304 @@
-"""kill -9 of the whole server while clients write: what was answered is there, once."""
+"""kill -9 of the server and of the commands beside it, under all kinds of writes: what was answered
+is there, once, and nothing is there in parts."""
 
 import contextlib
 import http.client
-import json
 import os
+import random
+import re
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable
+from http.cookies import SimpleCookie
+from itertools import count, cycle
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
-from running import ROOT, free_port, running, wait_for
+import pytest
 
-KILLS = 3
+from crm.access import api_keys, sessions
+from crm.config import Config
+from crm.resources import tenant, users
+from crm.tenancy import copies as copying
+from crm.tenancy.tenants import Tenants
+from tests.faults.killing import environ, kill, killed
+from tests.faults.losses import faults_inside, losses
+from tests.faults.traffic import Caller, Strange, Writer
+from tests.running import ROOT, running
+
+KILLS = int(os.environ.get("KILLS", 10))
 WRITERS = 4
-GROWTH = 40  # answers between two kills
-PATIENCE = 20  # seconds
+GROWTH = 60  # answers between two kills at least,
+LINGER_SECONDS = 0.1  # after a command has begun its work, at most
+PATIENCE_SECONDS = 60
+COMMANDS = ("import", "backup", "restore")
+SETTINGS = {"CRM_PLANS": "business=0"}
+SESSIONS = 6
+ROWS = 200  # of a file that is imported
+COPIES = 5  # kept of a tenant
+TOKEN = re.compile(rb'name="csrf_token" value="([^"]+)"')
 
 
-@contextlib.contextmanager
-def killed(data: Path, workers: int) -> Iterator[int]:
-    """The port of a server that is killed at the end; no worker must outlive it."""
-    port = free_port()
-    command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
-    command += ["--workers", str(workers)]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    server = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environ | {"CRM_PLANS": "business=0", "CRM_LOG": "warnings"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        wait_for(port, server)
-        yield port
-    finally:
-        server.kill()
-        # Comes to an end when the worker, too, has let go of the pipe.
-        said = server.communicate(timeout=PATIENCE)[1]
-    assert "Traceback" not in said, said
+class PageWriter(Writer):
+    """Somebody at the pages of the cabinet. What was cut off is looked for before it is sent again:
+    a form has no key."""
 
+    def __init__(self, number: int, caller: Caller, sessions: list[str]) -> None:
+        super().__init__(number, caller, pause_seconds=0.1)
+        self.sessions = cycle(sessions)  # each has a limit of its own
 
-class Writer(threading.Thread):
-    """A client that sends each request until it is answered, to whichever port is served."""
+    def stories(self) -> tuple[Any, ...]:
+        return (self.pages,)
 
-    def __init__(self, number: int, key: str) -> None:
-        super().__init__(daemon=True)
-        self.number, self.key = number, key
-        self.port: int | None = None
-        self.over = threading.Event()
-        self.answered: dict[str, str] = {}  # id of a lead: its name
-        self.cut = 0
-        self.strange: list[tuple[int, bytes]] = []
+    def pages(self, name: str) -> None:
+        title = f"Зі сторінки {name}"
+        fields = {"name": title, "email": f"page-{name}@lead.example", "assigned_to": "1"}
 
-    def run(self) -> None:
-        count = 0
-        while not self.over.is_set():
-            count += 1
-            self.create(f"{self.number}-{count}")
+        def made() -> list[str]:
+            found = self.caller.look(f"/leads?email=page-{name}@lead.example")
+            return [f"/leads/{lead['id']}" for lead in found]
 
-    def create(self, name: str) -> None:
-        headers = {
-            "Host": "acme.localhost",
-            "Authorization": f"Bearer {self.key}",
-            "Content-Type": "application/json",
-            "Idempotency-Key": name,
-        }
-        body = json.dumps({"name": name, "email": f"{name}@client.example"})
-        while not self.over.is_set():
-            link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        self.send("/leads", fields, made)
+        (lead,) = made()
+        self.send(f"{lead}/status", {"status": "qualified"}, lambda: [lead])
+        self.send(f"{lead}/convert", {"title": title, "amount": "500"}, lambda: [lead])
+
+    def send(self, page: str, fields: dict[str, str], changed: Callable[[], list[str]]) -> None:
+        """Send a form; `changed` gives the paths of what it has changed, if it has."""
+        host = {"Host": self.caller.headers["Host"]}
+        while True:
+            if self.caller.stopped.is_set():
+                raise Strange("stopped in the midst of a page")
+            session = f"crm_session={next(self.sessions)}"
             try:
-                with contextlib.closing(link):
-                    link.request("POST", "/api/v1/leads", body, headers)
-                    answer = link.getresponse()
-                    said = answer.read()
+                _, headers, shown = self.caller.send(
+                    "GET", "/leads", None, host | {"Cookie": session}
+                )
+                token = TOKEN.search(shown)[1].decode()
+                form = SimpleCookie("; ".join(headers.get_all("Set-Cookie", [])))
+                cookie = f"{session}; crm_form={form['crm_form'].value}"
+                sent = host | {
+                    "Cookie": cookie,
+                    "Content-Type": "application/x-www-form-urlencoded",
+                }
+                body = urlencode({"csrf_token": token, **fields}).encode()
+                status, _, said = self.caller.send("POST", page, body, sent)
             except (OSError, http.client.HTTPException):
-                self.cut += 1
+                self.caller.interrupted += 1
                 time.sleep(0.02)
-                continue
-            if answer.status == 201:
-                self.answered[json.loads(said)["lead_id"]] = name
+                if page != "/leads" or not changed():
+                    continue  # the others change nothing when they are sent twice
             else:
-                self.strange.append((answer.status, said))
+                if status != 303:
+                    raise Strange(f"POST {page}: {status} {said[:2000]!r}")
+            self.note(f"POST page {page}", {path: self.caller.look(path) for path in changed()})
+            time.sleep(self.pause_seconds)
             return
 
 
-def test_kill_9_loses_and_doubles_nothing(tmp_path: Path, key: str) -> None:
-    writers = [Writer(number, key) for number in range(WRITERS)]
+class Operator(threading.Thread):
+    """The command line beside the server: imports, backups and restores, again and again."""
 
-    def write_on(port: int) -> None:
-        """Until there are more answers, and writers in the midst of their next."""
-        before = answers()
-        for writer in writers:
-            writer.port = port
-            if not writer.ident:
-                writer.start()
-        until = time.monotonic() + PATIENCE
-        while answers() < before + GROWTH:
-            assert time.monotonic() < until, "the writers get no answers"
-            time.sleep(0.005)
+    def __init__(self, data: Path, acme: Caller, globex: Caller) -> None:
+        super().__init__(daemon=True)
+        self.data, self.acme, self.globex = data, acme, globex
+        self.over = threading.Event()
+        self.error: Exception | None = None
+        self.command: subprocess.Popen[str] | None = None
+        self.words: tuple[object, ...] = ()  # of the command
+        self.killed: Counter[str] = Counter()  # commands, and those below at their end
+        self.ended: Counter[str] = Counter()
+        self.names = ["in the copy"]  # of globex
+
+    def run(self) -> None:
+        try:
+            self.globex.call("POST", "/leads", {"name": self.names[0], "phone": "0501234567"})
+            copies = self.data / "own"
+            while not self.act("backup", "create", "--tenant", "globex", "--to", copies):
+                pass
+            copy = min(copies.glob("globex-*.db"))  # more, if it was killed when it had made one
+            for number in count():
+                self.bring(f"F-{number}")
+                self.act("backup", "create", "--all", "--keep", COPIES)
+                self.restore(copy, f"undone-{number}")
+                if self.over.is_set():
+                    return
+        except Exception as error:
+            self.error = error
+
+    def is_at_work(self, name: str) -> bool:
+        """Has that command a file of the data folder open? Most of its time it only starts."""
+        if name not in self.words[:1]:
+            return False
+        with contextlib.suppress(OSError, AttributeError):
+            files = Path(f"/proc/{self.command.pid}/fd").iterdir()
+            return any(os.readlink(file).startswith(f"{self.data}/") for file in files)
+        return False
+
+    def act(self, *words: object) -> bool:
+        """Did the command come to its end? Else it was killed, or had to give way."""
+        self.words = words
+        command = [sys.executable, "app.py", *map(str, words), "--data", str(self.data)]
+        self.command = command = subprocess.Popen(
+            command, cwd=ROOT, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        _, said = command.communicate(timeout=PATIENCE_SECONDS)
+        if command.returncode > 0 and "try again" not in said:
+            raise Strange(f"{words}: {said}")
+        (self.killed if command.returncode else self.ended)[str(words[0])] += 1
+        return not command.returncode
+
+    def bring(self, source: str) -> None:
+        """Import a file: all of its rows are there, or none."""
+        rows = "".join(f"Рядок {n},{source}-{n}@file.example,{source}\n" for n in range(ROWS))
+        file = self.data / f"{source}.csv"
+        file.write_text(f"name,email,source\n{rows}", "utf-8")
+        while True:
+            ended = self.act("import", "leads", file, "--tenant", "acme")
+            status, said = self.acme.call("GET", f"/leads?source={source}&total=true&limit=1")
+            found = said["meta"]["total"] if status == 200 else status
+            if found not in ((ROWS,) if ended else (0, ROWS)):
+                raise Strange(f"{found} rows of {source}")
+            if found:
+                return
+
+    def restore(self, copy: Path, name: str) -> None:
+        """Change the tenant, then put its copy in its place: it is there, or it is not."""
+        status, said = self.globex.call(
+            "POST", "/leads", {"name": name, "phone": "0501234567"}, {"Idempotency-Key": name}
+        )
+        if status != 201:
+            raise Strange(f"{status}: {said}")
+        self.names.append(name)
+        before, restored = sorted(self.names), ["in the copy"]
+        ended = self.act("restore", copy, "--tenant", "globex", "--yes")
+        found = sorted(lead["name"] for lead in self.globex.look("/leads?limit=200"))
+        if found not in ([restored] if ended else [before, restored]):
+            raise Strange(f"globex has {found} after a restore, instead of {restored}")
+        self.names = found
+
+
+@pytest.fixture
+def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
+    """Keys of acme and globex, and sessions at acme."""
+    tenants = Tenants(Config(data=tmp_path))
+    keys = []
+    for label in ("acme", "globex"):
+        tenant.open_tenant(tenants, label, plan="business")
+        with tenants.visit(label):
+            keys.append(api_keys.create("writer", "*", users.owner_id())[1])
+    with tenants.visit("acme"):
+        found = [sessions.open(users.owner_id(), "tests") for _ in range(SESSIONS)]
+    tenants.forget_idle()
+    return *keys, found
+
+
+def test_kill_9_loses_doubles_and_halves_nothing(
+    tmp_path: Path,
+    cast: tuple[str, str, list[str]],
+    record_property: Callable[[str, object], None],
+) -> None:
+    acme, globex = Caller(cast[0]), Caller(cast[1], "globex")
+    writers = [Writer(number, acme) for number in range(WRITERS)]
+    writers.append(PageWriter(WRITERS, acme, cast[2]))
+    operator = Operator(tmp_path, acme, globex)
+    dice = random.Random(9)
 
     def answers() -> int:
-        return sum(len(writer.answered) for writer in writers)
+        for each in (*writers, operator):
+            if each.error:
+                raise each.error
+        return sum(len(writer.operations) for writer in writers)
+
+    def write_on(port: int, command: str) -> None:
+        """Until there are more answers, and all of them, and a command, in the midst of their
+        next."""
+        acme.port = globex.port = port
+        wanted = answers() + GROWTH
+        for each in (*writers, operator):
+            if not each.ident:
+                each.start()
+        until = time.monotonic() + PATIENCE_SECONDS
+        while answers() < wanted:
+            assert time.monotonic() < until, "the writers get no answers"
+            time.sleep(0.005)
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not operator.is_at_work(command):
+            answers()
+            assert time.monotonic() < until, f"{command} is never at work"
+            time.sleep(0.002)
+        time.sleep(LINGER_SECONDS * dice.random())
 
     try:
         for number in range(KILLS):
-            with killed(tmp_path, workers=2 - number % 2) as port:
-                write_on(port)
-        with running(tmp_path, CRM_PLANS="business=0") as port:
-            write_on(port)
-            for writer in writers:
-                writer.over.set()
-                writer.join(PATIENCE)
+            with killed(tmp_path, workers=2 - number % 2, **SETTINGS) as port:
+                write_on(port, COMMANDS[number % len(COMMANDS)])
+                if operator.command and operator.command.poll() is None:
+                    kill(operator.command.pid)
+            check_copies(tmp_path)
+        with running(tmp_path, **SETTINGS) as port:
+            write_on(port, "import")
+            for each in (*writers, operator):
+                each.over.set()
+            for each in (*writers, operator):
+                each.join(PATIENCE_SECONDS)
+                assert not each.is_alive()
+            answers()
+            lost = [loss for writer in writers for loss in losses(writer.operations, acme.look)]
     finally:
-        for writer in writers:
-            writer.over.set()
-    assert [writer.strange for writer in writers] == [[]] * WRITERS
-    assert sum(writer.cut for writer in writers) >= KILLS
-    answered = {int(id): name for writer in writers for id, name in writer.answered.items()}
-    with contextlib.closing(sqlite3.connect(tmp_path / "tenants" / "acme.db")) as file:
-        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
-        file.execute("INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)")
-        assert dict(file.execute("SELECT id, name FROM lead")) == answered
-        created = file.execute(
-            "SELECT sequence, record_id FROM event WHERE type = 'lead.created' ORDER BY sequence"
-        ).fetchall()
-        assert [sequence for sequence, _ in created] == list(range(1, len(answered) + 1))
-        assert sorted(id for _, id in created) == sorted(answered)
-        assert file.execute("SELECT count(*) FROM answer").fetchone() == (len(answered),)
+        for each in (*writers, operator):
+            each.over.set()
+        acme.stopped.set()
+        globex.stopped.set()
+    killed_commands = sum(operator.killed.values())
+    record_property(
+        "did",
+        f"{KILLS} kills, {answers():,} answers, {acme.interrupted} requests and {killed_commands} "
+        f"commands interrupted: {len(lost)} lost",
+    )
+    assert lost == []
+    assert acme.interrupted >= KILLS
+    assert killed_commands >= KILLS // 3, (operator.killed, operator.ended)
+    assert {*operator.killed, *operator.ended} == set(COMMANDS)
+    check(tmp_path, writers)
+    assert check_copies(tmp_path) == {"acme", "globex"}
+
+
+def check_copies(data: Path) -> set[str]:
+    """Copies that have a name are whole; gives whose they are."""
+    copies = copying.list_copies(data / "backups")
+    for copy in (copy for each in copies.values() for copy in each):
+        with contextlib.suppress(FileNotFoundError):  # a newer one took its place
+            assert copying.check(copy)
+    return set(copies)
+
+
+def check(data: Path, writers: list[Writer]) -> None:
+    """The files are whole, and have each record once."""
+    assert list(faults_inside(data / "tenants" / "acme.db")) == []
+    assert list(faults_inside(data / "tenants" / "globex.db", has_gaps=True)) == []
+    made: Counter[str] = Counter()
+    for what in (each.what for writer in writers for each in writer.operations):
+        if what.startswith("POST") and what.endswith("/convert"):
+            made.update(["client.created", "deal.created", "lead.converted"])
+        elif found := re.fullmatch(r"POST (?:page )?/(lead|client|deal|product|task)s", what):
+            made[f"{found[1]}.created"] += 1
+        elif what == "POST /products/import":
+            made["product.imported"] += 1
+        elif what.endswith("/complete"):
+            made["task.completed"] += 1
+    with contextlib.closing(sqlite3.connect(data / "tenants" / "acme.db")) as file:
+        found = dict(
+            file.execute(
+                "SELECT type, count(*) FROM event WHERE noun <> 'lead' OR type <> 'lead.created'"
+                " OR record_id IN (SELECT id FROM lead WHERE source IS NULL"
+                " OR source NOT LIKE 'F-%') GROUP BY type"
+            )
+        )
+    assert {kind: found.get(kind) for kind in made} == dict(made)

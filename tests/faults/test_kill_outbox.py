@@ -7,12 +7,8 @@ receiver is well, and what still waits for its next attempt is recovered by the 
 import contextlib
 import http.client
 import json
-import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter, defaultdict
@@ -22,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from receiving import Hook, Received
-from running import ROOT, free_port, running, wait_for
+from running import running
 from standardwebhooks.webhooks import Webhook
+
+from tests.faults.killing import killed
 
 KILLS = 20
 WRITERS = 16
@@ -31,7 +29,6 @@ GROWTH = 48  # answers between two kills at least,
 LINGER = 0.4  # and seconds more at most: a kill may come at any moment of a delivery
 FIRST_DELAY = 5  # seconds between the first attempt and the second (D15)
 PATIENCE = 20  # seconds
-QUIET = {"CRM_LOG": "warnings"}  # its pipe is read at the end alone
 SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
 LONG_AGO = "2020-01-01T00:00:00Z"
 
@@ -120,29 +117,6 @@ class Moody:
         return 500 if mood < 0.5 else 204
 
 
-@contextlib.contextmanager
-def killed(data: Path, workers: int) -> Iterator[int]:
-    """The port of a server whose processes are all killed at the end."""
-    port = free_port()
-    command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
-    command += ["--workers", str(workers)]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    server = subprocess.Popen(
-        command, cwd=ROOT, env=environ | SETTINGS | QUIET, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        wait_for(port, server)
-        yield port
-    finally:
-        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-        for pid in (*map(int, children), server.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        # Comes to an end when the worker, too, has let go of the pipe.
-        said = server.communicate(timeout=PATIENCE)[1]
-    assert "Traceback" not in said, said
-
-
 def feed(caller: Caller) -> Iterator[tuple[list[dict[str, Any]], bytes]]:
     """All pages of GET /events: their events, and the answer as it came."""
     after = 0
@@ -213,7 +187,7 @@ def test_every_committed_event_arrives_through_twenty_kills(
             assert status == 201, said
             webhook, secret = (json.loads(said)[name] for name in ("webhook_id", "secret"))
         for number in range(KILLS):
-            with killed(tmp_path, workers=2 - number % 2) as port:
+            with killed(tmp_path, workers=2 - number % 2, **SETTINGS) as port:
                 write_on(port)
         with running(tmp_path, **SETTINGS) as port:
             write_on(port)

@@ -12,6 +12,7 @@ from flask import current_app, request
 from crm.access import passwords, sessions
 from crm.cabinet.frame import me
 from crm.errors import Conflict, Invalid
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import time_before, visit
 
 FRESH_LOGIN_SECONDS = 10 * 60
@@ -43,7 +44,7 @@ def prove(field: str) -> Proof:
     if not asks_password():
         return Proof(stored)
     account, tries = f"{visit().label}/{id}", current_app.password_tries
-    tries.take(visit().clock(), account=account)
+    tries.take(uptime(), account=account)
     if not passwords.fits(stored, request.form.get(field, "")):
         raise Invalid.field(field, "wrong_password", "this is not the password")
     tries.forget(account=account)

@@ -21,7 +21,8 @@ from crm.errors import Conflict
 from crm.messages.sms_parts import first_of_one_part
 from crm.resources import tenant
 from crm.resources.users import User
-from crm.tenancy.database import time_before, transaction, visit
+from crm.tenancy.clocks import steady_before, steady_seconds
+from crm.tenancy.database import transaction, visit
 from crm.values.names import for_message
 
 DAY = 86_400
@@ -32,7 +33,10 @@ YOUNG_SECONDS = 7 * DAY  # since the tenant was made
 
 def may_go() -> None:
     """Raises Conflict `too_many_letters`. Exact where the link is made in the same transaction."""
-    since, is_young = time_before(DAY), tenant.about()["created_at"] > time_before(YOUNG_SECONDS)
+    since, is_young = (
+        steady_before(DAY),
+        tenant.about()["created_at"] > steady_before(YOUNG_SECONDS),
+    )
     limit = MAX_LETTERS_A_DAY_WHEN_YOUNG if is_young else MAX_LETTERS_A_DAY
     if sum(links.made(each, since) for each in (links.INVITE, links.EMAIL)) >= limit:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
@@ -47,9 +51,9 @@ def invite(id: int) -> bool:
         user = User.find(id)
         may_go()
         by_sms = not user.email
-        address, here = request.remote_addr or "", visit()
+        address, moment = request.remote_addr or "", steady_seconds()
         if by_sms and not current_app.sms_limits.take(
-            user.phone, address, here.clock(), tenant=here.label
+            user.phone, address, moment, tenant=visit().label
         ):
             return False
         token = links.make(links.INVITE, id)

@@ -11,6 +11,7 @@ from crm.cabinet.settings.frame import has_plans, pages, show
 from crm.errors import NotFound
 from crm.resources import tenant
 from crm.tenancy import quota
+from crm.tenancy.clocks import uptime
 from crm.tenancy.database import settings, visit
 
 
@@ -19,7 +20,7 @@ def show_plan() -> Response:
     if not has_plans():
         raise NotFound
     here, plans = visit(), settings().plans
-    moment = here.clock()
+    moment = uptime()
     plan = tenant.about()["plan"]
     return show(
         "plan.html",

@@ -5,6 +5,8 @@ step happens whole or not at all. Never change a step that was released: add the
 """
 
 import sqlite3
+from contextlib import closing
+from functools import cache
 from importlib import resources
 
 from crm.errors import CRMError
@@ -37,6 +39,23 @@ STEPS = _steps()
 
 def version(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def has_schema(connection: sqlite3.Connection) -> bool:
+    """Are the tables and indexes of an up to date file those that the steps make?"""
+    return _schema(connection) == _expected_schema()
+
+
+@cache
+def _expected_schema() -> frozenset[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        migrate(made, "")
+        return _schema(made)
+
+
+def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    asked = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    return frozenset(connection.execute(asked).fetchall())
 
 
 def newer(name: str, version: int) -> NewerFile:

@@ -1,0 +1,73 @@
+"""Copies of tenants' files in a folder: their names, and whether one is whole."""
+
+import os
+import re
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+from crm.config import LABEL
+from crm.errors import Conflict
+from crm.tenancy import migrations
+from crm.tenancy.database import FILE_ERRORS
+
+NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
+
+
+class BadCopy(Conflict):
+    code = "bad_copy"
+
+
+def list_copies(within: Path) -> dict[str, list[Path]]:
+    """The copies in a folder by label, the oldest first."""
+    found: dict[str, list[Path]] = {}
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(within)):
+            if (named := NAME.match(name)) and LABEL.match(named["label"]):
+                found.setdefault(named["label"], []).append(within / name)
+    return found
+
+
+def made_at(copy: Path) -> str:
+    """When a copy was made, by its name: `20261121T065900Z`. A link's file is older."""
+    return NAME.match(copy.name)["time"]
+
+
+def check(path: Path, name: str = "") -> int:
+    """Open a copy without changing anything, read all of it, and give its version.
+
+    `name` is what errors call it. Raises BadCopy, NewerFile, or FileNotFoundError.
+    """
+    name = name or str(path)
+    require_alone(path)
+    try:
+        with closing(open_copy(path)) as copy:
+            version = migrations.version(copy)
+            if version > len(migrations.STEPS):
+                migrations.migrate(copy, name)  # tells that it is newer
+            faults = copy.execute("PRAGMA integrity_check(1)").fetchall()
+            if faults != [("ok",)]:
+                raise BadCopy(f"{name} is damaged: {faults[0][0]}")
+            if not version or copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
+                raise BadCopy(f"{name} is no tenant's file")
+            if astray := copy.execute("PRAGMA foreign_key_check").fetchone():
+                raise BadCopy(f"{name} is damaged: a {astray[0]} names a {astray[2]} not there")
+    except FILE_ERRORS as error:
+        raise BadCopy(f"{name} cannot be used: {error}") from error
+    return version
+
+
+def open_copy(path: Path) -> sqlite3.Connection:
+    """Open a copy to read it."""
+    # Immutable: SQLite makes no log beside it, and looks for none.
+    address = f"{path.resolve().as_uri()}?immutable=1"
+    os.stat(path)
+    return sqlite3.connect(address, uri=True, isolation_level=None)
+
+
+def require_alone(path: Path) -> None:
+    """Raises BadCopy if a part of the file is in a log beside it."""
+    for log in ("-wal", "-journal"):
+        with suppress(FileNotFoundError):
+            if os.stat(f"{path}{log}").st_size:
+                raise BadCopy(f"{path} is no whole copy: a part of it is in {path.name}{log}")

@@ -1,0 +1,163 @@
+"""What an error of SQLite or of the operating system means for the installation.
+
+Errors are told apart by SQLite's extended result codes and by `errno`, never by their texts. A code
+that has several causes (SQLITE_CANTOPEN) is decided by a look at descriptors and at the disk.
+"""
+
+import errno
+import os
+import sqlite3
+from enum import Enum
+from pathlib import Path
+
+from peewee import PeeweeException
+
+from crm.errors import Busy, CRMError, StorageFull, StorageReadOnly, TenantUnavailable
+from crm.open_files import FILES_PER_DATABASE
+
+FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a file that cannot be used raises
+
+
+class Cause(Enum):
+    """Why a file could not be read or written."""
+
+    BUSY = "another holds it for too long"
+    NO_DESCRIPTORS = "this process or machine has too many open files"
+    FULL = "the disk, or a quota, is full"
+    READ_ONLY = "the file system is read-only"
+    NO_RIGHT_TO_WRITE = "the file may only be read"
+    UNUSABLE = "the file is damaged, or its rights or its disk do not allow to use it"
+
+
+# By primary code, unless the extended code says otherwise.
+_PRIMARY = {
+    sqlite3.SQLITE_BUSY: Cause.BUSY,
+    sqlite3.SQLITE_LOCKED: Cause.BUSY,
+    sqlite3.SQLITE_PROTOCOL: Cause.BUSY,
+    sqlite3.SQLITE_NOMEM: Cause.BUSY,
+    sqlite3.SQLITE_FULL: Cause.FULL,
+    sqlite3.SQLITE_CORRUPT: Cause.UNUSABLE,
+    sqlite3.SQLITE_NOTADB: Cause.UNUSABLE,
+    sqlite3.SQLITE_FORMAT: Cause.UNUSABLE,
+    sqlite3.SQLITE_CANTOPEN: Cause.UNUSABLE,
+    sqlite3.SQLITE_PERM: Cause.UNUSABLE,
+    sqlite3.SQLITE_AUTH: Cause.UNUSABLE,
+    sqlite3.SQLITE_READONLY: Cause.NO_RIGHT_TO_WRITE,
+    sqlite3.SQLITE_IOERR: Cause.UNUSABLE,
+}
+_EXTENDED = {
+    # SQLite makes SQLITE_FULL of ENOSPC alone: a quota and RLIMIT_FSIZE come as IOERR_WRITE. The
+    # log's index is made longer by writing to it, and whatever stops that comes as SHMSIZE.
+    sqlite3.SQLITE_IOERR_WRITE: Cause.FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: Cause.FULL,
+    sqlite3.SQLITE_IOERR_SHMOPEN: Cause.FULL,
+    sqlite3.SQLITE_IOERR_GETTEMPPATH: Cause.FULL,  # a place for temporary files, not the tenant's
+    sqlite3.SQLITE_IOERR_NOMEM: Cause.BUSY,
+    sqlite3.SQLITE_IOERR_SHMMAP: Cause.BUSY,
+    sqlite3.SQLITE_READONLY_DBMOVED: Cause.BUSY,  # restored meanwhile
+}
+_ERRNO = {
+    errno.ENOSPC: Cause.FULL,
+    errno.EDQUOT: Cause.FULL,
+    errno.EFBIG: Cause.FULL,
+    errno.EROFS: Cause.READ_ONLY,
+    errno.EMFILE: Cause.NO_DESCRIPTORS,
+    errno.ENFILE: Cause.NO_DESCRIPTORS,
+}
+
+
+def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
+    """Why a file could not be used; None: the error is of another kind.
+
+    `path` of the file, if it is known: a disk that is read-only or has no room for another file
+    (inodes) is then told from a file that cannot be opened.
+    """
+    error = _original(error)
+    if isinstance(error, OSError):
+        return _ERRNO.get(error.errno or 0)
+    if not isinstance(error, sqlite3.Error):
+        return None
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        # Raised by `sqlite3` itself for a text that is no UTF-8, and by ours for an empty file.
+        unusable = (sqlite3.OperationalError, sqlite3.DatabaseError)
+        return Cause.UNUSABLE if type(error) in unusable else None
+    if code == sqlite3.SQLITE_CANTOPEN and descriptors_are_used_up():
+        return Cause.NO_DESCRIPTORS
+    found = _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
+    if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and path is not None:
+        found = _cause_of_disk(path.parent) or found
+    return found
+
+
+def is_of_schema(error: BaseException) -> bool:
+    """Does SQLite not find what a statement names? A mistake of ours, or a damaged schema."""
+    return getattr(_original(error), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
+def is_busy(error: BaseException) -> bool:
+    """Is it SQLite saying that another holds the file for too long?"""
+    return isinstance(error, FILE_ERRORS) and cause_of(error) is Cause.BUSY
+
+
+def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
+    """The error that tells a caller of it; None: the error is not of a file. As cause_of()."""
+    cause = cause_of(error, path)
+    if cause is Cause.FULL:
+        return StorageFull()
+    if cause is Cause.READ_ONLY:
+        return StorageReadOnly()
+    if cause in (Cause.UNUSABLE, Cause.NO_RIGHT_TO_WRITE):
+        return TenantUnavailable()
+    return None if cause is None else Busy()
+
+
+def describe(error: BaseException) -> str:
+    """The error for the operator, with the name of its code, and without any data."""
+    error = _original(error)
+    if isinstance(error, OSError):
+        return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
+    name = getattr(error, "sqlite_errorname", None)
+    if isinstance(error, UnicodeError):
+        return "its schema is not UTF-8"
+    if name is None and type(error) is sqlite3.OperationalError:
+        return "it has a text that is not UTF-8"  # the error has the text itself
+    return f"{error} ({name})" if name else str(error)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Can the cause of an UNUSABLE file be mended without a change of the file?"""
+    code = getattr(_original(error), "sqlite_errorcode", None) or 0
+    return code & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def descriptors_are_used_up() -> bool:
+    """Can this process not open as many files as a connection needs?"""
+    opened = []
+    try:
+        for _ in range(FILES_PER_DATABASE):
+            opened.append(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return False
+
+
+def _original(error: BaseException) -> BaseException:
+    """peewee's errors carry that of the driver, with its code."""
+    if isinstance(error, PeeweeException) and error.args:
+        first = error.args[0]
+        return first if isinstance(first, sqlite3.Error) else error
+    return error
+
+
+def _cause_of_disk(folder: Path) -> Cause | None:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
+    if disk.f_flag & os.ST_RDONLY:
+        return Cause.READ_ONLY
+    return Cause.FULL if disk.f_files and not disk.f_favail else None

@@ -1,0 +1,49 @@
+"""kill -9 of a server with all of its processes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.running import ROOT, free_port, wait_for
+
+PATIENCE_SECONDS = 20
+
+
+def environ(**settings: str) -> dict[str, str]:
+    """This process's environment with these settings and no others."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    return plain | settings
+
+
+def kill(*processes: int) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def killed(data: Path, workers: int, **settings: str) -> Iterator[int]:
+    """The port of a server whose processes are all killed at the end. None outlives it."""
+    port = free_port()
+    command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
+    command += ["--workers", str(workers)]
+    server = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environ(CRM_LOG="warnings", **settings),  # its pipe is read at the end alone
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(port, server)
+        yield port
+    finally:
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        kill(*map(int, children), server.pid)
+        # Comes to an end when the workers, too, have let go of the pipe.
+        said = server.communicate(timeout=PATIENCE_SECONDS)[1]
+    assert "Traceback" not in said, said

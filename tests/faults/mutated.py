@@ -1,0 +1,42 @@
+"""The command line with one safeguard taken out: `python mutated.py <mutation> <command> …`.
+
+For tests that prove that the faults' tests notice. Nothing of the product knows of it.
+"""
+
+import runpy
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def commit_without_sync() -> None:
+    from crm.tenancy import database
+
+    database.PRAGMAS = tuple(each.replace("FULL", "NORMAL") for each in database.PRAGMAS)
+
+
+def sync_nothing() -> None:
+    from crm.tenancy import disk
+
+    disk.sync = lambda path: None
+
+
+def restore_without_sync() -> None:
+    """Restoring syncs no folder."""
+    from crm.tenancy import disk
+
+    sync = disk.sync
+
+    def sync_unless_restoring(path: Path) -> None:
+        if not (path.is_dir() and sys._getframe(1).f_code.co_name == "_swap"):
+            sync(path)
+
+    disk.sync = sync_unless_restoring
+
+
+if __name__ == "__main__":
+    _, mutation, *sys.argv[1:] = sys.argv
+    sys.path.insert(0, str(ROOT))
+    globals()[mutation]()
+    runpy.run_path(str(ROOT / "app.py"), run_name="__main__")

@@ -1,0 +1,165 @@
+"""The wall clock of the real server is set forward and back while it runs."""
+
+import http.client
+import json
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import found
+from running import ROOT, running
+
+HOUR, DAY = 3600, 86_400
+SECONDS = 2  # that the clock is wrong
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+LISTS = ("leads", "clients", "deals", "products", "tasks", "pipelines", "users", "events")
+PAGES = ("/", "/login", "/login/password", "/forgot", "/leads", "/deals", "/settings")
+SETTINGS = {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_PLANS": "business=0,base=40"}
+
+
+class Machine:
+    """A machine whose wall clock the test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.library, self.file = folder / "clock_offset.so", folder / "offset"
+        source = Path(__file__).with_name("clock_offset.c")
+        compiler = found("gcc libc6-dev", "cc", "gcc")
+        options = ("-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", self.library)
+        subprocess.run([compiler, *options, source], check=True)
+        self.file.write_bytes(struct.pack("l", 0))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {**SETTINGS, "LD_PRELOAD": str(self.library), "CLOCK_OFFSET": str(self.file)}
+
+    def set_off(self, seconds: int) -> None:
+        """The clock shows so many seconds more than it should."""
+        with self.file.open("r+b") as file:  # the same file: the server has it mapped
+            file.write(struct.pack("l", seconds))
+
+
+class Client:
+    def __init__(self, port: int, key: str) -> None:
+        self.port, self.key = port, key
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Status, headers and the body's JSON, if it is JSON."""
+        sent = {"Host": "acme.localhost", "Authorization": f"Bearer {self.key}", **headers}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
+            link.request(method, path, None if body is None else json.dumps(body), sent)
+            answer = link.getresponse()
+            raw = answer.read()
+            is_json = "json" in (answer.headers["Content-Type"] or "")
+            return answer.status, answer.headers, json.loads(raw) if is_json else raw
+
+    def api(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The answer of a request that must succeed."""
+        status, told, answer = self.call(method, f"/api/v1/{path}", body, **headers)
+        assert status in (200, 201, 202), (status, answer)
+        return answer if "Idempotency-Key" not in headers else (told, answer)
+
+    def look_at_everything(self) -> None:
+        for noun in LISTS:
+            self.api("GET", noun)
+        for host in ("acme.localhost", "localhost"):
+            for path in PAGES:
+                assert self.call("GET", path, Host=host)[0] < 500, path
+
+
+@pytest.fixture
+def machine(tmp_path_factory) -> Machine:
+    return Machine(tmp_path_factory.mktemp("machine"))
+
+
+def wait_until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+    until = time.monotonic() + seconds
+    while not (result := holds()):
+        assert time.monotonic() < until, "it does not come"
+        time.sleep(0.1)
+    return result
+
+
+def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path, machine, hook):
+    hook.answer = lambda _: 500
+    task = {"title": "Call"}
+    with running(tmp_path, **machine.settings) as port:
+        client = Client(port, key)
+        webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
+        client.api("POST", "leads", MARIA)
+        client.api("POST", "clients", {"name": "Ромашка"})
+        _, made = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+        before = client.api("GET", "events")["data"]
+        log = f"webhooks/{webhook['webhook_id']}/deliveries"
+        wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
+    assert len(before) == 3
+    with running(tmp_path, workers=2, **machine.settings) as port:
+        client = Client(port, key)
+        machine.set_off(40 * DAY)
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            client.look_at_everything()
+            told, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+            assert (told["Idempotency-Replayed"], again) == ("true", made)
+        ahead = client.api("POST", "leads", MARIA)["lead_id"]
+        wait_until(lambda: {each.event["data"]["lead"]["id"] for each in hook.received} >= {ahead})
+        machine.set_off(0)
+        client.look_at_everything()
+
+        lead = client.api("GET", f"leads/{ahead}")  # the clock was wrong indeed
+        assert datetime.fromisoformat(lead["created_at"]) > datetime.now(UTC) + timedelta(days=39)
+        events = client.api("GET", "events")["data"]
+        assert events[:3] == before
+        assert len(events) == 4
+        told, again = client.api("POST", "tasks", task, **{"Idempotency-Key": "once"})
+        assert (told["Idempotency-Replayed"], again) == ("true", made)
+        deliveries = client.api("GET", log)["data"]
+        assert {each["status"] for each in deliveries} == {"pending"}
+        assert client.api("GET", f"webhooks/{webhook['webhook_id']}")["active"]
+        hook.answer = lambda _: 204
+        for each in deliveries:
+            client.api("POST", f"deliveries/{each['id']}/resend")
+        wait_until(
+            lambda: {each["status"] for each in client.api("GET", log)["data"]} == {"delivered"}
+        )
+
+
+def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machine, hook):
+    hook.answer = lambda _: 500
+    with running(tmp_path, **machine.settings) as port:
+        client = Client(port, key)
+        webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
+        log = f"webhooks/{webhook['webhook_id']}/deliveries"
+        client.api("POST", "leads", MARIA)
+        wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
+        machine.set_off(-HOUR)
+        hook.answer = lambda _: 204
+        hook.wait_for(2, seconds=5.5 + 60)
+        client.api("POST", "leads", MARIA)  # and what happens from now on goes at once
+        hook.wait_for(3)
+
+
+def test_a_step_gives_no_window_anew(key, tmp_path, machine):
+    command = [sys.executable, "app.py", "tenant", "plan", "acme", "base", "--data", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT)
+    with running(tmp_path, workers=2, **machine.settings) as port:
+        client = Client(port, key)
+
+        def left() -> tuple[int, int]:
+            """Of the window: requests, and seconds."""
+            told = client.call("GET", "/api/v1/users")[1]
+            return int(told["X-RateLimit-Remaining"]), int(told["RateLimit"].rpartition("t=")[2])
+
+        wait_until(lambda: left()[1] > 30, seconds=60)
+        wait_until(lambda: left()[0] == 0)
+        for seconds in (-HOUR, 40 * DAY, 0, HOUR + 30):
+            machine.set_off(seconds)
+            assert client.call("GET", "/api/v1/users")[0] == 429

@@ -1,0 +1,345 @@
+"""A tenant's file that is damaged, cut, or may not be read: its requests get 503, others go on."""
+
+import logging
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Person
+from click.testing import CliRunner
+from conftest import OLENA, Api
+from receiving import Hook
+
+from crm import CRMApp, cli
+from crm.errors import TenantUnavailable
+from crm.tenancy import backup, files, unavailable
+from crm.tenancy.database import row
+from crm.tenancy.tenants import Tenants
+
+PAGE = 4096
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"not a database " * 1000)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    """As a copy that was not whole."""
+    os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE)
+
+
+def cut_within_a_page(path: Path) -> None:
+    os.truncate(path, 3 * PAGE + 100)
+
+
+def header(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(100))
+
+
+def middle(path: Path) -> None:
+    """All pages but the first are of another file."""
+    with path.open("r+b") as file:
+        file.seek(PAGE)
+        file.write(b"\xff" * (path.stat().st_size - PAGE))
+
+
+DAMAGES = (no_database, empty, cut, cut_within_a_page, header, middle)
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING
+            and one.name != "crm.requests"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_open"),
+    # Who has it open knows its header, and needs it no more.
+    [(each, is_open) for each in DAMAGES for is_open in (False, True)
+     if not (each is header and is_open)],
+)  # fmt: skip
+def test_its_requests_get_503_with_one_line_and_others_go_on(
+    crm: CRMApp,
+    api: Api,
+    ivan: Api,
+    damage: Callable[[Path], None],
+    is_open: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lead = api.create("/leads", name="Ivan", phone="+380671234567")
+    olena = Person(crm, "acme", OLENA)
+    olena.sees("/leads")
+    path = crm.tenants.path("acme")
+    crm.tenants.forget_idle()
+    whole = path.read_bytes()
+    if is_open:
+        api.read("/leads")
+    damage(path)
+    paths = ("/leads", "/clients", "/deals", "/tasks", "/products", "/pipelines", f"/leads/{lead}")
+    paths += ("/users", "/events", "/webhooks", "/leads?q=Ivan", "/products/export")
+    answers = [api.get(one) for one in paths]  # what SQLite has in memory may be answered yet
+    assert {answer.status_code for answer in answers} <= {200, 503}, [a.text for a in answers]
+    answers = [answer for answer in answers if answer.status_code == 503]
+    assert answers
+    opened = []
+    monkeypatch.setattr(files, "connect", lambda *_: opened.append(_))
+    answers += [api.get("/leads"), api.post("/leads", {"name": "a", "email": "a@a.example"})]
+    for answer in answers:
+        assert answer.json["code"] == "tenant_unavailable"
+        assert int(answer.headers["Retry-After"]) > 0
+    page = olena.get("/leads")
+    assert page.status_code == 503
+    assert "acme.db" not in page.text and "tenant_unavailable" not in page.text
+    assert not opened, "it is set aside: no request opens it again"
+    monkeypatch.undo()
+    assert ivan.get("/leads").status_code == 200
+    assert ivan.create("/leads", name="Olha", phone="+380671234568")
+    (line,) = lines_of(caplog)
+    assert line.startswith("the file of acme cannot be used, its requests get 503")
+    assert not [record for record in caplog.records if record.exc_info]
+    path.write_bytes(whole)
+    for left in ("-wal", "-shm"):
+        Path(f"{path}{left}").unlink(missing_ok=True)
+    assert [one["name"] for one in api.read("/leads")] == ["Ivan"]
+    assert api.post("/leads", {"name": "b", "email": "b@a.example"}).status_code == 201
+
+
+def test_whatever_bytes_change_nobody_gets_a_500(crm: CRMApp, api: Api) -> None:
+    """Values may be others than before: that is for a check, which the doctor makes."""
+    for number in range(30):
+        api.create("/leads", name=f"Ivan {number}", phone="+380671234567", comment="х" * 500)
+    path = crm.tenants.path("acme")
+    crm.tenants.forget_idle()
+    whole, chance = path.read_bytes(), random.Random(12)
+    seen = set()
+    for _ in range(40):
+        raw = bytearray(whole)
+        for _ in range(chance.choice((1, 20, 400))):
+            raw[chance.randrange(100, len(raw))] = chance.randrange(256)
+        path.write_bytes(raw)
+        for one in ("/leads?limit=200", "/leads?q=Ivan", "/events", "/users", "/pipelines"):
+            answer = api.get(one)
+            seen.add(answer.status_code)
+            if answer.status_code == 500:
+                raise AssertionError(answer.text)
+        api.post("/leads", {"name": "a", "email": "a@a.example"})
+        crm.tenants.forget_idle()
+        for left in ("-wal", "-shm"):
+            Path(f"{path}{left}").unlink(missing_ok=True)
+    assert {200, 503} <= seen
+
+
+class Nobody:
+    """Another user than root, who may read everything, for a moment."""
+
+    def __enter__(self) -> None:
+        if not os.geteuid():
+            os.setegid(65534)
+            os.seteuid(65534)
+
+    def __exit__(self, *_: Any) -> None:
+        if not os.getuid():
+            os.seteuid(0)
+            os.setegid(0)
+
+
+@pytest.fixture
+def reachable(crm: CRMApp, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The data folder, which another user than root owns and reaches."""
+    data = crm.tenants.config.data
+    if not os.geteuid():
+        above = [tmp_path, *tmp_path.parents[:2]]
+        modes = [(each, each.stat().st_mode) for each in above]
+        for each, mode in modes:
+            each.chmod(mode | 0o055)
+        request.addfinalizer(lambda: [each.chmod(mode) for each, mode in modes])
+        subprocess.run(["chown", "-R", "65534:65534", str(data)], check=True)
+    return data
+
+
+LOST = {
+    "file": ("tenants/acme.db", 0),
+    "log": ("tenants/acme.db-wal", 0),
+    "lock": ("tenants/acme.lock", 0),
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_lost_rights_are_503_until_they_are_given_back(
+    crm: CRMApp,
+    api: Api,
+    ivan: Api,
+    reachable: Path,
+    what: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Nobody():
+        api.create("/leads", name="Ivan", phone="+380671234567")
+        ivan.read("/leads")
+        if what == "log":  # as a killed process leaves it
+            (reachable / "tenants" / "acme.db-wal").rename(reachable / "kept")
+        crm.tenants.forget_idle()
+    if what == "log":
+        (reachable / "kept").rename(reachable / "tenants" / "acme.db-wal")
+    name, mode = LOST[what]
+    path = reachable / name
+    before = path.stat().st_mode
+    path.chmod(mode)
+    with Nobody():
+        answers = [api.post("/leads", {"name": "a", "email": "a@a.example"}) for _ in range(3)]
+        assert [(one.status_code, one.json["code"]) for one in answers] == [
+            (503, "tenant_unavailable")
+        ] * 3
+        assert ivan.get("/leads").status_code == 200
+        (line,) = lines_of(caplog)
+        assert line.startswith("the file of acme cannot be used")
+    assert not [record for record in caplog.records if record.exc_info]
+    path.chmod(before)
+    with Nobody():
+        assert api.get("/leads").status_code == 200
+        assert api.post("/leads", {"name": "b", "email": "b@a.example"}).status_code == 201
+        crm.tenants.forget_idle()
+
+
+def test_a_folder_that_may_not_be_read_is_503(
+    crm: CRMApp, api: Api, reachable: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = reachable / "tenants"
+    with Nobody():
+        assert api.get("/leads").status_code == 200
+        crm.tenants.forget_idle()
+    folder.chmod(0)
+    with Nobody():
+        for _ in range(3):
+            assert api.get("/leads").json["code"] == "tenant_unavailable"
+        other = Api(crm, "nobody", api.key)
+        assert other.get("/leads").json["code"] == "tenant_unavailable"
+    folder.chmod(0o700)
+    assert 1 <= len(lines_of(caplog)) <= 2
+    assert not [record for record in caplog.records if record.exc_info]
+    with Nobody():
+        for _ in range(2):
+            crm.tenants.clock.tick(61)
+        assert other.get("/leads").status_code == 404
+
+
+def test_a_line_comes_once_a_minute_and_cause(
+    crm: CRMApp, api: Api, ivan: Api, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    no_database(path)
+    now = [time.monotonic()]
+    monkeypatch.setattr(unavailable.time, "monotonic", lambda: now[0])
+    note = crm.tenants.config.data / "unavailable" / "acme"
+    for lines in (1, 2, 3):
+        for _ in range(5):
+            assert api.get("/leads").status_code == 503
+        assert len(lines_of(caplog)) == lines
+        now[0] += 61
+        os.utime(note, (0, 0))
+    no_database(crm.tenants.path("globex"))
+    for _ in range(3):
+        ivan.get("/leads")
+    assert len(lines_of(caplog)) == 4
+
+
+def test_readiness_tells_of_tenants_asked_for_lately(crm: CRMApp, api: Api, ivan: Api) -> None:
+    def ready() -> tuple[int, Any]:
+        answer = crm.test_client().get("/readyz", headers={"Host": "10.0.0.7"})
+        return answer.status_code, answer.json
+
+    api.read("/leads")
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    whole = path.read_bytes()
+    middle(path)
+    assert api.get("/leads").status_code == 503
+    degraded = {"status": "degraded", "reason": "tenant_unavailable", "tenants": 1}
+    assert ready() == (200, degraded), "a load balancer must not take it away from the others"
+    assert ivan.get("/leads").status_code == 200
+    other = Tenants(crm.tenants.config)  # another process of the installation
+    assert other.unavailable.count(other.path) == 1
+    note = crm.tenants.config.data / "unavailable" / "acme"
+    os.utime(note, (0, 0))
+    assert ready() == (200, {"status": "ok"}), "nobody asked for it lately"
+    crm.tenants.forget_idle()
+    path.write_bytes(whole)
+    assert api.get("/leads").status_code == 200
+    middle(crm.tenants.path("globex"))
+    crm.tenants.forget_idle()
+    assert ivan.get("/leads").status_code == 503
+    assert ready() == (200, degraded)
+    crm.tenants.path("globex").write_bytes(whole)
+    assert ready() == (200, {"status": "ok"}), "it has changed"
+
+
+def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_path: Path) -> None:
+    api.create("/leads", name="Ivan", phone="+380671234567")
+    with crm.tenants.visit("acme"):
+        copy = backup.create(tmp_path / "copies")
+    crm.tenants.forget_idle()
+    middle(crm.tenants.path("acme"))
+    assert api.get("/leads").status_code == 503
+    backup.restore(Tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
+    assert [lead["name"] for lead in api.read("/leads")] == ["Ivan"]
+
+
+def test_the_sender_goes_on_with_others(
+    sending: CRMApp, furnished: Any, hook: Hook, caplog: pytest.LogCaptureFixture
+) -> None:
+    ivan = Api(sending, "globex", furnished[1]["ivan"])
+    ivan.create("/webhooks", url=hook.url, events=["lead.created"])
+    sending.tenants.forget_idle()
+    no_database(sending.tenants.path("acme"))
+    sending.tenants.bell.ring("acme")
+    ivan.create("/leads", name="Olha", phone="+380671234568")
+    hook.wait_for(1)
+    time.sleep(0.2)
+    assert not [record for record in caplog.records if record.exc_info]
+    (line,) = lines_of(caplog)
+    assert line.startswith("the file of acme cannot be used")
+
+
+def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path) -> None:
+    data = crm.tenants.config.data
+
+    def doctor() -> str:
+        told = CliRunner().invoke(cli.group, ["doctor", "--data", str(data)])
+        assert told.exit_code == 1
+        found = [line for line in told.stdout.splitlines() if line.startswith("fault")]
+        return "\n".join(" ".join(line.split()) for line in found if "acme" in line)
+
+    path = crm.tenants.path("acme")
+    with crm.tenants.visit("acme"):
+        backup.create(data / "backups")
+    (copy,) = (data / "backups").glob("*.db")
+    crm.tenants.forget_idle()
+    no_database(path)
+    assert doctor() == (
+        f"fault acme its file cannot be used: file is not a database (SQLITE_NOTADB): {path}\n"
+        f"fault acme restore its newest copy: restore {copy} --tenant acme"
+    )
+    copy.unlink()
+    assert doctor().endswith(f"no copy of it is in {data}/backups: restore FILE --tenant acme")
+
+
+def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> None:
+    crm.tenants.forget_idle()
+    middle(crm.tenants.path("acme"))
+    with pytest.raises(TenantUnavailable), crm.tenants.visit("acme"):
+        row("SELECT count(*) FROM lead")
+    with pytest.raises(TenantUnavailable):
+        crm.tenants.peek("acme", "SELECT count(*) FROM lead")
+    with crm.tenants.visit("globex"):
+        assert row("SELECT count(*) FROM lead") == (0,)

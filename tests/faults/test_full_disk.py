@@ -1,0 +1,462 @@
+"""A disk that is really full, and a file system that is really read-only: small ones, mounted here.
+
+What was acknowledged stays, reads go on, writes are refused with one word, nothing is half written,
+and all goes on without a restart once there is room.
+"""
+
+import contextlib
+import errno
+import http.client
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Person
+from conftest import OLENA, Api, key_for
+from crowd import crowd
+from receiving import Hook
+
+from crm import CRMApp, create_app
+from crm.config import LOOPBACK, Config
+from crm.errors import Busy
+from crm.outbox import sender
+from crm.resources import tenant
+from crm.tenancy.database import row, transaction
+from crm.tenancy.tenants import Tenants
+from tests.running import ROOT, running
+
+LABELS = ("open", "closed", "logged", "bare")
+
+
+class Disk:
+    """A file system of its own that can be filled and freed."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._filler = path / "filler"
+
+    def fill(self) -> None:
+        with self._filler.open("ab", buffering=0) as file, pytest.raises(OSError) as full:
+            while True:
+                file.write(bytes(4096))
+        assert full.value.errno == errno.ENOSPC
+
+    def free(self) -> None:
+        self._filler.unlink(missing_ok=True)
+
+    def remount(self, options: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """24 MiB. Where nobody may mount, the test is skipped, in CI it fails."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(path)]
+    mounted = subprocess.run(command, capture_output=True, text=True)
+    if mounted.returncode:
+        why = f"a file system cannot be mounted here: {mounted.stderr.strip()}"
+        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@pytest.fixture
+def keys(disk: Disk) -> dict[str, str]:
+    """A data folder on that disk; the key of each tenant. All files are closed.
+
+    The log of `logged` was left by a killed process, and so was that of `bare`, whose index is
+    gone.
+    """
+    data = disk.path / "data"
+    app = create_app(Config(data=data), sends=False)
+    found = {}
+    for label in LABELS:
+        tenant.open_tenant(app.tenants, label, plan="business", owner={"name": "Olena"})
+        found[label] = key_for(app, label, "*")
+        Api(app, label, found[label]).create("/leads", name="Ivan", phone="+380671234567")
+    app.tenants.forget_idle()
+    app.tenants.counters.forget_storage()
+    for label in ("logged", "bare"):
+        killed = (
+            f"import os; from crm import create_app; from crm.config import Config\n"
+            f"from pathlib import Path; from crm.resources.leads.record import create\n"
+            f"here = create_app(Config(data=Path({str(data)!r})), sends=False).tenants.visit"
+            f"({label!r}).__enter__()\n"
+            f"create({{'name': 'Late', 'phone': '+380671234568'}})\n"
+            f"os.kill(os.getpid(), 9)"
+        )
+        subprocess.run([sys.executable, "-c", killed], cwd=ROOT, check=False)
+        assert (data / "tenants" / f"{label}.db-wal").stat().st_size
+    (data / "tenants" / "bare.db-shm").unlink()
+    return found
+
+
+@pytest.fixture
+def app(disk: Disk, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[CRMApp]:
+    """The application upon that folder; of the tenants only `open` is open."""
+    monkeypatch.setenv("TMPDIR", str(disk.path))
+    found = create_app(Config(data=disk.path / "data"), sends=False)
+    Api(found, "open", keys["open"]).read("/leads")
+    yield found
+    disk.free()
+    found.tenants.forget_idle()
+
+
+def whole(data: Path, label: str) -> None:
+    """The file is whole, and so is its search."""
+    with closing(sqlite3.connect(data / "tenants" / f"{label}.db")) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
+        file.execute("INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)")
+
+
+def write(api: Api) -> Any:
+    return api.post("/leads", {"name": "New", "phone": "+380671234569", "comment": "х" * 5000})
+
+
+def write_until_full(api: Api) -> None:
+    """There may be room left in pages that SQLite has already."""
+    for _ in range(40):
+        answer = write(api)
+        if answer.status_code != 201:
+            break
+    refused(answer)
+
+
+def refused(answer: Any) -> None:
+    assert (answer.status_code, answer.json["code"]) == (503, "storage_full"), answer.text
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_reads_go_on_and_writes_are_refused_whether_a_file_is_open_or_not(
+    disk: Disk, app: CRMApp, keys: dict[str, str], label: str
+) -> None:
+    api = Api(app, label, keys[label])
+    disk.fill()
+    first = api.read("/leads")
+    assert len(first) == (2 if label in ("logged", "bare") else 1)
+    write_until_full(api)
+    before = api.read("/leads")
+    for _ in range(3):
+        for path in ("/leads", f"/leads/{first[0]['id']}", "/leads?q=Ivan&sort=name", "/users/me"):
+            assert api.get(path).status_code == 200
+        assert api.get("/products/export").status_code == 200
+        refused(write(api))
+        refused(api.patch(f"/leads/{first[0]['id']}", {"comment": "х" * 19_000}))
+        table = b"sku,name,price\n" + b"".join(b"s%d,Nut,1\n" % n for n in range(2000))
+        refused(api.post("/products/import", data={"file": (io.BytesIO(table), "t.csv")}))
+    assert api.read("/leads") == before
+    disk.free()
+    assert write(api).status_code == 201
+    assert len(api.read("/leads")) == len(before) + 1
+    app.tenants.forget_idle()
+    whole(disk.path / "data", label)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_pages_go_on_and_forms_are_refused(disk: Disk, app: CRMApp, label: str) -> None:
+    olena = Person(app, label, OLENA)
+    assert olena.get("/").status_code == 200
+    app.tenants.forget_idle()
+    disk.fill()
+    for path in ("/", "/leads", "/leads/1", "/settings", "/settings/webhooks", "/search?q=Ivan"):
+        assert olena.get(path).status_code == 200, path
+    for _ in range(40):
+        page = olena.post(
+            "/leads", {"name": "New", "phone": "+380671234569", "comment": "х" * 5000}
+        )
+        if page.status_code != 303:
+            break
+    assert page.status_code == 503
+    assert page.headers["Retry-After"] == "60"
+    assert "storage_full" not in page.text
+    stranger = Person(app, label)
+    assert stranger.get("/login").status_code == 200
+    disk.free()
+    page = olena.post("/leads", {"name": "New", "phone": "+380671234569"})
+    assert page.status_code == 303
+
+
+def test_many_cold_readers_meet_the_full_disk_at_once(
+    disk: Disk, app: CRMApp, keys: dict[str, str]
+) -> None:
+    disk.fill()
+
+    def read(number: int) -> list[int]:
+        label = LABELS[1 + number % 3]
+        api = Api(app, label, keys[label])
+        answers = [api.get("/leads").status_code for _ in range(10)]
+        if number == 0:
+            disk.free()  # the others are in the midst of it
+        return answers + [api.get("/leads").status_code for _ in range(10)]
+
+    assert crowd(9, read) == [[200] * 20] * 9
+    for label in LABELS:
+        assert write(Api(app, label, keys[label])).status_code == 201
+    app.tenants.forget_idle()
+    for label in LABELS:
+        whole(disk.path / "data", label)
+
+
+def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
+    disk: Disk, app: CRMApp, keys: dict[str, str]
+) -> None:
+    """What a visit reads stays as it was, also while room is made and another process writes."""
+    other = Tenants(Config(data=disk.path / "data"))
+    disk.fill()
+    count = "SELECT count(*) FROM lead"
+    with app.tenants.visit("bare"):
+        assert row(count) == (2,)
+        disk.free()
+        with pytest.raises(Busy), other.visit("bare") as here:
+            here.wait = 0.2
+            with transaction():
+                pass
+        assert row(count) == (2,)
+    with other.visit("bare"), transaction():
+        pass
+    other.forget_idle()
+
+
+def test_what_is_sent_in_the_background_waits_for_room(
+    disk: Disk,
+    keys: dict[str, str],
+    hook: Hook,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for left in (disk.path / "data" / "tenants").glob("*-wal"):  # to open these makes room
+        left.with_name(left.name.removesuffix("-wal")).unlink()
+    config = Config(data=disk.path / "data", webhook_allow=LOOPBACK)
+    app = create_app(config, sends=False)
+    api = Api(app, "closed", keys["closed"])
+    api.create("/webhooks", url=hook.url, events=["lead.created"])
+    api.create("/leads", name="Ivan", phone="+380671234567")
+    app.tenants.forget_idle()
+    disk.fill()
+    monkeypatch.setattr(sender, "BROKEN", 0.5)
+    app.sender = sender.Sender(app.tenants)
+    app.sender.start()
+    time.sleep(1)
+    assert not hook.received
+    assert not [record for record in caplog.records if record.exc_info]
+    disk.free()
+    hook.wait_for(1)
+    app.sender.close()
+    app.tenants.forget_idle()
+
+
+class Server:
+    """A caller of the real server."""
+
+    def __init__(self, port: int, keys: dict[str, str]):
+        self.port, self.keys = port, keys
+
+    def call(
+        self, label: str, method: str, path: str, sent: Any = None, content: str = ""
+    ) -> tuple[int, Any]:
+        body = sent if isinstance(sent, bytes) else json.dumps(sent) if sent is not None else None
+        headers = {
+            "Host": f"{label}.localhost",
+            "Authorization": f"Bearer {self.keys.get(label, '')}",
+            "Content-Type": content or "application/json",
+        }
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(line):
+            line.request(method, path, body, headers)
+            answer = line.getresponse()
+            data = answer.read()
+            is_json = "json" in (answer.getheader("Content-Type") or "")
+            return answer.status, json.loads(data) if is_json else data
+
+    def code(self, *words: Any) -> tuple[int, str]:
+        status, body = self.call(*words)
+        return status, body["code"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
+    disk: Disk, keys: dict[str, str], workers: int
+) -> None:
+    """Without secret.key and counters, which it cannot make, and with temporary files there too."""
+    data = disk.path / "data"
+    for name in ("secret.key", "counters", "serve.lock"):
+        (data / name).unlink(missing_ok=True)
+    for label in LABELS:
+        (data / "tenants" / f"{label}.lock").unlink()
+    disk.fill()
+    lead = {"name": "New", "phone": "+380671234569", "comment": "х" * 19_000}
+    edge = b"--e\r\nContent-Disposition: form-data; name=file; filename=t.csv\r\n\r\n"
+    rows = b"sku,name,price\n" + b"".join(b"s%d,Nut,1\n" % number for number in range(45_000))
+    form = edge + rows + b"\r\n--e--\r\n", "multipart/form-data; boundary=e"
+    assert len(form[0]) > 500_000  # that many are kept in memory
+    with running(data, workers=workers, expected="full", TMPDIR=str(disk.path)) as port:
+        server = Server(port, keys)
+        for label in LABELS:
+            for _ in range(3):
+                status, body = server.call(label, "GET", "/api/v1/leads")
+                assert (status, len(body["data"]) > 0) == (200, True), body
+                assert server.call(label, "GET", "/api/v1/docs")[0] == 200
+                for _ in range(40):
+                    status, body = server.call(label, "POST", "/api/v1/leads", lead)
+                    if status != 201:
+                        break
+                assert (status, body["code"]) == (503, "storage_full")
+                found = server.code(label, "POST", "/api/v1/products/import", *form)
+                assert found == (503, "storage_full")
+            assert server.call(label, "GET", "/login")[0] == 200
+        assert server.call("", "GET", "/readyz") == (
+            503,
+            {"status": "unavailable", "reason": "storage_full"},
+        )
+        disk.free()
+        for label in LABELS:
+            before = len(server.call(label, "GET", "/api/v1/leads?limit=200")[1]["data"])
+            assert server.call(label, "POST", "/api/v1/leads", lead)[0] == 201
+            few = edge + rows[:1000].rpartition(b"\n")[0] + b"\r\n--e--\r\n", form[1]
+            assert server.call(label, "POST", "/api/v1/products/import", *few)[0] == 200
+            assert server.call(label, "GET", "/login")[0] == 200
+            after = server.call(label, "GET", "/api/v1/leads?limit=200")[1]["data"]
+            assert len(after) == before + 1
+        assert server.call("", "GET", "/readyz")[0] == 200
+    for label in LABELS:
+        whole(data, label)
+
+
+COMMANDS = (
+    ("tenant", "create", "newcomer"),
+    ("tenant", "plan", "closed", "pro"),
+    ("tenant", "suspend", "closed"),
+    ("key", "create", "closed", "--name", "robot"),
+    ("user", "add", "closed", "--name", "Taras", "--phone", "+380501110002"),
+    ("user", "login-link", "closed", "1"),
+    ("backup", "create", "--tenant", "closed"),
+    ("tenant", "clone", "closed", "copy"),
+    ("tenant", "export", "closed", "--to", "{disk}/closed.zip"),
+    ("import", "products", "{tmp}/products.csv", "--tenant", "closed"),
+    ("restore", "{tmp}/copy.db", "--tenant", "closed", "--yes"),
+    ("restore", "{tmp}/copy.db", "--tenant", "another"),
+)
+READING = (
+    ("tenant", "list"),
+    ("key", "list", "closed"),
+    ("export", "leads", "--tenant", "closed"),
+    ("migrate",),
+    ("migrate", "--dry-run"),
+    ("backup", "create", "--all", "--to", "{tmp}/copies"),
+)
+
+
+def ran(disk: Disk, words: tuple[str, ...]) -> tuple[int, str, str]:
+    """How a command ended, as a process of its own: code, output, and what it said of an error."""
+    words = tuple(word.format(disk=disk.path, tmp=disk.path.parent) for word in words)
+    command = [sys.executable, "-W", "error", str(ROOT / "app.py"), *words]
+    command += ["--data", str(disk.path / "data")]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    said = [line for line in told.stderr.splitlines() if not line.startswith("data folder: ")]
+    return told.returncode, told.stdout, "\n".join(said)
+
+
+def tree(data: Path) -> set[str]:
+    """All files, without what SQLite and locks leave beside."""
+    found = (str(path.relative_to(data)) for path in data.rglob("*") if path.is_file())
+    return {name for name in found if not re.search(r"(-wal|-shm|\.lock)\Z", name)}
+
+
+def test_commands_on_a_full_disk_end_with_one_line_and_leave_nothing(
+    disk: Disk, keys: dict[str, str]
+) -> None:
+    del keys
+    data, aside = disk.path / "data", disk.path.parent
+    assert ran(disk, ("backup", "create", "--tenant", "open", "--to", "{tmp}/made"))[0] == 0
+    next((aside / "made").iterdir()).rename(aside / "copy.db")
+    rows = "".join(f"s{number},Nut,1\n" for number in range(2000))
+    (aside / "products.csv").write_text("sku,name,price\n" + rows)
+    disk.fill()
+    before = tree(data)
+    for words in COMMANDS:
+        disk.fill()  # who opens a file that was left with its log makes room
+        code, said, error = ran(disk, words)
+        assert (code, said) == (1, ""), (words, said, error)
+        assert error.startswith("Error: ") and "\n" not in error, (words, error)
+        assert re.search("disk is full|No space left on device", error), (words, error)
+        assert tree(data) == before, words
+    for words in READING:
+        disk.fill()
+        code, _, error = ran(disk, words)
+        assert code == 0, (words, error)
+        assert "Traceback" not in error
+    code, said, _ = ran(disk, ("doctor",))
+    assert code == 1 and re.search(r"^fault +disk .*the disk is full", said, re.M), said
+    assert "cannot be used" not in said
+    disk.free()
+    for words in COMMANDS[:4]:
+        assert ran(disk, words)[0] == 0, words
+    for label in LABELS:
+        whole(data, label)
+
+
+def test_an_output_that_is_full_is_one_line(disk: Disk, keys: dict[str, str]) -> None:
+    del keys
+    for words in (("openapi",), ("tenant", "list"), ("export", "leads", "--tenant", "closed")):
+        command = [sys.executable, "-W", "error", str(ROOT / "app.py"), *words]
+        command += ["--data", str(disk.path / "data")]
+        with open("/dev/full", "w") as full:
+            told = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            )
+        assert told.returncode == 1
+        assert told.stderr.splitlines()[-1] == "Error: No space left on device"
+        assert "Traceback" not in told.stderr and "Exception" not in told.stderr
+
+
+def test_a_read_only_disk_is_told_and_what_can_be_read_is(disk: Disk, keys: dict[str, str]) -> None:
+    """SQLite reads a file there whose log was left; it cannot make one."""
+    disk.remount("ro")
+    try:
+        app = create_app(Config(data=disk.path / "data"), sends=False)
+        for label in ("logged", "closed"):
+            api = Api(app, label, keys[label])
+            answer = api.get("/leads")
+            if label == "logged":
+                assert [lead["name"] for lead in answer.json["data"]] == ["Late", "Ivan"]
+            else:
+                assert (answer.status_code, answer.json["code"]) == (503, "storage_read_only")
+            answer = write(api)
+            assert (answer.status_code, answer.json["code"]) == (503, "storage_read_only")
+        code, _, error = ran(disk, ("tenant", "create", "newcomer"))
+        assert code == 1 and error.startswith("Error: ") and "\n" not in error
+        app.tenants.forget_idle()
+    finally:
+        disk.remount("rw")
+    for label in ("logged", "closed"):
+        assert write(Api(app, label, keys[label])).status_code == 201
+    app.tenants.forget_idle()
+
+
+def test_a_disk_without_room_for_another_file_is_full(
+    disk: Disk, app: CRMApp, keys: dict[str, str]
+) -> None:
+    api = Api(app, "closed", keys["closed"])
+    used = os.statvfs(disk.path)
+    disk.remount(f"nr_inodes={used.f_files - used.f_ffree}")
+    answer = write(api)
+    assert (answer.status_code, answer.json["code"]) == (503, "storage_full")
+    disk.remount("nr_inodes=10000")
+    assert write(api).status_code == 201
+    assert len(api.read("/leads")) == 2

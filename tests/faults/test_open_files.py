@@ -1,0 +1,170 @@
+"""RLIMIT_NOFILE: clients, open tenants and all else share it, and no request fails for it."""
+
+import contextlib
+import http.client
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crowd import crowd
+
+from crm.open_files import shares
+from tests.running import ROOT, free_port, serving
+
+LIMIT, TENANTS, SILENT = 1024, 400, 500
+
+
+def copies(data: Path, count: int) -> list[str]:
+    """The labels of so many tenants, which are copies of acme, with its key."""
+    found = [f"t{number}" for number in range(count)]
+    for label in found:
+        shutil.copyfile(data / "tenants" / "acme.db", data / "tenants" / f"{label}.db")
+    return found
+
+
+def limit(count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+COMMANDS = {
+    "serve": "app.py serve --port {port}",
+    "our worker": (
+        "-m gunicorn --no-control-socket --threads 4 -b 127.0.0.1:{port}"
+        " -k crm.server.Worker app:app"
+    ),
+}
+
+
+@contextlib.contextmanager
+def limited(name: str, data: Path, count: int) -> Iterator[int]:
+    """The port of a server that may have so many files open."""
+    port = free_port()
+    command = [sys.executable, *COMMANDS[name].format(port=port).split()]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    with serving(
+        command,
+        port,
+        cwd=ROOT,
+        env=environ | {"CRM_DATA": str(data)},
+        preexec_fn=lambda: limit(count),
+    ):
+        yield port
+
+
+def status(port: int, label: str, key: str, method: str = "GET") -> int:
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {
+        "Host": f"{label}.localhost",
+        "Authorization": f"Bearer {key}",
+        "Content-Type": "application/json",
+    }
+    lead = json.dumps({"name": "Ivan", "phone": "+380671234567"})
+    with contextlib.closing(line):
+        line.request(method, "/api/v1/leads", lead if method == "POST" else None, headers)
+        answer = line.getresponse()
+        answer.read()
+        return answer.status
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_many_tenants_and_silent_clients_at_the_usual_limit(
+    tmp_path: Path, key: str, name: str
+) -> None:
+    labels = copies(tmp_path, TENANTS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))  # for the clients
+    try:
+        with limited(name, tmp_path, LIMIT) as port, contextlib.ExitStack() as lines:
+            for number in range(SILENT):
+                source = (f"127.0.0.{2 + number % 5}", 0)  # one address may not use up all
+                lines.enter_context(socket.create_connection(("127.0.0.1", port), 10, source))
+
+            def use(number: int) -> set[int]:
+                own = labels[number::4]
+                return {
+                    status(port, label, key, method)
+                    for _ in range(2)
+                    for label in own
+                    for method in ("POST", "GET")
+                }
+
+            assert crowd(4, use) == [{200, 201}] * 4
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+EXHAUSTED = """
+import os, resource, sys
+from pathlib import Path
+from crm import create_app
+from crm.config import Config
+
+data, key = Path(sys.argv[1]), sys.argv[2]
+app = create_app(Config(data=data), sends=False)
+
+def ask(label, method="GET"):
+    headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"}
+    sent = {"name": "Ivan", "phone": "+380671234567"} if method == "POST" else None
+    answer = app.test_client().open("/api/v1/leads", method=method, headers=headers, json=sent)
+    code = answer.json.get("code", "")
+    return f"{answer.status_code} {code} {answer.headers.get('Retry-After', '')}".strip()
+
+warm = {ask(f"t{number}") for number in range(10)}
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+held = []
+try:
+    while True:
+        held.append(os.open("/", os.O_RDONLY))
+except OSError:
+    pass
+print(sorted(warm), ask("t10"), ask("t10", "POST"), sep="\\n")
+try:  # what was freed is taken again, and nothing is idle
+    app.tenants.forget_idle()
+    while True:
+        held.append(os.open("/", os.O_RDONLY))
+except OSError:
+    pass
+print(ask("t11"), ask("t11", "POST"), sep="\\n")
+for descriptor in held:
+    os.close(descriptor)
+print(ask("t11"), ask("t11", "POST"), sep="\\n")
+"""
+
+
+def test_without_a_descriptor_idle_files_are_closed_else_the_client_comes_again(
+    tmp_path: Path, key: str
+) -> None:
+    copies(tmp_path, 12)
+    told = subprocess.run(
+        [sys.executable, "-W", "error", "-c", EXHAUSTED, str(tmp_path), key],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
+    )
+    assert told.stdout.splitlines() == [
+        *("['200']", "200", "201"),
+        *("503 busy 1", "503 busy 1"),
+        *("200", "201"),
+    ]
+    assert "Traceback" not in told.stderr
+
+
+def test_the_limit_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, wanted, clients, databases in (
+        (1024, 256, 384, 128),
+        (8192, 256, 7168, 256),
+        (1024, 0, 768, 0),
+        (64, 256, 24, 8),
+        (resource.RLIM_INFINITY, 256, 64512, 256),
+    ):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert shares(wanted) == (clients, databases)

@@ -1,0 +1,282 @@
+"""Power cuts: what the server and the command line had acknowledged is there afterwards.
+
+The real processes are traced while they write; the data folder is made anew as it may be after a
+cut at many places of the trace, and opened by the real application.
+"""
+
+import contextlib
+import gzip
+import http.client
+import os
+import random
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.config import Config
+from crm.tenancy import migrations, upgrades
+from crm.tenancy.copies import check
+from tests import releases
+from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
+from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
+from tests.faults.traffic import Caller, Operation, Writer
+
+CUTS = int(os.environ.get("CUTS", 20))
+WRITERS = 3
+PAUSE_SECONDS = 0.01
+LIVE_LEADS = "SELECT id, name, version FROM lead WHERE deleted_at IS NULL ORDER BY id"
+# What changes through mmap, and a named pipe: nothing of it is promised.
+UNTRACED = ("counters", "bell")
+Did = Callable[
+    [str, object], None
+]  # pytest's record_property: figures for tests/faults/__main__.py
+
+
+@pytest.fixture(scope="module")
+def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tracer(tmp_path_factory.mktemp("tracer"))
+
+
+def begin(tracer: Path, folder: Path, mutation: str = "") -> Run:
+    folder.mkdir(exist_ok=True)
+    program = ["tests/faults/mutated.py", mutation] if mutation else ["app.py"]
+    run = Run(Trace(tracer, folder / "trace", folder / "data"))
+    run.command = [sys.executable, *program]
+    run.key = run.create_tenant("acme")
+    return run
+
+
+def write(run: Run, workers: int, act: Callable[[int], None]) -> None:
+    """Have writers write to a server while `act(port)` runs."""
+    caller = Caller(run.key)
+    place = run.trace.place
+    run.writers = [Writer(number, caller, place, PAUSE_SECONDS) for number in range(WRITERS)]
+    with server(run, workers) as port:
+        caller.port = port
+        for writer in run.writers:
+            writer.start()
+        act(port)
+        for writer in run.writers:
+            writer.over.set()
+        for writer in run.writers:
+            writer.join(60)
+            if writer.error:
+                raise writer.error
+            assert not writer.is_alive()
+
+
+def operate(run: Run, port: int) -> None:
+    """What an operator does while the server is written to."""
+    folder = run.trace.root.parent
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(link):
+        link.request("GET", "/login", headers={"Host": "acme.localhost"})
+        assert b"csrf_token" in link.getresponse().read()
+    ended = run.trace.place()
+    made = (run.trace.root / "secret.key").read_bytes()
+    run.operator.append(Operation("GET /login", ended, ended, {"secret.key": made.hex()}))
+
+    globex = Caller(run.create_tenant("globex"), "globex")
+    globex.port = port
+
+    def names() -> dict[str, Any]:
+        return {"names globex": sorted(lead["name"] for lead in globex.look("/leads"))}
+
+    def add(name: str) -> None:
+        begun = run.trace.place()
+        status, said = globex.call("POST", "/leads", {"name": name, "phone": "+380501234567"})
+        assert status == 201, said
+        ended = run.trace.place()
+        run.operator.append(Operation(name, begun, ended, names()))
+
+    rows = "".join(f"Лід із файлу {number},{number}@file.example\n" for number in range(30))
+    (folder / "leads.csv").write_text(f"name,email\n{rows}", "utf-8")
+    add("before the copy")
+    (copy,) = run.back_up("--tenant", "globex")
+    add("after the copy")
+    run.restored.add("globex")
+    run.do(lambda _: names(), "restore", copy, "--tenant", "globex", "--yes")
+    add("after the restore")
+    run.do(lambda _: names(), "import", "leads", folder / "leads.csv", "--tenant", "globex")
+    run.back_up("--all")
+    run.restored.add("omega")
+    run.do(lambda _: {"tenant omega": True}, "restore", copy, "--tenant", "omega", "--yes")
+
+
+@pytest.fixture(scope="module")
+def app() -> CRMApp:
+    return create_app(Config(data=Path("unused")), sends=False)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_answered_outlives_a_power_cut(
+    tracer: Path, app: CRMApp, tmp_path: Path, workers: int, record_property: Did
+) -> None:
+    run = begin(tracer, tmp_path / "run")
+    write(run, workers, lambda port: operate(run, port))
+    kinds = Counter(what.what.split("/")[1] for w in run.writers for what in w.operations)
+    nouns = {"leads", "products", "clients", "deals", "tasks", "webhooks"}
+    assert nouns <= set(kinds), kinds
+    is_like_the_folder(run, tmp_path / "whole")
+    at = places(run, CUTS // 2)
+    found = cut(app, run, tmp_path, at)
+    answers = len(run.operator) + sum(len(writer.operations) for writer in run.writers)
+    record_property(
+        "did",
+        f"{len(at)} cuts of {sum(1 for _ in run.trace.changes()):,} changes with {answers:,} "
+        f"answers, workers: {workers}: {len(found)} with a loss",
+    )
+    assert not found, told(found)
+
+
+def is_like_the_folder(run: Run, folder: Path) -> None:
+    """The trace has seen everything: played to its end it gives the folder, byte by byte."""
+    disk = Disk(run.trace)
+    disk.play(run.trace.place())
+    disk.write_to(folder, Cut("kept", 0))
+
+    def files(within: Path) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(within)): path.read_bytes()
+            for path in within.rglob("*")
+            if path.is_file() and not path.name.endswith(NOT_PROMISED) and path.name not in UNTRACED
+        }
+
+    expected, found = files(run.trace.root), files(folder)
+    assert sorted(expected) == sorted(found)
+    assert [name for name in found if found[name] != expected[name]] == []
+
+
+def test_a_restore_beside_a_server_happens_wholly_or_not_at_all(
+    tracer: Path, app: CRMApp, tmp_path: Path
+) -> None:
+    run = begin(tracer, tmp_path / "run")
+    caller = Caller(run.key)
+    run.restored.add("acme")
+    with server(run, 1) as port:
+        caller.port = port
+        caller.call("POST", "/leads", {"name": "in the copy", "phone": "+380501234567"})
+        (copy,) = run.back_up("--tenant", "acme")
+        begun = run.trace.place()
+        for number in range(10):  # they are in the log when the file is replaced
+            caller.call("POST", "/products", {"name": f"Стіл {number}", "price": 1})
+        caller.call("POST", "/leads", {"name": "undone", "phone": "+380501234567"})
+        ended = run.trace.place()
+        both = {"names acme": ["in the copy", "undone"]}
+        run.operator.append(Operation("POST /leads", begun, ended, both))
+        words = ("restore", copy, "--tenant", "acme", "--yes")
+        run.do(lambda _: {"names acme": ["in the copy"]}, *words)
+    restore = run.operator[-1]
+    at = at_names(run, restore.begun, restore.ended)
+    found = cut(app, run, tmp_path, at)
+    assert not found, told(found)
+
+
+def test_tenants_are_made_cloned_and_deleted_wholly_or_not_at_all(
+    tracer: Path, app: CRMApp, tmp_path: Path
+) -> None:
+    run = begin(tracer, tmp_path / "run")
+    globex = Caller(run.create_tenant("globex"), "globex")
+    with server(run, 1) as port:
+        globex.port = port
+        for number in range(10):  # they are in the log when the file is cloned and deleted
+            globex.call("POST", "/leads", {"name": f"Лід {number}", "phone": "+380501234567"})
+        begun = run.trace.place()
+        names = [f"Лід {number}" for number in range(10)]
+        run.operator[:] = [Operation("POST /leads", begun, begun, {"names globex": names})]
+        run.do(lambda _: {"names copy": names}, "tenant", "clone", "globex", "copy")
+        run.do(lambda _: {"names globex": None}, "tenant", "delete", "globex", "--yes")
+        run.do(lambda _: {"names globex": []}, "tenant", "create", "globex")
+        run.restored |= {"globex", "copy"}
+    at = at_names(run, begun)
+    at = sorted(random.Random(1).sample(at, min(len(at), 3 * CUTS)), key=lambda each: each[0])
+    found = cut(app, run, tmp_path, at)
+    assert not found, told(found)
+
+
+def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_path: Path) -> None:
+    frozen = min(releases.FOLDER.glob("*.db.gz"))
+    trace = Trace(tracer, tmp_path / "trace", tmp_path / "data")
+    tenants = trace.root / "tenants"
+    tenants.mkdir(parents=True)
+    (tenants / "acme.db").write_bytes(gzip.decompress(frozen.read_bytes()))
+    with contextlib.closing(sqlite3.connect(tenants / "acme.db")) as file:
+        (old,) = file.execute("PRAGMA user_version").fetchone()
+        leads = file.execute(LIVE_LEADS).fetchall()
+    trace.begin_with_folder()
+    run = Run(trace, command=[sys.executable, "app.py"])
+    run.do(lambda _: {}, "migrate")
+    at = at_names(run, 0)
+    at += [(change.end, Cut("mixed", change.end)) for change in trace.changes()][:: 400 // CUTS]
+    disk = Disk(trace)
+    versions = set()
+    for number, (place, how) in enumerate(sorted(at, key=lambda each: each[0])):
+        disk.play(place)
+        folder = tmp_path / f"cut-{number}"
+        disk.write_to(folder, how)
+        copies = upgrades.copies(folder, "acme")
+        assert [check(copy) for copy in copies] in ([], [old])
+        with contextlib.closing(sqlite3.connect(folder / "tenants" / "acme.db")) as file:
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert file.execute(LIVE_LEADS).fetchall() == leads
+        versions.add(version)
+        assert version == old or copies, (number, place, how.way)
+        recovered = Recovered(app, run, folder)
+        assert recovered.look("tenant acme")
+        app.tenants.forget_idle()
+    assert versions == {old, len(migrations.STEPS)}
+
+
+# Proofs that a loss would be seen
+
+
+def after_each(operations: list[Operation]) -> list[tuple[int, Cut]]:
+    """Cuts just after answers, in which everything is lost that was not synced."""
+    return [(each.ended, Cut("dropped", 0)) for each in sorted(operations, key=lambda o: o.ended)]
+
+
+def test_commits_without_a_sync_are_seen_to_be_lost(
+    tracer: Path, app: CRMApp, tmp_path: Path, record_property: Did
+) -> None:
+    run = begin(tracer, tmp_path / "run", "commit_without_sync")
+    write(run, 1, lambda port: time.sleep(2))
+    at = places(run, max(CUTS, 20))
+    found = cut(app, run, tmp_path, at)
+    record_property("did", f"with synchronous=NORMAL {len(found)} of {len(at)} cuts with a loss")
+    assert found
+    (tmp_path / "answers").mkdir()
+    answers = run.writers[0].operations[2:9]
+    found = cut(app, run, tmp_path / "answers", after_each(answers))
+    assert len(found) == len(answers), told(found)
+
+
+def test_names_without_a_sync_are_seen_to_be_lost(
+    tracer: Path, app: CRMApp, tmp_path: Path
+) -> None:
+    run = begin(tracer, tmp_path / "run", "sync_nothing")
+    run.back_up("--tenant", "acme")
+    found = cut(app, run, tmp_path, after_each(run.operator[-1:]))
+    assert len(found) == 1
+    assert "copy backups/acme" in told(found)
+
+
+def test_a_restore_without_a_sync_of_its_folder_is_seen_to_be_lost(
+    tracer: Path, app: CRMApp, tmp_path: Path
+) -> None:
+    for mutation, lost in (("restore_without_sync", 1), ("", 0)):
+        run = begin(tracer, tmp_path / f"run-{mutation}", mutation)
+        (copy,) = run.back_up("--tenant", "acme")
+        run.do(lambda _: {"tenant omega": True}, "restore", copy, "--tenant", "omega", "--yes")
+        folder = tmp_path / f"cuts-{mutation}"
+        folder.mkdir()
+        found = cut(app, run, folder, after_each(run.operator[-1:]))
+        assert len(found) == lost, told(found)
+        assert ("tenant omega is None" in told(found)) == bool(lost)

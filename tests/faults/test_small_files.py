@@ -1,0 +1,220 @@
+"""Files that are made once: on the disk before they have their names, and names with their folder.
+
+The order of the system calls of a real process is traced, as a power cut would see it.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crowd import crowd
+
+from crm import CRMApp, create_app
+from crm.config import Config
+from crm.resources import tenant
+from crm.tenancy import backup, disk, trash
+from crm.tenancy.tenants import FRONT, Tenants
+
+UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
+
+
+class Trace:
+    """What was synced and named, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, data: Path):
+        self.steps: list[tuple[str, str]] = []
+        self._data = data
+        fsync, link, replace, mkdir = os.fsync, os.link, os.replace, Path.mkdir
+
+        def traced_fsync(descriptor: int) -> None:
+            self._note("sync", os.readlink(f"/proc/self/fd/{descriptor}"))
+            fsync(descriptor)
+
+        def traced_link(source: Path, to: Path) -> None:
+            link(source, to)
+            self._note("name", f"{source} {to}")
+
+        def traced_replace(source: Path, to: Path) -> None:
+            replace(source, to)
+            self._note("name", f"{source} {to}")
+
+        def traced_mkdir(path: Path, *how: object, **more: object) -> None:
+            mkdir(path, *how, **more)
+            self._note("folder", str(path))
+
+        monkeypatch.setattr(os, "fsync", traced_fsync)
+        monkeypatch.setattr(os, "link", traced_link)
+        monkeypatch.setattr(os, "replace", traced_replace)
+        monkeypatch.setattr(Path, "mkdir", traced_mkdir)
+
+    def _note(self, what: str, which: str) -> None:
+        self.steps.append((what, which))
+
+    def is_safe(self, path: Path) -> bool:
+        """Was the file synced before it had its name, and its folder after?"""
+        names = [at for at, (what, which) in enumerate(self.steps)
+                 if what == "name" and which.endswith(f" {path}")]  # fmt: skip
+        assert names, self.steps
+        before, after = self.steps[: names[-1]], self.steps[names[-1] :]
+        source = self.steps[names[-1]][1].split()[0]
+        return ("sync", source) in before and ("sync", str(path.parent)) in after
+
+    def folders_are_safe(self) -> bool:
+        """Was the folder above each new one synced after?"""
+        return all(
+            ("sync", str(Path(which).parent)) in self.steps[at:]
+            for at, (what, which) in enumerate(self.steps)
+            if what == "folder"
+        )
+
+
+@pytest.fixture
+def trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trace:
+    return Trace(monkeypatch, tmp_path)
+
+
+def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path: Path, trace: Trace) -> None:
+    tenants = Tenants(Config(data=tmp_path / "data"))
+    key = tenants.secret_key()
+    assert len(key) == 32
+    assert trace.is_safe(tmp_path / "data" / "secret.key")
+    assert trace.folders_are_safe()
+    assert tenants.secret_key() == key == (tmp_path / "data" / "secret.key").read_bytes()
+    assert (tmp_path / "data" / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path / "data") == ["secret.key"]
+
+
+@pytest.mark.parametrize("how", UNUSABLE)
+def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(
+    tmp_path: Path, how: str, trace: Trace, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "secret.key"
+    path.write_bytes(UNUSABLE[how])
+    key = Tenants(Config(data=tmp_path)).secret_key()
+    assert len(key) == 32 and key == path.read_bytes()
+    assert trace.is_safe(path)
+    (line,) = caplog.records
+    assert line.levelno == logging.WARNING
+    for word in ("secret.key has", "made anew", "forms", "limits", "sessions, API keys and data"):
+        assert word in line.message
+    assert Tenants(Config(data=tmp_path)).secret_key() == key
+    assert len(caplog.records) == 1
+
+
+def test_a_login_outlives_the_key(crm: CRMApp) -> None:
+    from browsing import Person
+
+    crm.tenants.secret_key()
+    olena = Person(crm, "acme", 1)
+    olena.sees("/leads")
+    (crm.tenants.config.data / "secret.key").write_bytes(b"")
+    other = create_app(crm.tenants.config, crm.tenants.clock, sends=False)
+    again = Person(other, "acme")
+    again.client.set_cookie("crm_session", olena.cookie("crm_session").value, domain=again.host)
+    assert "Acme" in again.sees("/leads")
+    assert again.sends("/leads", {"name": "New", "phone": "+380671234569"})
+    other.tenants.forget_idle()
+
+
+@pytest.mark.parametrize("before", [None, b""], ids=["none", "empty"])
+def test_processes_that_start_together_make_one_key(tmp_path: Path, before: bytes | None) -> None:
+    if before is not None:
+        (tmp_path / "secret.key").write_bytes(before)
+    code = (
+        "import sys, logging; from pathlib import Path; from crm.config import Config\n"
+        "from crm.tenancy.tenants import Tenants\n"
+        "logging.disable()\n"
+        "tenants = Tenants(Config(data=Path(sys.argv[1])))\n"
+        "print(); sys.stdout.flush(); sys.stdin.readline()\n"
+        "print(tenants.secret_key().hex())"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(6)
+    ]
+    for each in started:
+        each.stdout.readline()
+    for each in started:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    told = {each.communicate(timeout=30)[0].strip() for each in started}
+    assert told == {(tmp_path / "secret.key").read_bytes().hex()}
+
+
+def test_threads_that_start_together_make_one_key(tmp_path: Path) -> None:
+    keys = crowd(8, lambda _: Tenants(Config(data=tmp_path)).secret_key())
+    assert len(set(keys)) == 1
+
+
+MAKES: dict[str, Callable[[Tenants, Path], Path]] = {}
+
+
+def makes(function: Callable[[Tenants, Path], Path]) -> Callable[[Tenants, Path], Path]:
+    MAKES[function.__name__] = function
+    return function
+
+
+@makes
+def a_new_tenant(tenants: Tenants, _: Path) -> Path:
+    tenant.open_tenant(tenants, "initech", owner={"name": "Petro"})
+    return tenants.path("initech")
+
+
+@makes
+def a_clone(tenants: Tenants, _: Path) -> Path:
+    tenant.clone(tenants, "acme", "initech")
+    return tenants.path("initech")
+
+
+@makes
+def the_base_host(tenants: Tenants, _: Path) -> Path:
+    with tenants.visit(FRONT):
+        pass
+    return tenants.path(FRONT)
+
+
+@makes
+def a_copy(tenants: Tenants, aside: Path) -> Path:
+    with tenants.visit("acme"):
+        return backup.create(aside / "new" / "copies")
+
+
+@makes
+def a_restored_tenant(tenants: Tenants, aside: Path) -> Path:
+    copy = a_copy(tenants, aside)
+    backup.restore(tenants, copy, "acme", lambda: 0)
+    return tenants.path("acme")
+
+
+@pytest.mark.parametrize("name", MAKES)
+def test_what_is_made_is_whole_before_it_is_named_and_its_name_is_synced(
+    crm: CRMApp, tmp_path: Path, trace: Trace, name: str
+) -> None:
+    path = MAKES[name](crm.tenants, tmp_path)
+    assert trace.is_safe(path)
+    assert trace.folders_are_safe()
+
+
+def test_a_deleted_tenant_has_its_new_name_on_the_disk(crm: CRMApp, trace: Trace) -> None:
+    kept = trash.delete(crm.tenants, "acme")
+    steps = [which for what, which in trace.steps if what == "sync"]
+    assert str(kept.parent) in steps and str(crm.tenants.folder) in steps
+    assert trace.folders_are_safe()
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path, trace: Trace) -> None:
+    path = tmp_path / "file"
+    disk.write_file(path, b"one")
+    disk.write_file(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert trace.is_safe(path)
+    assert os.listdir(tmp_path) == ["file"]

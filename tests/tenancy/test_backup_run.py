@@ -1,0 +1,326 @@
+"""Copies of many tenants: no change is missed, and what did not change costs nothing."""
+
+import contextlib
+import os
+import random
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from crm import cli
+from crm.errors import TenantUnavailable
+from crm.outbox.endpoints import hold_all
+from crm.resources.leads.record import LEAD, create
+from crm.tenancy import backup, backup_run
+from crm.tenancy.backup_run import INDEX, Made, Run
+from crm.tenancy.copies import BadCopy, check, list_copies
+from crm.tenancy.database import execute, transaction
+from crm.tenancy.tenants import Tenants
+
+DAY = 86_400
+PHONE = "+380671234567"
+SETTLED_SECONDS = 0.05  # far above the ticks of the file system's clock
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """A file is settled soon after it was written to."""
+    monkeypatch.setattr(backup_run, "RACY_NS", int(SETTLED_SECONDS * 1e9))
+
+
+@pytest.fixture
+def copies(tmp_path) -> Path:
+    return tmp_path / "copies"
+
+
+def settle() -> None:
+    time.sleep(SETTLED_SECONDS + 0.02)
+
+
+def run(crm, copies: Path, keep: int = 99) -> dict[str, Made]:
+    """A run over all tenants, by a process of its own as far as SQLite knows."""
+    home = Tenants(crm.tenants.config, crm.tenants.clock)
+    made = Run(copies, keep, home.clock, home.steady.for_erasing())
+    try:
+        found = [each for label in home.labels() for each in made.add(home.tenant(label))]
+        found += made.finish()
+    finally:
+        made.close()
+        home.forget_idle()
+    crm.tenants.clock.tick(1)
+    return {each.label: each for each in found}
+
+
+def content(path: Path) -> list[list[tuple]]:
+    """What is in a file: rows of tables that every write changes one of."""
+    tables = ("lead", "lead_search_data", "event", "session", "tenant", "sqlite_sequence")
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
+
+
+def add_lead(crm, label: str, name: str = "Марія") -> None:
+    with crm.tenants.visit(label):
+        create({"name": name, "phone": PHONE})
+
+
+# What has not changed
+
+
+def test_a_tenant_that_did_not_change_gets_a_link(crm, copies):
+    crm.tenants.forget_idle()
+    settle()
+    first, second = run(crm, copies), run(crm, copies)
+    assert [each.is_link for each in first.values()] == [False, False]
+    assert [each.is_link for each in second.values()] == [True, True]
+    assert first["acme"].path.samefile(second["acme"].path)
+    assert first["acme"].path != second["acme"].path
+    assert list_copies(copies)["acme"] == [first["acme"].path, second["acme"].path]
+    for made in (*first.values(), *second.values()):
+        assert check(made.path)
+
+
+def test_any_write_makes_the_next_copy_a_new_one(crm, copies):
+    crm.tenants.forget_idle()
+    settle()
+    run(crm, copies)
+    add_lead(crm, "acme")
+    settle()
+    made = run(crm, copies)
+    assert (made["acme"].is_link, made["globex"].is_link) == (False, True)
+    assert content(made["acme"].path) == content(crm.tenants.path("acme"))
+
+
+def test_a_file_that_is_open_and_has_a_log_is_linked_too(crm, copies):
+    add_lead(crm, "acme")
+    assert Path(f"{crm.tenants.path('acme')}-wal").stat().st_size
+    settle()
+    run(crm, copies)
+    made = run(crm, copies)["acme"]
+    assert made.is_link
+    assert content(made.path) == content(crm.tenants.path("acme"))
+
+
+def test_what_was_written_to_a_moment_ago_is_copied_again(crm, copies, monkeypatch):
+    monkeypatch.setattr(backup_run, "RACY_NS", 60 * 10**9)
+    add_lead(crm, "acme")
+    assert not run(crm, copies)["acme"].is_link
+    assert not run(crm, copies)["acme"].is_link
+
+
+def test_what_is_written_while_it_is_copied_is_in_the_next_copy(crm, copies, monkeypatch):
+    settle()
+    copy = backup_run.copy_pages
+
+    def copy_and_write(connection: sqlite3.Connection, to: Path) -> None:
+        if "globex" not in to.name:
+            add_lead(crm, "acme", "before")
+        copy(connection, to)
+        if "globex" not in to.name:
+            add_lead(crm, "acme", "after")
+
+    monkeypatch.setattr(backup_run, "copy_pages", copy_and_write)
+    run(crm, copies)
+    monkeypatch.undo()
+    made = run(crm, copies)["acme"]
+    assert not made.is_link
+    assert content(made.path) == content(crm.tenants.path("acme"))
+
+
+def test_a_restored_tenant_is_copied(crm, copies):
+    crm.tenants.forget_idle()
+    settle()
+    old = run(crm, copies)["acme"].path
+    add_lead(crm, "acme")
+    crm.tenants.forget_idle()
+    settle()
+    run(crm, copies)
+    backup.restore(crm.tenants, old, "acme", hold_all)
+    crm.tenants.forget_idle()
+    settle()
+    made = run(crm, copies)["acme"]
+    assert not made.is_link
+    assert content(made.path) == content(crm.tenants.path("acme"))
+
+
+@pytest.mark.parametrize("loss", ["removed", "spoiled", "index removed", "index spoiled"])
+def test_a_lost_copy_or_index_costs_a_new_copy(crm, copies, loss):
+    crm.tenants.forget_idle()
+    settle()
+    first = run(crm, copies)["acme"].path
+    if loss == "removed":
+        first.unlink()
+    elif loss == "spoiled":
+        first.write_bytes(b"not a database")
+    elif loss == "index removed":
+        (copies / INDEX).unlink()
+    else:
+        (copies / INDEX).write_bytes((copies / INDEX).read_bytes()[:-9])
+    made = run(crm, copies)["acme"]
+    assert not made.is_link
+    assert check(made.path)
+
+
+def test_a_copy_of_its_own_comes_after_ten_days_at_the_latest(crm, clock, copies):
+    crm.tenants.forget_idle()
+    settle()
+    links = []
+    for _ in range(24):
+        links.append(run(crm, copies)["acme"].is_link)
+        clock.tick(DAY)
+    assert links[:4] == [False, True, True, True]
+    assert 2 <= links[1:].count(False) <= 5
+    longest = max(len(part) for part in "".join("ny"[each] for each in links).split("n"))
+    assert longest <= 10
+
+
+def test_the_newest_stay_and_links_count(crm, copies):
+    crm.tenants.forget_idle()
+    settle()
+    for _ in range(4):
+        run(crm, copies, keep=2)
+    kept = list_copies(copies)
+    assert [len(paths) for paths in kept.values()] == [2, 2]
+    assert all(check(path) for paths in kept.values() for path in paths)
+
+
+def test_without_links_on_the_file_system_it_copies(crm, copies, monkeypatch):
+    crm.tenants.forget_idle()
+    settle()
+    run(crm, copies)
+
+    def no_links(*_):
+        raise OSError("not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    made = run(crm, copies)["acme"]
+    assert not made.is_link
+    assert check(made.path)
+
+
+def test_making_a_copy_does_not_change_the_tenant(crm, clock, copies):
+    """Retention would write to it, and it would be copied for ever."""
+    crm.tenants.forget_idle()
+    clock.tick(2 * DAY)
+    settle()
+    before = backup_run.state_of(crm.tenants.path("acme"))
+    run(crm, copies)
+    assert backup_run.state_of(crm.tenants.path("acme")) == before
+
+
+def test_copies_of_links_restore_and_test_restore(crm, copies):
+    add_lead(crm, "acme", "Kept")
+    crm.tenants.forget_idle()
+    settle()
+    run(crm, copies)
+    link = run(crm, copies)["acme"]
+    assert link.is_link
+    drilled = backup.drill(crm.tenants, link.path, "acme", hold_all)
+    assert drilled.copy == drilled.restored
+    add_lead(crm, "acme", "Undone")
+    backup.restore(crm.tenants, link.path, "acme", hold_all)
+    with crm.tenants.visit("acme"):
+        assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept"]
+    first, second = list_copies(copies)["acme"]
+    assert content(first) == content(second)  # the restored file is no link
+
+
+# What is copied
+
+
+def test_a_copy_stands_alone_without_a_log(crm, copies):
+    path = run(crm, copies)["acme"].path
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        connection.execute("SELECT count(*) FROM lead").fetchone()
+    assert not Path(f"{path}-wal").exists()
+
+
+def test_a_large_file_is_copied_page_by_page(crm, copies, monkeypatch):
+    monkeypatch.setattr(backup_run, "IN_MEMORY_BYTES", 0)
+    add_lead(crm, "acme")
+    path = run(crm, copies)["acme"].path
+    assert check(path)
+    assert content(path) == content(crm.tenants.path("acme"))
+
+
+def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypatch):
+    monkeypatch.setattr(backup_run, "BATCH_FILES", 1)
+    copies.mkdir()
+    synced = []
+    sync = backup_run.disk.sync
+    monkeypatch.setattr(backup_run.disk, "sync", lambda path: synced.append(path) or sync(path))
+    made = run(crm, copies)
+    names = [path.name.rpartition("-")[0] or path.name for path in synced]
+    assert names == [".new-acme", "copies", ".new-globex", "copies"]
+    assert set(made) == {"acme", "globex"}
+
+
+def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 16_384)
+    home = Tenants(crm.tenants.config)
+    made = Run(copies, 9, home.clock, 0.0)
+    with pytest.raises((BadCopy, TenantUnavailable, sqlite3.DatabaseError)):
+        made.add(home.tenant("acme"))
+    made.add(home.tenant("globex"))
+    assert [each.label for each in made.finish()] == ["globex"]
+    home.forget_idle()
+    assert sorted(path.name[:7] for path in copies.iterdir()) == [".unchan", "globex-"]
+
+
+def test_the_command_tells_what_did_not_change(crm, copies):
+    crm.tenants.forget_idle()
+    time.sleep(0.1)
+    words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
+    first, second = (CliRunner().invoke(cli.group, words) for _ in range(2))
+    assert first.exit_code == second.exit_code == 0
+    assert "not changed" not in first.stderr
+    assert "not changed since their last copy: 2 of 2" in second.stderr
+    assert second.stdout.count("\n") == 2
+
+
+def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
+    monkeypatch.setattr("crm.cli.frame.Progress.EVERY_SECONDS", 0.0)
+    crm.tenants.forget_idle()
+    words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
+    told = CliRunner().invoke(cli.group, words)
+    assert "copied 1 of 2\ncopied 2 of 2\n" in told.stderr
+
+
+# Whatever happens between
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
+    """Random writes, closes and restores between the runs, by a server that keeps files open."""
+    dice = random.Random(seed)
+    was: dict[Path, list] = {}
+    links = 0
+    for step in range(14):
+        for label in ("acme", "globex"):
+            for _ in range(dice.choice((0, 0, 1, 1, 3))):
+                add_lead(crm, label, f"{label} {step}")
+            if dice.random() < 0.2:  # one that changes neither the file's size nor the log's
+                with crm.tenants.visit(label), transaction():
+                    execute("UPDATE tenant SET name = ?", (f"{dice.randrange(10**6):06}",))
+            if dice.random() < 0.15 and (old := [path for path in was if label in path.name]):
+                backup.restore(crm.tenants, dice.choice(old), label, hold_all)
+                clock.tick(1)
+        if dice.random() < 0.3:
+            crm.tenants.forget_idle()
+        if dice.random() < 0.7:
+            settle()
+        made = run(crm, copies)
+        for each in made.values():
+            was[each.path] = content(crm.tenants.path(each.label))
+            links += each.is_link
+    assert links
+    for path, before in was.items():
+        assert content(path) == before, path
+        assert check(path)

@@ -1,0 +1,55 @@
+"""How much room a tenant's file and its log take."""
+
+from pathlib import Path
+
+import pytest
+
+from crm.config import Config
+from crm.tenancy import tenants as rules
+from crm.tenancy.database import LOG_BYTES, connect, execute, transaction
+from crm.tenancy.tenants import Tenants
+
+
+def test_an_empty_tenant_takes_little_room(tmp_path):
+    tenants = Tenants(Config(data=tmp_path))
+    tenants.create("acme")
+    assert size(tenants, "acme") <= 200_000
+    with tenants.visit("acme"), transaction():
+        execute("UPDATE tenant SET name = 'Acme'")
+    tenants.forget_idle()
+    assert size(tenants, "acme") <= 200_000
+
+
+def size(tenants: Tenants, label: str) -> int:
+    """Bytes of a tenant's files, which no log is one of once they are closed."""
+    files = list(tenants.folder.glob(f"{label}*"))
+    assert {path.name for path in files} == {f"{label}.db", f"{label}.lock"}
+    return sum(path.stat().st_size for path in files)
+
+
+@pytest.mark.parametrize("page", [1024, 4096])
+def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
+    """Files of earlier releases keep their larger pages."""
+    monkeypatch.setattr(rules, "PAGE_BYTES", page)
+    tenants = Tenants(Config(data=tmp_path))
+    tenants.create("acme")
+    path = tenants.path("acme")
+    connection = connect(path)
+    assert connection.execute("PRAGMA page_size").fetchone() == (page,)
+    (pages,) = connection.execute("PRAGMA wal_autocheckpoint").fetchone()
+    connection.close()
+    assert pages * page == LOG_BYTES
+
+
+def test_a_tenant_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    tenants = Tenants(Config(data=tmp_path))
+    tenants.folder.mkdir(parents=True)
+    synced, sync = [], rules.disk.sync
+
+    def note(path: Path) -> None:
+        synced.append((path.name.rpartition("-")[0] or path.name, tenants.exists("acme")))
+        sync(path)
+
+    monkeypatch.setattr(rules.disk, "sync", note)
+    tenants.create("acme", name="Acme")
+    assert synced == [(".new-acme", False), ("tenants", True)]

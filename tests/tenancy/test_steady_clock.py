@@ -1,0 +1,480 @@
+"""A machine's clock that is wrong erases nothing, delays nothing and gives no limit anew."""
+
+import json
+
+import pytest
+
+from crm.access import codes, links, sessions
+from crm.access.limits import Tries
+from crm.access.sms_limits import SmsLimits
+from crm.outbox import deliveries
+from crm.outbox.call import Outcome
+from crm.outbox.endpoints import Webhook
+from crm.resources import webhooks
+from crm.resources.clients import record as clients
+from crm.resources.leads import record as leads
+from crm.tenancy import retention, uploads
+from crm.tenancy.counters import PASSWORDS
+from crm.tenancy.database import now, row, rows, transaction
+from crm.tenancy.sms_log import SmsLog
+from crm.tenancy.steady_clock import SteadyClock
+from crm.tenancy.tenants import Tenants
+
+HOUR, DAY = 3600, 86_400
+FORTY_DAYS = 40 * DAY
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+PHONE = MARIA["phone"]
+
+
+class Machine:
+    """Its wall clock, and how long it has been running."""
+
+    def __init__(self) -> None:
+        self.wall, self.up = 1_772_442_000.0, 5000.0
+
+    def run(self, seconds: float) -> None:
+        self.wall += seconds
+        self.up += seconds
+
+    def step(self, seconds: float) -> None:
+        self.wall += seconds
+
+    def restart(self, off: float, up: float = 20) -> None:
+        self.wall += off + up
+        self.up = up
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def of(machine, tmp_path):
+    """A clock as another process of the installation has it."""
+
+    def clock(is_new: bool = True) -> SteadyClock:
+        path = tmp_path / "clock"
+        return SteadyClock(lambda: machine.wall, lambda: machine.up, path, lambda: is_new)
+
+    return clock
+
+
+def watch(clock: SteadyClock, machine: Machine, seconds: float, every: float = 60) -> None:
+    """The machine runs, and the clock is looked at in between."""
+    for _ in range(int(seconds / every)):
+        machine.run(every)
+        clock.now(), clock.for_erasing()
+
+
+def times(clock: SteadyClock, machine: Machine) -> tuple[float, float]:
+    """How far both times are from the wall clock."""
+    return clock.now() - machine.wall, clock.for_erasing() - machine.wall
+
+
+# The times
+
+
+def test_it_is_the_wall_clock_while_nothing_is_wrong(machine, of):
+    clock = of()
+    for seconds in (0, 1, 59, HOUR, 100 * DAY):
+        machine.run(seconds)
+        assert times(clock, machine) == (0, 0)
+    machine.step(-50)  # a clock that is a little wrong and set right
+    assert times(clock, machine) == (0, 0)
+
+
+@pytest.mark.parametrize("ahead", [61, HOUR, FORTY_DAYS, 30 * 365 * DAY])
+def test_a_clock_ahead_for_two_seconds_is_never_believed(machine, of, ahead):
+    clock = of()
+    clock.now()
+    machine.step(ahead)
+    for _ in range(3):
+        assert times(clock, machine) == times(of(), machine) == (-ahead, -ahead)
+        machine.run(1)
+    machine.step(-ahead)
+    assert times(clock, machine) == (0, 0)
+
+
+def test_many_short_steps_do_not_add_up(machine, of):
+    clock = of()
+    clock.now()
+    for _ in range(2000):
+        machine.run(60)
+        machine.step(FORTY_DAYS)
+        assert times(clock, machine) == (-FORTY_DAYS, -FORTY_DAYS)
+        machine.run(2)
+        machine.step(-FORTY_DAYS)
+        assert times(clock, machine) == (0, 0)
+
+
+def test_a_night_without_a_look_proves_nothing(machine, of):
+    clock = of()
+    clock.now()
+    machine.run(3 * DAY)
+    machine.step(FORTY_DAYS)
+    assert times(clock, machine) == (-FORTY_DAYS, -FORTY_DAYS)
+    machine.run(20 * DAY)  # of which an hour counts
+    assert times(clock, machine) == (0, -FORTY_DAYS)
+
+
+def test_a_clock_that_stays_ahead_is_believed_after_a_minute_and_after_a_day(machine, of):
+    clock = of()
+    clock.now()
+    machine.step(FORTY_DAYS)
+    clock.now()
+    machine.run(59)
+    assert times(clock, machine) == (-FORTY_DAYS, -FORTY_DAYS)
+    machine.run(1)
+    assert times(clock, machine) == (0, -FORTY_DAYS)
+    watch(clock, machine, DAY - 120)
+    assert times(clock, machine) == (0, -FORTY_DAYS)
+    watch(clock, machine, 120)
+    assert times(clock, machine) == (0, 0)
+
+
+def test_a_clock_set_back_delays_nothing_by_more_than_a_minute_a_day(machine, of):
+    clock = of()
+    clock.now()
+    machine.step(-HOUR)
+    assert times(clock, machine) == (HOUR, 0)
+    due = clock.now() + DAY
+    watch(clock, machine, DAY)
+    assert due - 61 <= clock.now() <= due
+    watch(clock, machine, 60 * DAY, every=HOUR)
+    now, erasing = times(clock, machine)
+    assert 0 <= now <= 61
+    assert erasing == 0
+
+
+def test_a_server_off_for_two_months_erases_from_its_second_day_on(machine, of):
+    clock = of()
+    clock.now()
+    machine.restart(off=60 * DAY)
+    again = of(is_new=False)
+    assert again.for_erasing() < machine.wall - 59 * DAY
+    watch(again, machine, DAY - 60)
+    assert again.for_erasing() < machine.wall - 59 * DAY
+    assert again.now() == machine.wall
+    watch(again, machine, 120)
+    assert again.for_erasing() == machine.wall
+
+
+def test_the_day_of_doubt_may_be_several_short_ones(machine, of):
+    of().now()
+    for _ in range(4):
+        machine.restart(off=16 * HOUR)
+        clock = of(is_new=False)
+        watch(clock, machine, 8 * HOUR)
+    assert clock.for_erasing() == machine.wall
+
+
+@pytest.mark.parametrize("up", [1, 20, 4999.5, 5001, 90_000])
+def test_a_restart_of_the_machine_is_never_taken_for_more_time_than_passed(machine, of, up):
+    clock = of()
+    clock.now()
+    machine.restart(off=2 * HOUR, up=up)
+    before, erasing = times(of(), machine)
+    assert before <= 0
+    assert erasing <= 0
+
+
+def test_without_its_file_nothing_is_erased_for_a_day_unless_there_is_nothing(
+    machine, of, tmp_path
+):
+    assert of(is_new=True).for_erasing() == machine.wall
+    for spoiled in (None, b"", b"{", b"[]", b'{"uptime": 1}'):
+        (tmp_path / "clock").unlink()
+        if spoiled is not None:
+            (tmp_path / "clock").write_bytes(spoiled)
+        clock = of(is_new=False)
+        assert clock.now() == machine.wall
+        assert clock.for_erasing() < DAY
+        watch(clock, machine, DAY + 120)
+        assert clock.for_erasing() == machine.wall
+
+
+def test_where_the_file_cannot_be_written_a_process_goes_on_by_itself(machine, tmp_path):
+    path = tmp_path / "none" / "clock"
+    clock = SteadyClock(lambda: machine.wall, lambda: machine.up, path, lambda: True)
+    clock.now()
+    machine.step(FORTY_DAYS)
+    assert times(clock, machine) == (-FORTY_DAYS, -FORTY_DAYS)
+    watch(clock, machine, DAY + 120)
+    assert times(clock, machine) == (0, 0)
+
+
+def test_the_file_is_text_for_its_owner_alone(machine, of, tmp_path):
+    of().now()
+    path = tmp_path / "clock"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text())["now"] == machine.wall
+
+
+# What they decide
+
+
+@pytest.fixture
+def acme(crm, machine):
+    """The tenant acme on that machine, whose clock has been right for a day."""
+    (crm.tenants.config.data / "clock").unlink()
+    start_anew(crm, machine)
+    watch(crm.tenants.steady, machine, DAY + 120)
+    with crm.tenants.visit("acme"):
+        retention.tidy()
+    return crm.tenants
+
+
+def start_anew(crm, machine) -> None:
+    """A new process of the server begins."""
+    crm.tenants = Tenants(crm.tenants.config, lambda: machine.wall, lambda: machine.up)
+
+
+def count(table: str) -> int:
+    return row(f"SELECT count(*) FROM {table}")[0]
+
+
+def wrong_for_two_seconds(machine, act, ahead: float = FORTY_DAYS) -> None:
+    machine.step(ahead)
+    act()
+    machine.run(2)
+    act()
+    machine.step(-ahead)
+
+
+def test_first_visits_by_a_clock_ahead_erase_nothing(acme, machine, crm, api):
+    lead = api.create("/leads", **MARIA)
+    assert api.delete(f"/leads/{lead}").status_code == 204
+    api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
+    with acme.visit("acme"):
+        webhooks.create({"url": "https://erp.example.com/crm"})
+        codes.ask(codes.LOGIN, PHONE, "browser")
+        sessions.open(1, "")
+        links.make(links.RESET, 1)
+        name = uploads.keep(1, b"sku")
+    api.create("/leads", **MARIA)
+    tables = ("event", "delivery", "answer", "lead", "code", "session", "link")
+
+    def counts() -> list[int]:
+        with acme.visit("acme"):
+            return [count(table) for table in tables]
+
+    before = counts()
+    assert min(before) > 0
+
+    def come() -> None:
+        start_anew(crm, machine)
+        for _ in range(3):
+            api.read("/users")
+
+    wrong_for_two_seconds(machine, come)
+    assert counts() == before
+    replay = api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
+    assert replay.headers["Idempotency-Replayed"] == "true"
+    with acme.visit("acme"):
+        assert uploads.read(1, name) == b"sku"
+
+
+def test_the_same_request_in_the_wrong_seconds_is_no_second_change(acme, machine, api):
+    def ask():
+        return api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
+
+    ask()
+    answers = []
+    wrong_for_two_seconds(machine, lambda: answers.append(ask()))
+    assert [answer.headers["Idempotency-Replayed"] for answer in answers] == ["true", "true"]
+    assert len(api.read("/tasks")) == 1
+
+
+def test_a_sweep_goes_on_after_one_by_a_clock_ahead(acme, machine):
+    with acme.visit("acme"):
+        leads.create(MARIA)
+        wrong_for_two_seconds(machine, retention.tidy)
+        assert retention.is_due()
+        retention.tidy()
+        assert not retention.is_due()
+        for _ in range(31 * 24 + 1):  # so that the clock is looked at
+            machine.run(HOUR)
+            retention.is_due()
+        assert retention.is_due()
+        retention.tidy()
+        assert count("event") == 0
+
+
+def test_a_visitor_sweeps_again_an_hour_after_the_clock_was_wrong(acme, machine, monkeypatch):
+    swept, tidy = [], retention.tidy
+    monkeypatch.setattr(retention, "tidy", lambda: swept.append(1) or tidy())
+
+    def come() -> None:
+        with acme.visit("acme"):
+            pass
+
+    wrong_for_two_seconds(machine, come)
+    swept.clear()
+    for _ in range(26):
+        machine.run(HOUR)
+        come()
+    assert swept
+
+
+def test_writers_get_their_turn_between_the_kinds_of_a_sweep(acme, machine, monkeypatch):
+    began = []
+    monkeypatch.setattr(retention, "transaction", lambda: began.append(1) or transaction())
+    with acme.visit("acme"):
+        retention.tidy()
+    assert len(began) == 11
+
+
+def endpoint() -> int:
+    return webhooks.create({"url": "https://erp.example.com/crm"})[0]
+
+
+def send(status: int = 500) -> list[int]:
+    """Send all that is due; gives which."""
+    claimed = deliveries.claim("tests", 50, 50)[0]
+    for sent in claimed:
+        deliveries.record(sent, now(), Outcome(duration_ms=1, status=status))
+    return [sent.id for sent in claimed]
+
+
+def test_a_clock_ahead_sends_no_retry_early_and_frees_no_lease(acme, machine):
+    with acme.visit("acme"):
+        endpoint()
+        leads.create(MARIA)
+        assert send() == [1]
+        leads.create(MARIA)
+        claimed, _ = deliveries.claim("tests", 50, 50)
+        assert [sent.id for sent in claimed] == [2]
+        tries = []
+        wrong_for_two_seconds(machine, lambda: tries.append(send()))
+        assert tries == [[], []]
+
+
+def test_what_happens_by_a_clock_ahead_is_sent_at_once(acme, machine):
+    with acme.visit("acme"):
+        endpoint()
+        machine.step(FORTY_DAYS)
+        leads.create(MARIA)
+        machine.run(2)
+        machine.step(-FORTY_DAYS)
+        assert send() == [1]
+
+
+def test_a_retry_planned_by_a_clock_ahead_goes_when_it_is_due(acme, machine):
+    with acme.visit("acme"):
+        endpoint()
+        leads.create(MARIA)
+        wrong_for_two_seconds(machine, send)
+        machine.run(10)
+        assert send() == [1]
+
+
+@pytest.mark.parametrize("back", [61, HOUR, 300 * DAY])
+def test_a_clock_set_back_delays_a_retry_by_no_more_than_a_minute(acme, machine, back):
+    with acme.visit("acme"):
+        endpoint()
+        leads.create(MARIA)
+        for delay in deliveries.DELAYS[:7]:
+            assert send() == [1]
+            machine.step(-back)
+            machine.run(delay * (1 + deliveries.JITTER) + 60)
+        assert send() == [1]
+
+
+def test_the_lease_of_a_dead_sender_ends_although_the_clock_was_set_back(acme, machine):
+    with acme.visit("acme"):
+        endpoint()
+        leads.create(MARIA)
+        assert deliveries.claim("tests", 50, 50)[0]
+        machine.step(-HOUR)
+        machine.run(deliveries.LEASE_SECONDS + 60)
+        assert send() == [1]
+
+
+def test_a_clock_ahead_pauses_no_endpoint(acme, machine):
+    with acme.visit("acme"):
+        id = endpoint()
+        leads.create(MARIA)
+        send()
+        machine.run(10)
+        clients.create({"name": "Ромашка"})
+        wrong_for_two_seconds(machine, lambda: machine.run(10) or send())
+        assert send() == [] != rows("SELECT at FROM attempt")
+        assert Webhook.find(id).active
+        # One that began to fail in the wrong seconds is paused in its time.
+        assert row("SELECT failing_since FROM webhook")[0] <= now()
+
+
+def test_two_secrets_sign_for_a_day_of_running(acme, machine):
+    with acme.visit("acme"):
+        webhook = Webhook.find(endpoint())
+        both = []
+
+        def rotate_and_tidy() -> None:
+            both.append(len(Webhook.find(webhook.id).secrets()))
+            retention.tidy()
+
+        webhook.rotate()
+        wrong_for_two_seconds(machine, rotate_and_tidy)
+        assert both == [2, 2]
+        machine.step(-HOUR)
+        machine.run(DAY + 61)
+        assert len(Webhook.find(webhook.id).secrets()) == 1
+
+
+def test_a_window_is_not_given_anew_by_a_step(acme, machine, api):
+    left = []
+    for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR + 30):
+        machine.step(step)
+        left.append(int(api.get("/users").headers["X-RateLimit-Remaining"]))
+    assert left == [left[0] - asked for asked in range(5)]
+    machine.run(60)
+    assert int(api.get("/users").headers["X-RateLimit-Remaining"]) == left[0]
+
+
+def test_answers_tell_the_end_of_the_window_by_the_wall_clock(acme, machine, api):
+    for step in (0, -HOUR, FORTY_DAYS):
+        machine.step(step)
+        headers = api.get("/users").headers
+        reset = int(headers["X-RateLimit-Reset"])
+        assert 0 < reset - machine.wall <= 60
+        left = int(headers["RateLimit"].rpartition("t=")[2])
+        assert abs(reset - machine.wall - left) <= 1
+
+
+def test_tries_of_a_password_are_not_given_anew_by_a_step(acme, machine):
+    tries = Tries(acme.counters, PASSWORDS, 900, account=2)
+    refused = 0
+    for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
+        machine.step(step)
+        try:
+            tries.take(acme.steady.uptime(), account="acme/1")
+        except Exception as error:
+            refused += error.code == "too_many_tries"
+    assert refused == 3
+
+
+def test_sms_and_codes_are_not_given_anew_by_a_step(acme, machine, tmp_path):
+    limits = SmsLimits(SmsLog(tmp_path, lambda: b"a key"))
+    with acme.visit("acme"):
+        waits = []
+        for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
+            machine.step(step)
+            limits.take(PHONE, "192.0.2.1", acme.steady.now(), tenant="acme")
+            waits.append(codes.wait(codes.LOGIN, PHONE))
+            if not waits[-1]:
+                code = codes.ask(codes.LOGIN, PHONE, "browser").code
+        assert waits == [0, 60, 60, 60, 60]
+        assert not limits.take(PHONE, "192.0.2.1", acme.steady.now(), tenant="acme")
+        machine.run(61)
+        assert codes.wait(codes.LOGIN, PHONE) == 0
+        assert codes.check(codes.LOGIN, PHONE, "browser", code)
+
+
+def test_a_code_asked_for_by_a_clock_ahead_locks_nobody_out(acme, machine):
+    with acme.visit("acme"):
+        wrong_for_two_seconds(
+            machine,
+            lambda: codes.wait(codes.LOGIN, PHONE) or codes.ask(codes.LOGIN, PHONE, "browser"),
+        )
+        assert codes.wait(codes.LOGIN, PHONE) <= 60
