@@ -78,7 +78,7 @@ def _tell(made: list[Made]) -> int:
 def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
     """List the copies, the oldest of each tenant first."""
     rows = []
-    for label, paths in copying.copies(within or copying.folder(Tenants(config))).items():
+    for label, paths in list_copies(within or copying.folder(Tenants(config))).items():
         rows += [
             {"tenant": label, "file": str(path), "bytes": path.stat().st_size} for path in paths
         ]
