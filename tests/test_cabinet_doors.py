@@ -15,6 +15,7 @@ from crm.access.sms_limits import SmsLimits
 from crm.cabinet.front import propose
 from crm.config import SMS_LIMITS, Config
 from crm.resources import tenant
+from crm.resources.pipelines import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
 from crm.tenancy.sms_log import SmsLog
@@ -818,6 +819,25 @@ def test_a_sign_up_ends_inside_the_new_cabinet(crm, newcomer, post):
         user = User.find(1)
         assert (user.phone, user.role, user.language) == ("+380671234567", "owner", "uk")
         assert tenant.about()["name"] == company
+        assert tenant.about()["plan"] == "start"
+        assert pipeline_names() == UKRAINIAN
+
+
+UKRAINIAN = "Продажі: Нова, Кваліфікація, Пропозиція, Переговори, Виграно, Програно"
+
+
+def pipeline_names() -> str:
+    (found,) = PIPELINE.every("1")
+    return f"{found['name']}: {', '.join(stage['name'] for stage in found['stages'])}"
+
+
+def test_an_english_sign_up_gets_an_english_pipeline(crm, newcomer, post):
+    newcomer.sends("/language", {"language": "en"})
+    sign_up(newcomer, post)
+    newcomer.sends("/signup/company", {"company": "Zghoda", "label": "zghoda"})
+    with crm.tenants.visit("zghoda"):
+        assert User.find(1).language == "en"
+        assert pipeline_names() == "Sales: New, Qualified, Proposal, Negotiation, Won, Lost"
 
 
 def test_a_company_without_a_persons_name_is_its_owner(crm, newcomer, post):

@@ -8,11 +8,13 @@ from conftest import OLENA, TARAS
 
 from crm.access import links, passwords, sessions
 from crm.cabinet.settings import letters
+from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.deals.record import Deal
 from crm.resources.pipelines import PIPELINE, Pipeline
 from crm.resources.users import USER
 from crm.tenancy.database import row, transaction
+from crm.tenancy.tenants import Tenants
 
 each = pytest.mark.parametrize
 OWNERS = [
@@ -496,7 +498,8 @@ def test_a_pipeline_is_made_with_the_usual_stages(crm, olena):
     assert (made["name"], made["is_default"], made["position"]) == ("Опт", False, 2)
     types = [stage["type"] for stage in made["stages"]]
     assert types == ["open"] * 4 + ["won", "lost"]
-    assert made["stages"][0]["name"] == "Новий"
+    names = [stage["name"] for stage in made["stages"]]
+    assert " ".join(names) == "Нова Кваліфікація Пропозиція Переговори Виграно Програно"
 
 
 def test_a_pipeline_is_renamed_moved_and_made_the_default(crm, olena):
@@ -605,3 +608,16 @@ def test_the_plan_tells_what_this_minute_has_used(crm, olena, api, clock):
     clock.tick(60)
     assert 'value="0"' in olena.sees("/settings/plan")
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "59"  # looking cost nothing
+
+
+@each("closed", [{"signup": False}, {"tenant": "acme"}])
+def test_a_plan_is_shown_only_where_sign_up_is_open(crm, olena, clock, closed):
+    provider = "хто надає цей сервіс"
+    assert 'href="/settings/plan"' in olena.sees("/settings")
+    assert provider in olena.sees("/settings/plan")
+    crm.tenants.forget_idle()
+    crm.tenants = Tenants(Config(data=crm.tenants.config.data, **closed), clock)
+    for path in ("/settings", "/settings/profile", "/settings/company", "/"):
+        page = olena.sees(path)
+        assert "/settings/plan" not in page and provider not in page
+    olena.sees("/settings/plan", 404)

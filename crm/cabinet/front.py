@@ -21,7 +21,6 @@ from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.tenant import open_tenant
-from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Noun
 from crm.tenancy.database import settings
@@ -152,12 +151,8 @@ def propose(company: str) -> str:
 
 
 def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
-    language = languages.language()
-
-    def speak() -> None:
-        User.find(users.owner_id()).change({"language": language})
-
-    open_tenant(current_app.tenants, label, name=company, owner=owner, furnish=speak)
+    about = {"name": company, "plan": "start", "language": languages.language()}
+    open_tenant(current_app.tenants, label, owner=owner, **about)
 
 
 def _hand_over(label: str) -> Response:

@@ -17,10 +17,18 @@ from crm.rest import problems
 from crm.tenancy.database import transaction
 
 H1 = re.compile(r"<h1>(.*?)</h1>")
+
+
+def sqlite_error(text: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
 RAISED = {
     "boom": (RuntimeError("the secret inside"), 500, "У нас щось пішло не так"),
-    "sql": (sqlite3.OperationalError("no such table: user"), 500, "У нас щось пішло не так"),
-    "full": (sqlite3.OperationalError("database or disk is full"), 503, "Сервіс перевантажений"),
+    "sql": (sqlite_error("no such table", sqlite3.SQLITE_ERROR), 500, "У нас щось пішло не так"),
+    "full": (sqlite_error("the disk is full", sqlite3.SQLITE_FULL), 503, "Зараз недоступно"),
     "busy": (errors.Busy(), 503, "Сервіс перевантажений"),
     "many": (errors.TooMany(retry_after=70), 429, "Забагато запитів"),
     "malformed": (errors.Malformed("the body is not valid JSON"), 400, "Запит не вдалося"),

@@ -34,7 +34,7 @@ def sections() -> list[Section]:
     ]
     if me().role != OWNER:
         return found
-    return [
+    found = [
         *found,
         Section(
             "/settings/company",
@@ -72,13 +72,16 @@ def sections() -> list[Section]:
             gettext("Webhooks"),
             gettext("Integrations: what happens here is told to other programs."),
         ),
-        Section(
-            "/settings/plan",
-            "speedometer",
-            gettext("Plan"),
-            gettext("Requests a minute and storage, and what is used of both."),
-        ),
     ]
+    if has_plans():
+        plan = gettext("Requests a minute and storage, and what is used of both.")
+        found.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
+    return found
+
+
+def has_plans() -> bool:
+    """Whether plans are offered to strangers here; who hosts for oneself needs none."""
+    return settings().signup
 
 
 def show(template: str, **context: Any) -> Response:

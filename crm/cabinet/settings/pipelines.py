@@ -5,6 +5,7 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
+from crm.cabinet import languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, confirm, onward, told
@@ -12,7 +13,6 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.resources.pipelines import record, removal
 from crm.resources.pipelines.record import (
-    FIRST_STAGES,
     PIPELINE,
     PIPELINE_IN,
     PIPELINE_PATCH,
@@ -21,6 +21,7 @@ from crm.resources.pipelines.record import (
     STAGE_PATCH,
     Pipeline,
     Stage,
+    first_stages,
 )
 from crm.rest import fields
 from crm.tenancy.database import transaction
@@ -39,7 +40,7 @@ def list_pipelines(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @again(lambda form: list_pipelines(form))
 def add_pipeline() -> Response:
-    data = take(PIPELINE_IN, request.form, ("name",), stages=_first_stages())
+    data = take(PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language()))
     id = record.create(data)
     told(gettext("The pipeline is there, with the usual stages."))
     return onward(f"{PATH}/{id}")
@@ -175,19 +176,6 @@ def types() -> list[tuple[str, str]]:
         ("won", gettext("Won stage")),
         ("lost", gettext("Lost stage")),
     ]
-
-
-def _first_stages() -> list[dict[str, Any]]:
-    """The usual stages, in the language of who makes the pipeline."""
-    names = (
-        gettext("New"),
-        gettext("Qualification"),
-        gettext("Proposal"),
-        gettext("Negotiation"),
-        gettext("Won"),
-        gettext("Lost"),
-    )
-    return [{**stage, "name": name} for stage, name in zip(FIRST_STAGES, names, strict=True)]
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:

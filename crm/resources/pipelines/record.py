@@ -19,14 +19,15 @@ from crm.tenancy.dialect import json_rows
 from crm.tenancy.records import Record
 
 TYPES = ("open", "won", "lost")
-FIRST_STAGES = [
-    {"name": "New", "type": "open", "probability": 10},
-    {"name": "Qualified", "type": "open", "probability": 25},
-    {"name": "Proposal", "type": "open", "probability": 50},
-    {"name": "Negotiation", "type": "open", "probability": 75},
-    {"name": "Won", "type": "won", "probability": 100},
-    {"name": "Lost", "type": "lost", "probability": 0},
-]
+# Of a new tenant (D11), by language: the pipeline and its stages.
+FIRST_NAMES = {
+    "en": ("Sales", ("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost")),
+    "uk": (
+        "Продажі",
+        ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"),
+    ),
+}
+FIRST_TYPES = (("open", 10), ("open", 25), ("open", 50), ("open", 75), ("won", 100), ("lost", 0))
 MOST = 100  # pipelines of a tenant, and stages of a pipeline
 
 
@@ -142,7 +143,7 @@ def create(data: dict[str, Any]) -> int:
     Raises Invalid when none of the stages is open.
     """
     data = dict(data)
-    stages = _in_order(data.pop("stages", FIRST_STAGES))
+    stages = _in_order(data.pop("stages", first_stages("en")))
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
@@ -158,9 +159,19 @@ def create(data: dict[str, Any]) -> int:
         return pipeline.id
 
 
-def create_first() -> None:
-    """The pipeline that a new tenant has; inside a transaction."""
-    create({"name": "Sales", "is_default": 1})
+def create_first(language: str) -> None:
+    """Create the pipeline of a new tenant, in a language of FIRST_NAMES; inside a transaction."""
+    name, _ = FIRST_NAMES[language]
+    create({"name": name, "is_default": 1, "stages": first_stages(language)})
+
+
+def first_stages(language: str) -> list[dict[str, Any]]:
+    """The stages that a pipeline begins with, in a language of FIRST_NAMES."""
+    _, names = FIRST_NAMES[language]
+    return [
+        {"name": name, "type": kind, "probability": probability}
+        for name, (kind, probability) in zip(names, FIRST_TYPES, strict=True)
+    ]
 
 
 def in_use(what: str, deals: int) -> Conflict:
