@@ -29,6 +29,7 @@ RAISED = {
     "boom": (RuntimeError("the secret inside"), 500, "У нас щось пішло не так"),
     "sql": (sqlite_error("no such table", sqlite3.SQLITE_ERROR), 500, "У нас щось пішло не так"),
     "full": (sqlite_error("the disk is full", sqlite3.SQLITE_FULL), 503, "Зараз недоступно"),
+    "damaged": (errors.TenantUnavailable(), 503, "Зараз недоступно"),
     "busy": (errors.Busy(), 503, "Сервіс перевантажений"),
     "many": (errors.TooMany(retry_after=70), 429, "Забагато запитів"),
     "malformed": (errors.Malformed("the body is not valid JSON"), 400, "Запит не вдалося"),

@@ -142,7 +142,7 @@ def test_taking_a_product_off_sale_is_told_with_undo(page, api, scripts):
     api.create("/products", name="Chair", price=10)
     page.goto("/products")
     page.get_by_role("button", name="Take off sale").click()
-    told = page.get_by_role("status")
+    told = page.locator(".alert[role=status]")
     assert "“Chair” is not for sale any more." in told.inner_text()
     assert api.read("/products/1")["active"] is False
     assert fits(page)
@@ -155,7 +155,7 @@ def test_a_completed_task_is_reopened_by_undo(page, api, scripts):
     api.create("/tasks", title="Call", status="in_progress", assigned_to=str(OLENA))
     page.goto("/tasks")
     page.locator(".task").get_by_role("button", name="Done").click()
-    told = page.get_by_role("status")
+    told = page.locator(".alert[role=status]")
     assert "“Call” is done: well done!" in told.inner_text()
     assert api.read("/tasks/1")["status"] == "done"
     told.get_by_role("button", name="Undo").click()
