@@ -196,6 +196,7 @@ class CRM:
         if self.app.sender is not None:
             self.app.sender.close()
         self.app.tenants.forget_idle()
+        self.app.tenants.counters.close()
 
     # Between the server and the site
 

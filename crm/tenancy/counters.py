@@ -189,12 +189,17 @@ class Counters:
         self.storage = storage
         return storage
 
+    def close(self) -> None:
+        """Close the file; it is opened again when something is counted."""
+        with self._opening:
+            if self.storage is not None:
+                self.storage.close()
+                self.storage = None
+
     def forget_storage(self) -> None:
         """After a fork: a child that shared the parent's open file would share its locks."""
         self._opening = threading.Lock()
-        if self.storage is not None:
-            self.storage.close()
-            self.storage = None
+        self.close()
 
 
 class Table:
