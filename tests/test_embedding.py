@@ -691,12 +691,14 @@ def one(number):
 
 sys.stdout = open(os.devnull, "w")
 one(0)
+gc.collect()
 before = held()
 for number in range(1, 11):
     one(number)
 for thread in threading.enumerate():
     if thread is not threading.main_thread():
         thread.join(5)
+gc.collect()
 print(threading.active_count(), held() - before, file=sys.stderr)
 """
 
