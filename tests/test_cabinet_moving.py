@@ -201,7 +201,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
     people = "Такого колеги тут немає: вкажіть повне ім’я, е-пошту або телефон."
     statuses = "new, in_progress, qualified, unqualified, converted"
     assert cells(page)[-9:] == [
-        ["3", "phone", "Це не номер телефону, як-от +380501234567."],
+        ["3", "phone", "Введіть номер телефону, наприклад 067 123 45 67."],
         ["3", "amount", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
         ["4", "phone", "Вкажіть телефон або е-пошту."],
         ["4", "email", "Вкажіть телефон або е-пошту."],
@@ -211,7 +211,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
         ["8", "created_at", "Це не може бути в майбутньому."],
         ["9", "—", "У рядку більше клітинок, ніж стовпчиків у заголовку."],
     ]
-    marked = re.findall(r'Не підходить:</span> <code class="cell">([^<]*)<', page)
+    marked = re.findall(r'Неправильно:</span> <code class="cell">([^<]*)<', page)
     assert marked == ["ніякий", "12 грн", "L-1", "готово", "Хтось", "2099-01-01"]
     assert page.count('<tr class="table-warning"') == 6  # of those shown that have cells
     assert HOSTILE not in page and html.escape(HOSTILE) in page
@@ -253,7 +253,7 @@ def test_reasons_are_told_in_english_too(olena):
         ("clients", "name,contact_is_primary\nА,мабуть\n", "contact_is_primary", "«так» або «ні»"),
         ("clients", "name,contact_id,contact_name\nА,7,Б\n", "contact_id", "номером немає"),
         ("clients", f"name\n{'x' * 256}\n", "name", "Текст задовгий."),
-        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Це не дата й час."),
+        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Введіть дату й час."),
         ("tasks", "title,lead_id\nА,7\n", "lead_id", "спершу імпортуйте ліди. 7"),
         ("tasks", "external_id,type\nТ,call\n", "title", "Новому запису це обов’язково."),
     ],

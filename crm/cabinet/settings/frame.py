@@ -58,7 +58,7 @@ def sections() -> list[Section]:
             "/settings/forms",
             "ui-checks",
             gettext("Website form"),
-            gettext("A form for your site that makes leads."),
+            gettext("A form for your website that creates leads."),
         ),
         Section(
             "/settings/api-keys",
@@ -70,13 +70,13 @@ def sections() -> list[Section]:
             "/settings/webhooks",
             "broadcast",
             gettext("Webhooks"),
-            gettext("Integrations: what happens here is told to other programs."),
+            gettext("Integrations: notify other programs of events."),
         ),
         Section(
             "/settings/plan",
             "speedometer",
             gettext("Plan"),
-            gettext("Requests a minute and storage, and what is used of both."),
+            gettext("Request and storage limits and their usage."),
         ),
     ]
 
