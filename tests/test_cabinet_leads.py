@@ -344,10 +344,10 @@ def test_history_reads_as_sentences(api, taras, crm, olena):
     page = olena.sees("/leads/1")
     told = " ".join(html.unescape(strip(page.partition('id="history"')[2])).split())
     assert "Стан: Новий змінено на В роботі" in told
-    assert "Відповідальний: Olena стало Taras" in told
-    assert "Сума: — стало 100 ₴" in told.replace("\xa0", " ")
-    assert "Теги: — стало vip" in told
-    assert 'Інші дані: — стало {"a":1}' in told
+    assert "Відповідальний: Olena змінено на Taras" in told
+    assert "Сума: — змінено на 100 ₴" in told.replace("\xa0", " ")
+    assert "Теги: — змінено на vip" in told
+    assert 'Інші дані: — змінено на {"a":1}' in told
     assert "Taras, ключем API «tests»" in told
     assert told.index("Відповідальний") < told.index("Стан")
 

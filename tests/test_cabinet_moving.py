@@ -248,7 +248,7 @@ def test_reasons_are_told_in_english_too(olena):
         ("deals", "title,extra\nА,{\n", "extra", "Тут має бути об’єкт JSON"),
         ("leads", "name,phone,status\nА,0671234567,converted\n", "deal_id", "разом з його угодою"),
         ("leads", "name,phone,deal_id\nА,0671234567,7\n", "deal_id", "спершу імпортуйте угоди. 7"),
-        ("leads", "name,email\nА,ні\n", "email", "Це не адреса"),
+        ("leads", "name,email\nА,ні\n", "email", "Введіть адресу"),
         ("clients", "type\ncompany\n", "name", "Новому запису це обов’язково."),
         ("clients", "name,contact_is_primary\nА,мабуть\n", "contact_is_primary", "«так» або «ні»"),
         ("clients", "name,contact_id,contact_name\nА,7,Б\n", "contact_id", "номером немає"),
@@ -317,7 +317,7 @@ def test_the_steps_lead_to_a_report_and_no_further(crm, manager, noun):
     before = everything(crm)
     assert manager.sends(path, {"dialect": "plain"}) == f"/{noun}/imports"  # sent once more
     assert manager.get(path).status_code == 303
-    assert "чекав задовго" in manager.sees(report)
+    assert "строк його зберігання минув" in manager.sees(report)
     assert everything(crm) == before
     assert not list((crm.tenants.config.data / "uploads").iterdir())
     assert f'href="{report}"' in manager.sees(f"/{noun}/imports")
@@ -406,7 +406,7 @@ def test_a_file_waits_for_the_session_that_sent_it(crm, olena, manager, noun):
     before = everything(crm)
     for stranger in (manager, Person(crm, user_id=OLENA), Person(crm, "globex", OLENA)):
         assert stranger.get(path).status_code == 303
-        assert "чекав задовго" in stranger.sees(stranger.page.location)
+        assert "строк його зберігання минув" in stranger.sees(stranger.page.location)
         assert stranger.sends(path) == f"/{noun}/imports"
         stranger.sends(f"{path}/drop")
     assert everything(crm) == before

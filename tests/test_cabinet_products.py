@@ -135,7 +135,7 @@ def test_what_does_not_fit_comes_back_as_it_was_typed(crm, olena):
     page = olena.post("/products", {"name": "", "price": "12 грн", "category": HOSTILE})
     assert page.status_code == 422
     assert 'value="12 грн"' in page.text
-    assert "Введіть число." in page.text and "Обов’язкове поле" in page.text
+    assert "Введіть число." in page.text and "Заповніть обов’язкове поле." in page.text
     assert HOSTILE not in page.text and html.escape(HOSTILE) in page.text
     assert not re.search(r'id="active"[^>]*checked', page.text)
     assert skus(crm) == []
