@@ -90,7 +90,7 @@ def user_add(config: Config, tenant: str, **fields: str | None) -> None:
 @click.argument("tenant")
 @click.argument("user")
 def user_login_link(config: Config, tenant: str, user: str) -> None:
-    """Print a link that logs USER (id, phone or e-mail) in to the cabinet of TENANT, once."""
+    """Print a link that logs USER (id, phone or e-mail) in to the workspace of TENANT, once."""
     with at(config, tenant):
         token = links.make(links.LOGIN, users.named(user).id)
     click.echo(f"it is good for {links.SECONDS[links.LOGIN] // 60} minutes", err=True)

@@ -83,13 +83,13 @@ def _new_key(tenants: Tenants, label: str) -> str:
 
 
 def _new_way_in(tenants: Tenants, business: Business) -> str:
-    """How to come into the cabinet as the owner: by a link, and later by phone."""
+    """How to come into the workspace as the owner: by a link, and later by phone."""
     with tenants.visit(business.label):
         token = links.make(links.LOGIN, users.owner_id())
         phone = users.User.find(users.owner_id()).phone
     minutes = links.SECONDS[links.LOGIN] // 60
     return (
-        f"The cabinet of {business.label} as its owner, once and within {minutes} minutes:\n"
+        f"The workspace of {business.label} as its owner, once and within {minutes} minutes:\n"
         f"{_address(tenants.config, business)}/enter/{token}\n"
         f"Later log in there with the phone {phone}: the page shows the code of the SMS."
     )

@@ -233,7 +233,7 @@ def test_what_somebody_else_moved_meanwhile_is_not_moved_unseen(board, api):
     drag(board, card(board, "Deal A"), column(board, "Qualified"))
     alert = board.locator("#board-refused")
     alert.wait_for()
-    assert "Somebody else has changed this meanwhile. Nothing was saved" in alert.inner_text()
+    assert "Someone else has changed this in the meantime. Nothing was saved" in alert.inner_text()
     column(board, "Won").get_by_role("link", name="Deal A").wait_for()  # as it is now
     assert status(api, "Deal A") == "won"
     drag(board, card(board, "Deal A"), column(board, "Qualified"))
@@ -270,7 +270,7 @@ def test_undo_changes_nothing_once_somebody_else_changed_the_deal(board, api):
     toast(board).wait_for()
     api.patch("/deals/3", {"amount": 100})
     board.get_by_role("button", name="Undo").click()
-    board.get_by_text("Somebody else has changed this meanwhile.").wait_for()
+    board.get_by_text("Someone else has changed this in the meantime.").wait_for()
     assert status(api, "Deal A") == "won"
 
 
@@ -347,7 +347,7 @@ def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     assert board.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
     board.get_by_role("button", name="Undo").click()
-    board.get_by_text("is back at “New”").wait_for()
+    board.get_by_text("moved back to “New”").wait_for()
     assert board.url.endswith("/deals/3")
     assert status(api, "Deal A") == "open"
 
