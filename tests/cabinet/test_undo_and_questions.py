@@ -155,7 +155,7 @@ def test_a_completed_task_is_reopened_by_undo(page, api, scripts):
     api.create("/tasks", title="Call", status="in_progress", assigned_to=str(OLENA))
     page.goto("/tasks")
     page.locator(".task").get_by_role("button", name="Complete").click()
-    told = page.get_by_role("status")
+    told = page.locator("#messages").get_by_role("status")
     assert "“Call” completed. Well done!" in told.inner_text()
     assert api.read("/tasks/1")["status"] == "done"
     told.get_by_role("button", name="Undo").click()
