@@ -335,7 +335,7 @@ def test_a_deleted_client_can_be_brought_back(crm, olena):
     assert "«ТОВ Ромашка» видалено" in page and 'action="/clients/1/restore"' in page
     olena.sees("/clients/1", 404)
     assert olena.sends("/clients/1/restore") == "/clients/1"
-    assert "Клієнта повернуто" in olena.sees("/clients/1")
+    assert "Клієнта відновлено" in olena.sees("/clients/1")
 
 
 # Who may

@@ -417,7 +417,7 @@ def test_an_empty_tenant_sees_first_steps(crm):
     text = ivan.sees("/")
     # A key that was made once is a step that was done.
     assert steps(text) == dict.fromkeys(STEPS, False) | {"/settings/api-keys": True}
-    assert "Показувати ще нічого." in text
+    assert "Даних ще немає." in text
     assert not SVG.search(text)
     for path in STEPS:
         ivan.sees(path)

@@ -260,7 +260,7 @@ def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Hook,
 def test_8_a_task_done_by_one_click(page, hook_of_the_day: Hook, home):
     page.goto(f"{home}/tasks")
     send(page, title="Зателефонувати Петру")
-    click(page, page.get_by_role("button", name="Готово").first)
+    click(page, page.get_by_role("button", name="Виконати").first)
     hook_of_the_day.wait_until(
         lambda: "task.completed" in [each.event["type"] for each in hook_of_the_day.received]
     )

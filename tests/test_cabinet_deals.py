@@ -118,7 +118,7 @@ def test_a_move_goes_by_the_deals_own_rule(manager, api, chairs):
     assert event["previous"]["stage_id"] == NEW
     page = manager.sees("/deals?pipeline_id=1")
     assert "Крісла" in column(page, PROPOSAL) and "Крісла" not in column(page, NEW)
-    assert "«Крісла» тепер на етапі «Proposal»" in page
+    assert "«Крісла» переміщено на етап «Proposal»" in page
     assert api.read(f"{chairs}/history")[-1]["user_id"] == str(TARAS)
 
 
@@ -225,7 +225,7 @@ def test_what_was_typed_is_not_lost_and_all_faults_are_told(olena, api):
     page = refused(olena, "/deals", {**sent, "expected_close_date": "2026-02-30"})
     for name in ("title", "client", "amount"):
         assert value(page, name) == sent[name]
-    for fault in ("Такого клієнта ще немає.", "Це не число.", "Це не дата."):
+    for fault in ("Клієнта не знайдено.", "Введіть число.", "Введіть дату."):
         assert fault in page
     assert api.read("/deals") == []
 
@@ -234,7 +234,7 @@ def test_one_of_several_clients_is_chosen_from_a_list(olena, api, chairs):
     api.create("/clients", name="Світанок", type="person", phone="+380501112233")
     sent = {"title": "Столи", "client": "Світанок", "stage_id": NEW}
     page = refused(olena, "/deals", sent)
-    assert "Оберіть одного з цих клієнтів." in page and "+380501112233" in page
+    assert "Виберіть одного з цих клієнтів." in page and "050\u00a0111\u00a022\u00a033" in page
     assert olena.sends("/deals", {**sent, "client_id": "2"}) == "/deals/2"
     assert api.read("/deals/2")["client_id"] == "2"
 
@@ -254,7 +254,7 @@ def test_a_new_deal_may_convert_its_lead(olena, api):
     assert api.read(f"/leads/{lead}")["status"] == "converted"
     assert api.kinds()[-1] == "lead.converted"
     page = refused(olena, "/deals", {"title": "Ще", "lead_id": lead, "stage_id": NEW}, 409)
-    assert "Цей лід уже перетворено." in page
+    assert "Цей лід уже конвертовано." in page
 
 
 # The card
@@ -328,7 +328,7 @@ def test_reopened_it_goes_to_the_last_open_stage(olena, api, chairs):
 
 def test_a_wrong_status_says_so(olena, chairs):
     page = refused(olena, f"{chairs}/status", {"status": "gone", "lost_reason": "задорого"})
-    assert "Оберіть зі списку." in page
+    assert "Виберіть зі списку." in page
 
 
 # Editing
@@ -400,8 +400,8 @@ def test_a_change_of_the_same_field_is_shown_before_it_is_replaced(olena, api, c
     sent = edited(olena, chairs, title="Моя назва", comment="Мій коментар")
     api.patch(chairs, {"title": "Чужа назва", "source": "сайт"})
     page = refused(olena, f"{chairs}/edit", sent)
-    assert "Хтось інший тим часом змінив те саме" in page
-    assert "Хтось інший вказав тут «Чужа назва»." in page
+    assert "Хтось інший тим часом змінив ті самі поля" in page
+    assert "Хтось інший змінив це на «Чужа назва»." in page
     assert value(page, "title") == "Моя назва"
     assert api.read(chairs)["comment"] is None
     olena.sends(f"{chairs}/edit", {**sent, "shown": value(page, "shown")})
@@ -421,7 +421,7 @@ def test_a_refused_value_does_not_hide_what_others_changed(olena, api, chairs):
 def test_the_amount_comes_from_the_items_or_from_hand(olena, api, chairs):
     api.create(f"{chairs}/items", name="Стіл", price=100)
     page = refused(olena, f"{chairs}/edit", edited(olena, chairs, amount="5"))
-    assert "Сума береться з позицій" in page
+    assert "Сума рахується за позиціями" in page
     olena.sends(f"{chairs}/edit", edited(olena, chairs, amount="5", amount_mode="manual"))
     assert (api.read(chairs)["amount"], api.read(chairs)["amount_mode"]) == (5, "manual")
     assert "Взяти суму з позицій" in olena.sees(chairs)
@@ -435,7 +435,7 @@ def test_the_currency_of_a_deal_with_items_is_not_offered_and_stays(olena, api, 
     api.create(f"{chairs}/items", name="Стіл", price=100)
     assert 'name="currency"' not in olena.sees(f"{chairs}/edit")
     page = refused(olena, f"{chairs}/edit", edited(olena, chairs, currency="USD"), 409)
-    assert "Валюту не змінити, доки в угоді є позиції." in page
+    assert "Валюту не можна змінити, доки в угоді є позиції." in page
 
 
 # Items

@@ -247,7 +247,7 @@ def test_the_log_shows_deliveries_with_their_attempts(crm, olena, api, clock):
         outcome = Outcome(12, 500, None, "<script>alert(2)</script>")
         deliveries.record(claimed, "2026-03-02T09:00:00Z", outcome)
     page = olena.sees("/settings/webhooks/1")
-    assert "Новий лід" in page and "500" in page and "Відповідає з помилками" in page
+    assert "Новий лід" in page and "500" in page and "Працює з помилками" in page
     path = "/settings/webhooks/1/deliveries/1"
     page = olena.sees(path)
     assert "<script>alert" not in page and "&lt;script&gt;alert(2)" in page
@@ -455,12 +455,12 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
 
         with transaction():
             hook.succeeded(now())
-        assert health(olena) == ("success", "Працює")
+        assert health(olena) == ("success", "Активний")
         clock.tick(60)
         with transaction():
             Webhook.find(1).failed(now(), 500)
         assert health(olena)[0] == "warning"
-        # Switched off and on by hand: the API's state is active, and the last delivery failed.
+        # Turned off and on by hand: the API's state is active, and the last delivery failed.
         for active in (0, 1):
             with transaction():
                 Webhook.find(1).change({"active": active})
@@ -471,7 +471,7 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
         clock.tick(60)
         with transaction():
             Webhook.find(1).succeeded(now())
-        assert health(olena) == ("success", "Працює")
+        assert health(olena) == ("success", "Активний")
         # One record's delivery waits for another attempt while others arrive.
         api.create("/leads", name="Л", phone="0671234567")
         say("INSERT INTO attempt (delivery_id, at, duration_ms, status_code, cause)"

@@ -135,7 +135,7 @@ def test_what_does_not_fit_comes_back_as_it_was_typed(crm, olena):
     page = olena.post("/products", {"name": "", "price": "12 грн", "category": HOSTILE})
     assert page.status_code == 422
     assert 'value="12 грн"' in page.text
-    assert "Це не число." in page.text and "Заповніть, будь ласка." in page.text
+    assert "Введіть число." in page.text and "Заповніть обов’язкове поле." in page.text
     assert HOSTILE not in page.text and html.escape(HOSTILE) in page.text
     assert not re.search(r'id="active"[^>]*checked', page.text)
     assert skus(crm) == []
@@ -211,9 +211,9 @@ def test_a_switch_leads_to_no_other_site(crm, olena):
 
 def test_an_unused_product_is_erased(crm, olena):
     id = chair(crm)
-    assert "стерто назавжди" in olena.post(f"/products/{id}/delete").text
+    assert "видалено назавжди" in olena.post(f"/products/{id}/delete").text
     assert olena.confirms(f"/products/{id}/delete") == "/products"
-    assert "«Крісло» видалено." in olena.sees("/products")
+    assert "«Крісло» видалено" in olena.sees("/products")
     assert olena.get(f"/products/{id}").status_code == 404
     with crm.tenants.visit("acme"):
         assert rows("SELECT name FROM product") == [("",)]
@@ -223,7 +223,7 @@ def test_a_product_of_deals_is_kept_for_them(crm, olena, api):
     id = chair(crm)
     deal = api.create("/deals", title="Угода")
     api.create(f"/deals/{deal}/items", product_id=id, quantity=1)
-    assert "позиції залишаться" in olena.post(f"/products/{id}/delete").text
+    assert "Позиції в угодах залишаться" in olena.post(f"/products/{id}/delete").text
     olena.confirms(f"/products/{id}/delete")
     with crm.tenants.visit("acme"):
         assert rows("SELECT name, deleted_at IS NULL FROM product") == [("Крісло", 0)]
@@ -410,7 +410,7 @@ def test_a_file_waits_for_the_session_that_sent_it(crm, olena, manager):
     path = sent(olena)
     for stranger in (manager, Person(crm, user_id=OLENA), Person(crm, "globex", OLENA)):
         assert stranger.get(path).status_code == 303
-        assert "чекав задовго" in stranger.sees(stranger.page.location)
+        assert "строк його зберігання минув" in stranger.sees(stranger.page.location)
         assert stranger.sends(path) == "/products/imports"
         stranger.sends(f"{path}/drop")
     assert skus(crm) == [] and kinds(crm) == []

@@ -98,7 +98,7 @@ def is_version(version: int) -> None:
 
 def deleted(noun: str, id: str, name: str) -> None:
     """Say on the next page that the record is deleted, with a button that brings it back."""
-    text = gettext("“%(name)s” is deleted.", name=name)
+    text = gettext("“%(name)s” deleted", name=name)
     told_with_undo(text, f"{_path(noun, id)}/restore")
 
 
@@ -115,7 +115,7 @@ def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
 @again(lambda form, plural, id: list_notes(plural, id, form))
 def create_note(plural: str, id: str) -> Response:
     rules.create(NOUN_OF[plural], id, take(NOTE_IN, request.form, ["text"]))
-    told(gettext("The note is there."))
+    told(gettext("Note added"))
     return onward(f"/{plural}/{id}#notes")
 
 
@@ -124,7 +124,7 @@ def delete_note(plural: str, id: str, note_id: str) -> Response:
     with transaction():
         rules.find(NOUN_OF[plural], id, note_id).erase()
         confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
-    told(gettext("The note is deleted."))
+    told(gettext("Note deleted"))
     return onward(f"/{plural}/{id}#notes")
 
 

@@ -58,7 +58,7 @@ def list_clients(form: Form | None = None) -> Response:
 @again(lambda form: list_clients(form))
 def create_client() -> Response:
     id = clients.create(take(CLIENT_IN, request.form, NEW))
-    told(gettext("The client is there."))
+    told(gettext("Client added"))
     return onward(f"/clients/{id}")
 
 
@@ -108,7 +108,7 @@ def delete_client(id: str) -> Response:
 def restore_client(id: str) -> Response:
     with transaction():
         Client.removed(id).restore()
-    told(gettext("The client is back."))
+    told(gettext("Client restored"))
     return onward(f"/clients/{id}")
 
 
@@ -118,7 +118,7 @@ def create_contact(id: str) -> Response:
     data = take(CONTACT_IN, request.form, CONTACT_FIELDS)
     with transaction():
         Client.find(id).add_contact(data)
-    told(gettext("The contact is there."))
+    told(gettext("Contact added"))
     return onward(f"/clients/{id}#contacts")
 
 
@@ -158,7 +158,7 @@ def delete_contact(id: str, contact_id: str) -> Response:
         client.remove_contact(contact_id)
         question = gettext("Delete the contact “%(name)s”?", name=name)
         confirm(question, gettext("Delete"), f"/clients/{id}#contacts")
-    told(gettext("The contact is deleted."))
+    told(gettext("Contact deleted"))
     return onward(f"/clients/{id}#contacts")
 
 

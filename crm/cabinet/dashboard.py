@@ -89,8 +89,8 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     if me().role == OWNER:
         found += [
             (gettext("Invite a colleague"), "/settings/users"),
-            (gettext("Make an API key for your site"), "/settings/api-keys"),
-            (gettext("Set a webhook"), "/settings/webhooks"),
+            (gettext("Create an API key for your site"), "/settings/api-keys"),
+            (gettext("Set up a webhook"), "/settings/webhooks"),
         ]
     steps = [(*step, bool(is_done)) for step, is_done in zip(found, done, strict=False)]
     return [] if has_deals or all(is_done for *_, is_done in steps) else steps
@@ -221,8 +221,8 @@ def _months_plot(calendar: Calendar) -> Plot:
             gettext("Month"),
             gettext("Won deals"),
             gettext("Lost deals"),
-            gettext("Sum of the won"),
-            gettext("Sum of the lost"),
+            gettext("Won amount"),
+            gettext("Lost amount"),
         ),
         [(*cells, *sum) for cells, sum in zip(_rows(columns), sums, strict=True)],
     )
@@ -230,11 +230,11 @@ def _months_plot(calendar: Calendar) -> Plot:
 
 def _sources_plot(calendar: Calendar) -> Plot:
     found, others = figures.sources(calendar)
-    name = gettext("Where leads come from, 90 days")
+    name = gettext("Lead sources, 90 days")
     days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
     bars = [
         Bar(
-            source or gettext("Not known"),
+            source or gettext("Unknown"),
             count,
             path=_leads_list(*days, **({"source": source} if source else {"has_source": "false"})),
         )

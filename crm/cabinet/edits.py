@@ -59,7 +59,8 @@ def tell_saved(theirs: list[str]) -> None:
     if theirs:
         fields = ", ".join(words.field(name) for name in theirs)
         text = gettext(
-            "Saved. Somebody else has changed this meanwhile (%(fields)s): both changes are kept.",
+            "Saved. Someone else has changed this in the meantime (%(fields)s):"
+            " both changes are kept.",
             fields=fields,
         )
         told(text)
@@ -69,13 +70,13 @@ def tell_saved(theirs: list[str]) -> None:
 
 def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:
     about = gettext(
-        "Somebody else has changed the same meanwhile, so nothing is saved yet. Save once more to"
-        " replace their value with yours; all their other changes are kept."
+        "Someone else has changed the same fields in the meantime, so nothing is saved yet. Save"
+        " again to replace their values with yours; their other changes are kept."
     )
     faults = [Fault("/", "changed_meanwhile", about)]
     for name in names:
         value = words.value(noun, name, record[name], record) or "—"
-        text = gettext("Somebody else has set this to “%(value)s”.", value=value)
+        text = gettext("Someone else has changed this to “%(value)s”.", value=value)
         faults.append(Fault(f"/{name}", "changed_meanwhile", text))
     return faults
 

@@ -53,23 +53,23 @@ def _page(status: int, code: object, detail: str) -> Response:
 
 def _heading(status: int, code: object) -> str:
     if code == STALE_FORM:
-        return gettext("This page was open for too long")
+        return gettext("This page has expired")
     if code == "storage_quota":
         return gettext("The storage is full")
     if code in ("tenant_unavailable", "storage_full", "storage_read_only"):
         return gettext("Not available right now")
     headings = {
-        400: gettext("The request was not understood"),
-        403: gettext("You have no access to this"),
+        400: gettext("Bad request"),
+        403: gettext("No access"),
         404: gettext("Page not found"),
-        405: gettext("This does not work at this address"),
+        405: gettext("Not allowed here"),
         413: gettext("Too large"),
-        422: gettext("Some values do not fit"),
+        422: gettext("Some values are not valid"),
         429: gettext("Too many requests"),
         503: gettext("The service is busy"),
     }
-    usual = gettext("Something went wrong on our side") if status >= 500 else ""
-    return headings.get(status) or usual or gettext("This did not work")
+    usual = gettext("Something went wrong") if status >= 500 else ""
+    return headings.get(status) or usual or gettext("Could not be completed")
 
 
 def _refusal(known: Exception, status: int) -> str:
@@ -91,13 +91,13 @@ def _detail(status: int, code: object) -> str:
         return gettext("Go back, reload the page and send it again.")
     details = {
         403: gettext("Ask an owner of this account if you need it."),
-        404: gettext("The address is wrong, or what was here has been deleted."),
-        413: gettext("This is larger than what can be taken here."),
-        422: gettext("There is something in this address that cannot be looked for."),
+        404: gettext("The address is wrong, or the page has been deleted."),
+        413: gettext("This is too large to upload."),
+        422: gettext("The address contains a value that cannot be used."),
         429: gettext("Please wait a minute and try again."),
         503: gettext("Please try again in a minute."),
     }
     usual = gettext("Please go back and try again.")
     if status >= 500:
-        usual = gettext("Please try again. If it happens again, tell us the number below.")
+        usual = gettext("Please try again. If it happens again, send us the number below.")
     return details.get(status) or usual

@@ -18,6 +18,17 @@ def marked(text: str | None, words: Sequence[Word]) -> Markup:
     return _marked(text, _spans(text, words))
 
 
+def marked_phone(number: str, written: str, words: Sequence[Word]) -> Markup:
+    """A phone as people write it, with what matched of its E.164 form `number` marked.
+
+    The digits of both agree from their ends: `067…` has a part of `+38067…` alone.
+    """
+    places = [at for at, character in enumerate(written) if character in "+0123456789"]
+    missing = len(number) - len(places)
+    inside = [(max(start - missing, 0), end - missing) for start, end in _spans(number, words)]
+    return _marked(written, [(places[s], places[e - 1] + 1) for s, e in inside if s < e])
+
+
 def excerpt(text: str | None, words: Sequence[Word]) -> Markup | None:
     """The part of a text around the first match, with all matches in it marked; None if none is."""
     text = " ".join((text or "").split())

@@ -63,7 +63,7 @@ def open_cabinet() -> Response:
     host = HOST.match(request.form.get("label", "").strip().lower())[1]
     label = host.removesuffix(f".{settings().base_domain}")
     if not current_app.tenants.exists(label):
-        raise Invalid.field("label", "unknown_label", gettext("There is no such cabinet here."))
+        raise Invalid.field("label", "unknown_label", gettext("Workspace not found."))
     return redirect(f"{settings().url_of(label)}/login", 303)
 
 

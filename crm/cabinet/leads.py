@@ -60,7 +60,7 @@ def list_leads(form: Form | None = None, opens_form: bool = False) -> Response:
 @again(lambda form: list_leads(form))
 def create_lead() -> Response:
     id = leads.create(take(LEAD_FORM, request.form, NEW))
-    told(gettext("The lead is there."))
+    told(gettext("Lead added"))
     return onward(f"/leads/{id}")
 
 
@@ -132,7 +132,7 @@ def convert_lead(id: str) -> Response:
     with transaction():
         lead = Lead.find(id)
         if conversion.convert(lead, data):
-            told(gettext("The lead is a deal now."))
+            told(gettext("Lead converted"))
     return onward(f"/deals/{lead.deal_id}")
 
 
@@ -149,7 +149,7 @@ def delete_lead(id: str) -> Response:
 def restore_lead(id: str) -> Response:
     with transaction():
         Lead.removed(id).restore()
-    told(gettext("The lead is back."))
+    told(gettext("Lead restored"))
     return onward(f"/leads/{id}")
 
 

@@ -42,7 +42,7 @@ def list_products(form: Form | None = None) -> Response:
 @again(lambda form: list_products(form))
 def create_product() -> Response:
     id = create(take(PRODUCT_IN, request.form, NEW))
-    told(gettext("The product is there."))
+    told(gettext("Product added"))
     return onward(f"/products/{id}")
 
 
@@ -73,9 +73,9 @@ def switch_product(id: str) -> Response:
         product.change(data)
     back = next_path(f"/products/{id}")
     if product.active:
-        text = gettext("“%(name)s” is for sale again.", name=product.name)
+        text = gettext("“%(name)s” is available again", name=product.name)
     else:
-        text = gettext("“%(name)s” is not for sale any more.", name=product.name)
+        text = gettext("“%(name)s” is no longer available", name=product.name)
     told_with_undo(text, f"/products/{id}/active", {"active": 1 - product.active, "next": back})
     return onward(back)
 
@@ -89,7 +89,7 @@ def delete_product(id: str) -> Response:
         product.remove()
         question = gettext("Delete the product “%(name)s”?", name=name)
         confirm(question, gettext("Delete"), f"/products/{id}", detail)
-    told(gettext("“%(name)s” is deleted.", name=name))
+    told(gettext("“%(name)s” deleted", name=name))
     return onward("/products")
 
 
@@ -97,11 +97,12 @@ def _end_of(product: Product) -> str:
     """What becomes of a product that is deleted."""
     if PRODUCT.one(product.id)["used_in_deals"]:
         return gettext(
-            "Deals that have it keep their lines. To just not offer it any more, take it off sale."
+            "Existing deals keep their items. To stop offering the product, make it unavailable"
+            " instead."
         )
     return gettext(
-        "It is in no deal and will be erased for good. To just not offer it any more, take it off"
-        " sale."
+        "It is not used in any deal and will be deleted permanently. To stop offering the product,"
+        " make it unavailable instead."
     )
 
 

@@ -126,7 +126,7 @@ def _among(q: str, noun: str, name: str, shape: Shape, filter: Filter, only: str
 def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
     name = record.get("title") or record.get("name") or ""
     shown = [record.get(field) for field in FACTS[noun]]
-    facts = [_linked(text, excerpts.marked(text, wanted)) for text in shown if text]
+    facts = [_linked(text, wanted) for text in shown if text]
     if noun in ("deals", "products"):
         value = record["amount"] if noun == "deals" else record["price"]
         if value is not None:
@@ -135,27 +135,30 @@ def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
         facts.append(Markup.escape(texts.moment(record["due_at"])))
     others = []
     if not excerpts.has_all([name, *shown], wanted):
-        others = [
-            (words.field(field), part)
-            for field, text in _other_texts(record)
-            if (part := excerpts.excerpt(text, wanted)) is not None
-        ]
+        others = list(_other_excerpts(record, wanted))
     return Match(record, excerpts.marked(name, wanted), facts, others)
 
 
-def _other_texts(record: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """The texts that are searched and not shown otherwise, with the names of their fields."""
+def _other_excerpts(record: dict[str, Any], wanted: Sequence[Word]) -> Iterator[tuple[str, Markup]]:
+    """What matched in texts that are not shown otherwise, with the names of their fields."""
     for field in ("comment", "category", "description"):
-        yield field, record.get(field)
+        if (part := excerpts.excerpt(record.get(field), wanted)) is not None:
+            yield words.field(field), part
     for contact in record.get("contacts") or ():
-        texts_ = (contact["name"], contact["phone"], contact["email"])
-        yield "contact_id", ", ".join(text for text in texts_ if text)
+        shown = [text for name in ("name", "phone", "email") if (text := contact[name])]
+        if excerpts.excerpt(", ".join(shown), wanted) is not None:
+            yield (
+                words.field("contact_id"),
+                Markup(", ").join(_linked(each, wanted) for each in shown),
+            )
 
 
-def _linked(text: str, shown: Markup) -> Markup:
-    """A phone or an e-mail address as a link, anything else as it is."""
+def _linked(text: str, wanted: Sequence[Word]) -> Markup:
+    """A phone or an e-mail address as a link, anything else as it is, with what matched marked."""
     if text.startswith("+") and text[1:].isdecimal():
-        return Markup('<a href="tel:{}">{}</a>').format(text, shown)
+        written = excerpts.marked_phone(text, texts.phone(text), wanted)
+        return Markup('<a href="tel:{}" class="text-nowrap">{}</a>').format(text, written)
+    shown = excerpts.marked(text, wanted)
     if "@" in text:
         return Markup('<a href="mailto:{}">{}</a>').format(quote(text), shown)
     return shown

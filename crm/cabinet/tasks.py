@@ -74,7 +74,7 @@ def list_done() -> Response:
 def create_task() -> Response:
     data = take(TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form)))
     tasks.create(data)
-    told(gettext("The task is there."))
+    told(gettext("Task added"))
     return onward(next_path("/tasks", "back"))
 
 
@@ -110,7 +110,7 @@ def complete_task(id: str) -> Response:
     back = next_path("/tasks", "back")
     if status != "done":
         sent = {"status": status, "version": task.version, "back": back}
-        text = gettext("“%(title)s” is done: well done!", title=task.title)
+        text = gettext("“%(title)s” completed. Well done!", title=task.title)
         told_with_undo(text, f"/tasks/{id}/reopen", sent)
     return onward(back)
 
@@ -124,7 +124,7 @@ def reopen_task(id: str) -> Response:
         task = Task.find(id)
         cards.is_version(task.version)
         task.change(data)
-    told(gettext("“%(title)s” is to be done again.", title=task.title))
+    told(gettext("“%(title)s” reopened", title=task.title))
     return onward(next_path("/tasks", "back"))
 
 
@@ -133,7 +133,7 @@ def delete_task(id: str) -> Response:
     with transaction():
         task = Task.find(id)
         task.remove()
-    text = gettext("“%(name)s” is deleted.", name=task.title)
+    text = gettext("“%(name)s” deleted", name=task.title)
     told_with_undo(text, f"/tasks/{id}/restore")
     return onward("/tasks")
 
@@ -142,7 +142,7 @@ def delete_task(id: str) -> Response:
 def restore_task(id: str) -> Response:
     with transaction():
         Task.removed(id).restore()
-    told(gettext("The task is back."))
+    told(gettext("Task restored"))
     return onward(f"/tasks/{id}")
 
 

@@ -56,9 +56,9 @@ def field(name: str) -> str:
         "amount": gettext("Amount"),
         "currency": gettext("Currency"),
         "tags": gettext("Tags"),
-        "page_url": gettext("Page of the site"),
+        "page_url": gettext("Page"),
         "referrer": gettext("Referrer"),
-        "lost_reason": gettext("Reason of loss"),
+        "lost_reason": gettext("Lost reason"),
         "client_id": gettext("Client"),
         "deal_id": gettext("Deal"),
         "lead_id": gettext("Lead"),
@@ -71,13 +71,13 @@ def field(name: str) -> str:
         "title": gettext("Title"),
         "pipeline_id": gettext("Pipeline"),
         "stage_id": gettext("Stage"),
-        "amount_mode": gettext("Where the amount comes from"),
+        "amount_mode": gettext("Amount is"),
         "items": gettext("Items"),
-        "expected_close_date": gettext("Expected to close"),
+        "expected_close_date": gettext("Expected close date"),
         "closed_at": gettext("Closed on"),
         "deleted_at": gettext("Deleted"),
-        "external_id": gettext("External id"),
-        "extra": gettext("More data"),
+        "external_id": gettext("External ID"),
+        "extra": gettext("Other data"),
         "due_at": gettext("Due"),
         "priority": gettext("Priority"),
         "result": gettext("Result"),
@@ -94,6 +94,8 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     `record` has the currency of its amounts."""
     if shown in (None, "", [], {}):
         return ""
+    if name == "phone":
+        return texts.phone(shown)
     if name == "amount":
         return texts.money(shown, record.get("currency"))
     if name == "assigned_to":
@@ -116,7 +118,7 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     elif name == "type":
         words = client_types() | dict(task_types())
     elif name == "amount_mode":
-        words = {"manual": gettext("set by hand"), "items": gettext("total of the items")}
+        words = {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
     text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)
     text = words.get(text, text)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

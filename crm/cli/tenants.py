@@ -122,7 +122,7 @@ def user_list(config: Config, tenant: str, as_json: bool) -> None:
 @click.argument("tenant")
 @click.argument("user")
 def user_login_link(config: Config, tenant: str, user: str) -> None:
-    """Print a link that logs USER (id, phone or e-mail) in to the cabinet of TENANT, once."""
+    """Print a link that logs USER (id, phone or e-mail) in to the workspace of TENANT, once."""
     with at(config, tenant):
         link = _login_link(config, tenant, users.named(user).id)
     click.echo(f"it is good for {LINK_MINUTES} minutes", err=True)

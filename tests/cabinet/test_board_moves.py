@@ -146,7 +146,7 @@ def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is
     carry(board, column(board, "Lost"))
     board.mouse.up()
     gate.open()
-    board.get_by_role("heading", name="Why is “Deal C” lost?").wait_for()
+    board.get_by_role("heading", name="Why was “Deal C” lost?").wait_for()
     board.get_by_role("button", name="Mark as lost").click()
     column(board, "Lost").get_by_role("link", name="Deal C").wait_for()
     toast(board).wait_for()
@@ -233,7 +233,7 @@ def test_what_somebody_else_moved_meanwhile_is_not_moved_unseen(board, api):
     drag(board, card(board, "Deal A"), column(board, "Qualified"))
     alert = board.locator("#board-refused")
     alert.wait_for()
-    assert "Somebody else has changed this meanwhile. Nothing was saved" in alert.inner_text()
+    assert "Someone else has changed this in the meantime. Nothing was saved" in alert.inner_text()
     column(board, "Won").get_by_role("link", name="Deal A").wait_for()  # as it is now
     assert status(api, "Deal A") == "won"
     drag(board, card(board, "Deal A"), column(board, "Qualified"))
@@ -248,9 +248,9 @@ def test_what_somebody_else_moved_meanwhile_is_not_moved_unseen(board, api):
 def test_a_card_dropped_on_won_is_told_with_undo(board, api):
     drag(board, card(board, "Deal A"), column(board, "Won"))
     toast(board).wait_for()
-    assert "“Deal A” is won: well done!" in toast(board).inner_text()
+    assert "“Deal A” won. Well done!" in toast(board).inner_text()
     board.get_by_role("button", name="Undo").click()
-    board.get_by_text("“Deal A” is back at “New”.").wait_for()
+    board.get_by_text("“Deal A” moved back to “New”").wait_for()
     column(board, "New").get_by_role("link", name="Deal A").wait_for()
     assert status(api, "Deal A") == "open"
     assert api.kinds()[-3:] == ["deal.stage_changed", "deal.won", "deal.stage_changed"]
@@ -270,21 +270,21 @@ def test_undo_changes_nothing_once_somebody_else_changed_the_deal(board, api):
     toast(board).wait_for()
     api.patch("/deals/3", {"amount": 100})
     board.get_by_role("button", name="Undo").click()
-    board.get_by_text("Somebody else has changed this meanwhile.").wait_for()
+    board.get_by_text("Someone else has changed this in the meantime.").wait_for()
     assert status(api, "Deal A") == "won"
 
 
 def test_a_card_dropped_on_lost_asks_the_reason(board, api):
     api.patch("/pipelines/1", {"lost_reasons": ["No budget", "Too late"]})
     drag(board, card(board, "Deal A"), column(board, "Lost"))
-    dialog = board.get_by_role("dialog", name="Why is “Deal A” lost?")
+    dialog = board.get_by_role("dialog", name="Why was “Deal A” lost?")
     dialog.get_by_label("Too late").check()
     dialog.get_by_role("button", name="Mark as lost").click()
     toast(board).wait_for()
     deal = api.read("/deals/3")
     assert (deal["status"], deal["lost_reason"]) == ("lost", "Too late")
     board.get_by_role("button", name="Undo").click()
-    board.get_by_text("“Deal A” is back at “New”.").wait_for()
+    board.get_by_text("“Deal A” moved back to “New”").wait_for()
     deal = api.read("/deals/3")
     assert (deal["status"], deal["lost_reason"]) == ("open", None)
 
@@ -292,7 +292,7 @@ def test_a_card_dropped_on_lost_asks_the_reason(board, api):
 def test_the_reason_may_be_any_text(board, api):
     drag(board, card(board, "Deal A"), column(board, "Lost"))
     dialog = board.get_by_role("dialog")
-    dialog.get_by_label("Or in your own words").fill("Moved abroad")
+    dialog.get_by_label("Another reason").fill("Moved abroad")
     board.keyboard.press("Enter")
     toast(board).wait_for()
     assert api.read("/deals/3")["lost_reason"] == "Moved abroad"
@@ -321,11 +321,11 @@ def test_without_scripts_a_page_asks_the_reason_and_undo_is_a_button(board, api)
     moving.locator("summary").click()
     moving.get_by_role("combobox").select_option(label="Lost")
     moving.get_by_role("button", name="Move").click()
-    board.get_by_role("heading", name="Why is “Deal A” lost?").wait_for()
+    board.get_by_role("heading", name="Why was “Deal A” lost?").wait_for()
     assert status(api, "Deal A") == "open"
     board.get_by_label("Too expensive").check()
     board.get_by_role("button", name="Mark as lost").click()
-    assert "“Deal A” is lost." in toast(board).inner_text()
+    assert "“Deal A” marked as lost" in toast(board).inner_text()
     assert api.read("/deals/3")["lost_reason"] == "Too expensive"
     board.get_by_role("button", name="Undo").click()
     column(board, "New").get_by_role("link", name="Deal A").wait_for()
@@ -347,7 +347,7 @@ def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     assert board.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
     board.get_by_role("button", name="Undo").click()
-    board.get_by_text("is back at “New”").wait_for()
+    board.get_by_text("moved back to “New”").wait_for()
     assert board.url.endswith("/deals/3")
     assert status(api, "Deal A") == "open"
 

@@ -210,7 +210,7 @@ def test_a_webhook_whose_deliveries_fail_is_not_green(acme):
         acme.goto(path)
         check(acme, path)
         badge = acme.locator("main .badge").first
-        assert badge.inner_text() == "Відповідає з помилками"
+        assert badge.inner_text() == "Працює з помилками"
         assert (
             badge.evaluate("each => getComputedStyle(each).backgroundColor") == "rgb(255, 193, 7)"
         )

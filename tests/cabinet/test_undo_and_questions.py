@@ -83,7 +83,7 @@ def test_a_key_is_revoked_after_a_question(crm, page, scripts, taras):
     assert taras.get("/users/me").status_code == 200
     row.get_by_role("button", name="Revoke").click()
     asked(page, scripts, "Revoke the key").get_by_role("button", name="Revoke").click()
-    page.get_by_text("The key is refused from now on.").wait_for()
+    page.get_by_text("Key revoked").wait_for()
     assert taras.get("/users/me").status_code == 401
 
 
@@ -95,7 +95,7 @@ def test_a_webhook_is_deleted_after_a_question(page, scripts, api):
     assert not scripts or fits(page)
     assert api.read("/webhooks")
     question.get_by_role("button", name="Delete").click()
-    page.get_by_text("The webhook is deleted.").wait_for()
+    page.get_by_text("Webhook deleted").wait_for()
     assert api.read("/webhooks") == []
 
 
@@ -141,25 +141,25 @@ def test_what_cannot_be_undone_changes_nothing_before_the_answer(crm, olena, api
 def test_taking_a_product_off_sale_is_told_with_undo(page, api, scripts):
     api.create("/products", name="Chair", price=10)
     page.goto("/products")
-    page.get_by_role("button", name="Take off sale").click()
+    page.get_by_role("button", name="Make unavailable").click()
     told = page.locator(".alert[role=status]")
-    assert "“Chair” is not for sale any more." in told.inner_text()
+    assert "“Chair” is no longer available" in told.inner_text()
     assert api.read("/products/1")["active"] is False
     assert fits(page)
     told.get_by_role("button", name="Undo").click()
-    page.get_by_text("“Chair” is for sale again.").wait_for()
+    page.get_by_text("“Chair” is available again").wait_for()
     assert api.read("/products/1")["active"] is True
 
 
 def test_a_completed_task_is_reopened_by_undo(page, api, scripts):
     api.create("/tasks", title="Call", status="in_progress", assigned_to=str(OLENA))
     page.goto("/tasks")
-    page.locator(".task").get_by_role("button", name="Done").click()
+    page.locator(".task").get_by_role("button", name="Complete").click()
     told = page.locator(".alert[role=status]")
-    assert "“Call” is done: well done!" in told.inner_text()
+    assert "“Call” completed. Well done!" in told.inner_text()
     assert api.read("/tasks/1")["status"] == "done"
     told.get_by_role("button", name="Undo").click()
-    page.get_by_text("“Call” is to be done again.").wait_for()
+    page.get_by_text("“Call” reopened").wait_for()
     task = api.read("/tasks/1")
     assert (task["status"], task["completed_at"]) == ("in_progress", None)
     assert api.kinds() == ["task.created", "task.completed"]

@@ -40,7 +40,7 @@ def new_deal(form: Form | None = None) -> Response:
 @again(lambda form: new_deal(form))
 def create_deal() -> Response:
     id = conversion.create_deal(_taken(DEAL_IN, (*NEW, "lead_id")))
-    told(gettext("The deal is there."))
+    told(gettext("Deal added"))
     return onward(f"/deals/{id}")
 
 
@@ -112,7 +112,7 @@ def restore_deal(id: str) -> Response:
         deal.restore()
         # Its stage may have been removed meanwhile, and the one that took it tells what it is.
         deal.change({"stage_id": deal.stage_id})
-    told(gettext("The deal is back."))
+    told(gettext("Deal restored"))
     return onward(f"/deals/{id}")
 
 
@@ -168,8 +168,8 @@ def _choices(form: Form, deal: dict[str, Any] | None = None) -> dict[str, Any]:
         "sources": lists.known("deal", "source"),
         "reasons": choices.reasons(),
         "modes": [
-            ("manual", gettext("set by hand")),
-            ("items", gettext("total of the items")),
+            ("manual", gettext("entered manually")),
+            ("items", gettext("calculated from items")),
         ],
     }
 

@@ -57,8 +57,8 @@ def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
     return pipeline["lost_reasons"] or [
         gettext("Too expensive"),
         gettext("Chose a competitor"),
-        gettext("No need any more"),
-        gettext("Does not answer"),
+        gettext("No longer needed"),
+        gettext("No response"),
     ]
 
 
@@ -87,7 +87,7 @@ def chosen_client(kept: dict[str, Any] | None = None) -> str | None:
         return one["id"]
     if found:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
-    raise Invalid.field("client", "unknown", gettext("There is no such client yet."))
+    raise Invalid.field("client", "unknown", gettext("Client not found."))
 
 
 def first_products() -> list[dict[str, Any]]:

@@ -42,9 +42,9 @@ def remove_line(id: str) -> Response:
         deal = Deal.find(id)
         line = DealItem.of(deal, request.form.get("item_id", ""))
         line.remove(deal)
-        question = gettext("Take “%(name)s” off the deal?", name=line.name)
-        confirm(question, gettext("Take off"), f"/deals/{id}#items")
-    told(gettext("“%(name)s” is taken off the deal.", name=line.name))
+        question = gettext("Remove “%(name)s” from the deal?", name=line.name)
+        confirm(question, gettext("Remove"), f"/deals/{id}#items")
+    told(gettext("“%(name)s” removed from the deal", name=line.name))
     return onward(f"/deals/{id}#items")
 
 

@@ -70,7 +70,7 @@ def undo_move(id: str) -> Response:
         cards.is_version(deal.version)
         deal.change(data)
         stage = Stage.find(deal.stage_id)
-    told(gettext("“%(title)s” is back at “%(stage)s”.", title=deal.title, stage=stage.name))
+    told(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))
     return onward(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))
 
 
@@ -112,13 +112,13 @@ def _move(id: str, data: dict[str, Any], back: str) -> Response:
 def _tell(deal: Deal, stage: Stage, before: dict[str, Any], back: str) -> None:
     names = {"title": deal.title, "stage": stage.name}
     if before.get("status", deal.status) == deal.status:
-        text = gettext("“%(title)s” is at the stage “%(stage)s”.", **names)
+        text = gettext("“%(title)s” moved to “%(stage)s”", **names)
     elif deal.status == "won":
-        text = gettext("“%(title)s” is won: well done!", **names)
+        text = gettext("“%(title)s” won. Well done!", **names)
     elif deal.status == "lost":
-        text = gettext("“%(title)s” is lost.", **names)
+        text = gettext("“%(title)s” marked as lost", **names)
     else:
-        text = gettext("“%(title)s” is open again, at the stage “%(stage)s”.", **names)
+        text = gettext("“%(title)s” reopened at “%(stage)s”", **names)
     if not before:
         return told(text)
     was = {name: before.get(name, getattr(deal, name)) for name in PLACE}

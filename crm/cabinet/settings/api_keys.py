@@ -23,7 +23,7 @@ PATH = "/settings/api-keys"
 def list_keys() -> Response:
     found = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
     states = {
-        "live": gettext("Works"),
+        "live": gettext("Active"),
         "expired": gettext("Expired"),
         "revoked": gettext("Revoked"),
     }
@@ -73,7 +73,7 @@ def revoke_key(id: str) -> Response:
             PATH,
             gettext("Programs that use it are refused at once. It cannot be made valid again."),
         )
-    told(gettext("The key is refused from now on."))
+    told(gettext("Key revoked"))
     return onward(PATH)
 
 

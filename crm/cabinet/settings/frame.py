@@ -58,7 +58,7 @@ def sections() -> list[Section]:
             "/settings/forms",
             "ui-checks",
             gettext("Website form"),
-            gettext("A form for your site that makes leads."),
+            gettext("A form for your website that creates leads."),
         ),
         Section(
             "/settings/api-keys",
@@ -70,11 +70,11 @@ def sections() -> list[Section]:
             "/settings/webhooks",
             "broadcast",
             gettext("Webhooks"),
-            gettext("Integrations: what happens here is told to other programs."),
+            gettext("Integrations: notify other programs of events."),
         ),
     ]
     if has_plans():
-        plan = gettext("Requests a minute and storage, and what is used of both.")
+        plan = gettext("Request and storage limits and their usage.")
         found.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
     return found
 

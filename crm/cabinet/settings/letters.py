@@ -100,8 +100,8 @@ def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
         subject = gettext("Invitation to the CRM of %(company)s", company=company)
         invitation = gettext("%(company)s invites you to its CRM.", company=company)
     way_in = gettext(
-        "Your way in, good for 7 days:\n%(url)s\n\n"
-        "If you do not know what this is about, just leave it.",
+        "Your login link, valid for 7 days:\n%(url)s\n\n"
+        "If you do not know what this is about, ignore this e-mail.",
         url=url,
     )
     return subject, f"{_greeting(name)}\n\n{invitation} {way_in}"

@@ -42,7 +42,7 @@ def list_pipelines(form: Form | None = None) -> Response:
 def add_pipeline() -> Response:
     data = take(PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language()))
     id = record.create(data)
-    told(gettext("The pipeline is there, with the usual stages."))
+    told(gettext("Pipeline added with the default stages"))
     return onward(f"{PATH}/{id}")
 
 
@@ -87,7 +87,7 @@ def change_pipeline(id: str) -> Response:
 def make_default(id: str) -> Response:
     with transaction():
         Pipeline.find(id).change({"is_default": 1})
-    told(gettext("New deals begin in this pipeline now."))
+    told(gettext("This is now the default pipeline"))
     return onward(PATH)
 
 
@@ -107,7 +107,7 @@ def delete_pipeline(id: str) -> Response:
         removal.remove_pipeline(pipeline, _move_to())
         question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
         confirm(question, gettext("Delete"), f"{PATH}/{id}")
-    told(gettext("The pipeline is deleted."))
+    told(gettext("Pipeline deleted"))
     return onward(PATH)
 
 
@@ -117,7 +117,7 @@ def add_stage(id: str) -> Response:
     data = take(STAGE_IN, request.form, FIELDS)
     with transaction():
         Pipeline.find(id).add_stage(_coloured(data))
-    told(gettext("The stage is there."))
+    told(gettext("Stage added"))
     return onward(f"{PATH}/{id}")
 
 
@@ -165,7 +165,7 @@ def delete_stage(id: str, stage_id: str) -> Response:
         removal.remove_stage(stage, _move_to())
         question = gettext("Delete the stage “%(name)s”?", name=stage.name)
         confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
-    told(gettext("The stage is deleted."))
+    told(gettext("Stage deleted"))
     return onward(f"{PATH}/{id}")
 
 

@@ -6,6 +6,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
+from crm.cabinet import texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, me, onward, told
 from crm.cabinet.languages import gettext
@@ -70,7 +71,7 @@ def change_user(id: str) -> Response:
         is_invited = links.is_pending(links.INVITE, user.id)
     told(gettext("Saved."))
     if was_invited and not is_invited:
-        told(gettext("The earlier invitation is good no more: please send it again."), "warning")
+        told(gettext("The earlier invitation is no longer valid. Please send it again."), "warning")
     return onward(PATH)
 
 
@@ -79,7 +80,7 @@ def change_user(id: str) -> Response:
 def deactivate_user(id: str) -> Response:
     with transaction():
         User.find(id).change({"active": 0})
-    told(gettext("This user has no access any more."))
+    told(gettext("Access removed"))
     return onward(PATH)
 
 
@@ -88,7 +89,7 @@ def deactivate_user(id: str) -> Response:
 def activate_user(id: str) -> Response:
     with transaction():
         User.find(id).change({"active": 1})
-    told(gettext("This user has access again."))
+    told(gettext("Access restored"))
     return onward(PATH)
 
 
@@ -105,7 +106,7 @@ def roles() -> list[tuple[str, str]]:
     return [
         ("owner", gettext("Owner: everything, settings too")),
         ("manager", gettext("Manager: works with clients and deals")),
-        ("viewer", gettext("Viewer: only reads")),
+        ("viewer", gettext("Viewer: can only view")),
     ]
 
 
@@ -115,9 +116,12 @@ def _show_invited(user: User, invitation: letters.Invitation) -> Response:
     if invitation.link:
         return show("invited.html", user=user, to=to, link=invitation.link)
     if invitation.is_sent:
-        told(gettext("The invitation is on its way to %(to)s.", to=to))
+        told(gettext("Invitation sent to %(to)s", to=texts.phone(to)))
     else:
-        told(gettext("No SMS can be sent to %(to)s now: please try later.", to=to), "warning")
+        told(
+            gettext("No SMS can be sent to %(to)s now: please try later.", to=texts.phone(to)),
+            "warning",
+        )
     return onward(PATH)
 
 

@@ -93,10 +93,12 @@ def rotate_secret(id: str) -> Response:
     with transaction():
         secret = Webhook.find(id).rotate()
         confirm(
-            gettext("Make a new secret?"),
-            gettext("Make a new secret"),
+            gettext("Create a new secret?"),
+            gettext("Create a new secret"),
             f"{PATH}/{id}",
-            gettext("The secret of now is replaced: it signs beside the new one for 24 hours."),
+            gettext(
+                "The current secret is replaced and stays valid for 24 hours beside the new one."
+            ),
         )
     return show("webhook_secret.html", id=id, secret=secret, is_new=False)
 
@@ -104,7 +106,7 @@ def rotate_secret(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/test")
 def test_webhook(id: str) -> Response:
     delivery = deliveries.test(id)
-    told(gettext("The test is on its way: load the page again to see what came of it."), "info")
+    told(gettext("The test is being sent. Reload the page to see the result."), "info")
     return onward(f"{PATH}/{id}/deliveries/{delivery}")
 
 
@@ -119,7 +121,7 @@ def delete_webhook(id: str) -> Response:
             f"{PATH}/{id}",
             gettext("Its secret and the log of its deliveries are deleted too."),
         )
-    told(gettext("The webhook is deleted."))
+    told(gettext("Webhook deleted"))
     return onward(PATH)
 
 
@@ -132,7 +134,7 @@ def recover_webhook(id: str) -> Response:
     missed = deliveries.recover(id, since, dry_run=counts)
     if counts:
         return show_webhook(id, recovery=Form(request.form), missed=missed)
-    told(gettext("Deliveries on their way: %(count)s.", count=missed))
+    told(gettext("Deliveries being sent: %(count)s", count=missed))
     return onward(f"{PATH}/{id}")
 
 
@@ -159,7 +161,7 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
 @again(lambda form, id, delivery_id: show_delivery(id, delivery_id, form))
 def resend_delivery(id: str, delivery_id: str) -> Response:
     deliveries.resend(_delivery(id, delivery_id)["id"])
-    told(gettext("The delivery is on its way: load the page again to see what came of it."), "info")
+    told(gettext("The delivery is being sent. Reload the page to see the result."), "info")
     return onward(f"{PATH}/{id}/deliveries/{delivery_id}")
 
 
