@@ -336,6 +336,8 @@ def test_a_second_serve_takes_over_when_the_first_is_dying(
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert eventually((tmp_path / "began").exists)
         first.process.terminate()
+        lock = tmp_path / "data" / "serve.lock"
+        assert eventually(lambda: "stopping" in lock.read_text())
         second = start(port=first.port, workers=workers, GRACE_SECONDS=0)
         assert b"200 OK" in read_all(line)
     assert first.end()[0] == 0
