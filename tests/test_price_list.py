@@ -728,3 +728,15 @@ def test_a_rule_can_be_called_without_a_request(acme):
     result = load(LIST, file_name="a/b\x07.csv")
     assert result.import_id == 1
     assert row("SELECT file_name, user_id FROM price_import") == (None, None)
+
+
+def test_a_part_whose_name_cannot_be_read_is_422(api):
+    parts = (
+        b'--edge\r\nContent-Disposition: form-data; name="\xc2\x83\xc2\xb4\xf2\xa4\x9d\x82"\r\n\r\n{}\r\n'
+        b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nsku\r\n'
+        b'--edge\r\nContent-Disposition: form-data; name="%0Aa"\r\n\r\n1\r\n--edge--\r\n'
+    )
+    answer = api.post(
+        "/products/import", data=parts, content_type="multipart/form-data; boundary=edge"
+    )
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "unknown_field")
