@@ -22,6 +22,7 @@ from werkzeug.routing import MapAdapter
 from crm import cabinet, log, resources
 from crm.access.limits import Limiter
 from crm.cabinet import errors as pages_of_errors
+from crm.cabinet.entrance import BY_IP_ADDRESS
 from crm.config import LABEL, Config
 from crm.messages import mail, sms
 from crm.messages.post import Post
@@ -30,7 +31,7 @@ from crm.rest import admission, docs, problems
 from crm.rest.health import Health
 from crm.rest.openapi import Api
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import FRONT, KEY_BYTES, Stay, Tenants, is_host
+from crm.tenancy.tenants import FRONT, KEY_BYTES, Stay, Tenants, is_host, is_ip_address
 
 TENANT = "crm.tenant"  # in the environ, where no client can put anything
 # Where the app is mounted: nothing that would have to be escaped, or lead to another host.
@@ -185,6 +186,9 @@ class CRMApp(Flask):
         stay = None
         try:
             label = _named(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
+            if label is None and TENANT not in environ and is_ip_address(host):
+                # The machine's own address has the base host's page, and never a tenant.
+                label, environ[BY_IP_ADDRESS] = FRONT, True
             at_front = label == FRONT  # which has pages and no API
             if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
                 raise UnknownTenant

@@ -74,6 +74,21 @@ class Person:
         assert page.status_code == 303, f"{page.status_code}: {page.text}"
         return page.location
 
+    def form_fields(self, page: str, path: str) -> dict[str, str]:
+        """The hidden fields of the form that leads to that path."""
+        form = re.search(rf'<form method="post" action="{re.escape(path)}".*?</form>', page, re.S)
+        found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+        return {html.unescape(name): html.unescape(value) for name, value in found}
+
+    def confirms(self, path: str, sent: dict[str, Any] | None = None) -> str:
+        """Send a form that is answered by a question, and say yes to it; the path to go on at."""
+        page = self.post(path, sent)
+        assert page.status_code == 200, f"{page.status_code}: {page.text}"
+        section = re.search(r'id="ask".*?</section>', page.text, re.S)[0]
+        hidden = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', section)
+        assert ("sure", "1") in hidden
+        return self.sends(path, {name: html.unescape(value) for name, value in hidden})
+
     def cookie(self, name: str) -> Any:
         return self.client.get_cookie(name, domain=self.host)
 
@@ -94,6 +109,12 @@ def sent_whole(person: Person, path: str, data: bytes, **options: Any) -> Any:
     options["input_stream" if options else "data"] = io.BytesIO(body) if options else body
     kind = "multipart/form-data; boundary=x"
     return person.open("POST", path, content_type=kind, **options)
+
+
+def hidden(page: str, name: str) -> str:
+    """The value of a hidden field."""
+    found = re.search(rf'<input type="hidden" name="{name}" value="([^"]*)"', page)
+    return html.unescape(found[1])
 
 
 def cells(page: str) -> list[list[str]]:

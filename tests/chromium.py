@@ -1,10 +1,13 @@
 """A real browser: Debian's Chromium, driven by Playwright, on loopback only."""
 
-from collections.abc import Iterator
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from werkzeug.serving import make_server
 
 from tests import programs
 
@@ -34,6 +37,21 @@ def browsing() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def serving(app: Callable, label: str = "acme") -> Iterator[str]:
+    """The address of a tenant, served by threads of this process."""
+    logging.getLogger("werkzeug").setLevel("ERROR")
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{label}.localhost:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @contextmanager

@@ -136,7 +136,8 @@ def _people(app: CRMApp) -> str:
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
         api_keys.create("reader", reads, 1)
-        api_keys.create("site form", "leads:create", 1, origins="https://shop.example.ua")
+        shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
+        api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
         api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
         api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
@@ -151,7 +152,7 @@ def _pipelines(caller: Caller) -> None:
         {"name": "Нема", "type": "lost", "color": "#112233"},
     ]
     second = caller.add("/pipelines", name="Ремонт", stages=stages)
-    caller.do("PATCH", f"/pipelines/{second}", {"position": 1})
+    caller.do("PATCH", f"/pipelines/{second}", {"position": 1, "lost_reasons": ["Задорого"]})
     caller.add(f"/pipelines/{second}/stages", name="Зайва", type="open")
 
 

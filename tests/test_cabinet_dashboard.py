@@ -158,8 +158,8 @@ def test_a_funnel_has_what_is_open_in_each_stage(made):
     assert [funnel.name for funnel in funnels] == ["Sales", "Repairs"]
     for funnel in funnels:
         stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).stages()]
-        assert [name for name, _ in funnel.stages] == stages[:4]
-        name, here = funnel.stages[0]
+        assert [stage.name for stage in funnel.stages] == stages[:4]
+        here = funnel.stages[0].deals
         own = [each for each in found if each["pipeline_id"] == str(funnel.pipeline_id)]
         assert (here.count, here.sums) == (len(own), sums(own))
         assert here.count
@@ -320,17 +320,17 @@ def test_long_names_are_cut_in_the_picture_and_whole_in_its_title():
 def told_by(svg):
     """[(name, count)] of a plot's bars, as their titles tell, and its name."""
     root = ElementTree.fromstring(svg)
-    assert root.get("role") == "img"
+    assert root.get("role") == "group"
     labels = root.get("aria-labelledby").split()
     assert [root.find("title").get("id"), root.find("desc").get("id")] == labels
-    titles = [group.find("title").text for group in root.findall("g")]
+    titles = [group.find("title").text for group in root.iter("g")]
     return root.find("title").text, [tuple(title.rsplit(": ", 1)) for title in titles]
 
 
 def cells(table):
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.S)[1:]
     return [
-        [str(Markup(cell).unescape()) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        [Markup(cell).striptags() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
         for row in rows
     ]
 
@@ -340,7 +340,7 @@ def test_every_plot_has_the_same_numbers_as_its_table(made, olena):
     drawn, tables = SVG.findall(text), TABLE.findall(text)
     assert len(drawn) == len(tables) == 5  # two funnels, days, months, sources
     for svg, table in zip(drawn, tables, strict=True):
-        assert not re.search(r"\sstyle=|<style|<script|\son\w+=|href", svg)
+        assert not re.search(r"\sstyle=|<style|<script|\son\w+=", svg)
         name, bars = told_by(svg)
         rows = cells(table)
         if "12" in name:
@@ -394,7 +394,7 @@ def test_the_dashboard_speaks_english_too(acme, olena):
 
 
 STEPS = (
-    "/leads",
+    "/leads/new",
     "/products/import",
     "/settings/users",
     "/settings/api-keys",
@@ -417,7 +417,7 @@ def test_an_empty_tenant_sees_first_steps(crm):
     text = ivan.sees("/")
     # A key that was made once is a step that was done.
     assert steps(text) == dict.fromkeys(STEPS, False) | {"/settings/api-keys": True}
-    assert "Показувати ще нічого." in text
+    assert "Даних ще немає." in text
     assert not SVG.search(text)
     for path in STEPS:
         ivan.sees(path)
@@ -428,9 +428,9 @@ def test_a_step_that_was_taken_has_a_check_mark_and_all_of_them_end_the_list(api
     done |= {"/settings/users": True, "/settings/api-keys": True}  # the cast has done these
     assert steps(olena.sees("/")) == done
     api.create("/leads", name="Марія", phone="+380501234567")
-    assert steps(olena.sees("/")) == done | {"/leads": True}
+    assert steps(olena.sees("/")) == done | {"/leads/new": True}
     api.create("/products", name="Стіл", price=10)
-    assert steps(olena.sees("/")) == done | {"/leads": True, "/products/import": True}
+    assert steps(olena.sees("/")) == done | {"/leads/new": True, "/products/import": True}
     api.create("/webhooks", url="https://example.com/hook", events=["deal.won"])
     assert not steps(olena.sees("/"))
 
@@ -468,6 +468,7 @@ def test_a_pipeline_named_as_a_script_is_text(acme, olena):
 
 def found(text):
     """{noun: [texts that lead to records]} of the page of the search."""
+    text = re.sub("</?mark>", "", text)
     sections = re.findall(r'aria-labelledby="found-(\w+)"(.*?)</section>', text, re.S)
     return {
         noun: re.findall(rf'<li><a href="/{noun}/\d+">(.*?)</a>', section)
@@ -514,7 +515,7 @@ def test_ten_are_shown_and_a_link_leads_to_all(api, olena):
     q = "%D1%96%D0%B2%D0%B0%D0%BD%20%26"
     for path in (f"/leads?q={q}", f"/deals?view=list&amp;q={q}", f"/search?only=tasks&amp;q={q}"):
         assert f'href="{path}"' in text.replace("&q=", "&amp;q=")
-        every = olena.sees(path.replace("&amp;", "&"))
+        every = re.sub("</?mark>", "", olena.sees(path.replace("&amp;", "&")))
         assert all(f"Іван &amp; {number}<" in every for number in range(12))
 
 

@@ -22,6 +22,7 @@ from running import ROOT, free_port, wait_for
 
 from tests import planted
 
+STAGES = ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно")
 PHONE = "+380671234567"
 PRICES = (
     "sku;name;price\r\nST-1;Стіл дубовий;1 250,50\r\nKR-2;Крісло «Граф»;780\r\n;Без артикула;5\r\n"
@@ -152,7 +153,7 @@ def test_1_sign_up_by_the_code_of_an_sms(page, server, home):
     page.wait_for_url(f"{home}/")
     expect(page.locator("header .brand")).to_have_text("Меблі Затишок")
     page.goto(f"{home}/deals")
-    for stage in ("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost"):
+    for stage in STAGES:
         expect(page.get_by_role("heading", name=stage)).to_be_visible()
 
 
@@ -244,7 +245,7 @@ def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Hook,
     page.set_viewport_size({"width": 1900, "height": 900})
     page.goto(f"{home}/deals")
     card = page.locator("[data-deal]", has_text="Кухня").bounding_box()
-    won = page.locator(".column", has=page.get_by_role("heading", name="Won")).bounding_box()
+    won = page.locator(".column", has=page.get_by_role("heading", name="Виграно")).bounding_box()
     page.mouse.move(card["x"] + card["width"] - 8, card["y"] + 8)
     page.mouse.down()
     page.mouse.move(won["x"] + won["width"] / 2, won["y"] + won["height"] / 2, steps=12)
@@ -259,7 +260,7 @@ def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Hook,
 def test_8_a_task_done_by_one_click(page, hook_of_the_day: Hook, home):
     page.goto(f"{home}/tasks")
     send(page, title="Зателефонувати Петру")
-    click(page, page.get_by_role("button", name="Готово").first)
+    click(page, page.get_by_role("button", name="Виконати").first)
     hook_of_the_day.wait_until(
         lambda: "task.completed" in [each.event["type"] for each in hook_of_the_day.received]
     )

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import time
+from urllib.parse import quote
 
 import pytest
 from browsing import Person
@@ -18,7 +19,7 @@ from crm.outbox.call import Outcome
 from crm.outbox.endpoints import Webhook
 from crm.resources.leads.record import TRAP
 from crm.resources.webhooks import DELIVERY, WEBHOOK
-from crm.tenancy.database import execute, transaction
+from crm.tenancy.database import execute, now, transaction
 
 each = pytest.mark.parametrize
 KEY = re.compile(r"crm_[0-9A-Za-z]{46}")
@@ -115,7 +116,7 @@ def test_a_forms_key_is_tried_from_its_site(olena):
 def test_a_key_is_revoked(crm, olena, taras):
     key = api_keys_by_name(crm)["taras"]
     assert taras.get("/users/me").status_code == 200
-    olena.sends(f"/settings/api-keys/{key}/revoke")
+    olena.confirms(f"/settings/api-keys/{key}/revoke")
     assert taras.get("/users/me").status_code == 401
     assert f"/settings/api-keys/{key}/revoke" not in olena.sees("/settings/api-keys")
     assert olena.post("/settings/api-keys/99/revoke").status_code == 404
@@ -201,13 +202,13 @@ def test_a_webhook_is_changed_and_switched_off(crm, olena):
     assert (changed["events"], changed["state"]) == (["deal.won", "deal.lost"], "active")
     olena.sends("/settings/webhooks/1", sent)
     assert hook_of(crm)["state"] == "inactive"
-    olena.sends("/settings/webhooks/1/delete")
+    olena.confirms("/settings/webhooks/1/delete")
     olena.sees("/settings/webhooks/1", 404)
 
 
 def test_a_new_secret_is_shown_once(crm, olena):
     first = copied(make_hook(olena).text, "secret")
-    page = olena.post("/settings/webhooks/1/rotate")
+    page = olena.post("/settings/webhooks/1/rotate", {"sure": "1"})
     second = copied(page.text, "secret")
     assert page.status_code == 200 and second != first
     with crm.tenants.visit("acme"):
@@ -246,7 +247,7 @@ def test_the_log_shows_deliveries_with_their_attempts(crm, olena, api, clock):
         outcome = Outcome(12, 500, None, "<script>alert(2)</script>")
         deliveries.record(claimed, "2026-03-02T09:00:00Z", outcome)
     page = olena.sees("/settings/webhooks/1")
-    assert "Новий лід" in page and "500" in page and "Відповідає з помилками" in page
+    assert "Новий лід" in page and "500" in page and "Працює з помилками" in page
     path = "/settings/webhooks/1/deliveries/1"
     page = olena.sees(path)
     assert "<script>alert" not in page and "&lt;script&gt;alert(2)" in page
@@ -369,12 +370,118 @@ def test_a_form_that_was_made_before_has_a_place_for_its_key(crm, olena):
     page = olena.sees(f"/settings/forms/{id}")
     assert secret not in page and "Bearer YOUR_KEY" in page
     assert "Сайт" in page
-    olena.sends(f"/settings/api-keys/{id}/revoke")
+    olena.confirms(f"/settings/api-keys/{id}/revoke")
     assert f"/settings/forms/{id}" not in olena.sees("/settings/forms")
 
 
 def test_only_a_forms_key_has_a_form(olena):
     olena.sees("/settings/forms/1", 404)
+    assert olena.post("/settings/forms/1", {"source": "x"}).status_code == 404
+
+
+def source_in(page):
+    return json.loads(re.search(r'var lead = \{source: (".*?")', copied(page, "snippet"))[1])
+
+
+def test_each_form_has_a_source_of_its_own(crm, olena, api):
+    assert 'name="source" value="site-form' in olena.sees("/settings/forms")
+    first, second = make_form(olena, name="Головна"), make_form(olena, name="Підвал")
+    third = make_form(olena, name="Акція", source=" осіння акція ")
+    sources = [source_in(page.text) for page in (first, second, third)]
+    assert len({*sources}) == 3 and sources[2] == "осіння акція"
+    # The form made before, by the cast's key, is the first.
+    assert sources[:2] == ["site-form-2", "site-form-3"]
+    for number, (page, source) in enumerate(zip((first, second, third), sources, strict=True)):
+        site = Api(crm, "acme", KEY.search(copied(page.text, "snippet"))[0])
+        sent = {"name": f"М{number}", "phone": "0671234567", "source": source}
+        assert site.post("/leads", sent, headers={"Origin": SHOP}).status_code == 201
+    for number, source in enumerate(sources):
+        (lead,) = api.read(f"/leads?source={quote(source)}")
+        assert lead["name"] == f"М{number}"
+    page = olena.sees("/settings/forms")
+    for source in sources:
+        assert f'href="/leads?source={quote(source)}">{source}</a>' in page
+
+
+def test_the_source_of_a_form_is_changed_and_no_other_has_it(crm, olena):
+    make_form(olena, source="a")
+    make_form(olena, source="b")
+    id = last_key(crm).id
+    path = f"/settings/forms/{id}"
+    assert olena.sends(path, {"source": "c"}) == path
+    page = olena.sees(path)
+    assert source_in(page) == "c" and 'value="c"' in page
+    for wrong in ("a", "site-form", "x" * 65, "a\0"):
+        page = olena.post(path, {"source": wrong})
+        assert page.status_code == 422 and 'id="source-fault"' in page.text
+        assert source_in(page.text) == "c"
+    page = make_form(olena, source="c")
+    assert page.status_code == 422 and "Це джерело має інша форма" in page.text
+    olena.sends(path, {"source": "c"})  # its own
+
+
+def test_a_form_made_before_keeps_its_source(crm, olena):
+    with crm.tenants.visit("acme"):
+        for name in ("x", "y"):
+            api_keys.create(name, "leads:create", OLENA, origins=SHOP)
+    id = last_key(crm).id
+    path = f"/settings/forms/{id}"
+    assert source_in(olena.sees(path)) == "site-form"
+    olena.sends(path, {"source": "site-form"})
+    assert source_in(olena.sees(path)) == "site-form"
+
+
+# How a webhook does
+
+
+def health(olena):
+    """(kind of badge, words) in the list, which its own page has, too."""
+    listed = re.search(r'badge text-bg-(\w+)">(.*?)</span>', olena.sees("/settings/webhooks"))
+    page = olena.sees("/settings/webhooks/1")
+    own = re.search(r'<dt>Стан</dt><dd><span class="badge text-bg-(\w+)">(.*?)</span>', page)
+    assert listed.groups() == own.groups()
+    return listed.groups()
+
+
+def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
+    make_hook(olena)
+    assert health(olena) == ("success", "Готовий, ще нічого не надсилали")
+    with crm.tenants.visit("acme"):
+        hook = Webhook.find(1)
+
+        def say(sql, *params):
+            with transaction():
+                execute(sql, params)
+
+        with transaction():
+            hook.succeeded(now())
+        assert health(olena) == ("success", "Активний")
+        clock.tick(60)
+        with transaction():
+            Webhook.find(1).failed(now(), 500)
+        assert health(olena)[0] == "warning"
+        # Turned off and on by hand: the API's state is active, and the last delivery failed.
+        for active in (0, 1):
+            with transaction():
+                Webhook.find(1).change({"active": active})
+            if not active:
+                assert health(olena) == ("danger", "Вимкнено")
+        assert api.read("/webhooks/1")["state"] == "active"
+        assert health(olena) == ("warning", "Остання доставка не вдалася")
+        clock.tick(60)
+        with transaction():
+            Webhook.find(1).succeeded(now())
+        assert health(olena) == ("success", "Активний")
+        # One record's delivery waits for another attempt while others arrive.
+        api.create("/leads", name="Л", phone="0671234567")
+        say("INSERT INTO attempt (delivery_id, at, duration_ms, status_code, cause)"
+            " VALUES (1, ?, 5, 500, 'event')", now())  # fmt: skip
+        assert health(olena) == ("warning", "Деякі доставки повторюються")
+        say("UPDATE delivery SET status = 'delivered', due_at = NULL")
+        assert health(olena)[0] == "success"
+        with transaction():
+            Webhook.find(1).failed(now(), 410)
+        assert health(olena)[0] == "danger"
 
 
 @each(

@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from browsing import Person
+from browsing import Person, hidden
 from conftest import OLENA, TARAS
 
 from crm.errors import Conflict, NotFound
@@ -180,7 +180,7 @@ def test_an_empty_list_tells_why(crm, olena):
 def test_a_new_lead_is_there_with_its_event(api, crm, olena):
     sent = {"name": " Марія ", "phone": "067 123 45 67", "email": "", "assigned_to": "2"}
     assert olena.sends("/leads", sent) == "/leads/1"
-    assert "Ліда додано" in olena.sees("/leads/1")
+    assert "Лід додано" in olena.sees("/leads/1")
     found = one(crm)
     assert (found["name"], found["phone"], found["email"]) == ("Марія", "+380671234567", None)
     assert (found["assigned_to"], found["created_by"], found["extra"]) == ("2", "1", {})
@@ -280,7 +280,6 @@ def test_an_edit_changes_what_was_typed(crm, olena):
         "tags": "vip, опт",
         "assigned_to": "2",
         "comment": "рядок\r\nрядок",
-        "version": "1",
     }
     assert olena.sends("/leads/1/edit", sent) == "/leads/1"
     found = one(crm)
@@ -309,14 +308,15 @@ def test_a_refused_edit_keeps_what_was_typed(crm, olena):
 def test_who_was_overtaken_is_told_before_overwriting(crm, olena):
     lead(crm)
     taras = Person(crm, "acme", TARAS)
-    sent = {"name": "Ганна", "phone": MARIA["phone"], "currency": "UAH", "version": "1"}
+    shown = hidden(taras.sees("/leads/1/edit"), "shown")
+    sent = {"name": "Ганна", "phone": MARIA["phone"], "currency": "UAH", "shown": shown}
     olena.sends("/leads/1/edit", sent)
     page = taras.post("/leads/1/edit", {**sent, "name": "Галина"})
-    assert page.status_code == 409
-    assert 'value="Галина"' in page.text and 'name="version" value="2"' in page.text
+    assert page.status_code == 422
+    assert 'value="Галина"' in page.text and "«Ганна»" in page.text
     assert "Хтось інший" in page.text
     assert one(crm)["name"] == "Ганна"
-    taras.sends("/leads/1/edit", {**sent, "name": "Галина", "version": "2"})
+    taras.sends("/leads/1/edit", {**sent, "name": "Галина", "shown": hidden(page.text, "shown")})
     assert one(crm)["name"] == "Галина"
 
 
@@ -343,11 +343,11 @@ def test_history_reads_as_sentences(api, taras, crm, olena):
     taras.patch("/leads/1", {"assigned_to": "2", "amount": 100, "tags": ["vip"], "extra": {"a": 1}})
     page = olena.sees("/leads/1")
     told = " ".join(html.unescape(strip(page.partition('id="history"')[2])).split())
-    assert "Стан: Новий стало В роботі" in told
-    assert "Відповідальний: Olena стало Taras" in told
-    assert "Сума: — стало 100 ₴" in told.replace("\xa0", " ")
-    assert "Теги: — стало vip" in told
-    assert 'Інші дані: — стало {"a":1}' in told
+    assert "Стан: Новий змінено на В роботі" in told
+    assert "Відповідальний: Olena змінено на Taras" in told
+    assert "Сума: — змінено на 100 ₴" in told.replace("\xa0", " ")
+    assert "Теги: — змінено на vip" in told
+    assert 'Інші дані: — змінено на {"a":1}' in told
     assert "Taras, ключем API «tests»" in told
     assert told.index("Відповідальний") < told.index("Стан")
 
@@ -389,7 +389,7 @@ def test_a_note_is_written_and_deleted(crm, olena):
     )
     page = olena.sees("/leads/1")
     assert "Зателефонувати\nпісля 15:00" in page and "Olena" in page
-    assert olena.sends("/leads/1/notes/1/delete") == "/leads/1#notes"
+    assert olena.confirms("/leads/1/notes/1/delete") == "/leads/1#notes"
     assert "Зателефонувати" not in olena.sees("/leads/1")
     assert olena.post("/leads/1/notes/1/delete").status_code == 404
 
@@ -535,7 +535,7 @@ def test_a_deleted_lead_can_be_brought_back(crm, olena):
     olena.sees("/leads/1", 404)
     assert "/restore" not in olena.sees("/leads")
     assert olena.sends("/leads/1/restore") == "/leads/1"
-    assert "Ліда повернуто" in olena.sees("/leads/1")
+    assert "Лід відновлено" in olena.sees("/leads/1")
     assert olena.post("/leads/1/restore").status_code == 404
 
 

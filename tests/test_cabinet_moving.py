@@ -201,7 +201,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
     people = "Такого колеги тут немає: вкажіть повне ім’я, е-пошту або телефон."
     statuses = "new, in_progress, qualified, unqualified, converted"
     assert cells(page)[-9:] == [
-        ["3", "phone", "Це не номер телефону, як-от +380501234567."],
+        ["3", "phone", "Введіть номер телефону, наприклад 067 123 45 67."],
         ["3", "amount", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
         ["4", "phone", "Вкажіть телефон або е-пошту."],
         ["4", "email", "Вкажіть телефон або е-пошту."],
@@ -211,7 +211,7 @@ def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
         ["8", "created_at", "Це не може бути в майбутньому."],
         ["9", "—", "У рядку більше клітинок, ніж стовпчиків у заголовку."],
     ]
-    marked = re.findall(r'Не підходить:</span> <code class="cell">([^<]*)<', page)
+    marked = re.findall(r'Неправильно:</span> <code class="cell">([^<]*)<', page)
     assert marked == ["ніякий", "12 грн", "L-1", "готово", "Хтось", "2099-01-01"]
     assert page.count('<tr class="table-warning"') == 6  # of those shown that have cells
     assert HOSTILE not in page and html.escape(HOSTILE) in page
@@ -248,12 +248,12 @@ def test_reasons_are_told_in_english_too(olena):
         ("deals", "title,extra\nА,{\n", "extra", "Тут має бути об’єкт JSON"),
         ("leads", "name,phone,status\nА,0671234567,converted\n", "deal_id", "разом з його угодою"),
         ("leads", "name,phone,deal_id\nА,0671234567,7\n", "deal_id", "спершу імпортуйте угоди. 7"),
-        ("leads", "name,email\nА,ні\n", "email", "Це не адреса"),
+        ("leads", "name,email\nА,ні\n", "email", "Введіть адресу"),
         ("clients", "type\ncompany\n", "name", "Новому запису це обов’язково."),
         ("clients", "name,contact_is_primary\nА,мабуть\n", "contact_is_primary", "«так» або «ні»"),
         ("clients", "name,contact_id,contact_name\nА,7,Б\n", "contact_id", "номером немає"),
         ("clients", f"name\n{'x' * 256}\n", "name", "Текст задовгий."),
-        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Це не дата й час."),
+        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Введіть дату й час."),
         ("tasks", "title,lead_id\nА,7\n", "lead_id", "спершу імпортуйте ліди. 7"),
         ("tasks", "external_id,type\nТ,call\n", "title", "Новому запису це обов’язково."),
     ],
@@ -317,7 +317,7 @@ def test_the_steps_lead_to_a_report_and_no_further(crm, manager, noun):
     before = everything(crm)
     assert manager.sends(path, {"dialect": "plain"}) == f"/{noun}/imports"  # sent once more
     assert manager.get(path).status_code == 303
-    assert "чекав задовго" in manager.sees(report)
+    assert "строк його зберігання минув" in manager.sees(report)
     assert everything(crm) == before
     assert not list((crm.tenants.config.data / "uploads").iterdir())
     assert f'href="{report}"' in manager.sees(f"/{noun}/imports")
@@ -406,7 +406,7 @@ def test_a_file_waits_for_the_session_that_sent_it(crm, olena, manager, noun):
     before = everything(crm)
     for stranger in (manager, Person(crm, user_id=OLENA), Person(crm, "globex", OLENA)):
         assert stranger.get(path).status_code == 303
-        assert "чекав задовго" in stranger.sees(stranger.page.location)
+        assert "строк його зберігання минув" in stranger.sees(stranger.page.location)
         assert stranger.sends(path) == f"/{noun}/imports"
         stranger.sends(f"{path}/drop")
     assert everything(crm) == before

@@ -8,11 +8,13 @@ from conftest import OLENA, TARAS
 
 from crm.access import links, passwords, sessions
 from crm.cabinet.settings import letters
+from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.deals.record import Deal
 from crm.resources.pipelines import PIPELINE, Pipeline
 from crm.resources.users import USER
 from crm.tenancy.database import row, transaction
+from crm.tenancy.tenants import Tenants
 
 each = pytest.mark.parametrize
 OWNERS = [
@@ -35,6 +37,8 @@ def post(crm, monkeypatch) -> list[tuple[str, ...]]:
     sent: list[tuple[str, ...]] = []
 
     class Box:
+        sends_sms = sends_mail = True
+
         def sms(self, *letter):
             sent.append(letter)
 
@@ -300,12 +304,84 @@ def test_an_invitation_is_sent_again_and_the_first_ends(crm, olena, post):
         assert links.peek(links.INVITE, second)
 
 
+@pytest.fixture
+def console(post, crm):
+    """Nothing is sent: mail and SMS are written to the console."""
+    type(crm.post).sends_sms = type(crm.post).sends_mail = False
+    return post
+
+
+@each("sent", [{"email": "m@acme.example"}, {"phone": "0671234567"}])
+def test_while_nothing_is_sent_the_link_is_shown_once_to_who_invited(crm, olena, console, sent):
+    to = sent.get("email") or "067\u00a0123\u00a045\u00a067"
+    page = olena.post("/settings/users", {"name": "Марія", "role": "viewer", **sent})
+    assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store"
+    assert f"На {to} нічого не надіслано" in page.text and "Запрошення надіслано" not in page.text
+    link = re.search(r'<pre id="invitation"[^>]*><code>(.*?)</code>', page.text)[1]
+    assert link.startswith("http://acme.localhost:8000/i")
+    path = link.removeprefix("http://acme.localhost:8000")
+    for other in ("/settings/users", "/settings/users/3", "/"):
+        assert path not in olena.sees(other)
+    assert "нічого не надіслано" not in olena.sees("/settings/users")
+    # Another one ends the first.
+    page = olena.post("/settings/users/3/invite")
+    again = re.search(r"<code>http://acme.localhost:8000(.*?)</code>", page.text)[1]
+    newcomer = Person(crm)
+    newcomer.sees(path, 404)
+    shown = newcomer.sees(again)
+    newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
+    assert "Огляд" in newcomer.sees("/")
+    Person(crm).sees(again, 404)
+
+
+def test_only_an_owner_gets_the_link(crm, worker, console):
+    worker.sees("/settings/users", 403)
+    for path in ("/settings/users", "/settings/users/2/invite"):
+        page = worker.post(path, {"name": "Марія", "email": "m@a.example", "role": "viewer"})
+        assert page.status_code == 403 and "/invite/" not in page.text
+    assert console == []
+
+
+def test_an_invitation_that_was_sent_is_told_so_and_shows_no_link(olena, post):
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    page = olena.sees("/settings/users")
+    assert "Запрошення надіслано: m@a.example" in page
+    assert tokens_of(post[0]) not in page and "нічого не надіслано" not in page
+
+
+def test_the_list_shows_who_is_invited_and_has_not_come_in(crm, olena, post, clock):
+    assert "Запрошено" not in olena.sees("/settings/users")
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    page = olena.sees("/settings/users")
+    assert page.count("Запрошено") == 1
+    assert "2 бер. 2026" in page and "11:00, ще не увійшли" in page
+    assert 'action="/settings/users/3/invite"' in page
+    clock.tick(7 * 86_400 + 1)
+    olena = Person(crm, user_id=OLENA)
+    page = olena.sees("/settings/users")
+    assert "Строк дії минув" in page and "так і не увійшли" in page
+    olena.sends("/settings/users/3/invite")
+    assert "9 бер. 2026" in olena.sees("/settings/users")
+    newcomer = Person(crm)
+    shown = newcomer.sees(tokens_of(post[-1]))
+    newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
+    assert "Запрошено" not in olena.sees("/settings/users")
+    assert "/settings/users/3/invite" not in olena.sees("/settings/users")
+
+
+def test_who_was_let_in_before_is_not_called_invited(crm, olena, post):
+    with crm.tenants.visit("acme"):
+        sessions.open(TARAS, "tests")
+    olena.sends("/settings/users/2/invite")  # a new way in, for a lost phone
+    assert "ще не увійшли" not in olena.sees("/settings/users")
+
+
 def test_sms_of_invitations_are_counted(crm, olena, post, clock):
     clock.tick(8 * 86_400)  # a young business may send no more than that anyway
     for _ in range(6):
         olena.sends("/settings/users/2/invite")
     assert len(post) == 3
-    assert "+380501110002" in olena.sees("/settings/users")
+    assert "050\u00a0111\u00a000\u00a002" in olena.sees("/settings/users")
 
 
 @each(("days", "most"), [(0, 5), (6.9, 5), (7, 50)])
@@ -422,7 +498,8 @@ def test_a_pipeline_is_made_with_the_usual_stages(crm, olena):
     assert (made["name"], made["is_default"], made["position"]) == ("Опт", False, 2)
     types = [stage["type"] for stage in made["stages"]]
     assert types == ["open"] * 4 + ["won", "lost"]
-    assert made["stages"][0]["name"] == "Новий"
+    names = [stage["name"] for stage in made["stages"]]
+    assert " ".join(names) == "Нова Кваліфікація Пропозиція Переговори Виграно Програно"
 
 
 def test_a_pipeline_is_renamed_moved_and_made_the_default(crm, olena):
@@ -446,7 +523,7 @@ def test_a_pipeline_needs_a_name(crm, olena, name, status):
 def test_a_stage_is_added_changed_and_moved(crm, olena):
     sent = {"name": "Договір", "type": "open", "probability": "90", "color": "#1f6feb"}
     olena.sends("/settings/pipelines/1/stages", sent)
-    made = stages(crm)[-1]
+    made = stages(crm)[4]  # before won and lost
     assert (made["name"], made["probability"], made["color"]) == ("Договір", 90, "#1f6feb")
     at = f"/settings/pipelines/1/stages/{made['id']}"
     olena.sends(f"{at}/move", {"position": "1"})
@@ -477,7 +554,7 @@ def test_a_stage_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olen
     assert olena.post("/settings/pipelines/1/stages/1/delete").status_code == 409
     page = olena.post("/settings/pipelines/1/stages/1/delete", {"move_to": "99"})
     assert page.status_code == 422 and 'id="move_to-fault"' in page.text
-    olena.sends("/settings/pipelines/1/stages/1/delete", {"move_to": "2"})
+    olena.confirms("/settings/pipelines/1/stages/1/delete", {"move_to": "2"})
     assert "New" not in names(crm)
     assert api.read(f"/deals/{deal}")["stage_id"] == "2"
     assert api.kinds()[-1] == "deal.stage_changed"
@@ -486,9 +563,9 @@ def test_a_stage_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olen
     assert by == OLENA
 
 
-def test_an_unused_stage_is_deleted_at_once_and_the_last_open_one_never(crm, olena):
+def test_an_unused_stage_is_deleted_and_the_last_open_one_never(crm, olena):
     for id in (1, 2, 3):
-        olena.sends(f"/settings/pipelines/1/stages/{id}/delete")
+        olena.confirms(f"/settings/pipelines/1/stages/{id}/delete")
     page = olena.post("/settings/pipelines/1/stages/4/delete")
     assert page.status_code == 409 and 'id="trouble"' in page.text
     assert names(crm) == ["Negotiation", "Won", "Lost"]
@@ -499,7 +576,7 @@ def test_a_pipeline_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, o
     deal = api.create("/deals", title="D", pipeline_id="2")
     assert 'name="move_to"' in olena.sees("/settings/pipelines/2")
     assert olena.post("/settings/pipelines/2/delete").status_code == 409
-    olena.sends("/settings/pipelines/2/delete", {"move_to": "3"})
+    olena.confirms("/settings/pipelines/2/delete", {"move_to": "3"})
     with crm.tenants.visit("acme"):
         assert Deal.find(deal).stage_id == 3
     olena.sees("/settings/pipelines/2", 404)
@@ -531,3 +608,16 @@ def test_the_plan_tells_what_this_minute_has_used(crm, olena, api, clock):
     clock.tick(60)
     assert 'value="0"' in olena.sees("/settings/plan")
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "59"  # looking cost nothing
+
+
+@each("closed", [{"signup": False}, {"tenant": "acme"}])
+def test_a_plan_is_shown_only_where_sign_up_is_open(crm, olena, clock, closed):
+    provider = "хто надає цей сервіс"
+    assert 'href="/settings/plan"' in olena.sees("/settings")
+    assert provider in olena.sees("/settings/plan")
+    crm.tenants.forget_idle()
+    crm.tenants = Tenants(Config(data=crm.tenants.config.data, **closed), clock)
+    for path in ("/settings", "/settings/profile", "/settings/company", "/"):
+        page = olena.sees(path)
+        assert "/settings/plan" not in page and provider not in page
+    olena.sees("/settings/plan", 404)

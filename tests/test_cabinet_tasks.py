@@ -1,12 +1,15 @@
 """Tasks in the cabinet: what is overdue, for today and for later; done with one click."""
 
+import html
 import re
 
 import pytest
 from browsing import Person
 from conftest import OLENA, TARAS
 
-from crm.resources import users
+from crm.resources import tasks, users
+from crm.resources.tasks import TASK_IN
+from crm.tenancy.database import transaction
 
 NOON = "2026-03-02T12:00"  # in Kyiv; the clock stands at 11:00 there
 
@@ -102,3 +105,69 @@ def test_a_viewer_sees_no_form_and_no_button(crm, api):
     assert "Дзвінок" in page
     assert 'name="title"' not in page
     assert "/complete" not in page
+
+
+def titles(page):
+    return re.findall(r'<a href="/tasks/\d+">(.*?)</a>', page)
+
+
+def test_a_cancelled_task_is_found_by_its_status(olena, api):
+    api.create("/tasks", title="скасоване", status="cancelled")
+    api.create("/tasks", title="виконане", status="done")
+    api.create("/tasks", title="відкрите")
+    api.create("/tasks", title="у роботі", status="in_progress")
+    assert sum(groups(olena.sees("/tasks")), []) == ["відкрите", "у роботі"]
+    page = olena.sees("/tasks?status=cancelled")
+    assert titles(page) == ["скасоване"]
+    assert "Стан: Скасоване" in page and "/complete" not in page
+    assert 'option value="cancelled" selected' in page
+    assert titles(olena.sees("/tasks?status=done")) == ["виконане"]
+    everything = olena.sees("/tasks?status=all")
+    assert sorted(titles(everything)) == ["виконане", "відкрите", "скасоване", "у роботі"]
+    assert titles(olena.sees("/tasks?q=скас&status=all")) == ["скасоване"]
+    assert titles(olena.sees("/tasks?q=скас")) == []
+
+
+def test_tasks_beyond_200_are_on_further_pages(olena, crm):
+    with crm.tenants.visit("acme") as here, transaction():
+        here.user_id = OLENA
+        for number in range(205):
+            due = f"2026-03-{number % 28 + 1:02}T10:00:00Z" if number % 3 else None
+            tasks.create(TASK_IN.take({"title": f"№{number}", "due_at": due}))
+    seen, path = [], "/tasks?assigned_to=all"
+    while path:
+        page = olena.sees(path)
+        assert "Знайдено: 205" in page
+        seen.append(titles(page))
+        following = re.search(r'rel="next" href="([^"]*)"', page)
+        path = following and html.unescape(following[1])
+    assert [len(each) for each in seen] == [200, 5]
+    assert {*seen[0], *seen[1]} == {f"№{number}" for number in range(205)}
+
+
+def test_days_are_those_of_the_tenant(olena, api):
+    for title, due in (
+        ("вчора", "2026-03-01T21:59:59Z"),
+        ("опівночі", "2026-03-01T22:00:00Z"),
+        ("увечері", "2026-03-02T21:59:59Z"),
+        ("завтра", "2026-03-02T22:00:00Z"),
+        ("без терміну", None),
+    ):
+        api.create("/tasks", title=title, due_at=due)
+    page = olena.sees("/tasks?due_since=2026-03-02&due_before=2026-03-02")
+    assert titles(page) == ["опівночі", "увечері"]
+    assert titles(olena.sees("/tasks?due_since=2026-03-01T22:00:01Z")) == ["увечері", "завтра"]
+    file = olena.sees("/tasks/export?due_before=2026-03-01")
+    assert "вчора" in file and "опівночі" not in file
+    for wrong in ("2026-02-31", "0001-01-01", "9999-12-31", "1969-12-31", "soon"):
+        olena.sees(f"/tasks?due_before={wrong}", 422)
+    assert titles(olena.sees("/tasks?due_since=9999-12-30")) == []
+
+
+def test_whose_tasks_and_their_status_are_chosen_together(olena, api):
+    api.create("/tasks", title="Тарасове", status="cancelled", assigned_to=TARAS)
+    page = olena.sees("/tasks?status=cancelled")
+    assert 'href="/tasks?status=cancelled&amp;assigned_to=all"' in page
+    assert titles(olena.sees("/tasks?status=cancelled&assigned_to=all")) == ["Тарасове"]
+    file = olena.sees("/tasks/export?status=cancelled")
+    assert "Тарасове" in file

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from typing import Any
 
 import click
 import pytest
+from browsing import Person
 from click.testing import CliRunner, Result
 from conftest import Api
 from receiving import Hook
@@ -100,8 +102,9 @@ class Folder:
                 deliveries.record(sent, now(), outcome)
 
     def rows(self, *words: Any) -> list[list[str]]:
-        """A printed table."""
-        return [line.split("\t") for line in self.run(*words).stdout.splitlines()]
+        """A printed table without its headings, whose cells may have single spaces."""
+        _, *lines = self.run(*words).stdout.splitlines()
+        return [re.split(r"  +", line) for line in lines]
 
     def file(self, name: str, text: str) -> Path:
         path = self.path / name
@@ -139,6 +142,7 @@ COMMANDS = {
     "proxy nginx": (),
     "proxy caddy": (),
     "backup create": ("--to", "."),
+    "backup list": (),
     "backup verify": ("globex-20260302T090000Z.db",),
     "backup drill": ("--from", "."),
     "restore": ("globex-20260302T090000Z.db", "--tenant", "hooli"),
@@ -153,6 +157,7 @@ COMMANDS = {
     "tenant clone": ("acme", "initech"),
     "tenant delete": ("globex", "--yes"),
     "user add": ("acme", "--name", "Pavlo"),
+    "user list": ("acme",),
     "user login-link": ("acme", "1"),
     "key create": ("acme", "--name", "robot"),
     "key list": ("acme",),
@@ -216,7 +221,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
 def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
     told = CliRunner().invoke(cli.group, ["tenant", "list"], env={"CRM_DATA": str(folder.path)})
     assert told.stderr == f"data folder: {folder.path}\n"
-    assert told.stdout.startswith("acme\t")
+    assert told.stdout.splitlines()[1].startswith("acme ")
 
 
 def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
@@ -227,7 +232,11 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
     }
     asked = ("tenant", "list"), ("key", "list", "nobody"), ("tenant", "create")
     folder_line = f"data folder: {folder.path}\n"
-    tenants = "acme\tbusiness\tactive\tAcme\nglobex\tbusiness\tactive\tglobex\n"
+    tenants = (
+        "LABEL   PLAN      STATE   NAME\n"
+        "acme    business  active  Acme\n"
+        "globex  business  active  globex\n"
+    )
     with contextlib.ExitStack() as stack:
 
         def start(door: tuple[str, ...], words: tuple[str, ...]) -> subprocess.Popen[str]:
@@ -346,13 +355,38 @@ def test_tenant_create_makes_an_owner_and_a_pipeline(empty: Folder) -> None:
     assert me["tenant"] == {"name": "Acme Ltd", "plan": "base"}
     (pipeline,) = api.read("/pipelines")
     assert pipeline["name"] == "Sales"
-    assert len(pipeline["stages"]) == 6
+    assert [stage["name"] for stage in pipeline["stages"]] == [
+        *("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost"),
+    ]
+
+
+def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> None:
+    said = empty.run("tenant", "create", "acme", "--owner-name", "Olena").stderr
+    (path,) = re.findall(
+        r"its owner enters once, within 15 minutes, by http://acme\.localhost:8000(/enter/\S+)\n",
+        said,
+    )
+    app = create_app(Config(data=empty.path), sends=False)
+    person = Person(app)
+    assert person.sends(path) == "/"
+    assert "Olena" in person.sees("/")
+
+
+def test_a_tenant_speaks_ukrainian_if_told_to(empty: Folder) -> None:
+    empty.run("tenant", "create", "acme", "--language", "uk")
+    (pipeline,) = empty.api(empty.key()).read("/pipelines")
+    assert pipeline["name"] == "Продажі"
+    assert [(stage["name"], stage["type"]) for stage in pipeline["stages"]] == [
+        *(("Нова", "open"), ("Кваліфікація", "open"), ("Пропозиція", "open")),
+        *(("Переговори", "open"), ("Виграно", "won"), ("Програно", "lost")),
+    ]
+    empty.run("tenant", "create", "globex", "--language", "de", code=2)
 
 
 def test_a_tenant_needs_no_more_than_a_label(empty: Folder) -> None:
     told = empty.run("tenant", "create", "acme", env={"CRM_PUBLIC_URL": "https://{label}.crm.ua"})
     assert told.stdout == "https://acme.crm.ua\n"
-    assert empty.run("tenant", "list").stdout == "acme\tstart\tactive\tacme\n"
+    assert empty.rows("tenant", "list") == [["acme", "business", "active", "acme"]]
 
 
 def test_a_tenant_has_its_currency(empty: Folder) -> None:
@@ -374,17 +408,17 @@ def test_what_makes_no_tenant(folder: Folder) -> None:
     assert "initech" not in folder.run("tenant", "list").stdout
 
 
-def test_tenant_list_of_nothing_is_nothing(empty: Folder) -> None:
-    assert empty.run("tenant", "list").stdout == ""
+def test_tenant_list_of_nothing_makes_nothing(empty: Folder) -> None:
+    assert empty.rows("tenant", "list") == []
     assert not empty.path.exists()
 
 
 def test_plan_and_suspension_are_told_by_the_list(folder: Folder) -> None:
     folder.run("tenant", "plan", "acme", "base")
     folder.run("tenant", "suspend", "acme")
-    assert folder.run("tenant", "list").stdout.splitlines()[0] == "acme\tbase\tsuspended\tAcme"
+    assert folder.rows("tenant", "list")[0] == ["acme", "base", "suspended", "Acme"]
     folder.run("tenant", "resume", "acme")
-    assert folder.run("tenant", "list").stdout.splitlines()[0] == "acme\tbase\tactive\tAcme"
+    assert folder.rows("tenant", "list")[0] == ["acme", "base", "active", "Acme"]
 
 
 def test_migrate_brings_every_file_up_to_date(
@@ -484,14 +518,17 @@ def test_key_list_never_shows_a_key(folder: Folder) -> None:
         folder.key("--expires", "2020-01-01"),
     ]
     folder.run("key", "revoke", "acme", folder.id_of(keys[0]))
-    lines = folder.run("key", "list", "acme").stdout.splitlines()[-3:]
-    columns = [line.split("\t") for line in lines]
+    columns = folder.rows("key", "list", "acme")[-3:]
     assert [row[5] for row in columns] == ["revoked", "live", "expired"]
     assert [row[2] for row in columns] == ["*", "leads:read", "*"]
-    assert columns[1][3:5] == ["user 1", "never used"]
+    assert columns[1][3:5] == ["1", "never"]
+    printed = (
+        folder.run("key", "list", "acme").stdout
+        + folder.run("key", "list", "acme", "--json").stdout
+    )
     for key, row in zip(keys, columns, strict=True):
         assert row[1] == f"{key[:8]}…"
-        assert key[8:16] not in "".join(lines)
+        assert key[8:16] not in printed
 
 
 def test_a_revoked_key_is_refused(folder: Folder) -> None:
@@ -625,7 +662,7 @@ def test_rejected_rows_are_told_line_by_line(folder: Folder) -> None:
 
 
 def test_webhook_list_tells_what_each_gets_and_how_it_is(folder: Folder) -> None:
-    assert folder.run("webhook", "list", "acme").stdout == ""
+    assert folder.rows("webhook", "list", "acme") == []
     folder.webhook()
     folder.webhook(url="https://shop.example.com/", events='["lead.created","deal.won"]')
     folder.webhook(active=0)
@@ -635,8 +672,8 @@ def test_webhook_list_tells_what_each_gets_and_how_it_is(folder: Folder) -> None
     erp, shop = "https://erp.example.com/crm", "https://shop.example.com/"
     assert folder.rows("webhook", "list", "acme") == [
         ["1", "active", erp, "all kinds", "2026-03-02T09:00:00Z"],
-        ["2", "failing", shop, "lead.created,deal.won", "no success yet"],
-        ["3", "inactive", erp, "all kinds", "no success yet"],
+        ["2", "failing", shop, "lead.created,deal.won", "never"],
+        ["3", "inactive", erp, "all kinds", "never"],
     ]
     assert "whsec_" not in folder.run("webhook", "list", "acme").output
 
@@ -837,7 +874,18 @@ def test_serve_takes_its_port_from_the_option_else_the_environment(
     env = {"CRM_PORT": "9123"}
     told = folder.run("serve", env=env)
     said = [json.loads(line)["message"] for line in told.stderr.splitlines()]
-    assert said == [f"data folder: {folder.path}", "listening on http://127.0.0.1:9123"]
+    tenant = "http://<label>.localhost:9123"
+    assert said == [
+        f"data folder: {folder.path}",
+        "listening on http://127.0.0.1:9123",
+        f"workspace of each tenant: {tenant}/",
+        f"API of each tenant: {tenant}/api/v1, documentation: {tenant}/api/v1/docs",
+    ]
+    one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
+    *_, workspace, api = folder.run("serve", env=env | one).stderr.splitlines()
+    assert json.loads(workspace)["message"] == "workspace: https://crm.example.ua/"
+    assert "API: https://crm.example.ua/api/v1, " in json.loads(api)["message"]
+    taken.pop()
     options = ("--port", "9124", "--host", "0.0.0.0", "--threads", "8", "--workers", "3")
     folder.run("serve", *options, env=env | {"CRM_TRUSTED_PROXIES": "1"})
     folder.run("serve", env={"CRM_PORT": None})
@@ -973,8 +1021,9 @@ def beside(
     env = {"CRM_PLANS": "pro=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_LOG": "warnings"}
     with running(serve, home, **env) as server:
         assert server.stderr
-        said = [json.loads(server.stderr.readline())["message"] for _ in range(2)]
-        assert said == [f"data folder: {home / 'data'}", f"listening on http://127.0.0.1:{port}"]
+        said = [json.loads(server.stderr.readline())["message"] for _ in range(4)]
+        listens = f"listening on http://127.0.0.1:{port}"
+        assert said[:2] == [f"data folder: {home / 'data'}", listens]
         yield Folder(home / "data"), port
         server.terminate()
         assert server.communicate(timeout=20) == ("", "")
@@ -1130,6 +1179,56 @@ def test_gunicorn_and_flask_serve_the_app(folder: Folder, tmp_path: Path) -> Non
                 assert call.get("/openapi.json")["openapi"].startswith("3.1")
 
 
+# Lists
+
+LISTS = {
+    "tenant list": ("label", "plan", "state", "name", "created_at", "url"),
+    "user list": ("id", "name", "email", "phone", "role", "active", "created_at"),
+    "key list": (
+        *("id", "hint", "scopes", "user_id", "last_used_at", "expires_at", "state", "name"),
+    ),
+    "webhook list": ("id", "url", "events", "state", "last_success_at"),
+    "webhook deliveries": ("id", "status", "type", "sequence", "attempts", "next_attempt_at"),
+    "backup list": ("tenant", "file", "bytes"),
+}
+TABLE_COMMANDS = [name for name in COMMANDS if name.split()[-1] in ("list", "deliveries")]
+
+
+def test_no_list_is_forgotten_here() -> None:
+    assert set(TABLE_COMMANDS) == set(LISTS)
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, words: str) -> None:
+    webhook = folder.webhook()
+    with folder.visit():
+        deliveries.test(webhook)
+    folder.run("backup", "create", "--tenant", "acme")
+    asked = (*words.split(), *COMMANDS[words])
+    headings, first, *_ = folder.run(*asked).stdout.splitlines()
+    assert re.fullmatch(r"[A-Z]+( [A-Z]+)*(  +[A-Z]+( [A-Z]+)*)*", headings)
+    for start in re.finditer(r"(?:^|  )([A-Z])", headings):
+        assert first[start.start(1)] != " "  # a cell begins below its heading
+        assert start.start(1) == 0 or first[start.start(1) - 1] == " "
+    printed = folder.run(*asked, "--json").stdout
+    rows = json.loads(printed)
+    assert rows and printed.count("\n") == 1
+    assert all(set(LISTS[words]) <= set(row) for row in rows)
+
+
+def test_an_empty_list_is_its_headings_or_an_empty_array(empty: Folder) -> None:
+    assert empty.run("tenant", "list").stdout == "LABEL  PLAN  STATE  NAME\n"
+    assert json.loads(empty.run("tenant", "list", "--json").stdout) == []
+
+
+def test_copies_are_listed_of_the_folder_where_they_are(folder: Folder, tmp_path: Path) -> None:
+    folder.run("backup", "create", "--to", tmp_path / "copies")
+    assert folder.rows("backup", "list") == []
+    rows = folder.rows("backup", "list", "--from", tmp_path / "copies")
+    assert [row[0] for row in rows] == ["acme", "globex"]
+    assert all(Path(row[2]).stat().st_size == int(row[1]) for row in rows)
+
+
 # The demo
 
 
@@ -1161,8 +1260,8 @@ def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) 
     command = [*APP, "demo", "--port", str(port), "--data", str(empty.path)]
     with running(command, tmp_path) as started:
         text = demo_text(started)
-        for label in ("acme", "globex"):
-            assert f"http://{label}.localhost:{port}/api/v1/docs" in text
+        assert re.match(rf"Open http://acme\.localhost:{port}/enter/\S+\n", text)
+        assert "Open it in the browser?" not in text  # it is no terminal
         (key,) = set(KEY.findall(text))
         receiver = free_port()
         lines = text.replace(":9000/", f":{receiver}/").splitlines()
@@ -1202,3 +1301,87 @@ def test_the_demo_leaves_the_tenants_of_others_alone(
     before = folder.run("key", "list", "acme").stdout
     assert folder.refused("demo").startswith("the data folder has a tenant acme that is not")
     assert folder.run("key", "list", "acme").stdout == before
+
+
+@contextlib.contextmanager
+def demo_at_a_terminal(folder: Path, *words: str) -> Iterator[tuple[int, Path, int]]:
+    """A demo that believes it is at a terminal: our end of that, what its browser was given, and
+    the demo's process."""
+    opened = folder / "opened"
+    script = folder / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    script.chmod(0o755)
+    port = free_port()
+    ours, theirs = pty.openpty()
+    command = [*APP, "demo", "--port", str(port), "--data", str(folder / "data"), *words]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    started = subprocess.Popen(
+        ["/usr/bin/setsid", "--ctty", *command], cwd=ROOT,
+        stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL,
+        env=environ | {"BROWSER": f"{script} %s &", "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        yield ours, opened, started.pid
+    finally:
+        started.terminate()
+        assert started.wait(30) == 0
+        os.close(ours)
+
+
+def read_until(terminal: int, text: str) -> str:
+    """What is said on a terminal until that text."""
+    said = b""
+    until = time.monotonic() + 60
+    while text.encode() not in said:
+        ready, _, _ = select.select([terminal], [], [], max(0, until - time.monotonic()))
+        assert ready, said.decode()
+        said += os.read(terminal, 65536)
+    return said.decode()
+
+
+def appears(path: Path) -> bool:
+    until = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    return path.exists()
+
+
+@pytest.mark.parametrize(("answer", "opens"), [("\n", True), ("y\n", True), ("n\n", False)])
+def test_the_demo_offers_to_open_the_browser(tmp_path: Path, answer: str, opens: bool) -> None:
+    with demo_at_a_terminal(tmp_path) as (terminal, opened, pid):
+        said = read_until(terminal, "Open it in the browser? [Y/n] ")
+        (url,) = re.findall(r"\AOpen (\S+)\r\n", said)
+        host, port = re.fullmatch(r"http://(acme\.localhost):(\d+)/enter/\S+", url).groups()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as link:
+            link.request("GET", "/livez", headers={"Host": host})
+            assert link.getresponse().read()  # nobody has answered the question yet
+        os.write(terminal, answer.encode())
+        if opens:
+            assert appears(opened) and opened.read_text() == f"{url}\n"
+        else:
+            children = Path(f"/proc/{pid}/task/{pid}/children")
+            until = time.monotonic() + 30
+            while len(children.read_text().split()) > 1 and time.monotonic() < until:
+                time.sleep(0.05)
+            assert not opened.exists()
+
+
+@pytest.mark.parametrize(("option", "opens"), [("--open", True), ("--no-open", False)])
+def test_the_demo_is_told_about_the_browser_beforehand(
+    tmp_path: Path, option: str, opens: bool
+) -> None:
+    with demo_at_a_terminal(tmp_path, option) as (terminal, opened, _):
+        said = read_until(terminal, "Stop with Ctrl-C.")
+        assert appears(opened) if opens else not opened.exists()
+        os.set_blocking(terminal, False)
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(terminal, 65536).decode()
+        assert "Open it in the browser?" not in said
+
+
+def test_a_question_ends_with_the_demo_and_holds_no_lock(tmp_path: Path) -> None:
+    with demo_at_a_terminal(tmp_path) as (terminal, opened, _):
+        read_until(terminal, "Open it in the browser? [Y/n] ")
+    assert server.running(tmp_path / "data") is None
+    assert not opened.exists()

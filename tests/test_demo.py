@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import phonenumbers
 import pytest
+from browsing import Person
 from conftest import Api, Clock
 
 from crm import create_app, demo
@@ -34,7 +35,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder after the demo's first start, and what was told."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.furnish(Tenants(Config(data=folder), Clock()))
+    return folder, demo.furnish(Tenants(Config(data=folder), Clock())).text
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +95,8 @@ def every(api: Api, path: str, **query: str) -> list[dict[str, Any]]:
 
 
 def test_each_business_has_an_owner_and_colleagues(acme, globex):
-    for api, name, plan in ((acme, "Меблі Затишок", "pro"), (globex, "Кавомайстер", "start")):
-        assert api.read("/users/me")["tenant"] == {"name": name, "plan": plan}
+    for api, name in ((acme, "Меблі Затишок"), (globex, "Кавомайстер")):
+        assert api.read("/users/me")["tenant"] == {"name": name, "plan": "business"}
         assert api.read("/users/me")["role"] == "owner"
         team = every(api, "/users")
         assert [user["role"] for user in team].count("owner") == 1
@@ -140,7 +141,7 @@ def test_a_deals_history_is_that_of_weeks(acme):
     (deal,) = every(acme, "/deals", status="won", limit="1")
     moves = acme.read(f"/deals/{deal['id']}/history")
     names = [move["to_name"] for move in sorted(moves, key=lambda move: int(move["id"]))]
-    assert names == ["New", "Qualified", "Proposal", "Negotiation", "Won"]
+    assert names == ["Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно"]
     assert len({move["moved_at"][:10] for move in moves}) > 2
 
 
@@ -255,7 +256,7 @@ def test_names_become_latin_as_in_a_passport():
 
 def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    told = demo.furnish(Tenants(Config(data=folder), Clock()))
+    told = demo.furnish(Tenants(Config(data=folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
@@ -362,12 +363,36 @@ def replayed(line: str, folder: Path, config: Config) -> Any:
     return answer
 
 
-def test_the_text_names_both_addresses_and_the_key(started):
-    folder, told = started
-    assert "http://acme.localhost:8000/api/v1/docs\n" in told
-    assert "http://globex.localhost:8000/api/v1/docs\n" in told
+def test_the_text_begins_with_the_address_and_names_the_key(started):
+    _, told = started
+    first, empty, *_ = told.splitlines()
+    assert re.fullmatch(r"Open http://acme\.localhost:8000/enter/\S+", first) and not empty
+    assert "\nhttp://acme.localhost:8000/api/v1/docs\n" in told
     assert f"\n{key_in(told)}\n" in told
     assert "\n\n\n" not in told
+    assert max(map(len, (line for line in told.splitlines() if "curl" not in line))) < 130
+
+
+def test_the_text_tells_how_to_enter_each_business(started, folder):
+    """By the phone of its owner, and the code that the page shows."""
+    told = " ".join(started[1].split())
+    ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", told)
+    assert [url for url, _ in ways] == [f"http://{label}.localhost:8000" for label in BUSINESSES]
+    app = create_app(Config(data=folder), Clock(), sends=False, shows_codes=True)
+    for (_, phone), label, owner in zip(
+        ways, BUSINESSES, ("Олена Коваль", "Іван Дорош"), strict=True
+    ):
+        person = Person(app, label)
+        assert person.sends("/login", {"phone": phone}) == "/login/code"
+        (code,) = re.findall(r"\b\d{6}\b", texts_of(person.sees("/login/code")))
+        assert person.sends("/login/code", {"code": code}) == "/"
+        assert owner in person.sees("/settings/users")
+    app.tenants.forget_idle()
+
+
+def texts_of(page: str) -> str:
+    """What a page shows of SMS that were sent."""
+    return " ".join(re.findall(r"Код для входу[^<]*", page))
 
 
 def test_four_curl_lines_work_as_they_stand(started, folder):
@@ -386,20 +411,20 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
 
 def test_the_receiver_is_started_as_the_demo_was(started, folder):
     assert "\npython app.py webhook listen --port 9000\n" in started[1]
-    told = demo.furnish(Tenants(Config(data=folder), Clock()), "crm")
+    told = demo.furnish(Tenants(Config(data=folder), Clock()), "crm").text
     assert "\ncrm webhook listen --port 9000\n" in told
     assert '"url":"http://127.0.0.1:9000/"' in told
 
 
 def test_the_lines_follow_the_port(folder):
-    told = demo.furnish(Tenants(Config(data=folder, port=9123), Clock()))
+    told = demo.furnish(Tenants(Config(data=folder, port=9123), Clock())).text
     assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(told))
 
 
 def test_a_bare_address_serves_one_tenant(tmp_path):
     config = Config(data=tmp_path, tenant="globex")
     tenants = Tenants(config, Clock())
-    told = demo.furnish(tenants)
+    told = demo.furnish(tenants).text
     assert tenants.labels() == ["globex"]
     assert "localhost" not in told
     assert "http://127.0.0.1:8000/api/v1/docs" in told

@@ -1,6 +1,10 @@
 """A day at an embedded cabinet in a real browser: below /crm, by the site's own login."""
 
 import logging
+import re
+import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +22,8 @@ from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
+from tests.readme import ROOT, blocks, section
+from tests.running import free_port, wait_for
 
 LOGIN = """<!doctype html><title>shop</title><link rel="icon" href="data:,">
 <h1>The shop</h1><form method="post"><label>Name <input name="name"></label>
@@ -145,10 +151,14 @@ def test_swagger_tries_it_out(page, home, crm, asked):
     page.goto(f"{home}/crm/settings/api-keys")
     page.get_by_role("link", name="Документація API").click()
     page.wait_for_url(f"{home}/crm/api/v1/docs")
+    assert page.locator(".opblock").count() == 0  # all is collapsed
     page.get_by_role("button", name="Authorize").click()
     page.locator(".auth-container input").fill(key)
     page.locator(".auth-container button[type=submit]").click()
     page.locator(".auth-container .btn-done").click()
+    page.locator(".filter input").fill("leads")
+    expect(page.locator("#operations-tag-products")).to_have_count(0)
+    page.locator("#operations-tag-leads").click()
     page.locator("#operations-leads-list_leads button.opblock-summary-control").click()
     page.get_by_role("button", name="Try it out").click()
     asked.clear()
@@ -159,8 +169,64 @@ def test_swagger_tries_it_out(page, home, crm, asked):
     assert asked == [("GET", "/crm/api/v1/leads")]
 
 
+def test_swagger_keeps_the_key_for_the_session(page, home):
+    """Of the tab: loaded anew it has the key, after a logout and in another tab not."""
+    page.goto(f"{home}/crm/api/v1/docs")
+    expect(page.locator(".auth-wrapper .authorize.locked")).to_be_visible(timeout=20_000)
+    assert page.evaluate("localStorage.length") == 0
+    other = page.context.new_page()
+    other.goto(f"{home}/crm/api/v1/docs")
+    expect(other.locator(".auth-wrapper .authorize.unlocked")).to_be_visible(timeout=20_000)
+    other.close()
+    page.locator(".auth-wrapper .authorize").click()
+    page.get_by_role("button", name="Remove authorization").click()
+    page.locator(".auth-container .btn-done").click()
+    page.goto(f"{home}/crm/api/v1/docs")
+    expect(page.locator(".auth-wrapper .authorize.unlocked")).to_be_visible(timeout=20_000)
+
+
 def test_logging_out_leads_to_the_site(page, home):
     page.goto(f"{home}/crm/")
     page.get_by_role("button", name="Вийти").click()
     page.wait_for_url(f"{home}/")
-    expect(page.get_by_role("heading", name="The shop")).to_be_visible()
+    expect(page.get_by_role("heading", name="The shop")).to_be_visible(timeout=20_000)
+
+
+# The README's example, copied as it stands
+
+
+def test_the_readmes_example_shows_the_workspace(page, tmp_path):
+    """Its commands make the tenant and serve the site; the site's login leads inside."""
+    text = section("In your Flask site")
+    (tmp_path / "shop.py").write_text(blocks(text, "python")[0])
+    port = free_port()
+    create, address, serve, *_ = blocks(text)[0].splitlines()
+    environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    here = {"cwd": tmp_path, "env": environ}
+
+    def words(line: str) -> list[str]:
+        line = line.replace(".venv/bin/flask", f"{sys.executable} -m flask")
+        return shlex.split(line.removesuffix(" &").replace("5000", str(port)))
+
+    made = subprocess.run(words(create), capture_output=True, text=True, timeout=60, **here)
+    assert f"# {made.stdout}" == f"{address}\n", made.stderr
+    (link,) = re.findall(r"http://localhost:5000(/crm/enter/\S+)", made.stderr)
+    site = subprocess.Popen(words(serve), stderr=subprocess.DEVNULL, **here)
+    try:
+        wait_for(port, site)
+        with visiting(page.context.browser) as other:
+            other.goto(f"http://127.0.0.1:{port}{link}")
+            other.locator("main form button").first.click()
+            expect(other.get_by_role("link", name="Олена")).to_be_visible()
+        with visiting(page.context.browser) as owner:
+            owner.goto(f"http://127.0.0.1:{port}/crm/")
+            expect(owner.get_by_role("link", name="Олена")).to_be_visible()
+            owner.goto(f"http://127.0.0.1:{port}/crm/settings/users")
+            expect(owner.locator("main table tbody tr")).to_have_count(1)  # the one of the command
+            owner.goto(f"http://127.0.0.1:{port}/crm/settings")
+            expect(owner.locator("a[href$='/settings/webhooks']").first).to_be_visible()
+            assert owner.locator("a[href$='/settings/plan']").count() == 0
+            assert owner.goto(f"http://127.0.0.1:{port}/crm/settings/plan").status == 404
+    finally:
+        site.terminate()
+        site.wait(30)

@@ -253,7 +253,7 @@ def test_who_was_deactivated_is_refused(embed):
     with crm.tenant("acme"), transaction():
         User.find(TARAS).change({"active": 0})
     guest.logs_in(id="2", name="Тарас", role="owner", phone="050 111 00 02")
-    assert "Тут у вас немає доступу" in guest.sees("/crm/", 403)
+    assert "У вас немає доступу до цього" in guest.sees("/crm/", 403)
     assert guest.post("/crm/leads", {"name": "x"}).status_code == 403
     assert [found[1] for found in users(crm)] == ["owner", "manager"]
 

@@ -20,7 +20,7 @@ from crm.config import Config
 from crm.resources.clients.endpoints import Reached
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
-from crm.resources.tasks import DueBefore
+from crm.resources.tasks import DueBefore, DueSince
 from crm.rest import fields, filters, list_plans, paging
 from crm.rest.resource import Operation
 from crm.tenancy.database import execute, rows, transaction, visit
@@ -47,7 +47,11 @@ VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
     (filters.Tag, fields.Text): ("any", "other"),
     (filters.Yes, fields.Flag): ("true", "false"),
     (filters.Since, fields.Moment): (MOMENT, OLD),
+    (filters.Before, fields.Moment): (MOMENT, LATER),
+    (DueSince, fields.Moment): (MOMENT, OLD),
     (DueBefore, fields.Moment): (MOMENT, LATER),
+    (filters.NotEquals, fields.Text): ("any", "other"),
+    (filters.HasValue, fields.Flag): ("true", "false"),
     (filters.Search, None): ("олена", "ол"),
 }
 NOT_FILTERS = (filters.Limit, filters.Cursor, filters.Sort, filters.Switch, filters.Expand)
@@ -77,6 +81,10 @@ CHECKED_BY_ROW = {
     "tag": "checked in its table by key",
     "q": "search.py chooses by how common the words are",
     "created_since": "in its own order, and those of `id` and `updated_at`, no row is read",
+    "created_until": "as created_since",
+    "closed_since": "the index of closed deals finds few; else a row is read for each",
+    "closed_until": "as closed_since",
+    "due_since": "as due_before",
     "updated_since": "in its own order, and those of `id` and `created_at`, it begins there",
     "due_before": "in its own order, and that of `id`, it begins there",
 }
@@ -194,6 +202,8 @@ def fill(api: Api, clock: Clock) -> None:
         for noun in ("lead", "client", "deal"):
             api.create(f"/{noun}s/1/notes", text=name)
             api.patch(f"/{noun}s/{1 + half}", {"comment": f"{n}"})
+        if n % 2:
+            api.patch(f"/deals/{n + 1}", {"status": ("won", "lost")[half]})
         for noun in ("product", "task"):
             api.patch(f"/{noun}s/{1 + half}", {"description": f"{n}"})
     for noun in ("leads", "clients", "deals", "products", "tasks"):
@@ -420,6 +430,22 @@ def effort(listed: Listed, sent: Sent) -> tuple[int, paging.Page]:
     page = listed.page(*sent)
     visit().connection.set_progress_handler(None, 0)
     return count, page
+
+
+def test_a_day_in_the_middle_costs_what_its_records_do(many, monkeypatch):
+    """Either end of it leaves a thousand leads or more, so neither is read by its own index."""
+    monkeypatch.setattr(list_plans, "FEW", 500)
+    monkeypatch.setattr(list_plans, "FEW_BY_ID", 500)
+    noon = "2026-03-01T12:00:00Z"
+    with transaction():
+        execute("UPDATE lead SET created_at = ? WHERE id = 1500", (noon,))
+    day = [("created_since", "2026-03-01T10:00:00Z"), ("created_until", "2026-03-01T23:00:00Z")]
+    for sort in many.sorts:
+        whole, _ = effort(many, [("sort", sort)])
+        cost, page = effort(many, [*day, ("sort", sort), ("total", "true")])
+        assert [lead["id"] for lead in page.records] == ["1500"]
+        assert page.meta["total"] == 1
+        assert cost < whole, sort
 
 
 @pytest.mark.parametrize("narrowed", ["", "status=new", "created_since", "updated_since"])

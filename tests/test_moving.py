@@ -720,7 +720,7 @@ def test_what_was_exported_changes_nothing_when_imported(demo_tenants, label, ex
 @pytest.mark.parametrize("excel", [False, True], ids=["plain", "excel"])
 def test_what_was_exported_makes_the_same_records_elsewhere(demo_tenants, excel):
     label = f"copy-{excel}".lower()
-    tenant.open_tenant(demo_tenants, label)
+    tenant.open_tenant(demo_tenants, label, language="uk")
     with demo_tenants.visit("acme"):
         files, people, wanted = all_files(excel), everybody(), contents()
     with demo_tenants.visit(label):

@@ -409,6 +409,21 @@ def test_a_proxy_tells_the_settings_that_go_with_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_one_tenant_has_one_host(name: str) -> None:
+    """No wildcard: neither in the names nor in the certificate."""
+    one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
+    text = told("proxy", name, **one).stdout
+    assert needed_by(text) == one | {"CRM_TRUSTED_PROXIES": "1"}
+    assert "*.crm" not in text and "DNS" not in text and "on_demand" not in text
+    name_line = {"nginx": "    server_name crm.example.ua;", "caddy": "crm.example.ua {"}
+    assert name_line[name] in text.splitlines()
+    tried = told("proxy", name, "--plain", "127.0.0.1:8080", **one).stdout
+    assert needed_by(tried)["CRM_PUBLIC_URL"] == "http://crm.example.ua:8080"
+    short = told("proxy", name, CRM_TENANT="acme", CRM_BASE_DOMAIN="crm.example.ua").stdout
+    assert needed_by(short) == needed_by(text)
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
 def test_the_service_is_where_it_is_told_to_be(name: str) -> None:
     assert "127.0.0.1:8000" in told("proxy", name).stdout
     assert "127.0.0.1:9000" in told("proxy", name, CRM_PORT="9000").stdout

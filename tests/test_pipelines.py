@@ -157,12 +157,12 @@ def test_there_is_an_end_to_pipelines_and_stages(acme):
 # Rules of stages
 
 
-def test_a_new_stage_is_open_and_last_unless_it_says_otherwise(acme):
+def test_a_new_stage_is_open_and_before_won_and_lost_unless_it_says_otherwise(acme):
     with transaction():
         sales = Pipeline.find(1)
         last = sales.add_stage({"name": "Later"})
         sales.add_stage({"name": "Contract", "position": 5, "probability": 90})
-    assert names() == "New Qualified Proposal Negotiation Contract Won Lost Later"
+    assert names() == "New Qualified Proposal Negotiation Contract Later Won Lost"
     assert STAGE.one(last)["type"] == "open"
 
 

@@ -728,3 +728,16 @@ def test_a_rule_can_be_called_without_a_request(acme):
     result = load(LIST, file_name="a/b\x07.csv")
     assert result.import_id == 1
     assert row("SELECT file_name, user_id FROM price_import") == (None, None)
+
+
+def test_a_part_without_a_name_is_422(api):
+    head = b"--edge\r\nContent-Disposition: form-data"
+    parts = (
+        head + b'\r\n\r\n1\r\n'
+        + head + b'; name="file"; filename="a.csv"\r\n\r\nsku\r\n'
+        + head + b'; name="other"\r\n\r\n1\r\n--edge--\r\n'
+    )  # fmt: skip
+    answer = api.post(
+        "/products/import", data=parts, content_type="multipart/form-data; boundary=edge"
+    )
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "unknown_field")

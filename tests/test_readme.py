@@ -1,18 +1,26 @@
 """What the README says is so: its two commands, its tour by curl, its tables."""
 
+import ast
 import json
 import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import fields
 
-from crm import errors, log
+import click
+import pytest
+
+from crm import cli, create_app, errors, log
 from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
+from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, README, ROOT, blocks, run, section
-from tests.running import free_port
+from tests.running import free_port, serving
 
 
 def test_the_first_screen_has_exactly_two_commands():
@@ -34,9 +42,26 @@ def test_ci_runs_the_second_command_as_it_stands():
     assert blocks(README)[1].strip() in told.stdout.splitlines()
 
 
-def test_the_tour_by_curl_works_as_it_stands(tmp_path):
+@pytest.mark.parametrize("demo", ["never ran", "has run", "runs"])
+def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     assert shutil.which("curl")
-    said = run("\n".join(blocks(section("A tour by curl"))), tmp_path, free_port())
+    lines, port = "\n".join(blocks(section("A tour by curl"))), free_port()
+    data, begin = tmp_path / "data", lines
+    with ExitStack() as stack:
+        if demo != "never ran":
+            command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
+            quiet = {"cwd": ROOT, "stdout": subprocess.DEVNULL}
+            stack.enter_context(serving(command, port, **quiet))
+        if demo == "has run":
+            stack.close()
+        if demo == "runs":
+            begin = lines.replace("app.py serve &", f"app.py serve --port {port} && exit 1")
+            assert begin != lines
+        said = run(begin, tmp_path, port)
+    check_tour(said)
+
+
+def check_tour(said: str) -> None:
     assert '{"status":"ok","lead_id":"1"}' in said
     assert '{"status":"ok","lead_id":"1","deal_id":"1","client_id":"1"}' in said
     feed = json.loads(said[said.rindex('{"data":[{"id":"evt_') :])
@@ -80,7 +105,7 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
 
 
 def test_moving_in_works_as_it_stands(tmp_path):
-    begin = f"{APP} tenant create acme --owner-name Олена\nKEY=$({APP} key create acme --name tour)"
+    begin = f"{APP} tenant create tour --owner-name Олена\nKEY=$({APP} key create tour --name tour)"
     lines = [begin, f"{APP} serve &", *blocks(section("Moving in"))]
     said = run("\n".join(lines), tmp_path, free_port())
     counts = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
@@ -135,8 +160,6 @@ def test_the_schedule_is_told_as_it_is():
 
 
 def test_each_setting_is_named_with_its_default():
-    from dataclasses import fields
-
     named = dict(
         re.findall(r"^\| `(CRM_\w+)` \| `?([^|`]*?)`? *\|", section("On one server"), re.M)
     )
@@ -165,3 +188,58 @@ def test_each_status_is_in_the_table_of_errors():
 
 def test_each_decision_is_cited():
     assert re.findall(r"^\| (D\d+) \|", README, re.M) == [f"D{number}" for number in range(1, 19)]
+
+
+def test_no_decision_is_cited_where_users_read():
+    """The numbers are for who reads the code: help, settings, the document, pages, this README."""
+    number = re.compile(r"\bD(?:[1-9]|1[0-8])\b")
+    told = [README.split("\n## Decisions\n")[0], README.split("\n## Development\n")[1]]
+    told += [path.read_text("utf-8") for path in (ROOT / "crm" / "docs").glob("*.md")]
+    told += helps(cli.group)
+    told += [setting.metadata["meaning"] for setting in fields(Config)]
+    told.append(pretty(create_app(Config(data=ROOT / "none"), sends=False).api.document("")))
+    pages = ROOT / "crm" / "cabinet"
+    told += [path.read_text("utf-8") for path in pages.rglob("*.html")]
+    told += [path.read_text("utf-8") for path in pages.rglob("*.po")]
+    for path in (ROOT / "crm").rglob("*.py"):
+        told += texts(ast.parse(path.read_text("utf-8")))
+    assert [number.findall(text) for text in told if number.search(text)] == []
+
+
+def helps(command: click.Command) -> Iterator[str]:
+    yield command.get_help(click.Context(command))
+    for each in getattr(command, "commands", {}).values():
+        yield from helps(each)
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """The texts of a module but its docstrings, which may cite decisions."""
+    docs = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            docs |= {id(each.value) for each in body if isinstance(each, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def test_words_are_completed_in_bash(tmp_path):
+    (line,) = re.findall(r"<!-- completion -->\n```sh\n(.*?)```", README, re.S)
+    installed = tmp_path / "bin" / "crm"
+    installed.parent.mkdir()
+    start = "import sys; from crm.cli import main; sys.argv[0] = 'crm'; main()"
+    installed.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "{start}" "$@"\n')
+    installed.chmod(0o755)
+    script = f"""{line}
+    complete_words() {{
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        $(complete -p crm | sed 's/.* -F \\([^ ]*\\) .*/\\1/') crm; echo "${{COMPREPLY[*]}}"
+    }}
+    complete_words crm ten
+    complete_words crm tenant cr
+    complete_words crm tenant create --lang
+    complete_words crm tenant create --language u
+    """
+    said = run(script, tmp_path, PATH=f"{installed.parent}:/usr/bin:/bin")
+    assert said.splitlines() == ["tenant", "create", "--language", "uk"]

@@ -315,7 +315,7 @@ def read_all_or_reset(line: socket.socket) -> bytes:
 
 def test_one_serve_per_data_folder(start: Start, tmp_path: Path) -> None:
     first = start()
-    second = start(listens=False, TAKEOVER_SECONDS=0.5)
+    second = start(listens=False, TAKEOVER_SECONDS=600)  # for a dying one only
     code, said = second.end()
     assert code == 1
     assert said == (f"error: another serve runs on {tmp_path / 'data'} (pid {first.process.pid})\n")
@@ -336,10 +336,24 @@ def test_a_second_serve_takes_over_when_the_first_is_dying(
         line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert eventually((tmp_path / "began").exists)
         first.process.terminate()
-        second = start(port=first.port, workers=workers)
+        lock = tmp_path / "data" / "serve.lock"
+        assert eventually(lambda: "stopping" in lock.read_text())
+        second = start(port=first.port, workers=workers, GRACE_SECONDS=0)
         assert b"200 OK" in read_all(line)
     assert first.end()[0] == 0
     assert second.get()
+
+
+def test_a_serve_that_does_not_end_is_named(start: Start, tmp_path: Path) -> None:
+    first = start()
+    with first.connect() as line:
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        first.process.terminate()
+        second = start(listens=False, TAKEOVER_SECONDS=0, GRACE_SECONDS=600)
+        where = f"on {tmp_path / 'data'} (pid {first.process.pid})"
+        assert second.end() == (1, f"error: another serve has not ended yet {where}\n")
+        assert b"200 OK" in read_all(line)
 
 
 def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
@@ -1039,7 +1053,7 @@ def test_what_does_not_finish_is_cut_off(start: Start, tmp_path: Path) -> None:
 def test_port_in_use_is_one_clear_line(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        served = start(port=port, listens=False, TAKEOVER_SECONDS=0.5)
+        served = start(port=port, listens=False, TAKEOVER_SECONDS=600)
         assert served.end() == (1, f"error: port {port} on 127.0.0.1 is in use\n")
 
 

@@ -135,9 +135,10 @@ def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
     crm.tenants.forget_idle()
     with crm.tenants.visit("acme-2"):
         pass
-    assert kept(crm) == [
-        *(f"acme-v{KNOWN + 1}-20260302T090200Z.db", f"acme-v{KNOWN + 2}-20260302T090300Z.db"),
-    ]
+    assert set(kept(crm)) == {
+        f"acme-v{KNOWN + 1}-20260302T090200Z.db",
+        f"acme-v{KNOWN + 2}-20260302T090300Z.db",
+    }
     assert kept(crm, "acme-2") == [f"acme-2-v{KNOWN}-20260302T090300Z.db"]
 
 

@@ -32,7 +32,7 @@ FIND = """
 
 
 class ApiKey(Row):
-    """name, scopes, origins, user_id, created_at, expires_at, last_used_at, revoked_at."""
+    """name, scopes, origins, source, user_id, created_at, expires_at, last_used_at, revoked_at."""
 
     id = AutoField()
     name = TextField()
@@ -45,6 +45,7 @@ class ApiKey(Row):
     expires_at = TextField(null=True)
     last_used_at = TextField(null=True)
     revoked_at = TextField(null=True)
+    source = TextField(null=True)
 
     def state(self) -> str:
         """`live`, `expired` or `revoked`."""
@@ -78,12 +79,19 @@ class Caller:
 
 
 def create(
-    name: str, scopes: str, user_id: int, *, origins: str = "", expires_at: str | None = None
+    name: str,
+    scopes: str,
+    user_id: int,
+    *,
+    origins: str = "",
+    expires_at: str | None = None,
+    source: str | None = None,
 ) -> tuple[int, str]:
     """Make a key and give (its id, the key itself): the only time it can be seen.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`, `origins` a text of origins such as
-    `https://shop.example.ua` for a form's key. Raises Invalid.
+    `https://shop.example.ua` for a form's key. `source` is what a website form names as the source
+    of its leads. Raises Invalid.
     """
     held = rights.scopes(scopes)
     try:
@@ -101,7 +109,7 @@ def create(
     with transaction():
         cursor = execute(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
-            " expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 shown,
                 _hash(secret),
@@ -111,6 +119,7 @@ def create(
                 user_id,
                 now(),
                 expires_at,
+                source,
             ),
         )
     return cursor.lastrowid, secret
@@ -139,6 +148,12 @@ def find(id: int | str) -> ApiKey:
 
 def every() -> list[ApiKey]:
     return list(ApiKey.select().order_by(ApiKey.id))
+
+
+def set_source(id: int, source: str) -> None:
+    """The source that a website form names from now on."""
+    with transaction():
+        execute("UPDATE api_key SET source = ? WHERE id = ?", (source, id))
 
 
 def revoke_all() -> None:

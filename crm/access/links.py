@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from crm.access import tokens
 from crm.tenancy.clocks import steady_before, steady_now
-from crm.tenancy.database import execute, note, row, transaction
+from crm.tenancy.database import execute, note, row, rows, transaction
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 SECONDS = {
@@ -106,6 +106,16 @@ def is_pending(purpose: str, user_id: int) -> bool:
         " AND expires_at > ? LIMIT 1"
     )
     return row(sql, (user_id, purpose, steady_now())) is not None
+
+
+def unused(purpose: str) -> list[tuple[int, str, str]]:
+    """(user's id, when it was made, when it expires or did) of the last link of each user that was
+    neither used nor ended."""
+    return rows(
+        "SELECT user_id, max(created_at), max(expires_at) FROM link"
+        " WHERE purpose = ? AND ended_at IS NULL GROUP BY user_id",
+        (purpose,),
+    )
 
 
 def end_all() -> None:

@@ -93,6 +93,11 @@ def every(user_id: int) -> list[Session]:
     return [Session(*values[:-1]) for values in live]
 
 
+def user_ids() -> set[int]:
+    """The users who have logged in, as far as it is known: ended sessions are kept for a while."""
+    return {id for (id,) in rows("SELECT DISTINCT user_id FROM session")}
+
+
 def seconds_left(session: Session) -> int:
     """For how long the session goes on from now if it isn't used any more."""
     begun = datetime.fromisoformat(session.created_at)

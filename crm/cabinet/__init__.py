@@ -58,6 +58,8 @@ def install(app: Flask, config: Config, post: Post) -> None:
     def static(name: str) -> Response:
         return assets.FILES.answer(name)
 
+    static.at_any_host = True  # stylesheets and icons, the same for everybody
+
     app.register_blueprint(cabinet)
     app.jinja_env.globals.update(svg_icon=assets.svg_icon, static_url=assets.FILES.url)
     texts.install(app)
@@ -110,7 +112,9 @@ def here_is(path: str) -> bool:
 
 
 def with_query(**changed: str) -> str:
-    """The address of this page with other parameters; the filters stay."""
-    kept = [(name, value) for name, value in request.args.items(multi=True) if name not in changed]
+    """The address of this page with other parameters; the filters stay, but not the place in the
+    list."""
+    gone = {"cursor", *changed}
+    kept = [(name, value) for name, value in request.args.items(multi=True) if name not in gone]
     sent = urlencode([*kept, *changed.items()])
     return f"{request.root_path}{request.path}?{sent}"

@@ -10,14 +10,21 @@ lead to the pages of this room and of tasks, and back to the card.
 
 from typing import Any
 
-import flask
 from flask import request
-from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from crm.cabinet import people, words
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, me, onward, render, told
+from crm.cabinet.frame import (
+    Pages,
+    again,
+    confirm,
+    me,
+    onward,
+    render,
+    told,
+    told_with_undo,
+)
 from crm.cabinet.languages import gettext
 from crm.errors import Conflict
 from crm.resources import SHAPES, changes
@@ -80,19 +87,19 @@ def tasks(noun: str, id: str) -> list[dict[str, Any]]:
     )
 
 
-def is_as_shown(record: dict[str, Any]) -> None:
-    """Nobody has changed the record since the form was shown that brings its `version` along.
+def is_version(version: int) -> None:
+    """Nobody has changed the record since the page was shown that sends its `version` along.
 
-    Raises Conflict: the form comes again with what was typed, and sent once more it is taken.
+    Raises Conflict: the page comes again with the record as it is now.
     """
-    if request.form.get("version", str(record["version"])) != str(record["version"]):
+    if request.form.get("version", str(version)) != str(version):
         raise Conflict("the record has changed since it was read", "precondition_failed")
 
 
 def deleted(noun: str, id: str, name: str) -> None:
     """Say on the next page that the record is deleted, with a button that brings it back."""
-    path = _path(noun, id)
-    told(Markup(flask.render_template("_deleted.html", name=name, path=path)))
+    text = gettext("“%(name)s” deleted", name=name)
+    told_with_undo(text, f"{_path(noun, id)}/restore")
 
 
 @pages.get(f"{EACH}/notes")
@@ -108,7 +115,7 @@ def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
 @again(lambda form, plural, id: list_notes(plural, id, form))
 def create_note(plural: str, id: str) -> Response:
     rules.create(NOUN_OF[plural], id, take(NOTE_IN, request.form, ["text"]))
-    told(gettext("The note is there."))
+    told(gettext("Note added"))
     return onward(f"/{plural}/{id}#notes")
 
 
@@ -116,7 +123,8 @@ def create_note(plural: str, id: str) -> Response:
 def delete_note(plural: str, id: str, note_id: str) -> Response:
     with transaction():
         rules.find(NOUN_OF[plural], id, note_id).erase()
-    told(gettext("The note is deleted."))
+        confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
+    told(gettext("Note deleted"))
     return onward(f"/{plural}/{id}#notes")
 
 

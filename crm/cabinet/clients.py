@@ -5,9 +5,9 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, lists, people, words
+from crm.cabinet import cards, edits, lists, people, words
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.frame import MANAGER, Pages, again, confirm, me, onward, render, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources.clients import record as clients
@@ -23,7 +23,6 @@ from crm.resources.clients.record import (
     Client,
 )
 from crm.resources.deals.record import DEAL
-from crm.rest import paging
 from crm.tenancy.database import rows, transaction
 from crm.tenancy.records import key
 from crm.values import as_number
@@ -42,11 +41,10 @@ pages = Pages("clients")
 
 @pages.get("/clients")
 def list_clients(form: Form | None = None) -> Response:
-    query = lists.asked(CLIENT_FILTER)
-    page = paging.page(LISTED_CLIENT, query, CLIENT_FILTER.fields["sort"])
     return render(
         "clients/list.html",
-        page=page,
+        page=lists.page(LISTED_CLIENT, CLIENT_FILTER),
+        active_filters=lists.active_filters("client"),
         form=form or Form({"type": "company", "assigned_to": str(me().user_id)}),
         asked_tags=[tag for tag in request.args.getlist("tag") if tag.strip()],
         tags=_known_tags(),
@@ -60,7 +58,7 @@ def list_clients(form: Form | None = None) -> Response:
 @again(lambda form: list_clients(form))
 def create_client() -> Response:
     id = clients.create(take(CLIENT_IN, request.form, NEW))
-    told(gettext("The client is there."))
+    told(gettext("Client added"))
     return onward(f"/clients/{id}")
 
 
@@ -81,7 +79,7 @@ def show_client(id: str, form: Form | None = None, refused: Form | None = None) 
 @pages.get("/clients/<id>/edit", role=MANAGER)
 def edit_client(id: str, form: Form | None = None) -> Response:
     client = CLIENT.one(id)
-    shown = {"form": form or Form(client), "tags": _known_tags()}
+    shown = {"form": form or edits.open_form(client, FIELDS), "tags": _known_tags()}
     return render("clients/edit.html", client=client, **shown, **_choices(client["assigned_to"]))
 
 
@@ -90,9 +88,9 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 def change_client(id: str) -> Response:
     data = take(CLIENT_PATCH, request.form, FIELDS)
     with transaction():
-        cards.is_as_shown(CLIENT.one(id))
+        theirs = edits.keep_both(CLIENT, CLIENT.one(id), data)
         Client.find(id).change(data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward(f"/clients/{id}")
 
 
@@ -110,7 +108,7 @@ def delete_client(id: str) -> Response:
 def restore_client(id: str) -> Response:
     with transaction():
         Client.removed(id).restore()
-    told(gettext("The client is back."))
+    told(gettext("Client restored"))
     return onward(f"/clients/{id}")
 
 
@@ -120,7 +118,7 @@ def create_contact(id: str) -> Response:
     data = take(CONTACT_IN, request.form, CONTACT_FIELDS)
     with transaction():
         Client.find(id).add_contact(data)
-    told(gettext("The contact is there."))
+    told(gettext("Contact added"))
     return onward(f"/clients/{id}#contacts")
 
 
@@ -128,7 +126,7 @@ def create_contact(id: str) -> Response:
 def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response:
     client = Client.find(id)
     contact = CONTACT.one(client.contact(contact_id).id)
-    form = form or Form(contact)
+    form = form or edits.open_form(contact, CONTACT_FIELDS)
     return render("clients/contact.html", client=client, contact=contact, form=form)
 
 
@@ -138,9 +136,10 @@ def change_contact(id: str, contact_id: str) -> Response:
     data = take(CONTACT_PATCH, request.form, CONTACT_FIELDS)
     with transaction():
         client = Client.find(id)
-        cards.is_as_shown(CONTACT.one(client.contact(contact_id).id))
+        contact = CONTACT.one(client.contact(contact_id).id)
+        theirs = edits.keep_both(CONTACT, contact, data)
         client.change_contact(contact_id, data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward(f"/clients/{id}#contacts")
 
 
@@ -154,8 +153,12 @@ def make_primary(id: str, contact_id: str) -> Response:
 @pages.post("/clients/<id>/contacts/<contact_id>/delete")
 def delete_contact(id: str, contact_id: str) -> Response:
     with transaction():
-        Client.find(id).remove_contact(contact_id)
-    told(gettext("The contact is deleted."))
+        client = Client.find(id)
+        name = client.contact(contact_id).name
+        client.remove_contact(contact_id)
+        question = gettext("Delete the contact “%(name)s”?", name=name)
+        confirm(question, gettext("Delete"), f"/clients/{id}#contacts")
+    told(gettext("Contact deleted"))
     return onward(f"/clients/{id}#contacts")
 
 

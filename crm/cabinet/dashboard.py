@@ -1,14 +1,17 @@
 """The dashboard: figures of the business, each against the period before, and how they went.
 
-Whatever a plot shows is in a table behind it, made of the same rows. While a business is new, a
-list of first steps stands above.
+Whatever a plot shows is in a table behind it, made of the same rows. Each number that counts
+records leads to the list of exactly those. While a business is new, a list of first steps stands
+above.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from babel import dates
+from flask import request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
@@ -26,8 +29,15 @@ MOST_FUNNELS = 5
 KOPECKS = 100
 
 
+class Cell(NamedTuple):
+    """A cell of a table, and where the records are that it tells of."""
+
+    text: str
+    path: str = ""
+
+
 class Tile(NamedTuple):
-    """One figure. `then` compares it with the period before."""
+    """One figure and where its records are. `then` compares it with the period before."""
 
     name: str
     icon: str
@@ -45,7 +55,7 @@ class Plot(NamedTuple):
     name: str
     picture: Markup | None  # None where there is nothing to show
     heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Cell]]
 
 
 def show() -> Response:
@@ -73,14 +83,14 @@ def _first_steps() -> list[tuple[str, str, bool]]:
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
     )
     found = [
-        (gettext("Add a lead"), "/leads"),
+        (gettext("Add a lead"), "/leads/new"),
         (gettext("Import the price list"), "/products/import"),
     ]
     if me().role == OWNER:
         found += [
             (gettext("Invite a colleague"), "/settings/users"),
-            (gettext("Make an API key for your site"), "/settings/api-keys"),
-            (gettext("Set a webhook"), "/settings/webhooks"),
+            (gettext("Create an API key for your site"), "/settings/api-keys"),
+            (gettext("Set up a webhook"), "/settings/webhooks"),
         ]
     steps = [(*step, bool(is_done)) for step, is_done in zip(found, done, strict=False)]
     return [] if has_deals or all(is_done for *_, is_done in steps) else steps
@@ -104,19 +114,20 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
     def day(change: str) -> str:
         return gettext("%(change)s from this time yesterday", change=change)
 
+    to_do = {"assigned_to": "all"}
     month_then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
     return [
         Tile(
             gettext("New leads in 7 days"),
             "person-plus",
-            "/leads",
+            _leads_list(calendar.first_of_days(figures.WEEK), calendar.today),
             leads,
             _change(leads, leads_before, week),
         ),
         Tile(
             gettext("Deals in work"),
             "kanban",
-            "/deals",
+            _list_at("/deals", view="list", status="open"),
             open.count,
             _change(open.count, open_before, ago),
             _amounts(open),
@@ -124,7 +135,7 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
         Tile(
             gettext("Won this month"),
             "trophy",
-            "/deals?view=list&status=won",
+            _closed_list("won", calendar.today.replace(day=1), calendar.today),
             won.count,
             _change(won.count, won_before.count, month),
             _amounts(won),
@@ -133,14 +144,14 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
         Tile(
             gettext("Tasks for the rest of today"),
             "calendar-check",
-            "/tasks?assigned_to=all",
+            _list_at("/tasks", **to_do, due_since=now(), due_before=calendar.today),
             today,
             _change(today, today_before, day),
         ),
         Tile(
             gettext("Overdue tasks"),
             "alarm",
-            "/tasks?assigned_to=all",
+            _list_at("/tasks", **to_do, due_before=now()),
             late,
             _change(late, late_before, day),
         ),
@@ -149,22 +160,30 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
 
 def _funnel_plots(funnels: list[Funnel]) -> list[Plot]:
     """Of the pipelines that have open deals, else of the first."""
-    used = [each for each in funnels if any(deals.count for _, deals in each.stages)]
+    used = [each for each in funnels if any(stage.deals.count for stage in each.stages)]
     return [_funnel_plot(funnel) for funnel in (used or funnels)[:MOST_FUNNELS]]
 
 
 def _funnel_plot(funnel: Funnel) -> Plot:
     id = f"funnel-{funnel.pipeline_id}"
     name = gettext("Funnel “%(name)s”", name=funnel.name)
-    count = sum(deals.count for _, deals in funnel.stages)
+    count = sum(stage.deals.count for stage in funnel.stages)
     about = ngettext("%(num)d open deal", "%(num)d open deals", count)
-    bars = [Bar(stage, deals.count, _sums(deals)) for stage, deals in funnel.stages]
+    bars = [
+        Bar(
+            stage.name,
+            stage.deals.count,
+            _sums(stage.deals),
+            _list_at("/deals", view="list", stage_id=stage.id, status="open"),
+        )
+        for stage in funnel.stages
+    ]
     return Plot(
         id,
         name,
         plots.lying(id, name, about, bars, texts.number) if count else None,
         (gettext("Stage"), gettext("Deals"), gettext("Sum")),
-        [(bar.name, texts.number(bar.count), bar.note) for bar in bars],
+        [(*_row(bar), Cell(bar.note)) for bar in bars],
     )
 
 
@@ -172,7 +191,10 @@ def _days_plot(calendar: Calendar) -> Plot:
     days = figures.leads_by_day(calendar)
     name = gettext("Leads per day, 30 days")
     count = sum(count for _, count in days)
-    columns = [Column(texts.day(f"{day}"), _day_mark(day), (each,)) for day, each in days]
+    columns = [
+        Column(texts.day(f"{day}"), _day_mark(day), (each,), (_leads_list(day, day),))
+        for day, each in days
+    ]
     series = [(gettext("Leads"), "plot-bar")]
     drawn = plots.standing("days", name, _leads(count), series, columns, texts.number)
     heads = (gettext("Day"), gettext("Leads"))
@@ -185,12 +207,12 @@ def _months_plot(calendar: Calendar) -> Plot:
     won, lost = (sum(deals[side].count for deals in months) for side in (1, 2))
     about = gettext("Won: %(won)s, lost: %(lost)s", won=texts.number(won), lost=texts.number(lost))
     columns = [
-        Column(texts.month(month), _month_mark(month), (won.count, lost.count))
+        Column(texts.month(month), _month_mark(month), (won.count, lost.count), _month_lists(month))
         for month, won, lost in months
     ]
     series = [(gettext("Won deals"), "plot-won"), (gettext("Lost deals"), "plot-lost")]
     drawn = plots.standing("months", name, about, series, columns, texts.number)
-    sums = [(_sums(won), _sums(lost)) for _, won, lost in months]
+    sums = [(Cell(_sums(won)), Cell(_sums(lost))) for _, won, lost in months]
     return Plot(
         "months",
         name,
@@ -199,8 +221,8 @@ def _months_plot(calendar: Calendar) -> Plot:
             gettext("Month"),
             gettext("Won deals"),
             gettext("Lost deals"),
-            gettext("Sum of the won"),
-            gettext("Sum of the lost"),
+            gettext("Won amount"),
+            gettext("Lost amount"),
         ),
         [(*cells, *sum) for cells, sum in zip(_rows(columns), sums, strict=True)],
     )
@@ -208,22 +230,62 @@ def _months_plot(calendar: Calendar) -> Plot:
 
 def _sources_plot(calendar: Calendar) -> Plot:
     found, others = figures.sources(calendar)
-    name = gettext("Where leads come from, 90 days")
-    bars = [Bar(source or gettext("Not known"), count) for source, count in found]
+    name = gettext("Lead sources, 90 days")
+    days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
+    bars = [
+        Bar(
+            source or gettext("Unknown"),
+            count,
+            path=_leads_list(*days, **({"source": source} if source else {"has_source": "false"})),
+        )
+        for source, count in found
+    ]
     if others:
-        bars.append(Bar(gettext("All others"), others))
+        known = [source for source, _ in found if source]
+        # Leads without a source are among the others unless they have a bar of their own.
+        more = {"has_source": "true"} if len(known) < len(found) else {}
+        path = _leads_list(*days, source_not=known, **more)
+        bars.append(Bar(gettext("All others"), others, path=path))
     about = _leads(sum(bar.count for bar in bars))
     return Plot(
         "sources",
         name,
         plots.lying("sources", name, about, bars, texts.number) if bars else None,
         (gettext("Source"), gettext("Leads")),
-        [(bar.name, texts.number(bar.count)) for bar in bars],
+        [_row(bar) for bar in bars],
     )
 
 
-def _rows(columns: list[Column]) -> list[tuple[str, ...]]:
-    return [(column.name, *map(texts.number, column.counts)) for column in columns]
+def _row(bar: Bar) -> tuple[Cell, ...]:
+    return Cell(bar.name), Cell(texts.number(bar.count), bar.path)
+
+
+def _rows(columns: list[Column]) -> list[tuple[Cell, ...]]:
+    return [
+        (Cell(column.name), *map(Cell, map(texts.number, column.counts), column.paths))
+        for column in columns
+    ]
+
+
+def _list_at(path: str, **filters: object) -> str:
+    """The address of a list with these filters; a day is one of the tenant's time zone."""
+    return f"{request.root_path}{path}?{urlencode(filters, doseq=True)}"
+
+
+def _leads_list(first: date, last: date, **filters: object) -> str:
+    """Leads that came in on these days, both included."""
+    return _list_at("/leads", **filters, created_since=first, created_until=last)
+
+
+def _closed_list(status: str, first: date, last: date) -> str:
+    """Deals that were won, or lost, on these days, both included."""
+    return _list_at("/deals", view="list", status=status, closed_since=first, closed_until=last)
+
+
+def _month_lists(month: str) -> tuple[str, str]:
+    first = date.fromisoformat(f"{month}-01")
+    last = (first + timedelta(31)).replace(day=1) - timedelta(1)
+    return _closed_list("won", first, last), _closed_list("lost", first, last)
 
 
 def _leads(count: int) -> str:

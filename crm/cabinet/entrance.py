@@ -4,6 +4,7 @@ A session is a row in the tenant's file behind a random cookie of this host alon
 kept by caches, runs no script but our one file, and sends a form only to its own host.
 """
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from crm.cabinet import csrf, site
 from crm.cabinet.compression import compress
 from crm.cabinet.frame import FRONT, RANK, TENANT
 from crm.config import Config
-from crm.errors import Forbidden, NotFound
+from crm.errors import CRMError, Forbidden, NotFound
 from crm.rest.admission import API
 from crm.rest.resource import raw_body
 from crm.rest.upload import InMemory
@@ -26,6 +27,8 @@ from crm.tenancy.database import time_before, visit
 from crm.tenancy.tenants import FRONT as FRONT_LABEL
 
 STATIC = "cabinet.static"
+BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
+AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 DAY = 86_400
 POLICY = (
@@ -52,9 +55,19 @@ def install(app: Flask, config: Config) -> None:
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
-            return None  # nothing is there: let Flask say so
+            # Nothing is there: let Flask say so, beside the menu. An embedding site is asked for
+            # pages alone.
+            if g.place == TENANT and token:
+                with suppress(CRMError):
+                    g.session = sessions.find(token)
+            return None
         if g.place not in view.at:
             raise NotFound
+        if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
+            # Codes and cookies belong to the base host: whoever signs up goes on there.
+            if request.method != "GET":
+                raise NotFound
+            return redirect(f"{config.base_url}{request.path}", 303)
         if g.place == TENANT:
             g.session = site.visitor() or (sessions.find(token) if token else None)
         if g.session:

@@ -1,25 +1,31 @@
 """Errors as pages: the same exceptions that the API tells as problems."""
 
+from typing import Any
+
 from flask import g, request
 from flask_wtf.csrf import CSRFError
 from werkzeug.wrappers import Response
 
 from crm.cabinet import texts
 from crm.cabinet.frame import render
-from crm.errors import CRMError
+from crm.cabinet.languages import gettext
+from crm.errors import CRMError, Invalid, origin
+from crm.log import log
 from crm.rest import problems
+
+STALE_FORM = "stale_form"
 
 
 def answer(error: Exception) -> Response:
     """The page that tells of an error."""
     if isinstance(error, CSRFError):
-        return _page(400, "stale_form")
+        return _page(400, STALE_FORM, _detail(400, STALE_FORM))
     known = problems.known(error)
     status = problems.status_of(known)
     if status == 500:
         problems.tell_operator(known)
-    detail = texts.refusal(known) if isinstance(known, CRMError) else ""
-    response = _page(status, getattr(known, "code", ""), detail)
+    code = getattr(known, "code", "")
+    response = _page(status, code, _refusal(known, status) or _detail(status, code))
     if retry := getattr(known, "retry_after", None):
         response.headers["Retry-After"] = str(retry)
     if allowed := getattr(known, "valid_methods", None):
@@ -27,8 +33,71 @@ def answer(error: Exception) -> Response:
     return response
 
 
-def _page(status: int, code: object, detail: str = "") -> Response:
+def _page(status: int, code: object, detail: str) -> Response:
     g.setdefault("session", None)
-    request_id = problems.request_id(request.environ)
-    about = {"code": code, "detail": detail, "request_id": request_id}
-    return render("error.html", status, number=status, **about)
+    about: dict[str, Any] = {
+        "number": status,
+        "heading": _heading(status, code),
+        "detail": detail,
+        "request_id": problems.request_id(request.environ),
+        "has_start_page": "place" in g,
+    }
+    try:
+        return render("error.html", status, **about)
+    except Exception as error:
+        # The menu reads the tenant's file, which may be what failed.
+        log.warning("an error page had to do without its menu: %s", origin(error))
+        g.session = None
+        return render("error.html", status, **about)
+
+
+def _heading(status: int, code: object) -> str:
+    if code == STALE_FORM:
+        return gettext("This page has expired")
+    if code == "storage_quota":
+        return gettext("The storage is full")
+    if code in ("tenant_unavailable", "storage_full", "storage_read_only"):
+        return gettext("Not available right now")
+    headings = {
+        400: gettext("Bad request"),
+        403: gettext("No access"),
+        404: gettext("Page not found"),
+        405: gettext("Not allowed here"),
+        413: gettext("Too large"),
+        422: gettext("Some values are not valid"),
+        429: gettext("Too many requests"),
+        503: gettext("The service is busy"),
+    }
+    usual = gettext("Something went wrong") if status >= 500 else ""
+    return headings.get(status) or usual or gettext("Could not be completed")
+
+
+def _refusal(known: Exception, status: int) -> str:
+    """Why it was refused, in the reader's language; the empty text if that is known in the API's
+    words alone."""
+    if status == 404 or not isinstance(known, CRMError):
+        return ""
+    found = "" if isinstance(known, Invalid) and known.faults else texts.refusal(known)
+    if isinstance(known, Invalid):
+        reasons = [texts.fault(fault) for fault in known.faults]
+        words = {fault.detail for fault in known.faults}
+        found = " ".join(dict.fromkeys(text for text in reasons if text not in words)) or found
+    return "" if found == known.detail else found
+
+
+def _detail(status: int, code: object) -> str:
+    """What to do about an error of which nothing more is known."""
+    if code == STALE_FORM:
+        return gettext("Go back, reload the page and send it again.")
+    details = {
+        403: gettext("Ask an owner of this account if you need it."),
+        404: gettext("The address is wrong, or the page has been deleted."),
+        413: gettext("This is too large to upload."),
+        422: gettext("The address contains a value that cannot be used."),
+        429: gettext("Please wait a minute and try again."),
+        503: gettext("Please try again in a minute."),
+    }
+    usual = gettext("Please go back and try again.")
+    if status >= 500:
+        usual = gettext("Please try again. If it happens again, send us the number below.")
+    return details.get(status) or usual

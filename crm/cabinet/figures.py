@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from crm import values
 from crm.tenancy.database import row, rows
 
 Span = tuple[str, str]  # from a moment until before another, as times are stored
@@ -38,9 +39,13 @@ class Calendar:
         self.now = datetime.fromisoformat(moment).astimezone(self._zone)
         self.today = self.now.date()
 
+    def first_of_days(self, count: int) -> date:
+        """The first of so many days, of which today is the last."""
+        return self.today - timedelta(count - 1)
+
     def until_now(self, days: int) -> Span:
         """Today and the days before it, so many together."""
-        return self._midnight(self.today - timedelta(days - 1)), _stored(self.now + SECOND)
+        return self._midnight(self.first_of_days(days)), _stored(self.now + SECOND)
 
     def until_then(self, days: int) -> Span:
         """The same stretch of so many days, so many days earlier."""
@@ -80,7 +85,7 @@ class Calendar:
         return self._midnight(first), _stored(self._at(then, self.now.time()) + SECOND)
 
     def _midnight(self, day: date) -> str:
-        return _stored(self._at(day, time()))
+        return values.midnight(day, self._zone.key)
 
     def _at(self, day: date, hour: time) -> datetime:
         return datetime.combine(day, hour, self._zone)
@@ -113,12 +118,21 @@ class Deals:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenStage:
+    """An open stage of a pipeline, and its open deals."""
+
+    id: int
+    name: str
+    deals: Deals
+
+
+@dataclass(frozen=True, slots=True)
 class Funnel:
-    """A pipeline and what is open in each of its open stages: (stage's name, deals)."""
+    """A pipeline and its open stages."""
 
     pipeline_id: int
     name: str
-    stages: list[tuple[str, Deals]]
+    stages: list[OpenStage]
 
 
 def new_leads(calendar: Calendar) -> tuple[int, int]:
@@ -155,7 +169,8 @@ def funnels() -> list[Funnel]:
         " ORDER BY pipeline.position, pipeline.id, stage.position, stage.id"
     ):
         stages[stage_id] = Deals()
-        found.setdefault(id, Funnel(id, name, [])).stages.append((stage, stages[stage_id]))
+        open_stage = OpenStage(stage_id, stage, stages[stage_id])
+        found.setdefault(id, Funnel(id, name, [])).stages.append(open_stage)
     for stage_id, *deals in rows(
         "SELECT stage_id, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
         f" WHERE {OPEN} GROUP BY stage_id, currency"
@@ -167,7 +182,7 @@ def funnels() -> list[Funnel]:
 def in_work(calendar: Calendar, found: list[Funnel]) -> tuple[Deals, int]:
     """The open deals of all pipelines, and how many were open at this time a week ago."""
     now = Deals()
-    for deals in (deals for funnel in found for _, deals in funnel.stages):
+    for deals in (stage.deals for funnel in found for stage in funnel.stages):
         now.count += deals.count
         for currency, sum in deals.sums.items():
             now.add(currency, 0, sum)

@@ -12,11 +12,19 @@ from zoneinfo import ZoneInfo
 from werkzeug.datastructures import MultiDict
 
 from crm.cabinet import texts
-from crm.errors import Conflict, CRMError, Invalid
+from crm.errors import Conflict, CRMError, Fault, Invalid
 from crm.rest import fields
 from crm.rest.shapes import Body, Sent
 
 GROUPS = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
+
+
+class Overtaken(Invalid):
+    """Somebody else has changed the same fields. `values` are what the form has instead."""
+
+    def __init__(self, faults: list[Fault], values: dict[str, Any]):
+        super().__init__(faults)
+        self.values = values
 
 
 class Form:
@@ -27,6 +35,7 @@ class Form:
 
     def __init__(self, values: Any = None, refused: CRMError | None = None):
         self._values = values or {}
+        self._instead = refused.values if isinstance(refused, Overtaken) else {}
         self.faults: dict[str, str] = {}
         self.told: list[str] = []  # what belongs to no field
         if isinstance(refused, Invalid) and refused.faults:
@@ -39,7 +48,7 @@ class Form:
 
     def __getitem__(self, name: str) -> Any:
         """The value to show in the field, as text."""
-        value = self._values.get(name)
+        value = self._instead.get(name, self._values.get(name))
         if value is None:
             return ""
         if isinstance(value, list):

@@ -10,6 +10,7 @@ from typing import Any
 
 import flask
 from flask import g, redirect, render_template, request
+from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from crm.cabinet.forms import Form
@@ -36,6 +37,7 @@ class Pages(flask.Blueprint):
     def __init__(self, name: str, role: str | None = ""):
         super().__init__(f"{name}_pages", __name__)
         self._role = role
+        self.register_error_handler(Unconfirmed, _ask)
 
     def add_url_rule(self, rule: str, endpoint: Any = None, view_func: Any = None, **options: Any):
         method = (options.get("methods") or ["GET"])[0]
@@ -83,6 +85,35 @@ def onward(path: str) -> Response:
 def told(text: str, kind: str = "success") -> None:
     """Say something at the top of the next page that is shown."""
     flask.flash(text, kind)
+
+
+def told_with_undo(text: str, path: str, sent: dict[str, Any] | None = None) -> None:
+    """As told(), with a button that undoes the change: a form that sends `sent` to `path`."""
+    told(Markup(render_template("_undo.html", text=text, path=path, sent=sent or {})))
+
+
+class Unconfirmed(Exception):
+    """What was asked for cannot be undone, and nobody has said yet that it is meant."""
+
+    def __init__(self, question: str, detail: str, label: str, back: str):
+        self.context = {"question": question, "detail": detail, "label": label, "back": back}
+
+
+def confirm(question: str, label: str, back: str, detail: str = "") -> None:
+    """Ask before a change that cannot be undone; goes on once the question was answered.
+
+    To be called last inside the transaction: what is refused is refused before the question, and
+    the question rolls the change back. `label` is the button that says yes, `back` the page
+    without the change. Pages have the question as a page; the script shows it as a dialog.
+    """
+    if "sure" not in request.form:
+        raise Unconfirmed(question, detail, label, back)
+
+
+def _ask(unconfirmed: Unconfirmed) -> Response:
+    again = ("csrf_token", "sure")
+    sent = [pair for pair in request.form.items(multi=True) if pair[0] not in again]
+    return render("confirm.html", sent=sent, **unconfirmed.context)
 
 
 def next_path(default: str = "/", name: str = "next") -> str:

@@ -12,7 +12,7 @@ from flask import current_app, redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
-from crm.cabinet import languages, phone_codes
+from crm.cabinet import entrance, languages, phone_codes
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import FRONT, Pages, again, onward, render
 from crm.cabinet.languages import gettext
@@ -21,7 +21,6 @@ from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.tenant import open_tenant
-from crm.resources.users import User
 from crm.rest import fields
 from crm.rest.shapes import Noun
 from crm.tenancy.database import settings
@@ -47,9 +46,15 @@ pages = Pages("front", role=None)
 
 
 def welcome(form: Form | None = None) -> Response:
-    """The start page of the base host."""
-    signup, example = settings().signup, _host("firma")
-    return render("front/welcome.html", form=form or Form(), signup=signup, example=example)
+    """The start page of the base host, also shown at the bare address of the machine."""
+    at_ip_address = entrance.BY_IP_ADDRESS in request.environ
+    return render(
+        "front/welcome.html",
+        form=form or Form(),
+        signup=settings().signup,
+        home=settings().base_url if at_ip_address else request.root_path,
+        example=_host("firma"),
+    )
 
 
 @pages.post("/open", at=AT)
@@ -58,7 +63,7 @@ def open_cabinet() -> Response:
     host = HOST.match(request.form.get("label", "").strip().lower())[1]
     label = host.removesuffix(f".{settings().base_domain}")
     if not current_app.tenants.exists(label):
-        raise Invalid.field("label", "unknown_label", gettext("There is no such cabinet here."))
+        raise Invalid.field("label", "unknown_label", gettext("Workspace not found."))
     return redirect(f"{settings().url_of(label)}/login", 303)
 
 
@@ -146,12 +151,8 @@ def propose(company: str) -> str:
 
 
 def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
-    language = languages.language()
-
-    def speak() -> None:
-        User.find(users.owner_id()).change({"language": language})
-
-    open_tenant(current_app.tenants, label, name=company, owner=owner, furnish=speak)
+    about = {"name": company, "plan": "start", "language": languages.language()}
+    open_tenant(current_app.tenants, label, owner=owner, **about)
 
 
 def _hand_over(label: str) -> Response:

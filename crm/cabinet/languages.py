@@ -18,6 +18,8 @@ from urllib.parse import quote
 from babel import Locale, support
 from babel.messages import mofile, pofile
 from flask import Flask, g, has_request_context, request
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from werkzeug.wrappers import Response
 
 LANGUAGES = {"uk": "Українська", "en": "English"}
@@ -35,6 +37,14 @@ def install(app: Flask) -> None:
         lambda singular, plural, num: _catalog().ungettext(singular, plural, num),
         newstyle=True,
     )
+    fill_in = app.jinja_env.globals["gettext"]
+
+    @pass_context
+    def gettext_of_templates(context: Context, text: str, **values: Any) -> str:
+        filled = fill_in(context, text, **values)
+        return type(filled)(nest_quotes(filled)) if values else filled
+
+    app.jinja_env.globals["gettext"] = gettext_of_templates
     app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language)
 
 
@@ -55,12 +65,30 @@ def remember(response: Response, language: str) -> None:
 def gettext(text: str, **values: Any) -> str:
     """The text in the reader's language, with `values` in its places `%(name)s`."""
     found = _catalog().ugettext(text)
-    return found % values if values else found
+    return nest_quotes(found % values) if values else found
 
 
 def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
     """The text for `num` things in the reader's language; `%(num)d` is a place too."""
     return _catalog().ungettext(singular, plural, num) % {"num": num, **values}
+
+
+def nest_quotes(text: str) -> str:
+    """A text whose quotations within quotations have the inner marks: «ТОВ „Ромашка“».
+
+    Of a name in quotation marks put into a text that quotes it. Unpaired marks stay as they are.
+    """
+    if text.count("«") < 2:
+        return text
+    letters, opened = list(text), []
+    for at, letter in enumerate(letters):
+        if letter == "«":
+            opened.append(at)
+        elif letter == "»" and opened and len(opened) > 1:
+            letters[opened.pop()], letters[at] = "„", "“"
+        elif letter == "»" and opened:
+            opened.pop()
+    return "".join(letters)
 
 
 def get_locale() -> Locale:

@@ -5,7 +5,7 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, lists, people, words
+from crm.cabinet import cards, edits, lists, people, words
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
 from crm.cabinet.languages import gettext
@@ -19,7 +19,6 @@ from crm.resources.leads.conversion import CONVERSION
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadNoun
 from crm.resources.pipelines.record import PIPELINE
-from crm.rest import paging
 from crm.tenancy.database import transaction
 
 NEW = ("name", "phone", "email", "company", "source", "assigned_to", "comment")
@@ -36,14 +35,20 @@ LEAD_FORM = LeadNoun.body("LeadForm")
 pages = Pages("leads")
 
 
+@pages.get("/leads/new", role=MANAGER)
+def new_lead() -> Response:
+    """The list with the form for a new lead open above it."""
+    return list_leads(opens_form=True)
+
+
 @pages.get("/leads")
-def list_leads(form: Form | None = None) -> Response:
-    query = lists.asked(LEAD_FILTER)
-    page = paging.page(LEAD, query, LEAD_FILTER.fields["sort"])
+def list_leads(form: Form | None = None, opens_form: bool = False) -> Response:
     return render(
         "leads/list.html",
-        page=page,
+        page=lists.page(LEAD, LEAD_FILTER),
+        active_filters=lists.active_filters("lead"),
         form=form or Form({"assigned_to": str(me().user_id)}),
+        opens_form=opens_form or form is not None,
         sources=lists.known("lead", "source"),
         narrowed=lists.is_narrowed(),
         ways=exports.ways("leads"),
@@ -55,7 +60,7 @@ def list_leads(form: Form | None = None) -> Response:
 @again(lambda form: list_leads(form))
 def create_lead() -> Response:
     id = leads.create(take(LEAD_FORM, request.form, NEW))
-    told(gettext("The lead is there."))
+    told(gettext("Lead added"))
     return onward(f"/leads/{id}")
 
 
@@ -76,7 +81,8 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
     lead = LEAD.one(id)
     sources = lists.known("lead", "source")
     choices = _choices(lead["assigned_to"])
-    return render("leads/edit.html", lead=lead, form=form or Form(lead), sources=sources, **choices)
+    form = form or edits.open_form(lead, FIELDS)
+    return render("leads/edit.html", lead=lead, form=form, sources=sources, **choices)
 
 
 @pages.post("/leads/<id>/edit")
@@ -84,9 +90,9 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
 def change_lead(id: str) -> Response:
     data = take(LEAD_PATCH, request.form, FIELDS)
     with transaction():
-        cards.is_as_shown(LEAD.one(id))
+        theirs = edits.keep_both(LEAD, LEAD.one(id), data)
         conversion.change(Lead.find(id), data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward(f"/leads/{id}")
 
 
@@ -126,7 +132,7 @@ def convert_lead(id: str) -> Response:
     with transaction():
         lead = Lead.find(id)
         if conversion.convert(lead, data):
-            told(gettext("The lead is a deal now."))
+            told(gettext("Lead converted"))
     return onward(f"/deals/{lead.deal_id}")
 
 
@@ -143,7 +149,7 @@ def delete_lead(id: str) -> Response:
 def restore_lead(id: str) -> Response:
     with transaction():
         Lead.removed(id).restore()
-    told(gettext("The lead is back."))
+    told(gettext("Lead restored"))
     return onward(f"/leads/{id}")
 
 

@@ -126,7 +126,7 @@ def check_password() -> Response:
         with transaction():  # the password may have been changed while this one was hashed
             if passwords.of(user.id) == kept:
                 return _enter(user.id, next_path())
-    detail = gettext("The password does not belong to this e-mail address or phone number.")
+    detail = gettext("Wrong password, e-mail address or phone number.")
     raise Invalid.field("password", "wrong_login", detail)
 
 
@@ -170,7 +170,7 @@ def reset_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/reset/<token>")
 @again(lambda form, token: reset_page(token, form))
 def reset_password(token: str) -> Response:
-    return _enter_by(links.RESET, token, gettext("The new password is set."))
+    return _enter_by(links.RESET, token, gettext("Password changed"))
 
 
 @pages.get("/invite/<token>")
@@ -225,7 +225,7 @@ def confirm_email(token: str) -> Response:
             User.find(link.user_id).change({"email": link.about})
     if link is None:
         return _no_good()
-    told(gettext("The new e-mail address is confirmed."))
+    told(gettext("E-mail address confirmed"))
     return onward("/")
 
 
@@ -306,7 +306,7 @@ def _reset_letter(token: str, language: str | None) -> tuple[str, str]:
     """Subject and text."""
     url = f"{settings().url_of(visit().label)}/reset/{token}"
     with force_locale(language or languages.language()):
-        return gettext("A new password"), gettext(
+        return gettext("New password"), gettext(
             "Hello!\n\nSomebody, you we hope, asked for a new password. Set it here within 30"
             " minutes:\n\n%(url)s\n\nIf it was not you, do nothing: your password stays as it is.",
             url=url,

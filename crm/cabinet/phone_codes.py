@@ -78,7 +78,7 @@ def check(purpose: str) -> bool:
 
 def wrong() -> Invalid:
     """The code in the form is not good, whatever the reason."""
-    return Invalid.field("code", "wrong_code", gettext("This code is wrong or too old."))
+    return Invalid.field("code", "wrong_code", gettext("This code is wrong or has expired."))
 
 
 def entered(purpose: str) -> bool:
@@ -105,9 +105,9 @@ def context(purpose: str, known_browser: str | None = None) -> dict[str, object]
 def _text(purpose: str, code: str) -> str:
     """At most 70 characters: one SMS in Cyrillic."""
     told = {
-        codes.LOGIN: gettext("Login code: %(code)s. Tell it to nobody.", code=code),
-        codes.SIGNUP: gettext("Sign-up code: %(code)s. Tell it to nobody.", code=code),
-        codes.PHONE: gettext("Code for your new number: %(code)s. Tell it to nobody.", code=code),
+        codes.LOGIN: gettext("Login code: %(code)s. Do not share it.", code=code),
+        codes.SIGNUP: gettext("Sign-up code: %(code)s. Do not share it.", code=code),
+        codes.PHONE: gettext("Code for your new number: %(code)s. Do not share it.", code=code),
     }
     return told[purpose]
 

@@ -23,31 +23,35 @@ HEIGHT, FOOT, HEAD = 190, 20, 10  # of a plot with standing bars
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One lying bar: its name, how long it is, and what else is said of it."""
+    """One lying bar: its name, how long it is, what else is said of it, and where it leads."""
 
     name: str
     count: int
     note: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One place of standing bars, one for each series: its name, short, and its counts."""
+    """One place of standing bars, one for each series: its name, short, its counts, and where each
+    of them leads."""
 
     name: str
     mark: str
     counts: tuple[int, ...]
+    paths: tuple[str, ...] = ()
 
 
 def lying(id: str, title: str, about: str, bars: Sequence[Bar], shown: Callable) -> Markup:
     """Lying bars, one below the other. `shown` writes a number."""
     height = ROW if any(bar.note for bar in bars) else ROW - LINE
-    svg = _plot(id, title, about, height * len(bars))
+    svg = _plot(id, title, about, height * len(bars), any(bar.path for bar in bars))
     most = max([bar.count for bar in bars], default=0) or 1
     for place, bar in enumerate(bars):
         top, count = place * height, shown(bar.count)
-        group = SubElement(svg, "g")
-        _tell(group, f"{bar.name}: {count}")
+        group = _group(svg, f"{bar.name}: {count}", bar.path)
+        if bar.path:
+            _box(group, "plot-hit", 0, top, WIDTH, height - 2)
         name = _cut(bar.name, LONGEST - len(count) - 2)
         _write(group, name, 0, top + 11)
         _write(group, count, WIDTH, top + 11, "plot-count", "end")
@@ -71,7 +75,8 @@ def standing(
     `shown` writes a number.
     """
     several = len(series) > 1
-    svg = _plot(id, title, about, HEIGHT + (LINE + 4 if several else 0))
+    height = HEIGHT + (LINE + 4 if several else 0)
+    svg = _plot(id, title, about, height, any(column.paths for column in columns))
     top = _round(max((count for column in columns for count in column.counts), default=0))
     left = LETTER * len(shown(top)) + 6
     floor, tall = HEIGHT - FOOT, HEIGHT - FOOT - HEAD
@@ -87,11 +92,13 @@ def standing(
     apart = math.ceil(longest * LETTER * 1.5 / step)
     for place, column in enumerate(columns):
         begin = left + place * step + step * 0.12
-        for (name, kind), nth, count in zip(series, range(9), column.counts, strict=False):
-            group = SubElement(svg, "g")
+        for nth, ((name, kind), count) in enumerate(zip(series, column.counts, strict=False)):
             told = f"{name}, {column.name}" if several else column.name
-            _tell(group, f"{told}: {shown(count)}")
+            path = column.paths[nth] if column.paths else ""
+            group = _group(svg, f"{told}: {shown(count)}", path, in_tab_order=False)
             high = tall * count / top
+            if path:  # a low bar alone is no place to click
+                _box(group, "plot-hit", begin + nth * thick, HEAD, thick, tall)
             _box(group, kind, begin + nth * thick, floor - high, thick, high)
         if (len(columns) - 1 - place) % apart == 0:
             is_last = place == len(columns) - 1
@@ -106,13 +113,13 @@ def standing(
     return _drawn(svg)
 
 
-def _plot(id: str, title: str, about: str, height: int) -> Element:
+def _plot(id: str, title: str, about: str, height: int, has_links: bool) -> Element:
     svg = Element(
         "svg",
         {
             "class": "plot",
             "viewBox": f"0 0 {WIDTH} {height}",
-            "role": "img",
+            "role": "group" if has_links else "img",  # what is in an image is hidden from readers
             "aria-labelledby": f"{id}-title {id}-about",
         },
     )
@@ -121,8 +128,18 @@ def _plot(id: str, title: str, about: str, height: int) -> Element:
     return svg
 
 
-def _tell(parent: Element, text: str) -> None:
-    SubElement(parent, "title").text = text
+def _group(svg: Element, text: str, path: str, in_tab_order: bool = True) -> Element:
+    """The parts of a bar, which is a link if it has a path.
+
+    `in_tab_order=False` spares people at a keyboard thirty stops: the table has the same links.
+    """
+    parent = svg
+    if path:
+        about = {"href": path, "aria-label": text, **({} if in_tab_order else {"tabindex": "-1"})}
+        parent = SubElement(svg, "a", about)
+    group = SubElement(parent, "g")
+    SubElement(group, "title").text = text
+    return group
 
 
 def _write(

@@ -5,15 +5,14 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, languages, lists
+from crm.cabinet import edits, languages, lists
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, next_path, onward, render, told
+from crm.cabinet.frame import Pages, again, confirm, next_path, onward, render, told, told_with_undo
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources import tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
-from crm.rest import paging
 from crm.sheets import decimal_text
 from crm.tenancy.database import transaction
 
@@ -28,11 +27,10 @@ pages = Pages("products")
 
 @pages.get("/products")
 def list_products(form: Form | None = None) -> Response:
-    query = lists.asked(PRODUCT_FILTER)
-    page = paging.page(PRODUCT, query, PRODUCT_FILTER.fields["sort"])
     return render(
         "products/list.html",
-        page=page,
+        page=lists.page(PRODUCT, PRODUCT_FILTER),
+        active_filters=lists.active_filters("product"),
         form=form or Form({"active": True, "currency": tenant.currency()}),
         narrowed=lists.is_narrowed(),
         ways=exports.ways("products"),
@@ -44,7 +42,7 @@ def list_products(form: Form | None = None) -> Response:
 @again(lambda form: list_products(form))
 def create_product() -> Response:
     id = create(take(PRODUCT_IN, request.form, NEW))
-    told(gettext("The product is there."))
+    told(gettext("Product added"))
     return onward(f"/products/{id}")
 
 
@@ -52,8 +50,8 @@ def create_product() -> Response:
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
     price = decimal_text(Product.find(id).price, 4, comma=languages.language() == "uk")
-    shown = {**product, "price": price}
-    return render("products/card.html", product=product, form=form or Form(shown), **_choices())
+    form = form or edits.open_form(product, FIELDS, price=price)
+    return render("products/card.html", product=product, form=form, **_choices())
 
 
 @pages.post("/products/<id>")
@@ -61,9 +59,9 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 def change_product(id: str) -> Response:
     data = take(PRODUCT_PATCH, request.form, FIELDS)
     with transaction():
-        cards.is_as_shown(PRODUCT.one(id))
+        theirs = edits.keep_both(PRODUCT, PRODUCT.one(id), data)
         Product.find(id).change(data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward(f"/products/{id}")
 
 
@@ -71,8 +69,15 @@ def change_product(id: str) -> Response:
 def switch_product(id: str) -> Response:
     data = take(PRODUCT_PATCH, request.form, ("active",))
     with transaction():
-        Product.find(id).change(data)
-    return onward(next_path(f"/products/{id}"))
+        product = Product.find(id)
+        product.change(data)
+    back = next_path(f"/products/{id}")
+    if product.active:
+        text = gettext("“%(name)s” is available again", name=product.name)
+    else:
+        text = gettext("“%(name)s” is no longer available", name=product.name)
+    told_with_undo(text, f"/products/{id}/active", {"active": 1 - product.active, "next": back})
+    return onward(back)
 
 
 @pages.post("/products/<id>/delete")
@@ -80,9 +85,25 @@ def delete_product(id: str) -> Response:
     with transaction():
         product = Product.find(id)
         name = product.name
+        detail = _end_of(product)
         product.remove()
-    told(gettext("“%(name)s” is deleted.", name=name))
+        question = gettext("Delete the product “%(name)s”?", name=name)
+        confirm(question, gettext("Delete"), f"/products/{id}", detail)
+    told(gettext("“%(name)s” deleted", name=name))
     return onward("/products")
+
+
+def _end_of(product: Product) -> str:
+    """What becomes of a product that is deleted."""
+    if PRODUCT.one(product.id)["used_in_deals"]:
+        return gettext(
+            "Existing deals keep their items. To stop offering the product, make it unavailable"
+            " instead."
+        )
+    return gettext(
+        "It is not used in any deal and will be deleted permanently. To stop offering the product,"
+        " make it unavailable instead."
+    )
 
 
 def _choices() -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """Search over everything: leads, clients, deals, products and tasks in which all words are (D3)."""
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from flask import request
+from markupsafe import Markup
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import words
+from crm.cabinet import excerpts, texts, words
 from crm.cabinet.forms import Form
 from crm.cabinet.frame import Pages, render
 from crm.cabinet.languages import gettext
@@ -24,6 +27,8 @@ from crm.rest import paging
 from crm.rest.filters import Filter
 from crm.rest.paging import Page
 from crm.rest.shapes import Shape
+from crm.tenancy import search as folding
+from crm.tenancy.search import Word
 
 SHOWN = 10  # of each noun; the rest is in its list
 LISTS = {
@@ -34,7 +39,25 @@ LISTS = {
     "tasks": "/search?only=tasks&q=",  # the page of tasks is no list to search
 }
 
+# What is shown of each noun beside its name, as far as it is searched.
+FACTS = {
+    "leads": ("company", "phone", "email"),
+    "clients": ("phone", "email"),
+    "deals": ("client_name",),
+    "products": ("sku",),
+    "tasks": (),
+}
+
 pages = Pages("search")
+
+
+class Match(NamedTuple):
+    """A record that was found: its name, short facts, and the texts that matched beside them."""
+
+    record: dict[str, Any]
+    name: Markup
+    facts: list[Markup]
+    excerpts: list[tuple[str, Markup]]  # what the field is called, and the part that matched
 
 
 class Found(NamedTuple):
@@ -43,6 +66,7 @@ class Found(NamedTuple):
     noun: str
     name: str
     page: Page
+    matches: list[Match]
     path: str
 
 
@@ -69,6 +93,7 @@ def _page(
         form=form or Form({"q": q}),
         lead_statuses=words.statuses("lead"),
         deal_statuses=words.statuses("deal"),
+        task_statuses=words.statuses("task"),
     )
 
 
@@ -93,4 +118,47 @@ def _among(q: str, noun: str, name: str, shape: Shape, filter: Filter, only: str
     else:
         sent["limit"] = str(SHOWN)
     page = paging.page(shape, filter.read(sent), filter.fields["sort"])
-    return Found(noun, name, page, LISTS[noun])
+    wanted = folding.words(q)
+    matches = [_match(noun, record, wanted) for record in page.records]
+    return Found(noun, name, page, matches, LISTS[noun])
+
+
+def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
+    name = record.get("title") or record.get("name") or ""
+    shown = [record.get(field) for field in FACTS[noun]]
+    facts = [_linked(text, wanted) for text in shown if text]
+    if noun in ("deals", "products"):
+        value = record["amount"] if noun == "deals" else record["price"]
+        if value is not None:
+            facts.append(Markup.escape(texts.money(value, record["currency"])))
+    if noun == "tasks" and record["due_at"]:
+        facts.append(Markup.escape(texts.moment(record["due_at"])))
+    others = []
+    if not excerpts.has_all([name, *shown], wanted):
+        others = list(_other_excerpts(record, wanted))
+    return Match(record, excerpts.marked(name, wanted), facts, others)
+
+
+def _other_excerpts(record: dict[str, Any], wanted: Sequence[Word]) -> Iterator[tuple[str, Markup]]:
+    """What matched in texts that are not shown otherwise, with the names of their fields."""
+    for field in ("comment", "category", "description"):
+        if (part := excerpts.excerpt(record.get(field), wanted)) is not None:
+            yield words.field(field), part
+    for contact in record.get("contacts") or ():
+        shown = [text for name in ("name", "phone", "email") if (text := contact[name])]
+        if excerpts.excerpt(", ".join(shown), wanted) is not None:
+            yield (
+                words.field("contact_id"),
+                Markup(", ").join(_linked(each, wanted) for each in shown),
+            )
+
+
+def _linked(text: str, wanted: Sequence[Word]) -> Markup:
+    """A phone or an e-mail address as a link, anything else as it is, with what matched marked."""
+    if text.startswith("+") and text[1:].isdecimal():
+        written = excerpts.marked_phone(text, texts.phone(text), wanted)
+        return Markup('<a href="tel:{}" class="text-nowrap">{}</a>').format(text, written)
+    shown = excerpts.marked(text, wanted)
+    if "@" in text:
+        return Markup('<a href="mailto:{}">{}</a>').format(quote(text), shown)
+    return shown

@@ -7,9 +7,19 @@ from zoneinfo import ZoneInfo
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import people, texts, words
+from crm import values
+from crm.cabinet import cards, edits, lists, people, texts, words
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, me, next_path, onward, render, told
+from crm.cabinet.frame import (
+    Pages,
+    again,
+    me,
+    next_path,
+    onward,
+    render,
+    told,
+    told_with_undo,
+)
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.resources import tasks
@@ -18,29 +28,34 @@ from crm.rest import paging
 from crm.tenancy.database import now, transaction
 
 FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
+EDITED = (*FIELDS, "status", "result")
 LINKS = ("lead_id", "client_id", "deal_id")
-MOST = 200  # open tasks shown at once
-OPEN_STATUSES = ("open", "in_progress")
-OPEN = f"status IN {OPEN_STATUSES} AND deleted_at IS NULL"
+PAGE_SIZE = 200
+# The tasks shown unless the address says otherwise.
+USUAL = {
+    "status": ("open", "in_progress"),
+    "assigned_to": ("me",),
+    "sort": ("due_at",),
+    "limit": (str(PAGE_SIZE),),
+}
 
 pages = Pages("tasks")
 
 
 @pages.get("/tasks")
 def list_tasks(form: Form | None = None) -> Response:
-    whose = request.args.get("assigned_to", "me")
-    condition = {"me": "assigned_to = ?", "none": "assigned_to IS NULL"}.get(whose, "1")
-    params = (me().user_id,) if whose == "me" else ()
-    order = "ORDER BY coalesce(due_at, '9999'), id LIMIT ?"
-    found = TASK.every(f"{OPEN} AND {condition} {order}", *params, MOST)
-    asked = [("status", status) for status in OPEN_STATUSES]
-    if whose in ("me", "none"):
-        asked.append(("assigned_to", whose))
+    page = lists.page(TASK, TASK_FILTER, USUAL)
+    statuses = {text for text in request.args.getlist("status") if text}
+    is_agenda = statuses <= {*USUAL["status"]} and request.args.get("sort", "due_at") == "due_at"
     return render(
         "tasks/list.html",
-        groups=_grouped(found),
-        whose=whose,
-        ways=exports.ways("tasks", asked),
+        page=page,
+        groups=_grouped(page.records) if is_agenda else [("", page.records)],
+        is_whole=page.next_cursor is None and "cursor" not in request.args,
+        whose=request.args.get("assigned_to") or "me",
+        active_filters=lists.active_filters("task"),
+        back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
+        ways=exports.ways("tasks", _export_filters()),
         form=form or _new(),
         **_choices(),
     )
@@ -59,46 +74,80 @@ def list_done() -> Response:
 def create_task() -> Response:
     data = take(TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form)))
     tasks.create(data)
-    told(gettext("The task is there."))
+    told(gettext("Task added"))
     return onward(next_path("/tasks", "back"))
 
 
 @pages.get("/tasks/<id>")
-def edit_task(id: str, form: Form | None = None) -> Response:
+def edit_task(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
+    """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
-    shown = Form({**task, "due_at": texts.local_input(task["due_at"])})
+    due_at = texts.local_input(task["due_at"])
+    form = form or edits.open_form(task, EDITED, due_at=due_at)
+    if refused:
+        form.told = refused.told
     choices = _choices() | {"people": dict(people.choices(task["assigned_to"]))}
-    return render("tasks/card.html", task=task, form=form or shown, **choices)
+    return render("tasks/card.html", task=task, form=form, **choices)
 
 
 @pages.post("/tasks/<id>")
 @again(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
-    data = take(TASK_PATCH, request.form, (*FIELDS, "status", "result"))
+    data = take(TASK_PATCH, request.form, EDITED)
     with transaction():
+        theirs = edits.keep_both(TASK, TASK.one(id), data)
         Task.find(id).change(data)
-    told(gettext("Saved."))
+    edits.tell_saved(theirs)
     return onward("/tasks")
 
 
 @pages.post("/tasks/<id>/complete")
 def complete_task(id: str) -> Response:
     with transaction():
-        Task.find(id).complete()
-    told(gettext("Done: well done!"))
+        task = Task.find(id)
+        status = task.status
+        task.complete()
+    back = next_path("/tasks", "back")
+    if status != "done":
+        sent = {"status": status, "version": task.version, "back": back}
+        text = gettext("“%(title)s” completed. Well done!", title=task.title)
+        told_with_undo(text, f"/tasks/{id}/reopen", sent)
+    return onward(back)
+
+
+@pages.post("/tasks/<id>/reopen")
+@again(lambda form, id: edit_task(id, refused=form))
+def reopen_task(id: str) -> Response:
+    """Undo complete_task(), unless somebody has changed the task since."""
+    data = take(TASK_PATCH, request.form, ("status",))
+    with transaction():
+        task = Task.find(id)
+        cards.is_version(task.version)
+        task.change(data)
+    told(gettext("“%(title)s” reopened", title=task.title))
     return onward(next_path("/tasks", "back"))
 
 
 @pages.post("/tasks/<id>/delete")
 def delete_task(id: str) -> Response:
     with transaction():
-        Task.find(id).remove()
-    told(gettext("The task is deleted."))
+        task = Task.find(id)
+        task.remove()
+    text = gettext("“%(name)s” deleted", name=task.title)
+    told_with_undo(text, f"/tasks/{id}/restore")
     return onward("/tasks")
 
 
+@pages.post("/tasks/<id>/restore")
+def restore_task(id: str) -> Response:
+    with transaction():
+        Task.removed(id).restore()
+    told(gettext("Task restored"))
+    return onward(f"/tasks/{id}")
+
+
 def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The open tasks under their headings."""
+    """Open tasks under their headings."""
     moment, midnight = now(), _end_of_today()
     headings: dict[str, list[dict[str, Any]]] = {
         gettext("Overdue"): [],
@@ -111,6 +160,18 @@ def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
         group = later if not due or due >= midnight else today if due >= moment else overdue
         group.append(task)
     return [*headings.items()]
+
+
+def _export_filters() -> list[tuple[str, str]]:
+    """The filters of the list that is shown, for a file of it."""
+    sent = [(name, text) for name, text in request.args.items(multi=True) if text.strip()]
+    named = {name for name, _ in sent}
+    usual = [(name, text) for name in ("status", "assigned_to") for text in USUAL[name]]
+    return [
+        each
+        for each in [*sent, *(each for each in usual if each[0] not in named)]
+        if each[0] not in USUAL or each[1] != lists.ALL
+    ]
 
 
 def _new() -> Form:
@@ -126,18 +187,11 @@ def _choices() -> dict[str, Any]:
             ("normal", gettext("Normal")),
             ("high", gettext("High")),
         ],
-        "statuses": [
-            ("open", gettext("Open")),
-            ("in_progress", gettext("In progress")),
-            ("done", gettext("Done")),
-            ("cancelled", gettext("Cancelled")),
-        ],
+        "statuses": [*words.statuses("task").items()],
     }
 
 
 def _end_of_today() -> str:
-    """Midnight of the tenant's zone, in UTC as times are stored."""
-    zone = ZoneInfo(texts.time_zone())
-    today = datetime.fromisoformat(now()).astimezone(zone).date() + timedelta(days=1)
-    midnight = datetime.combine(today, datetime.min.time(), zone)
-    return f"{midnight.astimezone(ZoneInfo('UTC')):%Y-%m-%dT%H:%M:%SZ}"
+    zone = texts.time_zone()
+    today = datetime.fromisoformat(now()).astimezone(ZoneInfo(zone)).date()
+    return values.midnight(today + timedelta(days=1), zone)

@@ -1,10 +1,11 @@
-"""Dates, money and numbers as the reader's language writes them, and errors told in it."""
+"""Dates, money, numbers and phones as the reader writes them, and errors in their language."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import phonenumbers
 from babel import dates, numbers
 from flask import Flask, g
 
@@ -17,7 +18,7 @@ from crm.resources import tenant
 def install(app: Flask) -> None:
     """Our texts in the templates, and their filters."""
     languages.install(app)
-    for filter in (money, number, moment, day, month, ago, size):
+    for filter in (money, number, phone, moment, day, month, ago, size):
         app.add_template_filter(filter)
 
 
@@ -53,6 +54,20 @@ def number(value: Any, exact: bool = False) -> str:
         return ""
     found = Decimal(str(value))
     return numbers.format_decimal(found, locale=get_locale(), decimal_quantization=not exact)
+
+
+def phone(number: str | None, space: str = "\u00a0") -> str:
+    """A phone number as people write it: `067 123 45 67`, those of other countries `+48 22 …`.
+
+    `number` is E.164 (D2); anything else, as a form that was refused has it, stays as it is.
+    """
+    if not number or not number.startswith("+") or not number[1:].isdecimal():
+        return number or ""
+    if number.startswith("+380") and len(number) == 13:
+        return space.join((number[3:6], number[6:9], number[9:11], number[11:]))
+    parsed = phonenumbers.parse(number)
+    written = phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.INTERNATIONAL)
+    return written.replace(" ", space)
 
 
 def moment(text: str | None) -> str:
@@ -107,38 +122,42 @@ def local_input(text: str | None) -> str:
 def fault(found: Fault) -> str:
     """Why a value doesn't fit, in the reader's language, else in the API's own words."""
     texts = {
-        "required": gettext("Please fill this in."),
-        "null": gettext("Please fill this in."),
-        "invalid_phone": gettext("This is not a phone number, such as +380501234567."),
-        "invalid_email": gettext("This is not an e-mail address, such as olena@example.com."),
-        "invalid_number": gettext("This is not a number."),
-        "too_precise": gettext("Too many digits after the comma."),
+        "required": gettext("Please fill in this field."),
+        "null": gettext("Please fill in this field."),
+        "invalid_phone": gettext("Enter a phone number, such as 067 123 45 67."),
+        "invalid_email": gettext("Enter an e-mail address, such as olena@example.com."),
+        "invalid_number": gettext("Enter a number."),
+        "too_precise": gettext("Too many decimal places."),
         "too_small": gettext("This number is too small."),
         "too_large": gettext("This number is too large."),
         "out_of_range": gettext("This number is out of range."),
         "too_long": gettext("This text is too long."),
-        "invalid_text": gettext("There are characters here that cannot be kept."),
-        "invalid_choice": gettext("Please choose one of the list."),
-        "unknown_id": gettext("This record is not there any more."),
-        "invalid_time": gettext("This is not a date and time."),
-        "invalid_date": gettext("This is not a date."),
-        "in_the_future": gettext("This must not be in the future."),
-        "phone_or_email": gettext("Please give a phone number or an e-mail address."),
-        "currency_mismatch": gettext("The currencies differ."),
-        "invalid_label": gettext("Use Latin letters, digits and hyphen."),
-        "invalid_url": gettext("This is not an address that can be called, such as https://…"),
+        "invalid_text": gettext("The text contains characters that cannot be saved."),
+        "invalid_choice": gettext("Choose one from the list."),
+        "unknown_id": gettext("This record no longer exists."),
+        "invalid_time": gettext("Enter a date and time."),
+        "invalid_date": gettext("Enter a date."),
+        "in_the_future": gettext("This cannot be in the future."),
+        "phone_or_email": gettext("Enter a phone number or an e-mail address."),
+        "currency_mismatch": gettext("The currencies are different."),
+        "invalid_label": gettext("Use Latin letters, digits and hyphens."),
+        "invalid_url": gettext("Enter a web address, such as https://…"),
         "forbidden_address": gettext("This address is not public."),
         "too_short": gettext("This is too short."),
-        "wrong_password": gettext("This is not your password."),
-        "invalid_origin": gettext("A site looks like https://shop.example.ua, without a path."),
-        "not_a_form_key": gettext("Only a key that just creates leads names sites."),
-        "invalid_stage": gettext("Please choose the stage that takes the deals."),
-        "invalid_color": gettext("This is not a colour."),
-        "amount_of_items": gettext("The amount comes from the items: set it by hand instead."),
-        "contact_of_another_client": gettext("This contact is another client's."),
-        "invalid_currency": gettext("This is not a currency, such as UAH."),
+        "wrong_password": gettext("Wrong password."),
+        "invalid_origin": gettext("Enter a site as https://shop.example.ua, without a path."),
+        "not_a_form_key": gettext("Sites can only be set for a key that only creates leads."),
+        "invalid_stage": gettext("Choose the stage to move the deals to."),
+        "invalid_color": gettext("Enter a colour."),
+        "amount_of_items": gettext(
+            "The amount is calculated from items. To enter it, choose “entered manually”"
+            " under “More”."
+        ),
+        "contact_of_another_client": gettext("This contact belongs to another client."),
+        "invalid_currency": gettext("Enter a currency code, such as UAH."),
+        "duplicate_source": gettext("Another form has this source."),
         "in_the_past": gettext("This must be in the future."),
-        "url_like_name": gettext("A name must not hold the address of a site or an e-mail."),
+        "url_like_name": gettext("A name cannot contain a web or e-mail address."),
     }
     return texts.get(found.code, found.detail)
 
@@ -149,34 +168,39 @@ def refusal(refused: CRMError) -> str:
         "duplicate_sku": gettext("Another product has this SKU."),
         "duplicate_user": gettext("Another user has this phone number or e-mail address."),
         "duplicate_external_id": gettext("Another record has this external id."),
-        "last_owner": gettext("Somebody must stay an active owner."),
+        "last_owner": gettext("At least one active owner is needed."),
         "client_has_open_deals": gettext("This client has open deals."),
-        "lead_already_converted": gettext("This lead has been converted already."),
-        "task_cancelled": gettext("A cancelled task cannot be done: open it first."),
+        "lead_already_converted": gettext("This lead has already been converted."),
+        "task_cancelled": gettext("A cancelled task cannot be completed: reopen it first."),
         "label_taken": gettext("This address is taken."),
         "tenant_suspended": gettext("This account is suspended."),
         "tenant_unavailable": gettext(
-            "The data of this account cannot be opened. Its operator has been told."
+            "The data of this account cannot be opened. The operator has been notified."
         ),
         "storage_full": gettext("Nothing can be saved now: the server's disk is full."),
         "storage_read_only": gettext("Nothing can be saved now: the server's disk is read-only."),
         "missing_scope": gettext("Your role does not allow this."),
-        "no_access": gettext("You have no access here."),
-        "webhook_inactive": gettext("This webhook is switched off."),
-        "too_many_webhooks": gettext("There are ten webhooks already."),
+        "no_access": gettext("You do not have access to this."),
+        "webhook_inactive": gettext("This webhook is turned off."),
+        "too_many_webhooks": gettext("There can be at most ten webhooks."),
         "default_pipeline": gettext("Make another pipeline the default first."),
-        "stage_in_use": gettext("Deals sit in this stage: choose where they go."),
-        "pipeline_in_use": gettext("Deals sit in this pipeline: choose where they go."),
-        "last_open_stage": gettext("A pipeline keeps at least one open stage."),
-        "too_many_stages": gettext("There is no room for another stage."),
-        "too_many_pipelines": gettext("There is no room for another pipeline."),
-        "too_many_letters": gettext("So many letters were sent today that no more can go."),
-        "login_again": gettext("Please log in again first: this takes a login of a moment ago."),
-        "currency_fixed": gettext("The currency stays while the deal has items."),
-        "too_many_items": gettext("A deal has at most 1000 items."),
-        "precondition_failed": gettext("Somebody else has changed this meanwhile."),
-        "too_large": gettext("This is larger than what can be taken here."),
-        "storage_quota": gettext("The storage of this plan is used up: delete records first."),
+        "stage_in_use": gettext("This stage has deals. Choose where to move them."),
+        "pipeline_in_use": gettext("This pipeline has deals. Choose where to move them."),
+        "last_open_stage": gettext("A pipeline needs at least one open stage."),
+        "too_many_stages": gettext("No more stages can be added."),
+        "too_many_pipelines": gettext("No more pipelines can be added."),
+        "too_many_letters": gettext("The daily e-mail limit is reached. Try again tomorrow."),
+        "login_again": gettext("Please log in again to continue."),
+        "currency_fixed": gettext("The currency cannot be changed while the deal has items."),
+        "too_many_items": gettext("A deal can have at most 1000 items."),
+        "precondition_failed": gettext(
+            "Someone else has changed this in the meantime. Nothing was saved: the current version"
+            " is shown."
+        ),
+        "too_large": gettext("This is too large to upload."),
+        "storage_quota": gettext(
+            "The storage limit of this plan is reached. Delete some records first."
+        ),
     }
     if isinstance(refused, TooMany) and refused.code not in texts:
         return gettext("Please try again %(when)s.", when=later(refused.retry_after))

@@ -12,9 +12,16 @@ LONGEST = 200  # characters of a value in a sentence
 
 
 def statuses(noun: str) -> dict[str, str]:
-    """The statuses of a lead or a deal and what they are called."""
+    """The statuses of a lead, a deal or a task and what they are called."""
     if noun == "deal":
         return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
+    if noun == "task":
+        return {
+            "open": gettext("Open"),
+            "in_progress": gettext("In progress"),
+            "done": gettext("Done"),
+            "cancelled": gettext("Cancelled"),
+        }
     return {
         "new": gettext("New"),
         "in_progress": gettext("In progress"),
@@ -44,12 +51,14 @@ def field(name: str) -> str:
         "status": gettext("Status"),
         "assigned_to": gettext("Responsible"),
         "comment": gettext("Comment"),
+        "category": gettext("Category"),
+        "description": gettext("Description"),
         "amount": gettext("Amount"),
         "currency": gettext("Currency"),
         "tags": gettext("Tags"),
-        "page_url": gettext("Page of the site"),
+        "page_url": gettext("Page"),
         "referrer": gettext("Referrer"),
-        "lost_reason": gettext("Reason of loss"),
+        "lost_reason": gettext("Lost reason"),
         "client_id": gettext("Client"),
         "deal_id": gettext("Deal"),
         "lead_id": gettext("Lead"),
@@ -62,13 +71,20 @@ def field(name: str) -> str:
         "title": gettext("Title"),
         "pipeline_id": gettext("Pipeline"),
         "stage_id": gettext("Stage"),
-        "amount_mode": gettext("Where the amount comes from"),
+        "amount_mode": gettext("Amount is"),
         "items": gettext("Items"),
-        "expected_close_date": gettext("Expected to close"),
+        "expected_close_date": gettext("Expected close date"),
         "closed_at": gettext("Closed on"),
         "deleted_at": gettext("Deleted"),
-        "external_id": gettext("External id"),
-        "extra": gettext("More data"),
+        "external_id": gettext("External ID"),
+        "extra": gettext("Other data"),
+        "due_at": gettext("Due"),
+        "priority": gettext("Priority"),
+        "result": gettext("Result"),
+        "sku": gettext("SKU"),
+        "price": gettext("Price"),
+        "unit": gettext("Unit"),
+        "active": gettext("For sale"),
     }
     return found.get(name, name)
 
@@ -78,6 +94,8 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     `record` has the currency of its amounts."""
     if shown in (None, "", [], {}):
         return ""
+    if name == "phone":
+        return texts.phone(shown)
     if name == "amount":
         return texts.money(shown, record.get("currency"))
     if name == "assigned_to":
@@ -98,9 +116,9 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     if name == "status":
         words = statuses(noun)
     elif name == "type":
-        words = client_types()
+        words = client_types() | dict(task_types())
     elif name == "amount_mode":
-        words = {"manual": gettext("set by hand"), "items": gettext("total of the items")}
+        words = {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
     text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)
     text = words.get(text, text)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -6,6 +6,7 @@ import click
 
 from crm.access import links
 from crm.cli.frame import Failures, Progress, command, group, whole
+from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.endpoints import hold_all
@@ -69,6 +70,19 @@ def _tell(made: list[Made]) -> int:
     for _, path, _ in made:
         click.echo(f"{path}\t{path.stat().st_size}")
     return sum(each.is_link for each in made)
+
+
+@command(backup, "list")
+@whence
+@as_json
+def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
+    """List the copies, the oldest of each tenant first."""
+    rows = []
+    for label, paths in list_copies(within or copying.folder(Tenants(config))).items():
+        rows += [
+            {"tenant": label, "file": str(path), "bytes": path.stat().st_size} for path in paths
+        ]
+    print_rows(rows, as_json, tenant=field("tenant"), bytes=field("bytes"), file=field("file"))
 
 
 @command(backup, "verify")

@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -68,7 +69,7 @@ WantedBy=multi-user.target
 
 BEHIND = """\
 # The CRM behind it needs these settings:
-#   CRM_BASE_DOMAIN=%(domain)s
+#   %(whose)s
 #   CRM_PUBLIC_URL=%(public_url)s
 #   CRM_TRUSTED_PROXIES=1
 """
@@ -88,7 +89,7 @@ log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_pr
                '$status $body_bytes_sent "$http_user_agent"';
 
 %(doors)s
-    server_name %(domain)s *.%(domain)s;
+    server_name %(names)s;
     access_log /var/log/nginx/access.log crm;
 
     # For nginx's own answers too.
@@ -139,16 +140,22 @@ NGINX_TLS = """\
 server {
     listen 80;
     listen [::]:80;
-    server_name %(domain)s *.%(domain)s;
+    server_name %(names)s;
     access_log /var/log/nginx/access.log crm;
     add_header X-Content-Type-Options nosniff always;
-    return 301 https://$host$request_uri;
+    # Where `certbot certonly --webroot -w /var/www/html` answers (HTTP-01).
+    location /.well-known/acme-challenge/ {
+        root /var/www/html;
+    }
+    location / {
+        return 301 https://$host$request_uri;
+    }
 }
 
 server {
     listen 443 ssl;
     listen [::]:443 ssl;
-    # One certificate for %(domain)s and *.%(domain)s, which takes a DNS challenge.
+    # The certificate of %(names)s%(challenge)s.
     ssl_certificate /etc/letsencrypt/live/%(domain)s/fullchain.pem;
     ssl_certificate_key /etc/letsencrypt/live/%(domain)s/privkey.pem;
     ssl_protocols TLSv1.2 TLSv1.3;
@@ -217,6 +224,8 @@ CADDY_TLS = """\
 	tls {
 		on_demand
 	}"""
+
+CADDY_ONE_HOST = "{\n%(log)s\n}\n\n%(domain)s {"
 CADDY_HTTPS_ONLY = """
 		# For a year, browsers come to these hosts by https alone; not to all below the domain,
 		# as with includeSubDomains.
@@ -349,7 +358,7 @@ plain = click.option(
 @upstream
 @plain
 def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None:
-    """Print the configuration of nginx for the base domain and all tenants."""
+    """Print the configuration of nginx for all tenants, or for the one of CRM_TENANT."""
     doors = f"server {{\n    listen {plain};" if plain else NGINX_TLS
     click.echo(_filled(NGINX, doors, config, upstream, plain), nl=False)
 
@@ -358,17 +367,23 @@ def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None
 @upstream
 @plain
 def proxy_caddy(config: Config, upstream: str | None, plain: str | None) -> None:
-    """Print a Caddyfile for the base domain and all tenants, with certificates on demand."""
-    doors = CADDY_PLAIN if plain else CADDY_TLS
+    """Print a Caddyfile for all tenants, or for the one of CRM_TENANT."""
+    doors = CADDY_PLAIN if plain else CADDY_ONE_HOST if config.tenant else CADDY_TLS
     click.echo(_filled(CADDY, doors, config, upstream, plain), nl=False)
 
 
 def _filled(text: str, doors: str, config: Config, upstream: str | None, plain: str | None) -> str:
-    domain = config.base_domain
-    public_url = config.public_url or f"https://{{label}}.{domain}"
+    domain, host, whose = config.base_domain, f"{{label}}.{config.base_domain}", config.tenant
+    if whose:  # at one host
+        domain = config.public_url and urlsplit(config.url_of(whose)).hostname or domain
+        host = domain
+    public_url = config.public_url or f"https://{host}"
     if plain:
-        public_url = f"http://{{label}}.{domain}:{plain.rpartition(':')[2]}"
+        public_url = f"http://{host}:{plain.rpartition(':')[2]}"
     values = {
+        "whose": f"CRM_TENANT={whose}" if whose else f"CRM_BASE_DOMAIN={domain}",
+        "names": domain if whose else f"{domain} *.{domain}",
+        "challenge": "" if whose else ", which takes a DNS challenge",
         "domain": domain,
         "public_url": public_url,
         "upstream": upstream or f"127.0.0.1:{config.port}",

@@ -36,11 +36,14 @@ class Answer(NamedTuple):
 def names(config: Config) -> Iterator[Said]:
     """Do the hosts of tenants lead anywhere?"""
     domain = config.base_domain
-    if _is_local(domain):
-        yield WARNING, f"{domain} is this machine alone: set CRM_BASE_DOMAIN for others to come in"
-        return
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
     public = urlsplit(config.url_of(label)).hostname or ""
+    setting, host = "CRM_BASE_DOMAIN", domain
+    if config.tenant:
+        setting, host = "CRM_PUBLIC_URL", public
+    if _is_local(host):
+        yield WARNING, f"{host} is this machine alone: set {setting} for others to come in"
+        return
     hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
     for host in dict.fromkeys(hosts):
         shown = host.replace(label, "<any label>") if not config.tenant else host

@@ -9,9 +9,11 @@ from itertools import takewhile
 import click
 
 from crm import CRMApp, create_app, demo, log
+from crm.cli import browser
 from crm.cli.frame import command, group, port
 from crm.config import LOOPBACK, Config
 from crm.json import dumps
+from crm.rest.resource import PREFIX
 from crm.server import serve
 from crm.tenancy.tenants import Tenants
 
@@ -45,6 +47,8 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
 
     def announce() -> None:
         log.log.info("listening on http://%s:%s", host, config.port)
+        for line in served(config):
+            log.log.info(line)
 
     log.begin(config.log == "requests")
     log.log.info("data folder: %s", config.data)
@@ -65,16 +69,35 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
 
 @command(group, "demo")
 @port
-def demo_(config: Config) -> None:
+@click.option(
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the browser, or don't ask; without either a terminal is asked.",
+)
+def demo_(config: Config, opens: bool | None) -> None:
     """Fill a fresh data folder with two believable tenants and serve them."""
 
     def announce() -> None:
         # Only who has the folder may furnish it: it ends the key of the start before.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        click.echo(demo.furnish(Tenants(config), program))
+        furnished = demo.furnish(Tenants(config), program)
+        click.echo(furnished.text)
+        if opens or (opens is None and browser.can_ask()):
+            browser.open_beside(furnished.url, asks=not opens)
 
     watched = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
     serve(lambda: _app(watched, shows_codes=True), config.data, port=config.port, announce=announce)
+
+
+def served(config: Config) -> tuple[str, str]:
+    """What a server of these settings offers, and where."""
+    base = config.url_of(config.tenant or "<label>")
+    of = "" if config.tenant else " of each tenant"
+    return (
+        f"workspace{of}: {base}/",
+        f"API{of}: {base}{PREFIX}, documentation: {base}{PREFIX}/docs",
+    )
 
 
 def _app(config: Config, shows_codes: bool = False) -> CRMApp:

@@ -4,11 +4,14 @@ import click
 
 from crm.access import api_keys, links
 from crm.cli.frame import at, command, group, moment_of
+from crm.cli.tables import as_json, field, print_rows
 from crm.config import PLANS, Config
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
+from crm.resources.pipelines import FIRST_NAMES
 from crm.tenancy.tenants import Tenants
 
+LINK_MINUTES = links.SECONDS[links.LOGIN] // 60
 OWNER_FIELDS = ("name", "phone", "email")
 
 
@@ -20,27 +23,43 @@ def tenant() -> None:
 @command(tenant, "create")
 @click.argument("label")
 @click.option("--name", default="", help="Name of the business; the label when absent.")
-@click.option("--plan", default="start", show_default=True, type=click.Choice(list(PLANS)))
+@click.option("--plan", default="business", show_default=True, type=click.Choice(list(PLANS)))
+@click.option(
+    "--language",
+    type=click.Choice(list(FIRST_NAMES)),
+    help="Of the first pipeline and of the owner's pages; without one the pipeline is English.",
+)
 @click.option("--currency", default="UAH", show_default=True, help="Of what doesn't name one.")
 @click.option("--owner-name")
 @click.option("--owner-phone")
 @click.option("--owner-email")
 def tenant_create(config: Config, label: str, **options: str | None) -> None:
-    """Create the tenant LABEL with its owner."""
+    """Create the tenant LABEL with its owner, and print its address.
+
+    A link that lets the owner in is printed beside it, on stderr.
+    """
     person = {field: options.pop(f"owner_{field}") for field in OWNER_FIELDS}
     given = {field: value for field, value in person.items() if value is not None}
     tenants_rules.open_tenant(Tenants(config), label, owner=given, **options)
+    with at(config, label):
+        link = _login_link(config, label, users.owner_id())
+    click.echo(f"its owner enters once, within {LINK_MINUTES} minutes, by {link}", err=True)
     click.echo(config.url_of(label))
 
 
 @command(tenant, "list")
-def tenant_list(config: Config) -> None:
-    """List the tenants: label, plan, state, name."""
+@as_json
+def tenant_list(config: Config, as_json: bool) -> None:
+    """List the tenants."""
+    rows = []
     for label in Tenants(config).labels():
         with at(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"
-        click.echo("\t".join((label, about["plan"], state, about["name"])))
+        row = {"label": label, "plan": about["plan"], "state": state, "name": about["name"]}
+        rows.append({**row, "created_at": about["created_at"], "url": config.url_of(label)})
+    columns = {name: field(name) for name in ("label", "plan", "state", "name")}
+    print_rows(rows, as_json, **columns)
 
 
 @command(tenant, "plan")
@@ -86,15 +105,32 @@ def user_add(config: Config, tenant: str, **fields: str | None) -> None:
         click.echo(users.create(users.USER_IN.take(sent)).id)
 
 
+@command(user, "list")
+@click.argument("tenant")
+@as_json
+def user_list(config: Config, tenant: str, as_json: bool) -> None:
+    """List the users of TENANT."""
+    with at(config, tenant):
+        rows = list(users.USER.every("1 ORDER BY id"))
+    columns = {name: field(name) for name in ("id", "role")}
+    columns["state"] = lambda row: "active" if row["active"] else "deactivated"
+    print_rows(rows, as_json, **columns, phone=field("phone"), email=field("email"),
+               name=field("name"))  # fmt: skip
+
+
 @command(user, "login-link")
 @click.argument("tenant")
 @click.argument("user")
 def user_login_link(config: Config, tenant: str, user: str) -> None:
-    """Print a link that logs USER (id, phone or e-mail) in to the cabinet of TENANT, once."""
+    """Print a link that logs USER (id, phone or e-mail) in to the workspace of TENANT, once."""
     with at(config, tenant):
-        token = links.make(links.LOGIN, users.named(user).id)
-    click.echo(f"it is good for {links.SECONDS[links.LOGIN] // 60} minutes", err=True)
-    click.echo(f"{config.url_of(tenant)}/enter/{token}")
+        link = _login_link(config, tenant, users.named(user).id)
+    click.echo(f"it is good for {LINK_MINUTES} minutes", err=True)
+    click.echo(link)
+
+
+def _login_link(config: Config, label: str, user_id: int) -> str:
+    return f"{config.url_of(label)}/enter/{links.make(links.LOGIN, user_id)}"
 
 
 @group.group("key")
@@ -126,14 +162,34 @@ def key_create(config: Config, tenant: str, user_id: int | None, **options: str)
 
 @command(key, "list")
 @click.argument("tenant")
-def key_list(config: Config, tenant: str) -> None:
-    """List the keys of TENANT: id, beginning, scopes, user, last use, state, name."""
+@as_json
+def key_list(config: Config, tenant: str, as_json: bool) -> None:
+    """List the keys of TENANT, each with its beginning alone."""
     with at(config, tenant):
-        for found in api_keys.every():
-            used, state = found.last_used_at or "never used", found.state()
-            user = f"user {found.user_id}"
-            parts = (str(found.id), f"{found.hint}…", found.scopes, user, used, state, found.name)
-            click.echo("\t".join(parts))
+        rows = [
+            {
+                "id": str(found.id),
+                "hint": found.hint,
+                "scopes": found.scopes.split(","),
+                "user_id": str(found.user_id),
+                "last_used_at": found.last_used_at,
+                "expires_at": found.expires_at,
+                "state": found.state(),
+                "name": found.name,
+            }
+            for found in api_keys.every()
+        ]
+    print_rows(
+        rows,
+        as_json,
+        id=field("id"),
+        key=lambda row: f"{row['hint']}…",
+        scopes=lambda row: ",".join(row["scopes"]),
+        user=field("user_id"),
+        last_used=lambda row: row["last_used_at"] or "never",
+        state=field("state"),
+        name=field("name"),
+    )
 
 
 @command(key, "revoke")

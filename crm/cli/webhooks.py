@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from crm.cli.frame import at, command, group, moment_of
+from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import NotFound
 from crm.outbox import deliveries, events, signature
@@ -23,14 +24,21 @@ def webhook() -> None:
 
 @command(webhook, "list")
 @click.argument("tenant")
-def webhook_list(config: Config, tenant: str) -> None:
-    """List the webhooks of TENANT: id, state, address, kinds of events, last success."""
+@as_json
+def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
+    """List the webhooks of TENANT."""
     with at(config, tenant):
-        for found in WEBHOOK.every("1 ORDER BY id"):
-            kinds = found["events"]
-            wanted = ",".join(kinds) if len(kinds) < len(events.KINDS) else "all kinds"
-            success = found["last_success_at"] or "no success yet"
-            _tell(found["id"], found["state"], found["url"], wanted, success)
+        rows = list(WEBHOOK.every("1 ORDER BY id"))
+    print_rows(
+        rows,
+        as_json,
+        id=field("id"),
+        state=field("state"),
+        url=field("url"),
+        events=lambda row: "all kinds" if len(row["events"]) == len(events.KINDS)
+        else ",".join(row["events"]),
+        last_success=lambda row: row["last_success_at"] or "never",
+    )  # fmt: skip
 
 
 @command(webhook, "test")
@@ -46,18 +54,24 @@ def webhook_test(config: Config, tenant: str, id: str) -> None:
 @click.argument("tenant")
 @click.argument("id")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 200))
-def webhook_deliveries(config: Config, tenant: str, id: str, limit: int) -> None:
-    """List the latest deliveries to the webhook ID of TENANT.
-
-    Each with its state, kind, sequence, attempts, last answer and the time of its next attempt.
-    """
+@as_json
+def webhook_deliveries(config: Config, tenant: str, id: str, limit: int, as_json: bool) -> None:
+    """List the latest deliveries to the webhook ID of TENANT, the newest first."""
     with at(config, tenant), _named("webhook", id):
         of = WEBHOOK.one(id)["id"]
-        for found in DELIVERY.every("webhook_id = ? ORDER BY delivery.id DESC LIMIT ?", of, limit):
-            sequence, attempts = found["sequence"] or "-", found["attempts"]
-            answer = _answer(attempts[-1]) if attempts else "-"
-            parts = (found["type"], sequence, len(attempts), answer, found["next_attempt_at"])
-            _tell(found["id"], found["status"], *parts)
+        found = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
+        rows = list(DELIVERY.every(found, of, limit))
+    print_rows(
+        rows,
+        as_json,
+        id=field("id"),
+        status=field("status"),
+        type=field("type"),
+        sequence=field("sequence"),
+        attempts=lambda row: len(row["attempts"]),
+        answer=lambda row: row["attempts"] and _answer(row["attempts"][-1]) or None,
+        next_attempt=field("next_attempt_at"),
+    )
 
 
 @command(webhook, "resend")
@@ -144,7 +158,3 @@ def _named(noun: str, id: str) -> Iterator[None]:
 
 def _answer(attempt: dict[str, Any]) -> Any:
     return attempt["error"] or attempt["status_code"]
-
-
-def _tell(*parts: Any) -> None:
-    click.echo("\t".join("-" if part is None else str(part) for part in parts))

@@ -107,7 +107,7 @@ class Config:
         "template of links, with {label}; by default the base",
     )
     plans: dict[str, int] = _setting(
-        "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit (D13)"
+        "CRM_PLANS", "", readers.plans, "requests a minute per plan, 0 for no limit"
     )
     contacts: dict[str, int] = _setting(
         "CRM_CONTACTS", "200", readers.contacts, "contacts of a client at most, per plan"
@@ -122,7 +122,7 @@ class Config:
         "CRM_OPEN_FILES", "256", readers.count, "connections to tenants' files kept open when idle"
     )
     webhook_allow: Allow = _setting(
-        "CRM_WEBHOOK_ALLOW", "", readers.allow, "hosts and networks that webhooks may call (D15)"
+        "CRM_WEBHOOK_ALLOW", "", readers.allow, "hosts and networks that webhooks may call"
     )
     port: int = _setting("CRM_PORT", "8000", readers.port, "port of `serve`, and in the links")
     sms: str = _setting(
@@ -263,3 +263,10 @@ class Config:
         """The public address of a tenant, without a slash at the end (D18)."""
         template = self.public_url or f"http://{{label}}.{self.base_domain}:{self.port}"
         return template.replace("{label}", label)
+
+    @property
+    def base_url(self) -> str:
+        """The public address of the base host, without a slash at the end."""
+        if "{label}." in self.public_url:
+            return self.public_url.replace("{label}.", "")
+        return f"http://{self.base_domain}:{self.port}"

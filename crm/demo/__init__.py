@@ -5,6 +5,9 @@ start makes a new one and revokes the one before. Other tenants in the folder ar
 that has the label of a demo's business stops the start before anything is made.
 """
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from crm.access import api_keys, links
 from crm.config import Config, ConfigError
 from crm.demo.businesses import BUSINESSES, Business
@@ -20,8 +23,16 @@ KEY = "demo"  # the name of the key that is printed
 RECEIVER_PORT = 9000
 
 
-def furnish(tenants: Tenants, program: str = "python app.py") -> str:
-    """Make what isn't there yet, and give the text that tells how to begin.
+class Furnished(NamedTuple):
+    """`url` leads into the first business's workspace as its owner, once; `text` tells how to
+    begin, with that address first."""
+
+    url: str
+    text: str
+
+
+def furnish(tenants: Tenants, program: str = "python app.py") -> Furnished:
+    """Make what isn't there yet.
 
     `program` is how the command line is called in a shell.
     Raises Conflict `label_taken` for another's tenant, ConfigError for a CRM_TENANT of no use here.
@@ -32,10 +43,13 @@ def furnish(tenants: Tenants, program: str = "python app.py") -> str:
         for business in missing:
             _open(tenants, business)
         key = _new_key(tenants, businesses[0].label)
-        way_in = _new_way_in(tenants, businesses[0])
+        url = _new_way_in(tenants, businesses[0])
+        phones = [_phone(tenants, business) for business in businesses]
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
-    return _told(tenants.config, businesses, key, way_in, program)
+    ways = _ways_in(tenants.config, businesses, phones)
+    text = "\n\n".join((f"Open {url}", *ways, _told(tenants.config, businesses[0], key, program)))
+    return Furnished(url, text)
 
 
 def _served(config: Config) -> list[Business]:
@@ -67,7 +81,7 @@ def _open(tenants: Tenants, business: Business) -> None:
         Tenants(tenants.config, lambda: quarter.moment),
         business.label,
         name=business.name,
-        plan=business.plan,
+        language="uk",
         owner=quarter.owner._asdict(),
         furnish=quarter.play,
     )
@@ -83,34 +97,46 @@ def _new_key(tenants: Tenants, label: str) -> str:
 
 
 def _new_way_in(tenants: Tenants, business: Business) -> str:
-    """How to come into the cabinet as the owner: by a link, and later by phone."""
+    """A link that lets the owner into the workspace."""
     with tenants.visit(business.label):
         token = links.make(links.LOGIN, users.owner_id())
-        phone = users.User.find(users.owner_id()).phone
+    return f"{_address(tenants.config, business)}/enter/{token}"
+
+
+def _phone(tenants: Tenants, business: Business) -> str:
+    """Where the codes of the owner go."""
+    with tenants.visit(business.label):
+        return users.User.find(users.owner_id()).phone
+
+
+def _ways_in(config: Config, businesses: list[Business], phones: list[str]) -> Iterator[str]:
     minutes = links.SECONDS[links.LOGIN] // 60
-    return (
-        f"The cabinet of {business.label} as its owner, once and within {minutes} minutes:\n"
-        f"{_address(tenants.config, business)}/enter/{token}\n"
-        f"Later log in there with the phone {phone}: the page shows the code of the SMS."
+    first, *others = (
+        (business.name, _address(config, business), phone)
+        for business, phone in zip(businesses, phones, strict=True)
     )
+    yield (
+        "The demo is ready. Everybody in it is invented.\n"
+        f"The link above opens the workspace of {first[0]} as its owner, once and within {minutes}"
+        f" minutes.\nLater log in at {first[1]} with the phone {first[2]}:\n"
+        "the page shows the code of the SMS."
+    )
+    for name, address, phone in others:
+        yield (
+            f"A second business, {name}, sees nothing of the first:\n"
+            f"log in at {address} with the phone {phone}, by the code that the page shows."
+        )
 
 
-def _told(config: Config, businesses: list[Business], key: str, way_in: str, program: str) -> str:
-    first = businesses[0]
+def _told(config: Config, first: Business, key: str, program: str) -> str:
     bearer = f'-H "Authorization: Bearer {key}"'
     json = '-H "Content-Type: application/json"'
     api = f"{_address(config, first)}/api/v1"
     lead = {"name": "Марія Левченко", "phone": "+380 70 123 45 67", "source": "site-form"}
     receiver = {"url": f"http://127.0.0.1:{RECEIVER_PORT}/"}
-    places = [
-        f"{each.name} ({each.plan} plan):\n{_address(config, each)}/api/v1/docs"
-        for each in businesses
-    ]
     return "\n\n".join(
         (
-            "The demo is ready. Everybody in it is invented.",
-            *places,
-            way_in,
+            f"The API's documentation, to read and try:\n{api}/docs",
             f"API key of the owner of {first.label}, new at each start:\n{key}",
             "Try it in another shell: open deals, a new lead, a search of the price list.",
             f'curl {bearer} "{api}/deals?status=open&limit=3"',

@@ -21,7 +21,6 @@ class Business(NamedTuple):
 
     label: str
     name: str
-    plan: str
     domain: str
     city: str
     team: tuple[str, ...]
@@ -51,7 +50,6 @@ def work(title: str, wish: str, needs: dict[str, int]) -> Project:
 ACME = Business(
     label="acme",
     name="Меблі Затишок",
-    plan="pro",
     domain="zatyshok.example",
     city="Київ",
     team=("Олена Коваль", "Тарас Гнатюк", "Ірина Мельник", "Богдан Савчук", "Наталія Ткачук"),
@@ -158,7 +156,6 @@ DV-107;Диван «Мрія» з отоманкою;44 600,00;шт;Дивани
 GLOBEX = Business(
     label="globex",
     name="Кавомайстер",
-    plan="start",
     domain="kavomaister.example",
     city="Львів",
     team=("Іван Дорош", "Соломія Бойко", "Андрій Федорів", "Марта Лисак"),

@@ -30,6 +30,7 @@ from crm.tenancy.files import UnknownTenant
 from crm.wsgi import MOUNT, NO_SNIFFING, TENANT, CRMApp, create_app, mount_point
 
 OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy", "openapi")  # not a site's
+FLASK_PORT = 5000  # where `flask run` listens
 PERSON = ("id", "name", "role", "email", "phone")
 
 
@@ -112,7 +113,10 @@ class CRM:
         if site is not None:
             given.setdefault("trusted_proxies", 0)  # a ProxyFix of the site does that
             below["data"] = Path(site.instance_path, "crm").absolute()
+            below["port"] = FLASK_PORT
             folder = folder and Path(site.instance_path, folder)
+        if self.url_prefix and not self.domain:
+            given["signup"] = False  # it is at the base host, which nobody reaches
         given["data"] = folder and folder.absolute()
         found = Config.load(below=below, **given)
         if site is not None and self.url_prefix and not self.domain:
@@ -169,7 +173,7 @@ class CRM:
     def create_tenant(
         self, label: str, *, owner: dict[str, Any] | None = None, **about: str
     ) -> None:
-        """Make a tenant. `about`: name, plan, currency; `owner`: name, phone, email.
+        """Make a tenant. `about`: name, plan, currency, language; `owner`: name, phone, email.
 
         Raises Invalid, or Conflict `label_taken`.
         """

@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable
 
 from crm.messages import Undelivered
+from crm.messages.mail import Console as MailConsole
 from crm.messages.mail import Mail
 from crm.messages.sms import SMS
+from crm.messages.sms import Console as SMSConsole
 
 MOST = 1000  # of each kind that wait
 PAUSE = 5.0  # seconds before the second try
@@ -30,7 +32,8 @@ log = logging.getLogger("crm")
 class Post:
     """`sms()` and `mail()` return at once and never fail; `close()` sends what waits.
 
-    With `keeps`, for a demo only, `last(phone)` tells the last text to that phone.
+    With `keeps`, for a demo only, `last(phone)` tells the last text to that phone. `sends_sms` and
+    `sends_mail` are false while messages are only written to the console.
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class Post:
         clock: Callable[[], float] = time.monotonic,
     ):
         self._ports = (("an SMS", sms.send), ("an e-mail", mail.send))
+        self.sends_sms = not isinstance(sms, SMSConsole)
+        self.sends_mail = not isinstance(mail, MailConsole)
         self._pause, self._clock = pause, clock
         self._lines: dict[int, tuple[_Line, _Line]] = {}
         self.keeps = keeps

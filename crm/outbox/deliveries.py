@@ -112,6 +112,16 @@ def stuck() -> list[tuple[str, int, str]]:
     return rows(STUCK)
 
 
+def retrying() -> set[int]:
+    """The ids of webhooks to which a delivery goes again because an attempt failed."""
+    pending = "delivery.webhook_id = webhook.id AND delivery.status = 'pending'"
+    failed = "EXISTS (SELECT 1 FROM attempt WHERE attempt.delivery_id = delivery.id)"
+    sql = (
+        f"SELECT id FROM webhook WHERE EXISTS (SELECT 1 FROM delivery WHERE {pending} AND {failed})"
+    )
+    return {id for (id,) in rows(sql)}
+
+
 def claim(lease: str, most: int, probes: int) -> tuple[list[Claimed], float | None]:
     """Take up to `most` of the deliveries that are due, `probes` of them to failing endpoints.
 

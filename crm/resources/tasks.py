@@ -155,13 +155,17 @@ COMPLETION = CompletionNoun.body("Completion")
 DUE = "coalesce(due_at, '9999')"
 
 
-class DueBefore(filters.Before):
-    """Due before a moment: what has no time is never due."""
+class DueSince(filters.Since):
+    """Due at or after a moment: what has no time is never due."""
 
     def condition(self, sent: list[str], column: str) -> filters.Condition:
         found = super().condition(sent, column)
         timed = f" AND {column} <> '9999'"
         return found._replace(sql=f"({found.sql}{timed})", ids=found.ids + timed)
+
+
+class DueBefore(DueSince, filters.Before):
+    """Due before a moment: what has no time is never due."""
 
 
 class TaskFilter(filters.KeptFilter):
@@ -171,7 +175,8 @@ class TaskFilter(filters.KeptFilter):
     lead_id = filters.Reference(about="Tasks of this lead.", rare=True)
     client_id = filters.Reference(about="Tasks of this client.", rare=True)
     deal_id = filters.Reference(about="Tasks of this deal.", rare=True)
-    due_before = DueBefore(DUE, about="Due before this moment.")
+    due_since = DueSince(DUE, about="Due at or after this moment.")
+    due_before = DueBefore(DUE, about="Due before this moment; the moment itself is not included.")
     q = filters.Search("task", "Words in title or description.")
     sort = filters.Sort(
         "-id",

@@ -26,13 +26,15 @@ def open_tenant(
     label: str,
     *,
     name: str = "",
-    plan: str = "start",
+    plan: str = "business",
     currency: str = "UAH",
+    language: str | None = None,
     owner: dict[str, Any] | None = None,
     furnish: Callable[[], None] = lambda: None,
 ) -> None:
     """Create a tenant with its owner and the pipeline "Sales" (D11). `owner` is as sent to users,
-    `currency` the ISO 4217 code of what doesn't name one (D2).
+    `currency` the ISO 4217 code of what doesn't name one (D2). `language`, "uk" or "en", is that of
+    the pipeline, English without one, and of the owner's pages.
 
     `furnish` adds what else shall be there, in the same transaction, before anyone can see it.
     Raises Invalid, or Conflict `label_taken`.
@@ -42,13 +44,16 @@ def open_tenant(
         code = values.currency(currency)
     except values.Unfit as unfit:
         raise Invalid.field("currency", unfit.code, unfit.detail) from None
+    if language is not None and language not in pipelines.FIRST_NAMES:
+        detail = f"must be one of {', '.join(pipelines.FIRST_NAMES)}"
+        raise Invalid.field("language", "invalid_choice", detail)
     person = {"name": name or label, **(owner or {}), "role": "owner"}
 
     def begin() -> None:
         with transaction():
             execute("UPDATE tenant SET currency = ?", (code,))
-            users.create(users.USER_IN.take(person))
-            pipelines.create_first()
+            users.create({**users.USER_IN.take(person), "language": language})
+            pipelines.create_first(language or "en")
             furnish()
 
     tenants.create(label, name=name, plan=plan, furnish=begin)

@@ -36,6 +36,9 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         told.append(("X-Request-Id", request_id(environ)))
         here = visiting()
         if here is None:
+            view = app.view_functions.get(asked.endpoint or "")
+            if getattr(view, "at_any_host", False):  # what the page of that error is made of
+                return None
             raise environ.get(REFUSED) or UnknownTenant()
         problems.require_readable_body(environ)
         _check_query(environ.get("QUERY_STRING", ""))

@@ -8,9 +8,8 @@ few enough for SQLite to keep them prepared. Each tells too by which index it is
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from marshmallow import Schema
 from werkzeug.datastructures import MultiDict
@@ -18,32 +17,13 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.errors import MOST_FAULTS, Fault, Invalid
 from crm.rest import fields
+from crm.rest.conditions import OF_LIST, Condition, with_joined_ranges
 from crm.tenancy import search
 from crm.tenancy.database import rows, visit
 from crm.tenancy.records import key
 
 DEFAULT_LIMIT, MOST = 50, 200
 MOST_REPEATED = 50  # different values of one parameter
-OF_LIST = "SELECT id FROM {table} WHERE {live} AND "
-
-
-class Condition(NamedTuple):
-    """An SQL condition of a list with its parameters, and how the records that meet it are found.
-
-    `ids` selects their ids by an index, with places for the list's table and its condition `live`;
-    empty if there is no such index. `in_order`: that index has them in order of id. `names_ids`:
-    the condition itself lists ids, not many, and records are read by them. `order` and `sign` are
-    those of a range: `updated_at`, `>=`. `reads_row`: no index of the table alone can check it.
-    """
-
-    sql: str
-    params: Sequence[Any] = ()
-    ids: str = ""
-    in_order: bool = False
-    names_ids: bool = False
-    order: str = ""
-    sign: str = ""
-    reads_row: bool = False
 
 
 @dataclass(slots=True)
@@ -135,6 +115,14 @@ class Equals(Parameter):
         return Condition(sql, wanted, OF_LIST + sql, in_order, reads_row=self.rare)
 
 
+class NotEquals(Equals):
+    """None of the values sent; records without a value pass."""
+
+    def among(self, column: str, wanted: list[Any]) -> Condition:
+        refused = ", ".join("?" * len(wanted))
+        return Condition(f"({column} IS NULL OR {column} NOT IN ({refused}))", wanted)
+
+
 class Reference(Equals):
     """One of these records; an unknown or malformed id matches nothing (D2)."""
 
@@ -211,18 +199,33 @@ class Yes(Parameter):
         return Condition(f"{column} = ?", (int(_yes(sent[0])),))
 
 
+class HasValue(Yes):
+    """`true`: records that have a value in the column. `false`: those that have none."""
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        if _yes(sent[0]):
+            return Condition(f"{column} IS NOT NULL")
+        sql = f"{column} IS NULL"
+        return Condition(sql, (), OF_LIST + sql, in_order=True)
+
+
 class Since(Parameter):
-    """At or after a moment. `column` is an order of the list."""
+    """At or after a moment. `column` is an order of the list, unless `is_order` is false: then an
+    index of the live records begins with it."""
 
     sign = ">="
 
-    def __init__(self, column: str, about: str = ""):
+    def __init__(self, column: str, about: str = "", is_order: bool = True):
         super().__init__(fields.Moment(), column, about)
+        self.is_order = is_order
 
     def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
         sql = f"{column} {self.sign} ?"
-        return Condition(sql, (self.inner.read(text),), OF_LIST + sql, order=column, sign=self.sign)
+        found = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
+        if not self.is_order:
+            return found._replace(reads_row=True)
+        return found._replace(order=column, sign=self.sign)
 
 
 class Before(Since):
@@ -362,6 +365,8 @@ class Filter(Schema):
             found.append(Fault("include_deleted", "needs_updated_since", detail, "parameter"))
         if found:
             raise Invalid(found)
+        if len(query.conditions) > 1:
+            query.conditions = with_joined_ranges(query.conditions)
         return query
 
 
@@ -371,6 +376,9 @@ class KeptFilter(Filter):
     ids = Ids(column="id", about="Only these.")
     external_id = Equals(fields.Text(128), about="The id in another system.", rare=True)
     created_since = Since("created_at", about="Created at or after this moment.")
+    created_until = Before(
+        "created_at", about="Created before this moment; the moment itself is not included."
+    )
     updated_since = Since("updated_at", about="Changed at or after this moment.")
     include_deleted = Switch(
         about="With `updated_since`: also what was deleted in the last 30 days, as "

@@ -13,7 +13,8 @@ import orjson
 
 from crm.errors import Malformed
 from crm.rest import list_plans
-from crm.rest.filters import OF_LIST, Condition, Query, Sort
+from crm.rest.conditions import OF_LIST, Condition
+from crm.rest.filters import Query, Sort
 from crm.rest.list_plans import Plan, joined
 from crm.rest.shapes import Shape
 from crm.tenancy.database import time_before

@@ -23,7 +23,8 @@ def one_file(sent: Request, name: str, most: int) -> tuple[str | None, bytes]:
     raw_body(most + ENVELOPE)
     sent.form_data_parser_class = InMemory
     found = sent.files.getlist(name)
-    if others := sorted({*sent.form, *sent.files} - {name}):
+    # The name is None of a part that has none, or one that cannot be read.
+    if others := sorted({part or "" for part in (*sent.form, *sent.files)} - {name}):
         raise Invalid(Fault(f"/{others[0]}", "unknown_field", f"there is only the part {name}"))
     if len(found) != 1 or name in sent.form:
         code = "repeated" if found else "required"

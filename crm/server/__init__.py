@@ -34,12 +34,15 @@ __all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# How long a new serve waits for a dying one to free the data folder and the port.
+# How long a new serve waits for a dying one to free the data folder; and how long for a living one,
+# which may have been told to stop a moment ago, or for the port.
 TAKEOVER_SECONDS = 10.0
+GRACE_SECONDS = 1.0
+STOPPING = "stopping"  # behind the process's id in the lock file
 # SIGTERM finishes what is in flight for so long; the process ends within 25 s.
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
-PID_BYTES = 20  # of serve.lock
+LOCK_BYTES = 20  # of serve.lock
 # A worker that boots may migrate many tenants before its loop first reports.
 HUNG_SECONDS = 300
 
@@ -72,10 +75,9 @@ def serve(
     Raises ServeError: another serve on `data`, port in use, unknown host, no start.
     """
     parent = os.getpid()
-    until = time.monotonic() + TAKEOVER_SECONDS
-    lock = _lock(data, until)
+    lock = _lock(data)
     try:
-        listener = _listen(host, port, until)
+        listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
         raise_limit()
         bounds = {
             "MAX_CONNECTIONS": shares(databases).clients,
@@ -98,7 +100,7 @@ def serve(
             "pre_fork": _flush,
             "when_ready": lambda _arbiter: announce() if announce else None,
         }
-        _Application(app_factory, listener, settings).run()
+        _Application(app_factory, listener, settings, lambda: _note(lock, STOPPING)).run()
     except SystemExit as stop:
         # The worker leaves through here too: it must not return to the caller of serve().
         if os.getpid() != parent:
@@ -119,17 +121,42 @@ def running(data: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(os.pread(lock, PID_BYTES, 0) or 0)
+        return _holder(lock)[0]
     finally:
         os.close(lock)
     return None
 
 
-def _lock(data: Path, until: float) -> int:
+def _holder(lock: int) -> tuple[int, bool]:
+    """The process that holds the lock, 0 if it could not say so; and whether it may be dying."""
+    pid, _, state = os.pread(lock, LOCK_BYTES, 0).decode(errors="replace").partition(" ")
+    try:
+        process = int(pid)
+        os.kill(process, 0)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return 0, True  # its workers end by themselves
+    except PermissionError:
+        pass  # another user's
+    return process, state.strip() == STOPPING
+
+
+def _note(lock: int, state: str = "") -> None:
+    # Over what is there, so that a full disk need not have room for it again. Where there is none
+    # at all, only this note is lost: the lock itself is the kernel's.
+    text = f"{os.getpid()} {state}".strip().encode() + b"\n"
+    try:
+        os.pwrite(lock, text, 0)
+    except OSError:
+        text = b""
+    os.ftruncate(lock, len(text))
+
+
+def _lock(data: Path) -> int:
     """The descriptor that holds data/serve.lock.
 
     The workers inherit it and nobody unlocks it: the folder is free when all processes ended.
     """
+    began = time.monotonic()
     try:
         disk.make_folder(data)
         lock = os.open(data / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -140,22 +167,16 @@ def _lock(data: Path, until: float) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if time.monotonic() >= until:
-                pid = os.pread(lock, PID_BYTES, 0).decode(errors="replace").strip()
+            pid, is_dying = _holder(lock)
+            if time.monotonic() >= began + (TAKEOVER_SECONDS if is_dying else GRACE_SECONDS):
                 os.close(lock)
-                raise ServeError(f"another serve runs on {data} (pid {pid})") from None
+                does = "has not ended yet" if is_dying else "runs"
+                raise ServeError(f"another serve {does} on {data} (pid {pid})") from None
             time.sleep(0.1)
         except OSError as error:
             os.close(lock)
             raise ServeError(f"cannot lock {data}/serve.lock: {error.strerror}") from None
-    # Over what is there, so that a full disk need not have room for it again. Where there is none
-    # at all, only the number of the process is lost: the lock itself is the kernel's.
-    pid = f"{os.getpid()}\n".encode()
-    try:
-        os.pwrite(lock, pid, 0)
-    except OSError:
-        pid = b""
-    os.ftruncate(lock, len(pid))
+    _note(lock)
     return lock
 
 
@@ -196,11 +217,16 @@ def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:
 
 class _Application(BaseApplication):
     def __init__(
-        self, app_factory: Callable[[], WSGIApp], listener: socket.socket, settings: dict[str, Any]
+        self,
+        app_factory: Callable[[], WSGIApp],
+        listener: socket.socket,
+        settings: dict[str, Any],
+        note_stop: Callable[[], None],
     ) -> None:
         self.app_factory = app_factory
         self.listener = listener
         self.settings = settings
+        self.note_stop = note_stop
         super().__init__()
 
     def load_config(self) -> None:
@@ -212,6 +238,7 @@ class _Application(BaseApplication):
 
     def run(self) -> None:
         arbiter = _Arbiter(self)
+        arbiter.note_stop = self.note_stop
         kind = TCP6Socket if self.listener.family == socket.AF_INET6 else TCPSocket
         # Given here and not as bind="fd://…", for which gunicorn leaves a copy open.
         arbiter.LISTENERS = [kind(None, self.cfg, arbiter.log, fd=self.listener.detach())]
@@ -235,7 +262,10 @@ class _Arbiter(Arbiter):
     """gunicorn's parent process, which here always has the same number of workers.
 
     SIGINT stops as gently as SIGTERM, and a second one at once. SIGHUP stops too, unless nohup.
+    `note_stop` is called when the stop begins.
     """
+
+    note_stop: Callable[[], None]
 
     def init_signals(self) -> None:
         hangup = signal.getsignal(signal.SIGHUP)
@@ -252,6 +282,10 @@ class _Arbiter(Arbiter):
         """Reload, more workers, a second parent: none of these is meant for an installation."""
 
     handle_ttin = handle_ttou = handle_usr2 = ignore
+
+    def stop(self, graceful: bool = True) -> None:
+        self.note_stop()
+        super().stop(graceful)
 
     def spawn_worker(self) -> int | None:
         # A stop that reached the worker before it has its own handlers would be lost, and the

@@ -122,6 +122,21 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text.translate(ALIKE).casefold())
 
 
+def fold_letters(text: str) -> tuple[str, Sequence[int]]:
+    """The text in one case, and for each letter of that the place of its own in the text.
+
+    For showing where a word is, in texts as they are kept: composed.
+    """
+    folded = text.translate(ALIKE).casefold()
+    if len(folded) == len(text):  # letters never become fewer
+        return folded, range(len(text))
+    letters, places = [], []
+    for place, letter in enumerate(text):
+        letters.append(letter.translate(ALIKE).casefold())
+        places += [place] * len(letters[-1])
+    return "".join(letters), places
+
+
 def fold_many(records: Sequence[Sequence[str | None]]) -> list[str]:
     """`fold` of each record's texts, for texts as they are kept: trimmed and without NUL.
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,9 @@ KEY_BYTES = 32  # of secret.key
 PAGE_BYTES = 1024
 MOST_HOSTS = 10_000  # spellings of hosts remembered
 HOST = re.compile(r"([a-z0-9.-]{1,253})(?::[0-9]{1,5})?\Z")
+IP_HOST = re.compile(
+    r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9]{1,3}(?:\.[0-9]{1,3}){3}))(?::[0-9]{1,5})?"
+)
 
 log = logging.getLogger("crm")
 
@@ -55,6 +59,15 @@ def is_host(text: str) -> bool:
     try:
         return bool(HOST.match(text.lower()) and name.encode().decode("idna").encode("idna"))
     except UnicodeError:
+        return False
+
+
+def is_ip_address(host: str) -> bool:
+    """Is a Host header an IP address and nothing else: `127.0.0.1:8000`, `[::1]`?"""
+    found = IP_HOST.fullmatch(host)
+    try:
+        return bool(found) and bool(ip_address(found[1] or found[2]))
+    except ValueError:
         return False
 
 

@@ -23,7 +23,7 @@ from crm.values.numbers import (
 from crm.values.objects import json_object
 from crm.values.reach import email, phone
 from crm.values.texts import long_text, one_line, tag_list
-from crm.values.times import day, moment
+from crm.values.times import day, midnight, moment
 from crm.values.unfit import Unfit
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "latin",
     "long_text",
     "money",
+    "midnight",
     "moment",
     "one_line",
     "percent",

@@ -1,7 +1,8 @@
 """Moments and days (D2)."""
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
+from zoneinfo import ZoneInfo
 
 from crm.values.unfit import Unfit
 
@@ -34,6 +35,20 @@ def day(value: object) -> str:
         except ValueError:
             pass
     raise Unfit("invalid_date", "must be a date such as 2026-03-31")
+
+
+def midnight(day: date, zone: str) -> str:
+    """The moment at which a day begins in a time zone, as times are stored.
+
+    Errors: invalid_date for a day that begins before 1970 or after 9999.
+    """
+    try:
+        begins = datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
+    except OverflowError:
+        begins = None
+    if begins is None or begins.year < 1970:
+        raise Unfit("invalid_date", "must be a date from 1970 on")
+    return f"{begins:%Y-%m-%dT%H:%M:%SZ}"
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

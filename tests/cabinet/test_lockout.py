@@ -28,6 +28,7 @@ class Recorder:
     """A post that notes what it was given."""
 
     keeps = False
+    sends_sms = sends_mail = True
 
     def __init__(self) -> None:
         self.texts: list[tuple[str, str]] = []

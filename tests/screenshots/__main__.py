@@ -55,7 +55,7 @@ def take(home: str, link: str, hook_url: str) -> None:
         log = page.url
         page.locator("form[action$='/test'] button").click()
         page.goto(f"{home}/tasks")
-        page.get_by_role("button", name="Готово").first.click()
+        page.get_by_role("button", name="Виконати").first.click()
         page.wait_for_load_state()
         page.wait_for_timeout(1000)
         page.goto(log)

@@ -1,5 +1,5 @@
-"""Deals: the board and the list, the card with its forms, and the lines a deal is made of."""
+"""Deals: the board and the list, the card with its forms, moves, and the lines of a deal."""
 
-from crm.cabinet.deals import board, card, lines
+from crm.cabinet.deals import board, card, lines, moves
 
-ROOMS = (board, card, lines)
+ROOMS = (board, card, lines, moves)

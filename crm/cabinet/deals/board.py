@@ -1,7 +1,8 @@
 """The board of deals, a column for each stage of a pipeline, and all deals as a list.
 
-A card moves by a form of its own: a stage is chosen and sent, or a script sends the same form when
-the card is dropped on another column. In an open stage the board shows what is still open.
+A card moves by a form of its own (see moves.py): a stage is chosen and sent, or a script sends the
+same form when the card is dropped on another column. In an open stage the board shows what is still
+open.
 """
 
 from typing import Any
@@ -11,16 +12,13 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import lists, people, words
 from crm.cabinet.deals import choices
-from crm.cabinet.deals.card import show_deal
-from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, next_path, onward, render, told
-from crm.cabinet.languages import gettext
+from crm.cabinet.forms import Form
+from crm.cabinet.frame import Pages, render
 from crm.cabinet.moving import exports
 from crm.resources.deals.endpoints import DEAL_FILTER
-from crm.resources.deals.record import DEAL, DEAL_PATCH, Deal
-from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
-from crm.rest import paging
-from crm.tenancy.database import rows, transaction
+from crm.resources.deals.record import DEAL
+from crm.resources.pipelines.record import PIPELINE, Pipeline
+from crm.tenancy.database import rows
 from crm.values import as_number
 
 SHOWN = 50  # cards of a column
@@ -49,10 +47,10 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
 
 
 def show_list() -> Response:
-    page = paging.page(DEAL, lists.asked(DEAL_FILTER), DEAL_FILTER.fields["sort"])
     return render(
         "deals/list.html",
-        page=page,
+        page=lists.page(DEAL, DEAL_FILTER),
+        active_filters=lists.active_filters("deal"),
         narrowed=lists.is_narrowed(),
         ways=exports.ways("deals"),
         pipelines=PIPELINE.every("1 ORDER BY position, id"),
@@ -61,24 +59,6 @@ def show_list() -> Response:
         people=people.names(),
         everyone=people.everyone(),
     )
-
-
-def _show_where_it_was(form: Form, id: str) -> Response:
-    """The page it was sent from, with the reason why the deal was not moved."""
-    if form["next"]:
-        return show_deal(id, form.spoken())
-    return show_board(form.spoken(), Deal.find(id).pipeline_id)
-
-
-@pages.post("/deals/<id>/stage")
-@again(_show_where_it_was)
-def move_deal(id: str) -> Response:
-    with transaction():
-        deal = Deal.find(id)
-        deal.change(take(DEAL_PATCH, request.form, ["stage_id"]))
-        stage = Stage.find(deal.stage_id)
-    told(gettext("“%(title)s” is at the stage “%(stage)s”.", title=deal.title, stage=stage.name))
-    return onward(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))
 
 
 def _columns(pipeline: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, lists, people, words
+from crm.cabinet import cards, edits, lists, people, words
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
@@ -40,7 +40,7 @@ def new_deal(form: Form | None = None) -> Response:
 @again(lambda form: new_deal(form))
 def create_deal() -> Response:
     id = conversion.create_deal(_taken(DEAL_IN, (*NEW, "lead_id")))
-    told(gettext("The deal is there."))
+    told(gettext("Deal added"))
     return onward(f"/deals/{id}")
 
 
@@ -60,7 +60,6 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         "pipeline": words.name_of("pipeline", deal["pipeline_id"]),
         "stages": choices.stages(),
         "statuses": words.statuses("deal"),
-        "reasons": choices.reasons(),
         "moves": STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
         "items": items,
         "lines": lines,
@@ -74,7 +73,8 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
 @pages.get("/deals/<id>/edit", role=MANAGER)
 def edit_deal(id: str, form: Form | None = None) -> Response:
     deal = DEAL.one(id)
-    shown = form or Form({**deal, "client": deal["client_name"]})
+    names = (*FIELDS, "client_id", "amount_mode")
+    shown = form or edits.open_form(deal, names, client=deal["client_name"])
     return render("deals/edit.html", deal=deal, **_choices(shown, deal))
 
 
@@ -87,27 +87,12 @@ def change_deal(id: str) -> Response:
         names = tuple(name for name in names if name != "amount")  # it is what the items come to
     data = _taken(DEAL_PATCH, (*names, "amount_mode"), deal)
     with transaction():
-        cards.is_as_shown(DEAL.one(id))
+        mode = data.get("amount_mode")
+        theirs = edits.keep_both(DEAL, DEAL.one(id), data)
+        if mode and "amount" in data:
+            data["amount_mode"] = mode  # an amount alone would be one set by hand
         Deal.find(id).change(data)
-    told(gettext("Saved."))
-    return onward(f"/deals/{id}")
-
-
-@pages.post("/deals/<id>/status")
-@again(lambda form, id: show_deal(id, form.spoken()))
-def close_deal(id: str) -> Response:
-    """Won or lost, a deal goes to the stage of that type where its pipeline has one."""
-    reason = ["lost_reason"] if "lost_reason" in request.form else []
-    data = take(DEAL_PATCH, request.form, ["status", *reason])
-    with transaction():
-        deal = Deal.find(id)
-        stages = Pipeline.find(deal.pipeline_id).stages()
-        ends = [each for each in stages if each.type == data["status"] != "open"]
-        if ends and deal.stage_id not in [each.id for each in ends]:
-            data["stage_id"] = ends[0].id
-        deal.change(data)
-    said = {"won": gettext("Won: well done!"), "lost": gettext("The deal is lost.")}
-    told(said.get(deal.status, gettext("The deal is open again.")))
+    edits.tell_saved(theirs)
     return onward(f"/deals/{id}")
 
 
@@ -127,7 +112,7 @@ def restore_deal(id: str) -> Response:
         deal.restore()
         # Its stage may have been removed meanwhile, and the one that took it tells what it is.
         deal.change({"stage_id": deal.stage_id})
-    told(gettext("The deal is back."))
+    told(gettext("Deal restored"))
     return onward(f"/deals/{id}")
 
 
@@ -183,8 +168,8 @@ def _choices(form: Form, deal: dict[str, Any] | None = None) -> dict[str, Any]:
         "sources": lists.known("deal", "source"),
         "reasons": choices.reasons(),
         "modes": [
-            ("manual", gettext("set by hand")),
-            ("items", gettext("total of the items")),
+            ("manual", gettext("entered manually")),
+            ("items", gettext("calculated from items")),
         ],
     }
 

@@ -52,6 +52,16 @@ def reasons() -> list[str]:
     return [reason for (reason,) in found]
 
 
+def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
+    """Why a deal of a pipeline may be lost: its own list, else the usual reasons."""
+    return pipeline["lost_reasons"] or [
+        gettext("Too expensive"),
+        gettext("Chose a competitor"),
+        gettext("No longer needed"),
+        gettext("No response"),
+    ]
+
+
 def newest_clients() -> list[dict[str, Any]]:
     return LISTED_CLIENT.every("deleted_at IS NULL ORDER BY id DESC LIMIT ?", PROPOSED)
 
@@ -77,7 +87,7 @@ def chosen_client(kept: dict[str, Any] | None = None) -> str | None:
         return one["id"]
     if found:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
-    raise Invalid.field("client", "unknown", gettext("There is no such client yet."))
+    raise Invalid.field("client", "unknown", gettext("Client not found."))
 
 
 def first_products() -> list[dict[str, Any]]:

@@ -11,11 +11,11 @@ from crm.cabinet import cards
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import typed
-from crm.cabinet.frame import Pages, again, onward, told
+from crm.cabinet.frame import Pages, again, confirm, onward, told
 from crm.cabinet.languages import gettext
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM_PATCH, ITEMS_PUT, DealItem
-from crm.resources.deals.record import DEAL, Deal
+from crm.resources.deals.record import Deal
 from crm.tenancy.database import transaction
 
 NUMBERS = ("quantity", "price", "discount", "discount_type")
@@ -30,7 +30,7 @@ def save_lines(id: str) -> Response:
     data = ITEMS_PUT.take({"items": _sent()})
     with transaction():
         deal = Deal.find(id)
-        cards.is_as_shown(DEAL.one(deal.id))
+        cards.is_version(deal.version)
         items.replace(deal, data["items"])
     told(gettext("Saved."))
     return onward(f"/deals/{id}#items")
@@ -42,7 +42,9 @@ def remove_line(id: str) -> Response:
         deal = Deal.find(id)
         line = DealItem.of(deal, request.form.get("item_id", ""))
         line.remove(deal)
-    told(gettext("“%(name)s” is taken off the deal.", name=line.name))
+        question = gettext("Remove “%(name)s” from the deal?", name=line.name)
+        confirm(question, gettext("Remove"), f"/deals/{id}#items")
+    told(gettext("“%(name)s” removed from the deal", name=line.name))
     return onward(f"/deals/{id}#items")
 
 

@@ -84,7 +84,7 @@ def _of_all() -> dict[str, str]:
         "comment": gettext("Comment, also of several lines."),
         "amount": gettext("Amount, such as 1250.00 or 1 250,00."),
         "currency": gettext("Currency, such as UAH; by default that of the company."),
-        "lost_reason": gettext("Why it came to nothing."),
+        "lost_reason": gettext("Lost reason."),
         **{f"utm_{each}": link for each in ("source", "medium", "campaign", "content", "term")},
         "lead_id": gettext("The number of the lead here."),
         "lead_external_id": gettext("The external_id of the lead."),
@@ -151,7 +151,7 @@ def _of_leads() -> dict[str, str]:
         "email": gettext("E-mail; a new lead needs it or a phone."),
         "company": gettext("Company."),
         "position": gettext("Position."),
-        "status": gettext("How far it is; converted goes with its deal."),
+        "status": gettext("Status; converted only together with a deal."),
         "page_url": gettext("The page of the site with the form."),
         "referrer": gettext("The page from where they came."),
         "converted_at": gettext("When it became a deal; only for a new record."),
@@ -160,12 +160,12 @@ def _of_leads() -> dict[str, str]:
 
 def _of_tasks() -> dict[str, str]:
     return {
-        "title": gettext("What is to be done; a new task needs it."),
+        "title": gettext("Title; required for a new task."),
         "type": gettext("What kind of task."),
-        "status": gettext("How far it is."),
+        "status": gettext("Status."),
         "priority": gettext("How urgent it is."),
         "due_at": gettext("By when, such as 2024-03-01 or 2024-03-01T14:00:00+02:00."),
         "description": gettext("Description, also of several lines."),
-        "result": gettext("What came of it."),
+        "result": gettext("Result."),
         "completed_at": gettext("When it was done; only for a new record."),
     }

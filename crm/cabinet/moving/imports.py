@@ -159,7 +159,7 @@ def _report(noun: str, id: str) -> dict[str, Any]:
 
 def _gone(noun: str) -> Response:
     """The file was sent twice, or too late."""
-    told(gettext("This file has been imported already, or waited for too long."), "warning")
+    told(gettext("This file has already been imported or has expired."), "warning")
     return onward(f"/{noun}/imports")
 
 

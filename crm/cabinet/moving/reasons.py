@@ -86,7 +86,7 @@ def _of_rows(noun: str, column: str, message: str) -> dict[str, str]:
         "ambiguous": gettext("Several have this name: tell which one by its id."),
         "unknown_id": gettext("There is no record with this id: leave it empty for a new one."),
         "unknown_sku": gettext("There is no product with this SKU: name and price are needed."),
-        "repeated": gettext("It stands here twice."),
+        "repeated": gettext("This is repeated."),
         "read_only": gettext("This cannot be changed by an import."),
         "not_converted": gettext("The status converted and a deal go together."),
         "invalid_json": gettext("This must be a JSON object, such as {}."),
@@ -95,7 +95,7 @@ def _of_rows(noun: str, column: str, message: str) -> dict[str, str]:
         "deal_closed": gettext("This deal is closed: a lead joins only an open one."),
         "second_primary": gettext("Only one contact can be the main one."),
         "inactive_product": gettext("This product is not sold now: name and price are needed."),
-        "too_many": gettext("There is too much in this cell."),
+        "too_many": gettext("This cell has too many values."),
         "client_conflict": gettext("This is not the client of that deal."),
     }
 

@@ -10,11 +10,11 @@ from crm import values
 from crm.access import api_keys, rights
 from crm.cabinet import people, texts
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import again, me, onward, told
+from crm.cabinet.frame import again, confirm, me, onward, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import api, pages, show
 from crm.errors import Invalid
-from crm.tenancy.database import now
+from crm.tenancy.database import now, transaction
 
 PATH = "/settings/api-keys"
 
@@ -23,7 +23,7 @@ PATH = "/settings/api-keys"
 def list_keys() -> Response:
     found = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
     states = {
-        "live": gettext("Works"),
+        "live": gettext("Active"),
         "expired": gettext("Expired"),
         "revoked": gettext("Revoked"),
     }
@@ -64,8 +64,16 @@ def add_key() -> Response:
 
 @pages.post(f"{PATH}/<id>/revoke")
 def revoke_key(id: str) -> Response:
-    api_keys.find(id).revoke()
-    told(gettext("The key is refused from now on."))
+    with transaction():
+        key = api_keys.find(id)
+        key.revoke()
+        confirm(
+            gettext("Revoke the key “%(name)s”?", name=key.name),
+            gettext("Revoke"),
+            PATH,
+            gettext("Programs that use it are refused at once. It cannot be made valid again."),
+        )
+    told(gettext("Key revoked"))
     return onward(PATH)
 
 

@@ -34,7 +34,7 @@ def sections() -> list[Section]:
     ]
     if me().role != OWNER:
         return found
-    return [
+    found = [
         *found,
         Section(
             "/settings/company",
@@ -58,7 +58,7 @@ def sections() -> list[Section]:
             "/settings/forms",
             "ui-checks",
             gettext("Website form"),
-            gettext("A form for your site that makes leads."),
+            gettext("A form for your website that creates leads."),
         ),
         Section(
             "/settings/api-keys",
@@ -70,15 +70,18 @@ def sections() -> list[Section]:
             "/settings/webhooks",
             "broadcast",
             gettext("Webhooks"),
-            gettext("Integrations: what happens here is told to other programs."),
-        ),
-        Section(
-            "/settings/plan",
-            "speedometer",
-            gettext("Plan"),
-            gettext("Requests a minute and storage, and what is used of both."),
+            gettext("Integrations: notify other programs of events."),
         ),
     ]
+    if has_plans():
+        plan = gettext("Request and storage limits and their usage.")
+        found.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
+    return found
+
+
+def has_plans() -> bool:
+    """Whether plans are offered to strangers here; who hosts for oneself needs none."""
+    return settings().signup
 
 
 def show(template: str, **context: Any) -> Response:

@@ -9,6 +9,7 @@ out, first the name, then all but the link.
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from flask import after_this_request, current_app, request
 from werkzeug.wrappers import Response
@@ -42,30 +43,43 @@ def may_go() -> None:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
 
 
-def invite(id: int) -> bool:
-    """Send a colleague the way in, by e-mail or else by SMS; False when no SMS may go now.
+class Invitation(NamedTuple):
+    """What became of an invitation. `link`, if it was not sent: for the owner to pass on."""
 
-    Joins the transaction under way. Raises Conflict `too_many_letters`.
+    to: str
+    is_sent: bool
+    link: str = ""
+
+
+def invite(id: int) -> Invitation:
+    """Send a colleague the way in, by e-mail or else by SMS; or give it, while nothing is sent.
+
+    Neither sent nor given if no SMS may go now. Joins the transaction under way. Raises Conflict
+    `too_many_letters`.
     """
+    post = current_app.post
     with transaction():
         user = User.find(id)
         may_go()
         by_sms = not user.email
+        to = user.phone if by_sms else user.email
+        is_sent = post.sends_sms if by_sms else post.sends_mail
         address, moment = request.remote_addr or "", steady_seconds()
-        if by_sms and not current_app.sms_limits.take(
-            user.phone, address, moment, tenant=visit().label
+        if (
+            by_sms
+            and is_sent
+            and not current_app.sms_limits.take(to, address, moment, tenant=visit().label)
         ):
-            return False
+            return Invitation(to, False)
         token = links.make(links.INVITE, id)
     company = for_message(tenant.about()["name"])
+    link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
+    # The console gets it, too: as `is_sent` is false, the page shows it.
     if by_sms:
-        text = invitation_sms(company, f"{home()}/i/{token}")
-        _after_the_answer(current_app.post.sms, user.phone, text)
-        return True
-    name = for_message(user.name)
-    letter = invitation_mail(company, name, f"{home()}/invite/{token}")
-    _after_the_answer(current_app.post.mail, user.email, *letter)
-    return True
+        _after_the_answer(post.sms, to, invitation_sms(company, link))
+    else:
+        _after_the_answer(post.mail, to, *invitation_mail(company, for_message(user.name), link))
+    return Invitation(to, is_sent, "" if is_sent else link)
 
 
 def invitation_sms(company: str, url: str) -> str:
@@ -86,8 +100,8 @@ def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
         subject = gettext("Invitation to the CRM of %(company)s", company=company)
         invitation = gettext("%(company)s invites you to its CRM.", company=company)
     way_in = gettext(
-        "Your way in, good for 7 days:\n%(url)s\n\n"
-        "If you do not know what this is about, just leave it.",
+        "Your login link, valid for 7 days:\n%(url)s\n\n"
+        "If you do not know what this is about, ignore this e-mail.",
         url=url,
     )
     return subject, f"{_greeting(name)}\n\n{invitation} {way_in}"

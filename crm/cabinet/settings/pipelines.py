@@ -5,13 +5,14 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
+from crm.cabinet import languages
+from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, onward, told
+from crm.cabinet.frame import again, confirm, onward, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.settings.frame import beside, pages, show
 from crm.resources.pipelines import record, removal
 from crm.resources.pipelines.record import (
-    FIRST_STAGES,
     PIPELINE,
     PIPELINE_IN,
     PIPELINE_PATCH,
@@ -20,6 +21,7 @@ from crm.resources.pipelines.record import (
     STAGE_PATCH,
     Pipeline,
     Stage,
+    first_stages,
 )
 from crm.rest import fields
 from crm.tenancy.database import transaction
@@ -38,9 +40,9 @@ def list_pipelines(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @again(lambda form: list_pipelines(form))
 def add_pipeline() -> Response:
-    data = take(PIPELINE_IN, request.form, ("name",), stages=_first_stages())
+    data = take(PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language()))
     id = record.create(data)
-    told(gettext("The pipeline is there, with the usual stages."))
+    told(gettext("Pipeline added with the default stages"))
     return onward(f"{PATH}/{id}")
 
 
@@ -50,11 +52,13 @@ def edit_pipeline(
 ) -> Response:
     """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
     pipeline = PIPELINE.one(id)
+    reasons = "\n".join(pipeline["lost_reasons"])
     others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
     return show(
         "pipeline.html",
         pipeline=pipeline,
-        form=form or beside(pipeline, refused),
+        form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
+        usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
         types=types(),
@@ -70,7 +74,9 @@ def edit_pipeline(
 @pages.post(f"{PATH}/<id>")
 @again(lambda form, id: edit_pipeline(id, form))
 def change_pipeline(id: str) -> Response:
-    data = take(PIPELINE_PATCH, request.form, ("name",))
+    lines = request.form.get("lost_reasons", "").splitlines()
+    reasons = [line for line in lines if line.strip()]
+    data = take(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
     with transaction():
         Pipeline.find(id).change(data)
     told(gettext("Saved."))
@@ -81,7 +87,7 @@ def change_pipeline(id: str) -> Response:
 def make_default(id: str) -> Response:
     with transaction():
         Pipeline.find(id).change({"is_default": 1})
-    told(gettext("New deals begin in this pipeline now."))
+    told(gettext("This is now the default pipeline"))
     return onward(PATH)
 
 
@@ -97,8 +103,11 @@ def move_pipeline(id: str) -> Response:
 @again(lambda form, id: edit_pipeline(id, refused=form))
 def delete_pipeline(id: str) -> Response:
     with transaction():
-        removal.remove_pipeline(Pipeline.find(id), _move_to())
-    told(gettext("The pipeline is deleted."))
+        pipeline = Pipeline.find(id)
+        removal.remove_pipeline(pipeline, _move_to())
+        question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
+        confirm(question, gettext("Delete"), f"{PATH}/{id}")
+    told(gettext("Pipeline deleted"))
     return onward(PATH)
 
 
@@ -108,7 +117,7 @@ def add_stage(id: str) -> Response:
     data = take(STAGE_IN, request.form, FIELDS)
     with transaction():
         Pipeline.find(id).add_stage(_coloured(data))
-    told(gettext("The stage is there."))
+    told(gettext("Stage added"))
     return onward(f"{PATH}/{id}")
 
 
@@ -152,8 +161,11 @@ def move_stage(id: str, stage_id: str) -> Response:
 @again(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
 def delete_stage(id: str, stage_id: str) -> Response:
     with transaction():
-        removal.remove_stage(Stage.of(id, stage_id), _move_to())
-    told(gettext("The stage is deleted."))
+        stage = Stage.of(id, stage_id)
+        removal.remove_stage(stage, _move_to())
+        question = gettext("Delete the stage “%(name)s”?", name=stage.name)
+        confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
+    told(gettext("Stage deleted"))
     return onward(f"{PATH}/{id}")
 
 
@@ -164,19 +176,6 @@ def types() -> list[tuple[str, str]]:
         ("won", gettext("Won stage")),
         ("lost", gettext("Lost stage")),
     ]
-
-
-def _first_stages() -> list[dict[str, Any]]:
-    """The usual stages, in the language of who makes the pipeline."""
-    names = (
-        gettext("New"),
-        gettext("Qualification"),
-        gettext("Proposal"),
-        gettext("Negotiation"),
-        gettext("Won"),
-        gettext("Lost"),
-    )
-    return [{**stage, "name": name} for stage, name in zip(FIRST_STAGES, names, strict=True)]
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:

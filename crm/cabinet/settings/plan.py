@@ -1,10 +1,14 @@
-"""The plan: the requests a minute and the storage that it allows, and what is used of both."""
+"""The plan: the requests a minute and the storage that it allows, and what is used of both.
+
+Only where sign-up is open: there somebody else may provide the service.
+"""
 
 from flask import current_app
 from werkzeug.wrappers import Response
 
 from crm.access.limits import WINDOW
-from crm.cabinet.settings.frame import pages, show
+from crm.cabinet.settings.frame import has_plans, pages, show
+from crm.errors import NotFound
 from crm.resources import tenant
 from crm.tenancy import quota
 from crm.tenancy.clocks import uptime
@@ -13,6 +17,8 @@ from crm.tenancy.database import settings, visit
 
 @pages.get("/settings/plan")
 def show_plan() -> Response:
+    if not has_plans():
+        raise NotFound
     here, plans = visit(), settings().plans
     moment = uptime()
     plan = tenant.about()["plan"]

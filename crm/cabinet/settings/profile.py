@@ -86,21 +86,21 @@ def change_password() -> Response:
         proof.check_again()
         passwords.store(me().user_id, password_hash)
         sessions.end_others(me().user_id, me().id)
-    told(gettext("The password is set. You are logged out everywhere else."))
+    told(gettext("Password changed. You have been logged out on all other devices."))
     return entrance.remember_browser(onward(PATH), request.cookies[entrance.cookie_name()])
 
 
 @pages.post(f"{PATH}/sessions/<id>/end", role=VIEWER)
 def end_session(id: str) -> Response:
     if sessions.end(id, me().user_id, forget=True):
-        told(gettext("The session has ended."))
+        told(gettext("Session ended"))
     return onward(PATH)
 
 
 @pages.post(f"{PATH}/sessions/end-others", role=VIEWER)
 def end_other_sessions() -> Response:
     sessions.end_others(me().user_id, me().id)
-    told(gettext("You are logged out everywhere else."))
+    told(gettext("You have been logged out on all other devices."))
     return onward(PATH)
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.access import links
+from crm.access import links, sessions
+from crm.cabinet import texts
 from crm.cabinet.forms import Form, take
 from crm.cabinet.frame import again, me, onward, told
 from crm.cabinet.languages import gettext
@@ -14,7 +15,7 @@ from crm.cabinet.settings.frame import beside, pages, show
 from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
-from crm.tenancy.database import row, transaction
+from crm.tenancy.database import now, row, transaction
 
 PATH = "/settings/users"
 FIELDS = ("name", "email", "phone", "role")
@@ -24,7 +25,7 @@ FIELDS = ("name", "email", "phone", "role")
 def list_users(form: Form | None = None) -> Response:
     found = USER.every("1 ORDER BY active DESC, id")
     form = form or Form({"role": "manager"})
-    return show("users.html", users=found, form=form, roles=roles())
+    return show("users.html", users=found, form=form, roles=roles(), invited=_invited())
 
 
 @pages.post(PATH)
@@ -34,9 +35,8 @@ def add_user() -> Response:
     _can_be_reached(data)
     with transaction():
         user = users.create(data)
-        is_sent = letters.invite(user.id)
-    _tell_invited(user, is_sent)
-    return onward(PATH)
+        invitation = letters.invite(user.id)
+    return _show_invited(user, invitation)
 
 
 @pages.get(f"{PATH}/<id>")
@@ -71,7 +71,7 @@ def change_user(id: str) -> Response:
         is_invited = links.is_pending(links.INVITE, user.id)
     told(gettext("Saved."))
     if was_invited and not is_invited:
-        told(gettext("The earlier invitation is good no more: please send it again."), "warning")
+        told(gettext("The earlier invitation is no longer valid. Please send it again."), "warning")
     return onward(PATH)
 
 
@@ -80,7 +80,7 @@ def change_user(id: str) -> Response:
 def deactivate_user(id: str) -> Response:
     with transaction():
         User.find(id).change({"active": 0})
-    told(gettext("This user has no access any more."))
+    told(gettext("Access removed"))
     return onward(PATH)
 
 
@@ -89,7 +89,7 @@ def deactivate_user(id: str) -> Response:
 def activate_user(id: str) -> Response:
     with transaction():
         User.find(id).change({"active": 1})
-    told(gettext("This user has access again."))
+    told(gettext("Access restored"))
     return onward(PATH)
 
 
@@ -98,8 +98,7 @@ def activate_user(id: str) -> Response:
 def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
-    _tell_invited(user, letters.invite(user.id))
-    return onward(PATH)
+    return _show_invited(user, letters.invite(user.id))
 
 
 def roles() -> list[tuple[str, str]]:
@@ -107,16 +106,33 @@ def roles() -> list[tuple[str, str]]:
     return [
         ("owner", gettext("Owner: everything, settings too")),
         ("manager", gettext("Manager: works with clients and deals")),
-        ("viewer", gettext("Viewer: only reads")),
+        ("viewer", gettext("Viewer: can only view")),
     ]
 
 
-def _tell_invited(user: User, is_sent: bool) -> None:
-    to = user.email or user.phone
-    if is_sent:
-        told(gettext("The invitation is on its way to %(to)s.", to=to))
+def _show_invited(user: User, invitation: letters.Invitation) -> Response:
+    """What became of an invitation. A link that was not sent is shown to who invited, this once."""
+    to = invitation.to
+    if invitation.link:
+        return show("invited.html", user=user, to=to, link=invitation.link)
+    if invitation.is_sent:
+        told(gettext("Invitation sent to %(to)s", to=texts.phone(to)))
     else:
-        told(gettext("No SMS can be sent to %(to)s now: please try later.", to=to), "warning")
+        told(
+            gettext("No SMS can be sent to %(to)s now: please try later.", to=texts.phone(to)),
+            "warning",
+        )
+    return onward(PATH)
+
+
+def _invited() -> dict[str, tuple[str, bool]]:
+    """Who was invited and has not come in: {user's id: (since when, is the link good)}."""
+    came = sessions.user_ids()
+    return {
+        str(user_id): (created_at, expires_at > now())
+        for user_id, created_at, expires_at in links.unused(links.INVITE)
+        if user_id not in came
+    }
 
 
 def _can_be_reached(data: dict[str, Any]) -> None:

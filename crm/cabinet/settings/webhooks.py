@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import people
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, onward, told
+from crm.cabinet.frame import again, confirm, onward, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.settings import words
 from crm.cabinet.settings.frame import beside, pages, show
@@ -37,10 +37,9 @@ FIELDS = ("url", "description")
 def list_webhooks(form: Form | None = None) -> Response:
     return show(
         "webhooks.html",
-        webhooks=WEBHOOK.every("1 ORDER BY id DESC"),
+        webhooks=_with_health(WEBHOOK.every("1 ORDER BY id DESC")),
         form=form or Form({"events": [*events.KINDS]}),
         kinds=words.kinds(),
-        states=words.states(),
     )
 
 
@@ -60,19 +59,19 @@ def show_webhook(
     missed: int | None = None,
 ) -> Response:
     """`missed`: how many deliveries the recovery that is asked about would send."""
-    webhook = WEBHOOK.one(id)
+    ((webhook, health),) = _with_health([WEBHOOK.one(id)])
     query = DELIVERY_FILTER.read(request.args)
     of_webhook = (int(webhook["id"]),)
     order = DELIVERY_FILTER.fields["sort"]
     return show(
         "webhook.html",
         webhook=webhook,
+        health=health,
         page=paging.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
         form=form or beside(webhook, refused),
         recovery=recovery or Form(),
         missed=missed,
         kinds=words.kinds(),
-        states=words.states(),
         statuses=words.statuses(),
         notices=words.notices(),
         errors=words.errors(),
@@ -91,22 +90,38 @@ def change_webhook(id: str) -> Response:
 
 @pages.post(f"{PATH}/<id>/rotate")
 def rotate_secret(id: str) -> Response:
-    secret = Webhook.find(id).rotate()
+    with transaction():
+        secret = Webhook.find(id).rotate()
+        confirm(
+            gettext("Create a new secret?"),
+            gettext("Create a new secret"),
+            f"{PATH}/{id}",
+            gettext(
+                "The current secret is replaced and stays valid for 24 hours beside the new one."
+            ),
+        )
     return show("webhook_secret.html", id=id, secret=secret, is_new=False)
 
 
 @pages.post(f"{PATH}/<id>/test")
 def test_webhook(id: str) -> Response:
     delivery = deliveries.test(id)
-    told(gettext("The test is on its way: load the page again to see what came of it."), "info")
+    told(gettext("The test is being sent. Reload the page to see the result."), "info")
     return onward(f"{PATH}/{id}/deliveries/{delivery}")
 
 
 @pages.post(f"{PATH}/<id>/delete")
 def delete_webhook(id: str) -> Response:
     with transaction():
-        Webhook.find(id).erase()
-    told(gettext("The webhook is deleted."))
+        webhook = Webhook.find(id)
+        webhook.erase()
+        confirm(
+            gettext("Delete the webhook to %(url)s?", url=webhook.url),
+            gettext("Delete"),
+            f"{PATH}/{id}",
+            gettext("Its secret and the log of its deliveries are deleted too."),
+        )
+    told(gettext("Webhook deleted"))
     return onward(PATH)
 
 
@@ -119,7 +134,7 @@ def recover_webhook(id: str) -> Response:
     missed = deliveries.recover(id, since, dry_run=counts)
     if counts:
         return show_webhook(id, recovery=Form(request.form), missed=missed)
-    told(gettext("Deliveries on their way: %(count)s.", count=missed))
+    told(gettext("Deliveries being sent: %(count)s", count=missed))
     return onward(f"{PATH}/{id}")
 
 
@@ -146,8 +161,30 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
 @again(lambda form, id, delivery_id: show_delivery(id, delivery_id, form))
 def resend_delivery(id: str, delivery_id: str) -> Response:
     deliveries.resend(_delivery(id, delivery_id)["id"])
-    told(gettext("The delivery is on its way: load the page again to see what came of it."), "info")
+    told(gettext("The delivery is being sent. Reload the page to see the result."), "info")
     return onward(f"{PATH}/{id}/deliveries/{delivery_id}")
+
+
+def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
+    """Each webhook, and how it does: (words, kind of badge).
+
+    It is green only while nothing that was sent last failed. Switched on again after failures it is
+    `active` to the API, whose `failing` tells of what happened since.
+    """
+    states, retrying = words.states(), deliveries.retrying()
+    shown = []
+    for webhook in found:
+        state = webhook["state"]
+        if state == "active":
+            last_failure, last_success = webhook["last_failure_at"], webhook["last_success_at"]
+            if last_failure and last_failure > (last_success or ""):
+                state = "failed"
+            elif int(webhook["id"]) in retrying:
+                state = "retrying"
+            elif not last_success:
+                state = "unused"
+        shown.append((webhook, states[state]))
+    return shown
 
 
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:

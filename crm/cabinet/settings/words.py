@@ -28,35 +28,38 @@ def kinds() -> dict[str, str]:
 def states() -> dict[str, tuple[str, str]]:
     """How an endpoint does: {state: (words, kind of badge)}."""
     return {
-        "active": (gettext("Works"), "success"),
-        "failing": (gettext("Does not answer well"), "warning"),
+        "active": (gettext("Active"), "success"),
+        "unused": (gettext("Ready, nothing was sent yet"), "success"),
+        "retrying": (gettext("Some deliveries are being retried"), "warning"),
+        "failed": (gettext("The last delivery failed"), "warning"),
+        "failing": (gettext("Failing"), "warning"),
         "paused": (gettext("Paused after five days of failures"), "danger"),
-        "disabled": (gettext("Switched off: the receiver answered 410"), "danger"),
-        "inactive": (gettext("Switched off"), "secondary"),
+        "disabled": (gettext("Turned off: the receiver answered 410"), "danger"),
+        "inactive": (gettext("Turned off"), "danger"),
     }
 
 
 def statuses() -> dict[str, tuple[str, str]]:
     """How a delivery does: {status: (words, kind of badge)}."""
     return {
-        "pending": (gettext("On its way"), "info"),
+        "pending": (gettext("Sending"), "info"),
         "delivered": (gettext("Delivered"), "success"),
-        "failed": (gettext("Given up"), "danger"),
-        "held": (gettext("Held back"), "secondary"),
+        "failed": (gettext("Failed"), "danger"),
+        "held": (gettext("Waiting"), "secondary"),
     }
 
 
 def notices() -> dict[str, str]:
     return {
-        "paused": gettext("Nothing was delivered for five days, so nothing more is sent."),
-        "gone": gettext("The receiver answered 410 Gone, so nothing more is sent."),
+        "paused": gettext("Nothing could be delivered for five days, so sending has stopped."),
+        "gone": gettext("The receiver answered 410 Gone, so sending has stopped."),
     }
 
 
 def causes() -> dict[str, str]:
     return {
-        "event": gettext("by itself"),
-        "resend": gettext("sent again by hand"),
+        "event": gettext("automatically"),
+        "resend": gettext("resent manually"),
         "recover": gettext("recovered"),
         "test": gettext("test"),
     }
@@ -69,7 +72,7 @@ def errors() -> dict[str, str]:
         "name_not_resolved": gettext("the name has no address"),
         "forbidden_address": gettext("the address is not public"),
         "invalid_url": gettext("the address cannot be called"),
-        "connection_refused": gettext("nobody listens there"),
+        "connection_refused": gettext("connection refused"),
         "connection_failed": gettext("the connection broke"),
         "tls_failed": gettext("the certificate or encryption does not fit"),
         "bad_answer": gettext("the answer is not HTTP"),

@@ -18,72 +18,245 @@ for (const select of document.querySelectorAll("select[data-send]")) {
 
 document.getElementById("trouble")?.focus();
 
-// The board: a card dropped on another column sends its own form. The server decides; its answer
-// is the board as it is then, or the page that says why not.
+// A form's answer as {ok, page}; null when none came.
+const send = async (form, fields) => {
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(fields) });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return { ok: answer.ok, page };
+  } catch {
+    return null;
+  }
+};
+
+// The server's question (#ask of a page) as a dialog: the form that was sent there, or null.
+const ask = (section) =>
+  new Promise((resolve) => {
+    const dialog = document.createElement("dialog");
+    let answer = null;
+    dialog.setAttribute("aria-labelledby", "ask-title");
+    dialog.append(document.adoptNode(section));
+    dialog.addEventListener("submit", (event) => {
+      event.preventDefault();
+      answer = event.target;
+      dialog.close();
+    });
+    dialog.querySelector("[data-cancel]").addEventListener("click", (event) => {
+      event.preventDefault();
+      dialog.close();
+    });
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(answer);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+
+// Forms whose first answer is a question; nothing changes before it is answered. Without a
+// question the browser sends the form itself and shows what came.
+for (const form of document.querySelectorAll("form[data-asks]")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const found = await send(form, new FormData(form, event.submitter));
+    const section = found?.page.getElementById("ask");
+    const answer = section ? await ask(section) : form;
+    if (!answer) return;
+    if (answer !== form) {
+      answer.hidden = true;
+      document.body.append(answer);
+    } else if (event.submitter?.name) {
+      const { name, value } = event.submitter;
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+    }
+    answer.submit();
+  });
+}
+
+// Messages with a button (Undo) float at the lower edge until they are closed; on the board all do,
+// so that no message moves a card from under the pointer.
+const messages = document.getElementById("messages");
 const board = document.getElementById("board");
+const floatMessage = (message) => {
+  if (!board && !message.querySelector("form")) return;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "btn-close";
+  close.setAttribute("aria-label", messages.dataset.close);
+  close.addEventListener("click", () => message.remove());
+  message.append(close);
+  messages.classList.add("floating");
+};
+for (const message of messages.children) floatMessage(message);
+
+// An entry under the pointer that is dragged: the same element from the press to the drop.
+// `over` says where it may be dropped now, `drop` does it; both get the event and the entry.
+const dragging = (list, selector, { over, drop, end }) => {
+  let pressed = null;
+  let dragged = null;
+  let held = false;
+  const finish = () => {
+    dragged?.classList.remove("dragged");
+    dragged = null;
+    held = false;
+    end?.();
+  };
+  const state = { isHeld: () => held };
+  list.addEventListener("pointerdown", (event) => {
+    pressed = event.target.closest(selector);
+    held = Boolean(pressed);
+  });
+  for (const kind of ["pointerup", "pointercancel"]) {
+    addEventListener(kind, () => dragged || finish());
+  }
+  list.addEventListener("dragstart", (event) => {
+    const entry = event.target.closest?.(selector);
+    // The browser looks for what to drag where the pointer was pressed, but looks there later.
+    if (!entry || entry !== pressed) return event.preventDefault();
+    dragged = entry;
+    held = true;
+    event.dataTransfer.effectAllowed = "move";
+    event.dataTransfer.setData("text/plain", entry.querySelector("a").textContent);
+    entry.classList.add("dragged");
+  });
+  list.addEventListener("dragover", (event) => {
+    if (dragged && over(event, dragged)) event.preventDefault();
+  });
+  list.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (dragged) drop(event, dragged);
+  });
+  addEventListener("dragend", finish);
+  return state;
+};
+
+// The board: a card dropped on another column sends its own form. The server decides; its answer
+// is the board as it is then, or a question, or the page that says why not. Moves are sent one
+// after the other. The board is renewed by the last answer, never while a card is held: else
+// another card could come under the pointer.
 if (board) {
   const refused = document.getElementById("board-refused");
-  let dragged = null;
-  const columnOf = (event) => event.target.closest?.("[data-stage]");
+  let moves = Promise.resolve();
+  let waiting = 0;
+  let latest = null;
+  let marked = null;
   const mark = (column) => {
-    for (const other of board.querySelectorAll(".over")) other.classList.remove("over");
+    marked?.classList.remove("over");
     column?.classList.add("over");
+    marked = column;
+  };
+  const columnOf = (event, card) => {
+    const column = event.target.closest?.("[data-stage]");
+    return column?.contains(card) ? null : column;
   };
   const arm = () => {
     for (const card of board.querySelectorAll("[data-deal]")) card.draggable = true;
   };
-  const renew = (fresh) => {
-    const scrolled = [...board.children].map((column) => column.querySelector("[data-deals]").scrollTop);
-    board.replaceChildren(...fresh.children);
+  const renew = () => {
+    if (!latest || waiting || cards.isHeld()) return;
+    const left = board.scrollLeft;
+    const tops = [...board.children].map((column) => column.querySelector("[data-deals]").scrollTop);
+    board.replaceChildren(...latest.children);
+    latest = null;
     [...board.children].forEach((column, at) => {
-      column.querySelector("[data-deals]").scrollTop = scrolled[at] ?? 0;
+      column.querySelector("[data-deals]").scrollTop = tops[at] ?? 0;
     });
+    board.scrollLeft = left;
     arm();
+  };
+  const tell = (page) => {
+    const told = [...page.querySelectorAll("#messages > *")];
+    if (!told.length) return;
+    messages.replaceChildren(...told);
+    told.forEach(floatMessage);
+  };
+  // Sends a move, and what a question about it was answered. Says why nothing was moved: "" when
+  // the question was cancelled, null after a move.
+  const moved = async (form, fields) => {
+    const found = await send(form, fields);
+    if (!found) return refused.dataset.offline;
+    const section = found.page.getElementById("ask");
+    if (section) {
+      const answer = await ask(section);
+      return answer ? moved(answer, new FormData(answer)) : "";
+    }
+    const fresh = found.page.getElementById("board");
+    if (fresh) latest = fresh;
+    if (!found.ok) {
+      const reason = found.page.getElementById("trouble") ?? found.page.querySelector("main p");
+      return (reason ?? found.page.body).textContent.trim();
+    }
+    if (!fresh) location.reload(); // logged out meanwhile
+    tell(found.page);
+    return null;
   };
   const move = async (card, column) => {
     const [form, list, next] = [card.querySelector("form"), card.parentNode, card.nextSibling];
-    const sent = new FormData(form);
-    sent.set("stage_id", column.dataset.stage);
-    refused.hidden = true;
+    const fields = new FormData(form); // with the version that was seen
+    fields.set("stage_id", column.dataset.stage);
     column.querySelector("[data-deals]").prepend(card);
-    let reason = refused.dataset.offline;
-    try {
-      const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(sent) });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (answer.ok) {
-        const fresh = page.getElementById("board");
-        return fresh ? renew(fresh) : location.reload(); // without a board: logged out meanwhile
+    card.draggable = false; // until the answer is there
+    waiting += 1;
+    const before = moves;
+    moves = (async () => {
+      await before;
+      refused.hidden = true;
+      messages.replaceChildren();
+      const reason = await moved(form, fields);
+      if (reason !== null) {
+        list.insertBefore(card, next?.parentNode === list ? next : null);
+        card.draggable = true;
       }
-      reason = (page.getElementById("trouble") ?? page.querySelector("main p") ?? page.body).textContent;
-    } catch {} // no answer
-    list.insertBefore(card, next);
-    refused.textContent = reason.trim();
-    refused.hidden = false;
+      refused.textContent = reason;
+      refused.hidden = !reason;
+      waiting -= 1;
+      renew();
+    })();
   };
-  board.addEventListener("dragstart", (event) => {
-    dragged = event.target.closest?.("[data-deal]");
-    if (!dragged) return;
-    event.dataTransfer.effectAllowed = "move";
-    event.dataTransfer.setData("text/plain", dragged.querySelector("a").textContent);
-    dragged.classList.add("dragged");
-  });
-  board.addEventListener("dragover", (event) => {
-    const column = columnOf(event);
-    if (!dragged || !column || column.contains(dragged)) return mark(null);
-    event.preventDefault();
-    mark(column);
-  });
-  board.addEventListener("drop", (event) => {
-    event.preventDefault();
-    const column = columnOf(event);
-    if (dragged && column && !column.contains(dragged)) move(dragged, column);
-  });
-  board.addEventListener("dragend", () => {
-    dragged?.classList.remove("dragged");
-    dragged = null;
-    mark(null);
+  const cards = dragging(board, "[data-deal]", {
+    over(event, card) {
+      const column = columnOf(event, card);
+      mark(column);
+      return column;
+    },
+    drop(event, card) {
+      const column = columnOf(event, card);
+      if (column && column === marked) move(card, column);
+    },
+    end() {
+      mark(null);
+      renew();
+    },
   });
   arm();
+}
+
+// A list in an order of one's own: an entry dropped on another takes its place.
+for (const list of document.querySelectorAll("[data-order]")) {
+  for (const entry of list.children) {
+    entry.draggable = true;
+    entry.querySelector(".grip").hidden = false;
+  }
+  const at = (event) => [...list.children].find((entry) => entry.contains(event.target));
+  dragging(list, "[data-order] > li", {
+    over(event, entry) {
+      const other = at(event);
+      for (const each of list.children) each.classList.toggle("over", each === other && other !== entry);
+      return other && other !== entry;
+    },
+    drop(event, entry) {
+      const position = [...list.children].indexOf(at(event)) + 1;
+      if (!position) return;
+      const form = entry.querySelector("[data-move]");
+      form.append(
+        Object.assign(document.createElement("input"), { type: "hidden", name: "position", value: position }),
+      );
+      form.submit();
+    },
+    end() {
+      for (const each of list.children) each.classList.remove("over");
+    },
+  });
 }
 
 // A button whose form takes a while says so, and cannot be pressed twice.

@@ -30,6 +30,14 @@ class DealFilter(filters.KeptFilter):
     assigned_to = filters.User(about="A user's id, `me` or `none`.")
     status = filters.Equals(fields.Choice(*STATUSES))
     client_id = filters.Reference(about="Deals of this client.", in_order=False)
+    closed_since = filters.Since(
+        "closed_at", "Won or lost at or after this moment.", is_order=False
+    )
+    closed_until = filters.Before(
+        "closed_at",
+        "Won or lost before this moment; the moment itself is not included.",
+        is_order=False,
+    )
     q = filters.Search("deal", "Words in title or client's name.")
     sort = filters.Sort(
         "-id",

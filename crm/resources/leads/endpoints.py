@@ -30,6 +30,10 @@ from crm.tenancy.database import transaction
 
 class LeadFilter(filters.KeptFilter):
     source = filters.Equals(fields.Text(64), about="Where it came from.")
+    source_not = filters.NotEquals(
+        fields.Text(64), "source", "From none of these sources; leads without one are included."
+    )
+    has_source = filters.HasValue("source", "Whether it is known where the lead came from.")
     status = filters.Equals(fields.Choice(*STATUSES))
     assigned_to = filters.User(about="A user's id, `me` or `none`.")
     phone = filters.Equals(fields.Phone(), about="In any spelling.", rare=True)

@@ -19,25 +19,27 @@ from crm.tenancy.dialect import json_rows
 from crm.tenancy.records import Record
 
 TYPES = ("open", "won", "lost")
-FIRST_STAGES = [
-    {"name": "New", "type": "open", "probability": 10},
-    {"name": "Qualified", "type": "open", "probability": 25},
-    {"name": "Proposal", "type": "open", "probability": 50},
-    {"name": "Negotiation", "type": "open", "probability": 75},
-    {"name": "Won", "type": "won", "probability": 100},
-    {"name": "Lost", "type": "lost", "probability": 0},
-]
+# Of a new tenant (D11), by language: the pipeline and its stages.
+FIRST_NAMES = {
+    "en": ("Sales", ("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost")),
+    "uk": (
+        "Продажі",
+        ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"),
+    ),
+}
+FIRST_TYPES = (("open", 10), ("open", 25), ("open", 50), ("open", 75), ("won", 100), ("lost", 0))
 MOST = 100  # pipelines of a tenant, and stages of a pipeline
 
 
 class Pipeline(Record):
-    """name, is_default, position."""
+    """name, is_default, position, lost_reasons (a JSON text)."""
 
     noun = "pipeline"
 
     name = TextField()
     is_default = IntegerField(default=0)
     position = IntegerField()
+    lost_reasons = TextField(null=True)
 
     @classmethod
     def default(cls) -> Self:
@@ -60,12 +62,16 @@ class Pipeline(Record):
             _arrange(_pipelines(), self, position)
 
     def add_stage(self, data: dict[str, Any]) -> int:
-        """Add a stage at its position, by default the last, and give its id; in a transaction."""
+        """Add a stage at its position and give its id; inside a transaction.
+
+        By default an open stage comes before those that are won or lost, another one last.
+        """
         stages = self.stages()
         _is_room(len(stages) + 1, "stages")
         values = {"type": "open", **data, "pipeline_id": self.id, "position": len(stages) + 1}
         stage = Stage.add(values)
-        _arrange([*stages, stage], stage, data.get("position") or stage.position)
+        last = _before_closed(stages) if stage.type == "open" else stage.position
+        _arrange([*stages, stage], stage, data.get("position") or last)
         self.touch()
         return stage.id
 
@@ -137,7 +143,7 @@ def create(data: dict[str, Any]) -> int:
     Raises Invalid when none of the stages is open.
     """
     data = dict(data)
-    stages = _in_order(data.pop("stages", FIRST_STAGES))
+    stages = _in_order(data.pop("stages", first_stages("en")))
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
@@ -153,9 +159,19 @@ def create(data: dict[str, Any]) -> int:
         return pipeline.id
 
 
-def create_first() -> None:
-    """The pipeline that a new tenant has; inside a transaction."""
-    create({"name": "Sales", "is_default": 1})
+def create_first(language: str) -> None:
+    """Create the pipeline of a new tenant, in a language of FIRST_NAMES; inside a transaction."""
+    name, _ = FIRST_NAMES[language]
+    create({"name": name, "is_default": 1, "stages": first_stages(language)})
+
+
+def first_stages(language: str) -> list[dict[str, Any]]:
+    """The stages that a pipeline begins with, in a language of FIRST_NAMES."""
+    _, names = FIRST_NAMES[language]
+    return [
+        {"name": name, "type": kind, "probability": probability}
+        for name, (kind, probability) in zip(names, FIRST_TYPES, strict=True)
+    ]
 
 
 def in_use(what: str, deals: int) -> Conflict:
@@ -179,6 +195,11 @@ def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for stage in stages:
         found.insert(stage.get("position", MOST) - 1, {"type": "open", **stage})
     return found
+
+
+def _before_closed(stages: list[Stage]) -> int:
+    """The position of the first stage that is not open, else the one after the last."""
+    return next((each.position for each in stages if each.type != "open"), len(stages) + 1)
 
 
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
@@ -205,7 +226,12 @@ class StageNoun(Noun):
     pipeline_id = fields.Id(read_only=True)
     name = fields.Text(255, required=True, example="Proposal")
     type = fields.Choice(*TYPES, nullable=False, default="open")
-    position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
+    position = fields.Whole(
+        1,
+        MOST,
+        nullable=False,
+        about="From 1. By default an open stage comes before the won and lost ones, others last.",
+    )
     probability = fields.Whole(0, 100, about="Percent.", example=50)
     color = fields.Color()
     created_at = fields.Moment(read_only=True)
@@ -230,6 +256,10 @@ class PipelineNoun(Noun):
     is_default = fields.Flag(nullable=False, default=False, about="Exactly one pipeline is.")
     position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
     stages = parts.Parts(STAGE.schema, read_only=True, column=STAGES)
+    lost_reasons = fields.Tags(
+        example=["Too expensive", "Chose a competitor"],
+        about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
+    )
     created_at = fields.Moment(read_only=True)
     updated_at = fields.Moment(read_only=True)
     version = fields.Whole(1, 1 << 53, read_only=True)

@@ -1,0 +1,116 @@
+"""The bare address of the machine shows the base host's page, and never a tenant's data."""
+
+import html
+import re
+
+import pytest
+from browsing import Person
+from conftest import OLENA
+from wire import speak
+
+from crm import create_app
+from crm.access import sessions
+from crm.config import Config
+from crm.tenancy.tenants import is_ip_address
+
+ADDRESSES = (
+    *("127.0.0.1", "127.0.0.1:8000", "[::1]", "[::1]:8000", "10.0.0.7:8000", "203.0.113.5"),
+    *("0.0.0.0:8000", "[2001:DB8::7]:8000", "[::ffff:127.0.0.1]:8000"),
+)
+NOT_ADDRESSES = (
+    *("127.0.0.1.", "127.1", "2130706433", "0x7f.0.0.1", "127.0.0.1:x", "127.0.0.1:", "1.2.3.256"),
+    *("127.0.0.1.evil.example", "evil.example", "rebound.example:8000", "::1", "[::1"),
+    "[fe80::1%25eth0]",
+    *("127.0.0.1@evil.example", "acme.127.0.0.1", "[acme]", "localhost.example", "０.0.0.1", "[]"),
+    *("127.0.0.1\n", "127.0.0.1, acme.localhost", "٠.0.0.1", "01.2.3.4", ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", ADDRESSES)
+def test_an_address_of_the_machine_shows_the_base_hosts_page(crm, host):
+    assert is_ip_address(host)
+    answer = speak(crm, path="/", host=host)
+    page = answer.body.decode()
+    assert answer.status == 200
+    at_base = speak(crm, path="/", host="localhost").body.decode()
+    heading = re.search(r"<h1>.*?</h1>", page)[0]
+    assert heading in at_base
+    assert 'action="/open"' in page
+    assert 'href="http://localhost:8000/signup"' in page  # where its cookies and codes belong
+
+
+@pytest.mark.parametrize("host", NOT_ADDRESSES)
+def test_any_other_unknown_host_stays_a_404(crm, host):
+    assert not is_ip_address(host)
+    if host:
+        answer = speak(crm, path="/", host=host.encode("utf-8").decode("latin-1"))
+        assert answer.status == 404
+
+
+@pytest.mark.parametrize("host", ADDRESSES)
+def test_the_api_and_tenants_pages_are_404_there(crm, furnished, host):
+    with crm.tenants.visit("acme"):
+        token = sessions.open(OLENA, "tests")
+    headers = {
+        "Authorization": f"Bearer {furnished[1]['olena']}",
+        "Cookie": f"crm_session={token}",
+    }
+    for path in ("/api/v1/leads", "/api/v1/openapi.json", "/api/v1/docs", "/leads", "/login",
+                 "/settings", "/search?q=a", "/nothing"):  # fmt: skip
+        for method in ("GET", "POST"):
+            answer = speak(crm, method, path, headers, host=host)
+            assert answer.status in (404, 405), (method, path)  # as at the base host
+            assert b"Olena" not in answer.body and b"Acme" not in answer.body
+    answer = speak(crm, path="/", headers=headers, host=host)
+    assert b"Olena" not in answer.body and b"Acme" not in answer.body
+
+
+def test_the_404_of_the_api_is_that_of_an_unknown_host(crm):
+    def told(host):
+        answer = speak(crm, "GET", "/api/v1/leads", {"X-Request-Id": "same"}, host=host)
+        return answer.status, answer.body, sorted(answer.headers.items())
+
+    assert told("127.0.0.1:8000") == told("nobody.localhost")
+
+
+def test_sign_up_goes_on_at_the_base_host(crm):
+    for path in ("/signup", "/signup/code", "/signup/company"):
+        answer = speak(crm, path=path, host="127.0.0.1:8000")
+        assert (answer.status, answer.headers["Location"]) == (303, f"http://localhost:8000{path}")
+        assert speak(crm, "POST", path, host="127.0.0.1:8000").status == 404
+
+
+def test_the_way_to_a_tenant_leads_to_its_own_address(crm):
+    person = Person(crm, "", domain="127.0.0.1")
+    person.sees("/")
+    page = person.post("/open", {"label": "acme"})
+    assert (page.status_code, page.location) == (303, "http://acme.localhost:8000/login")
+    assert person.post("/open", {"label": "nobody"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("settings", "base"),
+    [
+        ({"public_url": "https://{label}.crm.example.ua"}, "https://crm.example.ua"),
+        ({"base_domain": "crm.example.ua", "port": 80}, "http://crm.example.ua:80"),
+    ],
+)
+def test_its_links_are_built_from_the_settings(crm, clock, settings, base):
+    app = create_app(Config(data=crm.tenants.config.data, **settings), clock, sends=False)
+    page = speak(app, path="/", host="192.0.2.7:8000").body.decode()
+    assert f'href="{base}/signup"' in html.unescape(page)
+    app.tenants.forget_idle()
+
+
+def test_with_one_tenant_nothing_changes(crm, clock):
+    app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock, sends=False)
+    answer = speak(app, path="/", host="127.0.0.1:8000")
+    assert (answer.status, answer.headers["Location"]) == (303, "/login")
+    app.tenants.forget_idle()
+
+
+def test_behind_a_proxy_the_address_that_it_was_asked_at_counts(crm, clock):
+    app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
+    asked = {"X-Forwarded-Host": "nobody.localhost"}
+    assert speak(app, path="/", headers=asked, host="127.0.0.1:8000").status == 404
+    app.tenants.forget_idle()

@@ -1,0 +1,376 @@
+"""Moves on the board in a real browser: late answers, other people, Undo, reasons of a loss."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from chromium import NARROW, WIDE, browsing, serving, visiting
+from conftest import OLENA, TARAS
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from crm.access import sessions
+from crm.resources.users import User
+from crm.tenancy.database import transaction
+
+AXE = Axe()
+NEW, NEGOTIATION, WON, LOST = "1", "4", "5", "6"  # ids of the first pipeline's stages
+
+
+class Gate:
+    """Around the application: boards that were rendered wait for permits while it is closed."""
+
+    def __init__(self, app: Callable):
+        self.app = app
+        self.is_closed = False
+        self.rendered, self.permits = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self, environ: dict, start_response: Callable) -> list[bytes]:
+        is_board = environ["PATH_INFO"] == "/deals" and environ["REQUEST_METHOD"] == "GET"
+        answer = self.app(environ, start_response)
+        body = [*answer]
+        getattr(answer, "close", lambda: None)()
+        if is_board and self.is_closed:
+            self.rendered.release()
+            assert self.permits.acquire(timeout=30)
+        return body
+
+    def open(self) -> None:
+        self.is_closed = False
+        self.permits.release(9)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def gate(crm) -> Gate:
+    return Gate(crm)
+
+
+@pytest.fixture
+def board(crm, gate, browser, api, request) -> Iterator[Page]:
+    """Olena at her board with three deals at the first stage: A above B above C."""
+    for title in ("Deal C", "Deal B", "Deal A"):
+        api.create("/deals", title=title)
+    with crm.tenants.visit("acme"):
+        with transaction():
+            User.find(OLENA).put({"language": "en"})
+        token = sessions.open(OLENA, "tests")
+    width, options = getattr(request, "param", (1700, {}))
+    with serving(gate) as home, visiting(browser, width, **options) as page:
+        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        page.goto(f"{home}/deals")
+        try:
+            yield page
+        finally:
+            gate.open()
+
+
+without_scripts = pytest.mark.parametrize(
+    "board",
+    [(WIDE, {"java_script_enabled": False}), (NARROW, {"java_script_enabled": False})],
+    ids=["1280", "375"],
+    indirect=True,
+)
+
+
+def column(page: Page, name: str) -> Locator:
+    return page.locator(".column", has=page.get_by_role("heading", name=name))
+
+
+def card(page: Page, title: str) -> Locator:
+    return page.locator("[data-deal]", has_text=title)
+
+
+def toast(page: Page) -> Locator:
+    return page.get_by_role("status")
+
+
+def press(page: Page, x: float, y: float) -> None:
+    page.mouse.move(x, y)
+    page.mouse.down()
+
+
+def corner(what: Locator) -> tuple[float, float]:
+    """A point of a card where no link is."""
+    box = what.bounding_box()
+    return box["x"] + box["width"] - 8, box["y"] + 8
+
+
+def carry(page: Page, where: Locator) -> None:
+    box = where.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=12)
+
+
+def drag(page: Page, what: Locator, where: Locator) -> None:
+    press(page, *corner(what))
+    carry(page, where)
+    page.mouse.up()
+
+
+def settled(page: Page) -> None:
+    """Every move was answered and the board is as the server has it."""
+    expect(page.locator("[data-deal][draggable=false]")).to_have_count(0)
+
+
+def status(api, title: str) -> str:
+    return next(deal["status"] for deal in api.read("/deals") if deal["title"] == title)
+
+
+# Only the card that is held moves, and only to the column under the pointer
+
+
+@pytest.mark.parametrize("is_pressed_before", [True, False])
+def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is_pressed_before):
+    """Two cards are dropped on Won while answers are late; the third one is meant for Lost.
+
+    The first answer shows the board as it was before the second move: B above C again.
+    """
+    gate.is_closed = True
+    drag(board, card(board, "Deal A"), column(board, "Won"))
+    assert gate.rendered.acquire(timeout=10)
+    drag(board, card(board, "Deal B"), column(board, "Won"))
+    board.wait_for_timeout(300)
+    where = corner(card(board, "Deal C"))
+    if is_pressed_before:
+        press(board, *where)
+    gate.permits.release()  # of the first answer
+    assert gate.rendered.acquire(timeout=10)
+    board.wait_for_timeout(300)
+    if not is_pressed_before:
+        press(board, *where)
+    carry(board, column(board, "Lost"))
+    board.mouse.up()
+    gate.open()
+    board.get_by_role("heading", name="Why was “Deal C” lost?").wait_for()
+    board.get_by_role("button", name="Mark as lost").click()
+    column(board, "Lost").get_by_role("link", name="Deal C").wait_for()
+    toast(board).wait_for()
+    assert [status(api, f"Deal {name}") for name in "ABC"] == ["won", "won", "lost"]
+
+
+def test_the_board_is_not_renewed_while_a_card_is_held(board, gate, api):
+    """The answer to a move has a deal of somebody else at the place of the card that is pressed."""
+    gate.is_closed = True
+    drag(board, card(board, "Deal A"), column(board, "Won"))
+    assert gate.rendered.acquire(timeout=10)
+    gate.permits.release()
+    settled(board)
+    api.create("/deals", title="Deal D")
+    drag(board, card(board, "Deal B"), column(board, "Won"))
+    assert gate.rendered.acquire(timeout=10)
+    press(board, *corner(card(board, "Deal C")))
+    gate.permits.release()
+    board.wait_for_timeout(300)
+    assert card(board, "Deal D").count() == 0
+    gate.open()
+    carry(board, column(board, "Qualified"))
+    board.mouse.up()
+    column(board, "Qualified").get_by_role("link", name="Deal C").wait_for()
+    card(board, "Deal D").wait_for()
+    settled(board)
+    assert api.read("/deals/1")["stage_id"] == "2"
+
+
+def test_a_card_waits_for_the_answer_before_it_is_dragged_on(board, gate, api):
+    gate.is_closed = True
+    drag(board, card(board, "Deal A"), column(board, "Won"))
+    assert gate.rendered.acquire(timeout=10)
+    drag(board, card(board, "Deal A"), column(board, "Proposal"))
+    gate.open()
+    settled(board)
+    toast(board).wait_for()
+    assert status(api, "Deal A") == "won"
+    assert api.kinds().count("deal.stage_changed") == 1
+    expect(board.locator("#board-refused")).to_be_hidden()
+
+
+def test_quick_moves_of_several_cards_are_all_made(board, api):
+    top, won = corner(card(board, "Deal A")), column(board, "Won")
+    box = won.bounding_box()
+    for _ in "ABC":
+        press(board, *top)  # the next one has come up
+        board.mouse.move(box["x"] + 100, box["y"] + 300, steps=6)
+        board.mouse.up()
+    settled(board)
+    column(board, "Won").get_by_role("heading", name="Won 3").wait_for()
+    assert api.kinds().count("deal.won") == 3
+
+
+def test_a_card_dropped_between_or_outside_the_columns_stays(board, api):
+    won, lost = column(board, "Won").bounding_box(), column(board, "Lost").bounding_box()
+    between = (won["x"] + won["width"] + lost["x"]) / 2
+    for x, y in ((between, won["y"] + 200), (1000, 30), (100, 500)):
+        press(board, *corner(card(board, "Deal A")))
+        board.mouse.move(won["x"] + 20, won["y"] + 200, steps=8)
+        board.mouse.move(x, y, steps=4)
+        board.mouse.up()
+    assert "Deal A" in column(board, "New").inner_text()
+    assert api.kinds() == ["deal.created"] * 3
+
+
+def test_a_board_that_scrolls_under_the_pointer_moves_to_the_column_that_is_shown_there(board, api):
+    board.set_viewport_size({"width": 1000, "height": 800})
+    press(board, *corner(card(board, "Deal A")))
+    carry(board, column(board, "Proposal"))
+    board.locator("#board").evaluate("board => { board.scrollLeft = 228 }")
+    board.mouse.move(*(corner(column(board, "Negotiation"))[0] - 80, 400), steps=3)
+    name = board.locator(".column.over h2").inner_text()
+    board.mouse.up()
+    settled(board)
+    column(board, name.split()[0]).get_by_role("link", name="Deal A").wait_for()
+    assert name.startswith("Negotiation")
+    toast(board).wait_for()
+    assert api.read("/deals/3")["stage_id"] == NEGOTIATION
+
+
+def test_what_somebody_else_moved_meanwhile_is_not_moved_unseen(board, api):
+    api.patch("/deals/3", {"status": "won", "stage_id": WON})
+    drag(board, card(board, "Deal A"), column(board, "Qualified"))
+    alert = board.locator("#board-refused")
+    alert.wait_for()
+    assert "Someone else has changed this in the meantime. Nothing was saved" in alert.inner_text()
+    column(board, "Won").get_by_role("link", name="Deal A").wait_for()  # as it is now
+    assert status(api, "Deal A") == "won"
+    drag(board, card(board, "Deal A"), column(board, "Qualified"))
+    toast(board).wait_for()
+    column(board, "Qualified").get_by_role("link", name="Deal A").wait_for()
+    assert status(api, "Deal A") == "open"
+
+
+# Won and lost: Undo, and the reason
+
+
+def test_a_card_dropped_on_won_is_told_with_undo(board, api):
+    drag(board, card(board, "Deal A"), column(board, "Won"))
+    toast(board).wait_for()
+    assert "“Deal A” won. Well done!" in toast(board).inner_text()
+    board.get_by_role("button", name="Undo").click()
+    board.get_by_text("“Deal A” moved back to “New”").wait_for()
+    column(board, "New").get_by_role("link", name="Deal A").wait_for()
+    assert status(api, "Deal A") == "open"
+    assert api.kinds()[-3:] == ["deal.stage_changed", "deal.won", "deal.stage_changed"]
+
+
+def test_the_toast_moves_nothing_and_can_be_closed(board):
+    before = column(board, "New").bounding_box()
+    drag(board, card(board, "Deal A"), column(board, "Won"))
+    toast(board).wait_for()
+    assert column(board, "New").bounding_box() == before
+    board.get_by_role("button", name="Close").click()
+    assert toast(board).count() == 0
+
+
+def test_undo_changes_nothing_once_somebody_else_changed_the_deal(board, api):
+    drag(board, card(board, "Deal A"), column(board, "Won"))
+    toast(board).wait_for()
+    api.patch("/deals/3", {"amount": 100})
+    board.get_by_role("button", name="Undo").click()
+    board.get_by_text("Someone else has changed this in the meantime.").wait_for()
+    assert status(api, "Deal A") == "won"
+
+
+def test_a_card_dropped_on_lost_asks_the_reason(board, api):
+    api.patch("/pipelines/1", {"lost_reasons": ["No budget", "Too late"]})
+    drag(board, card(board, "Deal A"), column(board, "Lost"))
+    dialog = board.get_by_role("dialog", name="Why was “Deal A” lost?")
+    dialog.get_by_label("Too late").check()
+    dialog.get_by_role("button", name="Mark as lost").click()
+    toast(board).wait_for()
+    deal = api.read("/deals/3")
+    assert (deal["status"], deal["lost_reason"]) == ("lost", "Too late")
+    board.get_by_role("button", name="Undo").click()
+    board.get_by_text("“Deal A” moved back to “New”").wait_for()
+    deal = api.read("/deals/3")
+    assert (deal["status"], deal["lost_reason"]) == ("open", None)
+
+
+def test_the_reason_may_be_any_text(board, api):
+    drag(board, card(board, "Deal A"), column(board, "Lost"))
+    dialog = board.get_by_role("dialog")
+    dialog.get_by_label("Another reason").fill("Moved abroad")
+    board.keyboard.press("Enter")
+    toast(board).wait_for()
+    assert api.read("/deals/3")["lost_reason"] == "Moved abroad"
+
+
+@pytest.mark.parametrize("way", ["Cancel", "Escape"])
+def test_without_an_answer_the_card_stays_where_it_was(board, api, way):
+    drag(board, card(board, "Deal A"), column(board, "Lost"))
+    dialog = board.get_by_role("dialog")
+    dialog.wait_for()
+    if way == "Cancel":
+        dialog.get_by_text("Cancel").click()
+    else:
+        board.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    column(board, "New").get_by_role("link", name="Deal A").wait_for()
+    assert api.kinds() == ["deal.created"] * 3
+    drag(board, card(board, "Deal A"), column(board, "Won"))  # it may be dragged again
+    toast(board).wait_for()
+    assert status(api, "Deal A") == "won"
+
+
+@without_scripts
+def test_without_scripts_a_page_asks_the_reason_and_undo_is_a_button(board, api):
+    moving = card(board, "Deal A")
+    moving.locator("summary").click()
+    moving.get_by_role("combobox").select_option(label="Lost")
+    moving.get_by_role("button", name="Move").click()
+    board.get_by_role("heading", name="Why was “Deal A” lost?").wait_for()
+    assert status(api, "Deal A") == "open"
+    board.get_by_label("Too expensive").check()
+    board.get_by_role("button", name="Mark as lost").click()
+    assert "“Deal A” marked as lost" in toast(board).inner_text()
+    assert api.read("/deals/3")["lost_reason"] == "Too expensive"
+    board.get_by_role("button", name="Undo").click()
+    column(board, "New").get_by_role("link", name="Deal A").wait_for()
+    assert status(api, "Deal A") == "open"
+
+
+@pytest.mark.parametrize("board", [(NARROW, {}), (WIDE, {})], ids=["375", "1280"], indirect=True)
+def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
+    board.get_by_role("link", name="Deal A").click()
+    board.get_by_role("button", name="Lost").click()
+    dialog = board.get_by_role("dialog")
+    dialog.wait_for()
+    assert board.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
+    dialog.get_by_label("Chose a competitor").check()
+    dialog.get_by_role("button", name="Mark as lost").click()
+    toast(board).wait_for()
+    assert api.read("/deals/3")["lost_reason"] == "Chose a competitor"
+    assert board.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert AXE.run(board).violations_count == 0, AXE.run(board).generate_report()
+    board.get_by_role("button", name="Undo").click()
+    board.get_by_text("moved back to “New”").wait_for()
+    assert board.url.endswith("/deals/3")
+    assert status(api, "Deal A") == "open"
+
+
+def test_undo_gives_a_won_deal_its_day_back(crm, api, olena, clock):
+    deal = f"/deals/{api.create('/deals', title='Sold', status='won')}"
+    closed_at = api.read(deal)["closed_at"]
+    clock.tick(86_400)
+    olena.sends(f"{deal}/stage", {"stage_id": LOST, "lost_reason": "by mistake"})
+    assert api.read(deal)["closed_at"] != closed_at
+    page = olena.sees("/deals?pipeline_id=1")
+    sent = olena.form_fields(page, f"{deal}/back")
+    assert olena.sends(f"{deal}/back", sent) == "/deals?pipeline_id=1"
+    found = api.read(deal)
+    assert (found["status"], found["closed_at"]) == ("won", closed_at)
+    assert (found["stage_id"], found["lost_reason"]) == (WON, None)
+    assert api.kinds()[-2:] == ["deal.stage_changed", "deal.won"]
+
+
+def test_a_viewer_undoes_nothing(crm, api, olena):
+    with crm.tenants.visit("acme"), transaction():
+        User.find(TARAS).put({"role": "viewer"})
+    deal = f"/deals/{api.create('/deals', title='Sold', status='won')}"
+    viewer = type(olena)(crm, "acme", TARAS)
+    assert viewer.post(f"{deal}/back", {"stage_id": NEW}).status_code == 403
+    assert api.read(deal)["status"] == "won"

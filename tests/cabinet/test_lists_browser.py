@@ -1,0 +1,249 @@
+"""Lists, error pages, settings and the search in a real browser, on a wide screen and a phone."""
+
+import logging
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+
+import pytest
+from chromium import NARROW, WIDE, browsing, visiting
+from conftest import Clock
+from playwright.sync_api import Browser, Page
+from test_cabinet_pages import check
+from werkzeug.serving import make_server
+
+from crm import CRMApp, create_app, demo
+from crm.access import sessions
+from crm.config import Config
+from crm.outbox.endpoints import Webhook
+from crm.resources import tasks, users, webhooks
+from crm.resources.clients.record import CLIENT
+from crm.resources.tasks import TASK_IN
+from crm.tenancy.database import now, transaction
+from crm.tenancy.tenants import Tenants
+
+BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
+TOTAL = re.compile(r"Знайдено: ([\d\s]+)")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lists")
+    tenants = Tenants(Config(data=folder), Clock())
+    demo.furnish(tenants)
+    with tenants.visit("acme") as here, transaction():
+        here.user_id = users.owner_id()
+        for number in range(230):
+            title = f"Завдання {number}"
+            tasks.create(TASK_IN.take({"title": title, "assigned_to": str(here.user_id)}))
+        tasks.create(TASK_IN.take({"title": "Скасоване завдання", "status": "cancelled"}))
+        sent = {"url": "https://erp.example.com/crm", "events": ["lead.created"]}
+        webhooks.create(webhooks.WEBHOOK_IN.take(sent))
+        Webhook.find(1).failed(now(), 500)
+    tenants.forget_idle()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(filled, tmp_path_factory) -> Iterator[tuple[CRMApp, int]]:
+    folder = shutil.copytree(filled, tmp_path_factory.mktemp("served") / "data")
+    logging.getLogger("werkzeug").setLevel("ERROR")
+    app = create_app(Config(data=folder), Clock(), sends=False)
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield app, server.port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    app.tenants.forget_idle()
+
+
+@pytest.fixture
+def acme(served, browser, request, width) -> Iterator[Page]:
+    """The owner at acme; `goto` takes paths."""
+    app, port = served
+    with app.tenants.visit("acme"):
+        token = sessions.open(users.owner_id(), "tests")
+    home = f"http://acme.localhost:{port}"
+    with visiting(browser, width, base_url=home) as page:
+        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        yield page
+
+
+def number(text: str) -> int:
+    return int(re.sub(r"\s", "", text))
+
+
+@BOTH
+def test_a_tile_opens_its_records_and_each_filter_is_taken_away(acme):
+    acme.goto("/")
+    tile = acme.locator(".tile-link").first
+    count = number(tile.locator(".tile-count").inner_text())
+    assert count > 0
+    tile.click()
+    acme.wait_for_url("**/leads?*")
+    assert number(TOTAL.search(acme.locator(".list-total").inner_text())[1]) == count
+    assert acme.locator("tbody tr").count() == min(count, 50)
+    check(acme, "/leads, filtered")
+    assert acme.locator(".filter-on").count() == 2
+    acme.locator(".filter-on").first.click()
+    assert acme.locator(".filter-on").count() == 1
+    acme.locator(".filter-on").first.click()
+    assert acme.locator(".filter-on").count() == 0
+    assert acme.url.endswith("/leads")
+
+
+@BOTH
+def test_a_bar_and_a_cell_of_its_table_open_the_same(acme):
+    acme.goto("/")
+    check(acme, "/")
+    bar = acme.locator("#sources").locator("xpath=..").locator("svg a").first
+    count = number(bar.locator(".plot-count").text_content())
+    bar.click()
+    acme.wait_for_url("**/leads?source=*")
+    assert number(TOTAL.search(acme.locator(".list-total").inner_text())[1]) == count
+    acme.go_back()
+    section = acme.locator("section[aria-labelledby=sources]")
+    section.locator("summary").click()
+    section.locator("td a").first.click()
+    acme.wait_for_url("**/leads?source=*")
+    assert number(TOTAL.search(acme.locator(".list-total").inner_text())[1]) == count
+
+
+@BOTH
+def test_days_are_chosen_in_the_form_and_other_filters_stay(acme):
+    acme.goto("/leads?has_source=true")
+    acme.locator("#filter-created_since").fill("2026-02-01")
+    acme.locator("#filter-created_until").fill("2026-02-28")
+    acme.locator(".filters button").click()
+    acme.wait_for_url("**created_since=2026-02-01**")
+    assert acme.locator(".filter-on").count() == 3
+    assert "has_source=true" in acme.url
+    assert number(TOTAL.search(acme.locator(".list-total").inner_text())[1]) > 0
+
+
+@BOTH
+def test_a_cancelled_task_is_found_and_tasks_go_on_beyond_200(acme):
+    acme.goto("/tasks")
+    check(acme, "/tasks")
+    assert acme.locator(".task").count() == 200
+    acme.locator("a[rel=next]").click()
+    acme.wait_for_url("**cursor=**")
+    assert acme.locator(".task").count() >= 30
+    acme.goto("/tasks")
+    acme.locator("#filter-status").select_option("cancelled")
+    acme.locator(".filters button").click()
+    acme.wait_for_url("**status=cancelled**")
+    acme.get_by_role("link", name="Скасоване завдання").wait_for()
+    check(acme, "/tasks?status=cancelled")
+
+
+@BOTH
+@pytest.mark.parametrize("path", ["/nothing", "/leads/99999", "/leads?created_since=soon"])
+def test_an_error_page_is_in_place_beside_the_menu(acme, width, path):
+    acme.goto(path)
+    check(acme, path)
+    assert acme.locator("header.menu").is_visible()
+    heading = acme.locator("h1").bounding_box()
+    menu = acme.locator("header.menu").bounding_box()
+    if width == WIDE:  # right of the menu, at the place of every page's heading
+        assert heading["x"] >= menu["x"] + menu["width"]
+        place = (heading["x"], heading["y"])
+        acme.goto("/leads")
+        usual = acme.locator("h1").bounding_box()
+        assert abs(usual["x"] - place[0]) <= 1 and abs(usual["y"] - place[1]) <= 12
+    else:
+        assert heading["y"] >= menu["y"] + menu["height"]
+        assert heading["x"] < 40
+
+
+@BOTH
+def test_a_strangers_error_page_is_in_place(served, browser, width):
+    with visiting(browser, width) as page:
+        for host in ("acme.localhost", "localhost", "nobody.localhost"):
+            page.goto(f"http://{host}:{served[1]}/nothing")
+            check(page, host)
+            box = page.locator("main").bounding_box()
+            assert abs(box["x"] + box["width"] / 2 - width / 2) <= 10  # in the middle
+            assert page.title() == "Сторінку не знайдено"
+
+
+@BOTH
+def test_the_bare_address_shows_the_base_hosts_page(served, browser, width):
+    with visiting(browser, width) as page:
+        page.goto(f"http://127.0.0.1:{served[1]}/")
+        check(page, "the bare address")
+        heading = page.locator("h1").inner_text()
+        assert page.locator('a[href="http://localhost:8000/signup"]').is_visible()
+        page.goto(f"http://localhost:{served[1]}/")
+        assert page.locator("h1").inner_text() == heading
+
+
+@BOTH
+def test_an_invitation_that_is_not_sent_is_shown_to_be_copied(acme, served, width):
+    acme.goto("/settings/users")
+    acme.locator("#name").fill(f"Марія {width}")
+    acme.locator("#email").fill(f"m{width}@acme.example")
+    acme.locator("form[action='/settings/users'] button").click()
+    link = acme.locator("#invitation")
+    link.wait_for()
+    check(acme, "the invitation")
+    assert re.fullmatch(r"http://acme\.localhost:8000/invite/\S+", link.inner_text().strip())
+    assert acme.locator("[data-copy=invitation]").is_visible()
+    acme.goto("/settings/users")
+    check(acme, "/settings/users")
+    row = acme.locator("tr", has_text=f"Марія {width}")
+    assert "Запрошено" in row.inner_text()
+
+
+@BOTH
+def test_a_webhook_whose_deliveries_fail_is_not_green(acme):
+    for path in ("/settings/webhooks", "/settings/webhooks/1"):
+        acme.goto(path)
+        check(acme, path)
+        badge = acme.locator("main .badge").first
+        assert badge.inner_text() == "Працює з помилками"
+        assert (
+            badge.evaluate("each => getComputedStyle(each).backgroundColor") == "rgb(255, 193, 7)"
+        )
+
+
+@BOTH
+def test_each_form_has_its_source(acme, width):
+    proposed = []
+    for number in range(2):
+        acme.goto("/settings/forms")
+        check(acme, "/settings/forms")
+        proposed.append(acme.locator("#source").input_value())
+        acme.locator("#name").fill(f"Форма {number}")
+        acme.locator("#origins").fill("https://shop.example.ua")
+        acme.locator("form[action='/settings/forms'] button").click()
+        acme.locator("#snippet").wait_for()
+        assert f'source: "{proposed[-1]}"' in acme.locator("#snippet").inner_text()
+    assert len({*proposed}) == 2
+    acme.goto("/settings/forms")
+    acme.get_by_role("link", name="Показати форму").last.click()
+    acme.locator("#source").fill(f"банер-{width}")
+    acme.locator("form:has(#source) button").click()
+    acme.locator(".alert-success").wait_for()
+    check(acme, "/settings/forms/…")
+    assert acme.locator("#source").input_value() == f"банер-{width}"
+
+
+@BOTH
+def test_the_search_marks_what_matched(acme, served):
+    app, _ = served
+    with app.tenants.visit("acme"):
+        name = CLIENT.every("deleted_at IS NULL ORDER BY id LIMIT 1")[0]["name"]
+    word = max(re.findall(r"\w+", name), key=len)
+    acme.goto(f"/search?q={word[:5]}")
+    check(acme, "/search")
+    assert acme.locator("mark").first.inner_text().lower() == word[:5].lower()

@@ -1,0 +1,299 @@
+"""What cannot be taken back is asked about, everything else has Undo; lists in an order of one's
+own; the form for a new lead. In a real browser, with and without scripts."""
+
+from collections.abc import Iterator
+
+import pytest
+from browsing import Person, hidden
+from chromium import NARROW, WIDE, browsing, serving, visiting
+from conftest import OLENA, TARAS
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from crm.access import sessions
+from crm.resources.pipelines.record import PIPELINE
+from crm.resources.users import User
+from crm.tenancy.database import transaction
+
+HOOK = "https://erp.example.com/crm"
+KEY, HOOK_PATH = "/settings/api-keys", "/settings/webhooks/1"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(params=[WIDE, NARROW])
+def width(request) -> int:
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["scripts", "no_scripts"])
+def scripts(request) -> bool:
+    return request.param
+
+
+@pytest.fixture
+def page(crm, browser, width, scripts) -> Iterator[Page]:
+    """Olena, in English. `page.home` is the address."""
+    with crm.tenants.visit("acme"):
+        with transaction():
+            User.find(OLENA).put({"language": "en"})
+        token = sessions.open(OLENA, "tests")
+    options = {"java_script_enabled": scripts, "base_url": "http://acme.localhost"}
+    with serving(crm) as home, visiting(browser, width, **options | {"base_url": home}) as page:
+        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        yield page
+
+
+def fits(page: Page) -> bool:
+    """Nothing is wider than the window."""
+    return page.locator("html").evaluate("html => html.scrollWidth <= html.clientWidth")
+
+
+def stages(crm) -> list[str]:
+    with crm.tenants.visit("acme"):
+        return [stage["name"] for stage in PIPELINE.one(1)["stages"]]
+
+
+def within(page: Page, what: Locator) -> bool:
+    """It is on the screen without scrolling sideways."""
+    box, width = what.bounding_box(), page.viewport_size["width"]
+    return box["x"] >= 0 and box["x"] + box["width"] <= width
+
+
+# Questions
+
+
+def asked(page: Page, scripts: bool, question: str) -> Locator:
+    """The question, as a dialog or as a page."""
+    section = page.locator("dialog #ask" if scripts else "main > #ask")
+    expect(section.get_by_role("heading", name=question)).to_be_visible()
+    return section
+
+
+def test_a_key_is_revoked_after_a_question(crm, page, scripts, taras):
+    page.goto(KEY)
+    row = page.get_by_role("row", name="Taras")
+    row.get_by_role("button", name="Revoke").click()
+    question = asked(page, scripts, "Revoke the key “tests”?")
+    question.get_by_text("Cancel").click()
+    expect(question).to_have_count(0)
+    assert taras.get("/users/me").status_code == 200
+    row.get_by_role("button", name="Revoke").click()
+    asked(page, scripts, "Revoke the key").get_by_role("button", name="Revoke").click()
+    page.get_by_text("Key revoked").wait_for()
+    assert taras.get("/users/me").status_code == 401
+
+
+def test_a_webhook_is_deleted_after_a_question(page, scripts, api):
+    api.create("/webhooks", url=HOOK, events=["deal.won"])
+    page.goto(HOOK_PATH)
+    page.get_by_role("button", name="Delete the webhook").click()
+    question = asked(page, scripts, f"Delete the webhook to {HOOK}?")
+    assert not scripts or fits(page)
+    assert api.read("/webhooks")
+    question.get_by_role("button", name="Delete").click()
+    page.get_by_text("Webhook deleted").wait_for()
+    assert api.read("/webhooks") == []
+
+
+ASKED = {
+    "/clients/1/contacts/1/delete": {},
+    "/clients/1/notes/1/delete": {},
+    "/deals/1/items/remove": {"item_id": "1"},
+    "/products/1/delete": {},
+    "/settings/webhooks/1/delete": {},
+    "/settings/webhooks/1/rotate": {},
+    "/settings/pipelines/1/stages/2/delete": {},
+    "/settings/pipelines/2/delete": {},
+    "/settings/api-keys/2/revoke": {},
+}
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_what_cannot_be_undone_changes_nothing_before_the_answer(crm, olena, api, path):
+    api.create("/clients", name="Світанок", contacts=[{"name": "Ірина"}])
+    api.create("/clients/1/notes", text="Просили знижку")
+    api.create("/products", name="Стіл", price=10)
+    api.create("/deals", title="Столи")
+    api.create("/deals/1/items", product_id="1")
+    api.create("/webhooks", url=HOOK, events=["deal.won"])
+    api.create("/pipelines", name="Опт")
+
+    def state() -> list[str]:
+        with crm.tenants.visit("acme") as here:
+            return [line for line in here.connection.iterdump() if "api_key" not in line]
+
+    before, events = state(), api.kinds()
+    page = olena.post(path, ASKED[path])
+    assert page.status_code == 200 and 'id="ask"' in page.text
+    assert (state(), api.kinds()) == (before, events)
+    answer = olena.post(path, {**ASKED[path], "sure": "1"})
+    assert answer.status_code == 303 or "whsec_" in answer.text
+    assert state() != before or "revoke" in path
+
+
+# Undo
+
+
+def test_taking_a_product_off_sale_is_told_with_undo(page, api, scripts):
+    api.create("/products", name="Chair", price=10)
+    page.goto("/products")
+    page.get_by_role("button", name="Make unavailable").click()
+    told = page.locator(".alert[role=status]")
+    assert "“Chair” is no longer available" in told.inner_text()
+    assert api.read("/products/1")["active"] is False
+    assert fits(page)
+    told.get_by_role("button", name="Undo").click()
+    page.get_by_text("“Chair” is available again").wait_for()
+    assert api.read("/products/1")["active"] is True
+
+
+def test_a_completed_task_is_reopened_by_undo(page, api, scripts):
+    api.create("/tasks", title="Call", status="in_progress", assigned_to=str(OLENA))
+    page.goto("/tasks")
+    page.locator(".task").get_by_role("button", name="Complete").click()
+    told = page.locator(".alert[role=status]")
+    assert "“Call” completed. Well done!" in told.inner_text()
+    assert api.read("/tasks/1")["status"] == "done"
+    told.get_by_role("button", name="Undo").click()
+    page.get_by_text("“Call” reopened").wait_for()
+    task = api.read("/tasks/1")
+    assert (task["status"], task["completed_at"]) == ("in_progress", None)
+    assert api.kinds() == ["task.created", "task.completed"]
+
+
+def test_undo_of_a_task_changes_nothing_once_somebody_changed_it(olena, api):
+    api.create("/tasks", title="Подзвонити", assigned_to=str(OLENA))
+    olena.sends("/tasks/1/complete")
+    sent = olena.form_fields(olena.sees("/tasks"), "/tasks/1/reopen")
+    api.patch("/tasks/1", {"result": "Домовилися"})
+    page = olena.post("/tasks/1/reopen", sent)
+    assert page.status_code == 409
+    assert "Хтось інший тим часом це змінив." in page.text and "Домовилися" in page.text
+    assert api.read("/tasks/1")["status"] == "done"
+
+
+def test_a_deleted_task_comes_back_by_undo(olena, api):
+    api.create("/tasks", title="Подзвонити", assigned_to=str(OLENA))
+    olena.sends("/tasks/1/delete")
+    sent = olena.form_fields(olena.sees("/tasks"), "/tasks/1/restore")
+    assert olena.sends("/tasks/1/restore", sent) == "/tasks/1"
+    assert api.read("/tasks/1")["title"] == "Подзвонити"
+
+
+# Other people's changes
+
+
+def test_two_people_edit_a_task_and_both_changes_are_kept(crm, olena, api):
+    api.create("/tasks", title="Подзвонити", due_at="2026-03-05T10:00:30Z")
+    shown = hidden(olena.sees("/tasks/1"), "shown")
+    taras = Person(crm, "acme", TARAS)
+    form = {"title": "Подзвонити", "priority": "normal", "status": "open", "shown": shown}
+    form |= {"assigned_to": str(OLENA), "due_at": "2026-03-05T12:00"}
+    taras.sends("/tasks/1", {**form, "priority": "high"})
+    olena.sends("/tasks/1", {**form, "title": "Написати"})
+    task = api.read("/tasks/1")
+    assert (task["title"], task["priority"]) == ("Написати", "high")
+    assert task["due_at"] == "2026-03-05T10:00:30Z"  # forms show no seconds, and keep them
+    assert "(Пріоритет): обидві зміни збережено." in olena.sees("/tasks")
+    page = olena.post("/tasks/1", {**form, "priority": "low"})
+    assert page.status_code == 422 and "«high»" in page.text
+
+
+# Order
+
+
+def test_a_new_stage_comes_before_won_and_lost(crm, page, scripts):
+    page.goto("/settings/pipelines/1")
+    page.locator("#name").fill("Contract")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("link", name="Contract").wait_for()
+    assert stages(crm)[3:] == ["Negotiation", "Contract", "Won", "Lost"]
+
+
+def test_the_buttons_for_the_order_are_on_the_screen_and_work(crm, page):
+    page.goto("/settings/pipelines/1")
+    assert fits(page)
+    for name in ("Up: Proposal", "Down: New"):
+        assert within(page, page.get_by_role("button", name=name))
+    page.get_by_role("button", name="Up: Proposal").click()
+    expect(page.locator(".ordered li").nth(1)).to_contain_text("Proposal")
+    assert stages(crm)[:3] == ["New", "Proposal", "Qualified"]
+    page.get_by_role("button", name="Down: New").click()
+    expect(page.locator(".ordered li").first).to_contain_text("Proposal")
+    assert stages(crm)[:3] == ["Proposal", "New", "Qualified"]
+
+
+@pytest.mark.parametrize("scripts", [True], indirect=True)
+def test_a_stage_is_dragged_to_another_place(crm, page, api):
+    page.goto("/settings/pipelines/1")
+    for name, onto, order in (
+        ("Negotiation", "New", ["Negotiation", "New", "Qualified", "Proposal", "Won", "Lost"]),
+        ("Negotiation", "Proposal", ["New", "Qualified", "Proposal", "Negotiation", "Won", "Lost"]),
+    ):
+        page.locator("#stages").evaluate("head => head.scrollIntoView({behavior: 'instant'})")
+        start = page.locator(".ordered li", has_text=name).locator(".grip").bounding_box()
+        end = page.locator(".ordered li", has_text=onto).bounding_box()
+        page.mouse.move(start["x"] + 4, start["y"] + 4)
+        page.mouse.down()
+        page.mouse.move(end["x"] + 60, end["y"] + end["height"] / 2, steps=8)
+        page.mouse.up()
+        at = order.index(name)
+        expect(page.locator(".ordered li").nth(at)).to_contain_text(name)
+        assert stages(crm) == order
+
+
+def test_pipelines_have_their_order_on_the_screen_too(page, api):
+    api.create("/pipelines", name="Wholesale")
+    page.goto("/settings/pipelines")
+    assert fits(page) and within(page, page.get_by_role("button", name="Up: Wholesale"))
+    page.get_by_role("button", name="Up: Wholesale").click()
+    expect(page.locator(".ordered li").first).to_contain_text("Wholesale")
+    assert [each["name"] for each in api.read("/pipelines")] == ["Wholesale", "Sales"]
+
+
+# Why deals are lost
+
+
+def test_the_reasons_are_kept_for_each_pipeline(page, api):
+    page.goto("/settings/pipelines/1")
+    page.get_by_label("Why deals are lost").fill("Too expensive, no budget\n\nToo late\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert api.read("/pipelines/1")["lost_reasons"] == ["Too expensive, no budget", "Too late"]
+    assert page.get_by_label("Why deals are lost").input_value().split("\n") == [
+        "Too expensive, no budget",
+        "Too late",
+    ]
+
+
+def test_the_api_keeps_reasons_and_takes_any_text_of_a_deal(api):
+    id = api.create("/pipelines", name="Опт", lost_reasons=["Задорого"])
+    assert api.read(f"/pipelines/{id}")["lost_reasons"] == ["Задорого"]
+    assert api.read("/pipelines/1")["lost_reasons"] == []
+    api.patch(f"/pipelines/{id}", {"lost_reasons": None})
+    assert api.read(f"/pipelines/{id}")["lost_reasons"] == []
+    assert api.patch("/pipelines/1", {"lost_reasons": ["x" * 65]}).status_code == 422
+    deal = api.create("/deals", title="Столи", status="lost", lost_reason="Переїхали за кордон")
+    assert api.read(f"/deals/{deal}")["lost_reason"] == "Переїхали за кордон"
+
+
+# A new lead
+
+
+@pytest.mark.parametrize("way", ["New lead", "Add a lead"])
+def test_the_dashboard_opens_the_form_for_a_new_lead(page, api, scripts, way):
+    page.goto("/")
+    page.get_by_role("link", name=way, exact=True).click()
+    name = page.get_by_label("Full name")
+    expect(name).to_be_visible()
+    expect(name).to_be_focused()
+    assert within(page, name)
+    name.fill("Maria")
+    page.get_by_label("Phone").fill("+380501234567")
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("heading", name="Maria").wait_for()
+    assert api.read("/leads")[0]["name"] == "Maria"

@@ -1,0 +1,124 @@
+"""Texts of the pages, phones as people write them, and what few need under "More"."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from crm.cabinet import languages, texts
+from tests.chromium import browsing, serving, visiting
+
+NBSP = "\u00a0"
+WRITTEN = "067 123 45 67".replace(" ", NBSP)
+DETAILS = re.compile(r'<details class="more-form[^>]*>(?:(?!</details>).)*</details>', re.S)
+
+
+@pytest.mark.parametrize(
+    ("text", "ukrainian"),
+    [
+        ("Lead added", "Лід додано"),
+        ("Convert", "Конвертувати"),
+        ("Lost reason", "Причина відмови"),
+        ("Contact", "Контакт"),
+        ("Stage history", "Історія етапів"),
+        ("No access", "Немає доступу"),
+        ("Sample file", "Зразок файлу"),
+        ("Expires", "Діє до"),
+        ("Page not found", "Сторінку не знайдено"),
+        ("Could not be completed", "Не вдалося виконати"),
+        ("Please correct the marked fields.", "Виправте позначені поля."),
+        ("Skip to content", "Перейти до вмісту"),
+        ("Completed", "Виконані"),
+        ("Complete", "Виконати"),
+    ],
+)
+def test_texts_are_those_of_good_products(text, ukrainian):
+    assert languages.catalog("uk").ugettext(text) == ukrainian
+
+
+def test_no_text_says_cabinet():
+    folder = Path(languages.__file__).parent / "translations" / "uk"
+    texts_ = [line for page in folder.glob("*.po") for line in page.read_text().splitlines()]
+    assert not [line for line in texts_ if line.startswith("msgid") and "cabinet" in line.lower()]
+
+
+@pytest.mark.parametrize(
+    ("text", "nested"),
+    [
+        ("Видалити «ТОВ «Ромашка»»?", "Видалити «ТОВ „Ромашка“»?"),
+        ("«А» та «Б»", "«А» та «Б»"),
+        ("«А» «", "«А» «"),
+    ],
+)
+def test_quotations_within_quotations_have_inner_marks(text, nested):
+    assert languages.nest_quotes(text) == nested
+
+
+def test_a_page_and_a_message_nest_the_quotes_of_a_name(olena, api):
+    api.create("/leads", name="Марія", company="ТОВ «Ромашка»", phone="+380671234567")
+    assert "«ТОВ „Ромашка“»" in olena.sees("/leads/1/convert")
+    api.create("/products", name="Стіл «Дуб»", price=5)
+    assert "«Стіл „Дуб“»" in olena.post("/products/1/delete").text
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        ("+380671234567", "067 123 45 67"),
+        ("+48221234567", "+48 22 123 45 67"),
+        ("+12025550123", "+1 202-555-0123"),
+        ("as typed", "as typed"),
+        (None, ""),
+    ],
+)
+def test_a_phone_is_written_as_people_do(number, written):
+    assert texts.phone(number).replace(NBSP, " ") == written
+
+
+def test_pages_write_phones_so_and_call_the_whole_number(olena, api):
+    api.create("/leads", name="Марія", phone="+380671234567")
+    link = f'<a href="tel:+380671234567" class="text-nowrap">{WRITTEN}</a>'
+    assert link in olena.sees("/leads") and link in olena.sees("/leads/1")
+    assert 'value="067 123 45 67"' in olena.sees("/leads/1/edit")
+    api.patch("/leads/1", {"phone": "+48221234567"})
+    assert f"{WRITTEN} " in olena.sees("/leads/1")  # its history
+    assert f"+48{NBSP}<mark>22{NBSP}12</mark>3" in olena.sees("/search", query_string={"q": "2212"})
+
+
+def test_the_external_id_is_under_more(olena, api):
+    api.create("/leads", name="Марія", phone="+380671234567")
+    assert "Більше" not in olena.sees("/leads/1")
+    (more,) = DETAILS.findall(olena.sees("/leads/1/edit"))
+    assert 'name="external_id"' in more and " open" not in more.partition(">")[0]
+    api.patch("/leads/1", {"external_id": "L-77"})
+    (more,) = DETAILS.findall(olena.sees("/leads/1/edit"))
+    assert " open" in more.partition(">")[0]
+    assert any("L-77" in each for each in DETAILS.findall(olena.sees("/leads/1")))
+
+
+def test_how_the_amount_is_reckoned_is_under_more(olena, api):
+    api.create("/deals", title="Меблі")
+    for path in ("/deals/1", "/deals/1/edit"):
+        more = [each for each in DETAILS.findall(olena.sees(path)) if "Більше" in each]
+        assert len(more) == 1 and "вводиться вручну" in more[0]
+
+
+def test_encodings_are_under_more(olena):
+    (more,) = DETAILS.findall(olena.sees("/leads/import"))
+    assert "Windows-1251" in more and "Більше" in more
+
+
+def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, olena, api):
+    api.create("/leads", name="Марія", phone="+380671234567")
+    with browsing() as browser, serving(crm) as home, visiting(browser) as page:
+        token = olena.client.get_cookie("crm_session", domain=olena.host).value
+        page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
+        page.goto(f"{home}/leads/1/edit")
+        assert page.get_by_label("Телефон").input_value() == "067 123 45 67"
+        assert not page.locator("#external_id").is_visible()
+        page.get_by_text("Більше", exact=True).click()
+        page.locator("#external_id").fill("L-77")
+        page.get_by_role("button", name="Зберегти").click()
+        page.wait_for_url(f"{home}/leads/1")
+        assert page.locator('a[href="tel:+380671234567"]').inner_text() == WRITTEN
+    assert api.read("/leads/1")["phone"] == "+380671234567"
