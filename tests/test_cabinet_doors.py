@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from browsing import Person
+from browsing import Person, Recorder
 from conftest import OLENA, TARAS, Clock
 from crowd import crowd
 
@@ -28,34 +28,6 @@ OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"
 PASSWORD = "горобці та їжаки"
 TOO_OLD = "Код неправильний або його строк минув."
 NOT_GOOD = "Посилання вже не діє"
-
-
-class Recorder:
-    """A post that notes what it was given."""
-
-    keeps = False
-    sends_sms = sends_mail = True
-
-    def __init__(self) -> None:
-        self.texts: list[tuple[str, str]] = []
-        self.letters: list[tuple[str, str, str]] = []
-
-    def sms(self, phone: str, text: str) -> None:
-        self.texts.append((phone, text))
-
-    def mail(self, to: str, subject: str, text: str) -> None:
-        self.letters.append((to, subject, text))
-
-    def last(self, phone: str) -> None:
-        return None
-
-    def code(self) -> str:
-        """The code of the last SMS."""
-        return re.search(r"\b[0-9]{6}\b", self.texts[-1][1])[0]
-
-    def link(self) -> str:
-        """The path of the link in the last letter."""
-        return re.search(r"http://acme\.localhost:8000(\S+)", self.letters[-1][2])[1]
 
 
 @pytest.fixture(autouse=True)

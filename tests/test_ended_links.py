@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browsing import Person
+from browsing import Person, Recorder
 from click.testing import CliRunner
 from conftest import OLENA, TARAS
 from crowd import crowd
@@ -28,26 +28,6 @@ SITE_ID = "taras"
 TARAS_FIELDS = {
     "name": "Taras", "email": "taras@acme.example", "phone": "+380501110002", "role": "manager",
 }  # fmt: skip
-
-
-class Recorder:
-    """A post that notes what it was given."""
-
-    keeps = False
-    sends_sms = sends_mail = True
-
-    def __init__(self) -> None:
-        self.texts: list[tuple[str, str]] = []
-        self.letters: list[tuple[str, str, str]] = []
-
-    def sms(self, phone: str, text: str) -> None:
-        self.texts.append((phone, text))
-
-    def mail(self, to: str, subject: str, text: str) -> None:
-        self.letters.append((to, subject, text))
-
-    def last(self, phone: str) -> None:
-        return None
 
 
 @pytest.fixture(autouse=True)

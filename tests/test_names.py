@@ -1,10 +1,10 @@
 """Names in messages: cut, and left out or refused when they look like an address."""
 
 import pytest
-from browsing import Person
+from browsing import Person, Recorder
 from click.testing import CliRunner
 from conftest import OLENA, TARAS
-from test_cabinet_doors import Recorder, sign_up
+from test_cabinet_doors import sign_up
 
 from crm import cli
 from crm.access import codes, links

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
-from browsing import Person
+from browsing import Person, Recorder
 from conftest import OLENA, TARAS, Clock
 
 from crm import CRMApp, cabinet
@@ -24,27 +24,11 @@ PASSWORD = "горобці та їжаки"
 HOME, OFFICE = "203.0.113.7", "2001:db8:ff:1::7"
 
 
-class Recorder:
-    """A post that notes what it was given."""
-
-    keeps = False
-    sends_sms = sends_mail = True
-
-    def __init__(self) -> None:
-        self.texts: list[tuple[str, str]] = []
-        self.letters: list[str] = []
-
-    def sms(self, phone: str, text: str) -> None:
-        self.texts.append((phone, text))
+class Links(Recorder):
+    """Notes of each e-mail the link in it."""
 
     def mail(self, to: str, subject: str, text: str) -> None:
         self.letters.append(re.search(r"localhost:8000(\S+)", text)[1])
-
-    def last(self, phone: str) -> None:
-        return None
-
-    def code(self) -> str:
-        return re.search(r"\b[0-9]{6}\b", self.texts[-1][1])[0]
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +43,8 @@ def ivan_has_a_phone(crm: CRMApp) -> None:
 
 
 @pytest.fixture
-def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    monkeypatch.setattr(crm, "post", Recorder())
+def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Links:
+    monkeypatch.setattr(crm, "post", Links())
     return crm.post
 
 
