@@ -26,6 +26,7 @@ from typing import NamedTuple
 from crm.tenancy import disk
 from crm.tenancy.copies import check, list_copies
 from crm.tenancy.files import Tenant
+from crm.tenancy.retention import DAY
 
 KEEP = 14  # copies of a tenant
 INDEX = ".unchanged.json"
@@ -34,7 +35,6 @@ SYNC_THREADS = 16  # that wait for the disk
 IN_MEMORY_BYTES = 16 << 20  # a larger file is copied page by page
 RACY_NS = 2_000_000_000  # a file written to within these may be written to again unseen
 LINKED_DAYS = 4, 7  # for which links suffice: at least, and a number of more by the label
-DAY = 86_400
 LEGACY_MODES = b"\1\1"  # in the header: the copy has no log
 State = list[list[int]]
 

@@ -24,9 +24,9 @@ from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.clocks import steady_before, steady_seconds
 from crm.tenancy.database import transaction, visit
+from crm.tenancy.retention import DAY
 from crm.values.names import for_message
 
-DAY = 86_400
 MAX_LETTERS_A_DAY = 50  # invitations and confirmations of a tenant together
 MAX_LETTERS_A_DAY_WHEN_YOUNG = 5
 YOUNG_SECONDS = 7 * DAY  # since the tenant was made
