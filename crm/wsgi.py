@@ -21,17 +21,24 @@ from werkzeug.routing import MapAdapter
 
 from crm import cabinet, log, resources
 from crm.access.limits import Limiter
+from crm.api import admission, docs, problems
+from crm.api.health import Health
+from crm.api.openapi import Api
 from crm.cabinet import errors as pages_of_errors
-from crm.cabinet.entrance import BY_IP_ADDRESS
+from crm.cabinet.authentication import BY_IP_ADDRESS
 from crm.config import LABEL, Config
 from crm.messages import mail, sms
-from crm.messages.post import Post
+from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
-from crm.rest import admission, docs, problems
-from crm.rest.health import Health
-from crm.rest.openapi import Api
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import FRONT, KEY_BYTES, Stay, Tenants, is_host, is_ip_address
+from crm.tenancy.tenants import (
+    FRONT,
+    KEY_BYTES,
+    Tenants,
+    TenantSessionContext,
+    is_host,
+    is_ip_address,
+)
 
 TENANT = "crm.tenant"  # in the environ, where no client can put anything
 # Where the app is mounted: nothing that would have to be escaped, or lead to another host.
@@ -53,7 +60,7 @@ class CRMApp(Flask):
     request_class = CRMRequest
     tenants: Tenants
     health: Health
-    post: Post
+    post: MessageQueue
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None when this app doesn't deliver webhooks
 
@@ -179,7 +186,7 @@ class CRMApp(Flask):
             root = mount_point(environ)
         environ["SCRIPT_NAME"] = root
 
-    def _arrive(self, environ: dict[str, Any]) -> Stay | None:
+    def _arrive(self, environ: dict[str, Any]) -> TenantSessionContext | None:
         """Begin the visit to the tenant of the Host header, or of whom embeds the app; or note why
         there is none."""
         host = environ.get("HTTP_HOST", "")
@@ -192,7 +199,7 @@ class CRMApp(Flask):
             at_front = label == FRONT  # which has pages and no API
             if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
                 raise UnknownTenant
-            stay = self.tenants.visit(label)
+            stay = self.tenants.session(label)
             stay.__enter__()
         except Exception as refused:
             environ[admission.REFUSED] = refused
@@ -248,7 +255,7 @@ def create_app(
     api = app.api = Api(app)
     resources.register(api)
     docs.install(app, api)
-    cabinet.install(app, config, Post(sms.of(config), mail.of(config), keeps=shows_codes))
+    cabinet.install(app, config, MessageQueue(sms.of(config), mail.of(config), keeps=shows_codes))
     app.register_error_handler(Exception, _answer)
 
     if config.trusted_proxies:

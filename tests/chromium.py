@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, Page, sync_playwright
 from werkzeug.serving import make_server
 
-from tests import programs
+from tests import external_programs
 
 FLAGS = (
     "--no-sandbox",
@@ -25,7 +25,7 @@ WIDE, NARROW = 1280, 375
 
 def chromium() -> str:
     """The path of the browser; without one the test is skipped, in CI it fails."""
-    return programs.found("chromium", "chromium", "chromium-browser")
+    return external_programs.found("chromium", "chromium", "chromium-browser")
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def serving(app: Callable, label: str = "acme") -> Iterator[str]:
 
 
 @contextmanager
-def visiting(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
+def session_or_none(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
     """A page of a fresh browser profile; it must stay silent and ask this machine only."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, locale="uk-UA", **options

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Person
-from receiving import Hook, receiving
 
 from crm import CRMApp, cabinet, create_app
 from crm.access import api_keys
@@ -22,7 +20,9 @@ from crm.resources import tenant, users
 from crm.tenancy.counters import Counters
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import Tenants
-from tests.planted import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
+from tests.log_leaks import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
+from tests.page_client import Person
+from tests.receiving import Hook, receiving
 
 __all__ = ["pytest_configure", "pytest_sessionfinish", "pytest_terminal_summary"]
 
@@ -87,7 +87,7 @@ class Api:
         """The tenant's events, oldest first."""
         import json
 
-        with self.crm.tenants.visit(self.label):
+        with self.crm.tenants.session(self.label):
             found, _ = events.since(0, list(events.KINDS), 10_000)
         return [json.loads(body) for body in found]
 
@@ -96,7 +96,7 @@ class Api:
 
 
 def key_for(crm: CRMApp, label: str, scopes: str, user_id: int = OLENA, **more: Any) -> str:
-    with crm.tenants.visit(label):
+    with crm.tenants.session(label):
         return api_keys.create("tests", scopes, user_id, **more)[1]
 
 
@@ -113,7 +113,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
         owner={"name": "Olena", "email": "olena@acme.example", "phone": "+380501110001"},
     )
     tenant.open_tenant(crm.tenants, "globex", plan="business", owner={"name": "Ivan"})
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         users.create({"name": "Taras", "role": "manager", "phone": "+380501110002"})
     keys = {
         "olena": key_for(crm, "acme", "*"),
@@ -233,7 +233,7 @@ def manager(crm: CRMApp) -> Person:
 
 @pytest.fixture
 def viewer(crm: CRMApp) -> Person:
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         vira = users.create({"name": "Vira", "role": "viewer", "phone": "+380501110003"})
     return Person(crm, user_id=vira.id)
 
@@ -243,7 +243,7 @@ def key(tmp_path: Path) -> str:
     """A key that may do everything at acme, in a data folder that is `tmp_path`."""
     tenants = Tenants(Config(data=tmp_path))
     tenant.open_tenant(tenants, "acme", plan="business")
-    with tenants.visit("acme"):
+    with tenants.session("acme"):
         secret = api_keys.create("writer", "*", users.owner_id())[1]
     tenants.forget_idle()
     return secret

@@ -22,7 +22,7 @@ import crm
 from crm import create_app
 from crm.config import Config
 from crm.tenancy import backup
-from tests.everything import LABEL, Caller, Clock, furnish, lacking, same_each_time
+from tests.full_tenant import LABEL, Caller, Clock, furnish, lacking, same_each_time
 
 FOLDER = Path(__file__).parent / "data" / "releases"
 ABOUT = (
@@ -79,7 +79,7 @@ def build(data: Path, to: Path) -> tuple[str, float]:
     app = create_app(Config(data=data), clock, sends=False)
     with same_each_time():
         key = furnish(app, clock)
-    with app.tenants.visit(LABEL):
+    with app.tenants.session(LABEL):
         backup.write(to)
     app.tenants.forget_idle()
     with closing(sqlite3.connect(to)) as file:

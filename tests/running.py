@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from tests import planted
+from tests import log_leaks
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 30  # seconds until it listens
@@ -47,7 +47,7 @@ def serving(
             server.wait(timeout=PATIENCE)
             log.seek(0)
             said = log.read()
-            planted.heard("server", said)
+            log_leaks.heard("server", said)
     assert server.returncode == 0, said
     lines = [line for line in said.splitlines() if expected is None or expected not in line]
     assert not any(map(_is_complaint, lines)), said

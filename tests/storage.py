@@ -15,9 +15,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from running import ROOT, free_port, wait_for
-
-from tests import programs
+from tests import external_programs
+from tests.running import ROOT, free_port, wait_for
 
 PATIENCE = 30  # seconds
 BUCKET = "copies"
@@ -54,8 +53,8 @@ def folder(place: Path) -> Iterator[Storage]:
 @contextmanager
 def sftp(place: Path) -> Iterator[Storage]:
     """OpenSSH's server, for this user and one key."""
-    sshd = programs.found("openssh-server", "sshd")
-    keygen = programs.found("openssh-client", "ssh-keygen")
+    sshd = external_programs.found("openssh-server", "sshd")
+    keygen = external_programs.found("openssh-client", "ssh-keygen")
     place.mkdir()
     for name in ("host", "user"):
         command = [keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(place / name)]

@@ -10,9 +10,19 @@ from peewee import AutoField, BlobField, IntegerField, TextField
 
 from crm.access import rights
 from crm.errors import Forbidden, Invalid, NotFound, Unauthorized
-from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
-from crm.tenancy.records import Row, key
-from crm.values import Unfit, one_line
+from crm.records.record import Row
+from crm.tenancy.database import (
+    current_session,
+    execute,
+    note,
+    now,
+    row,
+    rows,
+    time_before,
+    transaction,
+)
+from crm.values import InvalidValue, one_line
+from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
@@ -96,7 +106,7 @@ def create(
     held = rights.scopes(scopes)
     try:
         shown = one_line(name, 255)
-    except Unfit as unfit:
+    except InvalidValue as unfit:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
     if shown is None:
         raise Invalid.field("name", "required", "a key needs a name")
@@ -140,7 +150,7 @@ def _named(origins: str) -> list[str]:
 
 def find(id: int | str) -> ApiKey:
     """The key of that id or a NotFound."""
-    found = ApiKey.get_or_none(ApiKey.id == key(id))
+    found = ApiKey.get_or_none(ApiKey.id == integer_id(id))
     if found is None:
         raise NotFound(f"there is no key {id}")
     return found
@@ -180,7 +190,7 @@ def authenticate(secret: str) -> Caller:
         raise Forbidden("this account is suspended", "tenant_suspended")
     if used is None or used < time_before(LAST_USE_KEPT_EVERY):
         note("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
-    here = visit()
+    here = current_session()
     here.user_id, here.key_id, here.scopes = user_id, key_id, _scopes(held)
     return Caller(key_id, name, user_id, here.scopes, _origins(origins), plan)
 

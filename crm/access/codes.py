@@ -23,8 +23,10 @@ from itertools import takewhile
 
 from crm.access import tokens
 from crm.errors import TooMany
-from crm.tenancy.clocks import steady_before, steady_now
-from crm.tenancy.database import execute, row, rows, transaction, visit
+from crm.records.retention import delete_oldest
+from crm.tenancy import sweeps
+from crm.tenancy.clocks import erasing_before, steady_before, steady_now
+from crm.tenancy.database import current_session, execute, row, rows, transaction
 
 LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # phone: a user's new number
 SECONDS = 5 * 60
@@ -93,7 +95,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
 
     Each answer has cost a try. Outside of a transaction, whose failure would give the try back.
     """
-    if visit().in_transaction:
+    if current_session().in_transaction:
         raise RuntimeError("a try counts whatever follows: check a code outside of transactions")
     found = row(
         "SELECT id, salt, hash FROM code WHERE phone = ? AND purpose = ? AND browser = ?"
@@ -157,3 +159,9 @@ def _hold(id: int | None, browser: bytes) -> None:
 def _digest(salt: bytes, code: str) -> bytes:
     # A slow hash would gain nothing: a million codes are soon tried, and a code soon ends.
     return hashlib.sha256(salt + tokens.digest(code)).digest()
+
+
+@sweeps.register
+def delete_expired(max_rows: int) -> int:
+    """Delete codes a day after they were sent."""
+    return delete_oldest("code", "created_at", erasing_before(sweeps.DAY_SECONDS), max_rows)

@@ -15,10 +15,11 @@ import hmac
 import re
 
 from crm.access import tokens
-from crm.tenancy.database import row, time_before, visit
-from crm.tenancy.retention import KNOWN_BROWSER_DAYS
+from crm.access.sessions import KNOWN_BROWSER_DAYS
+from crm.tenancy.database import current_session, row, time_before
+from crm.tenancy.sweeps import DAY_SECONDS
 
-SECONDS = KNOWN_BROWSER_DAYS * 86_400
+SECONDS = KNOWN_BROWSER_DAYS * DAY_SECONDS
 COOKIE = re.compile(r"([1-9][0-9]{0,17})\.([0-9a-f]{64})\Z")
 SESSION = """
     SELECT session.id, session.user_id, session.hash, user.password
@@ -50,5 +51,6 @@ def name_of(secret: bytes, cookie: str, user_id: int | None) -> str | None:
 
 
 def _signature(secret: bytes, id: int, user_id: int, digest: bytes, password: str | None) -> str:
-    about = f"known browser/{visit().label}/{user_id}/{id}/{digest.hex()}/{password or ''}"
+    label = current_session().label
+    about = f"known browser/{label}/{user_id}/{id}/{digest.hex()}/{password or ''}"
     return hmac.digest(secret, about.encode(), "sha256").hex()

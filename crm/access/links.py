@@ -13,6 +13,8 @@ a link from then. `User.put`, `passwords.store` and `sessions.end_others` call e
 from dataclasses import dataclass
 
 from crm.access import tokens
+from crm.records.retention import delete_oldest, expired_before
+from crm.tenancy import sweeps
 from crm.tenancy.clocks import steady_before, steady_now
 from crm.tenancy.database import execute, note, row, rows, transaction
 
@@ -134,3 +136,9 @@ def made(purpose: str, since: str) -> int:
 def _find(purpose: str, kept: bytes) -> Link | None:
     found = row(FIND, (kept, purpose, steady_now()))
     return found and Link(*found)
+
+
+@sweeps.register
+def delete_expired(max_rows: int) -> int:
+    """Delete links KEPT_DAYS after they expired."""
+    return delete_oldest("link", "expires_at", expired_before(), max_rows)

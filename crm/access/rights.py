@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from crm.errors import Forbidden, Invalid
-from crm.tenancy.database import visit
+from crm.tenancy.database import current_session
 
 RESOURCES = ("leads", "clients", "deals", "products", "tasks", "pipelines", "users", "webhooks")
 EVERYTHING = "*"
@@ -40,7 +40,7 @@ def require(held: frozenset[str], needed: Iterable[str]) -> None:
 def can_read(resource: str) -> bool:
     """Whether who acts in this visit may see stored values of a resource such as `deals`. Who acts
     without a key may: a person in the cabinet, the command line, a site that embeds the CRM."""
-    held = visit().scopes
+    held = current_session().scopes
     return held is None or allows(held, f"{resource}:read")
 
 

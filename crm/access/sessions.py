@@ -13,12 +13,26 @@ from datetime import datetime
 
 from crm.access import links, tokens
 from crm.errors import Forbidden, NotFound
-from crm.tenancy.database import execute, note, now, row, rows, time_before, transaction, visit
-from crm.tenancy.records import key
-from crm.tenancy.retention import DAY, KEPT_DAYS, KNOWN_BROWSER_DAYS, SESSION_DAYS
+from crm.records.retention import KEPT_DAYS, delete_oldest
+from crm.tenancy import sweeps
+from crm.tenancy.clocks import erasing_before
+from crm.tenancy.database import (
+    current_session,
+    execute,
+    note,
+    now,
+    row,
+    rows,
+    time_before,
+    transaction,
+)
+from crm.tenancy.sweeps import DAY_SECONDS
+from crm.values.ids import integer_id
 
-SECONDS = KEPT_DAYS * DAY  # since it was last seen
-MAX_SECONDS = SESSION_DAYS * DAY  # since it began, however often it is used
+SESSION_DAYS = 90  # a session ends then, however often it is used
+KNOWN_BROWSER_DAYS = 180  # the row of a session is kept after it was last seen
+SECONDS = KEPT_DAYS * DAY_SECONDS  # since it was last seen
+MAX_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
 SEEN_KEPT_EVERY = 60  # seconds: a write for every page would make readers writers
 LONGEST_AGENT = 255  # characters
 
@@ -83,7 +97,7 @@ def find(token: str) -> Session | None:
     session = Session(*values)
     if session.last_seen_at < time_before(SEEN_KEPT_EVERY):
         note("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
-    visit().user_id = session.user_id
+    current_session().user_id = session.user_id
     return session
 
 
@@ -121,10 +135,10 @@ def end(id: int | str, user_id: int, forget: bool = False) -> bool:
     with transaction():
         ended = execute(
             "UPDATE session SET ended_at = ? WHERE id = ? AND user_id = ? AND ended_at IS NULL",
-            (now(), key(id), user_id),
+            (now(), integer_id(id), user_id),
         )
         if forget:
-            execute("DELETE FROM session WHERE id = ? AND user_id = ?", (key(id), user_id))
+            execute("DELETE FROM session WHERE id = ? AND user_id = ?", (integer_id(id), user_id))
     return ended.rowcount == 1
 
 
@@ -134,7 +148,7 @@ def end_others(user_id: int, keep: int | None = None) -> None:
     with transaction():
         execute(
             "DELETE FROM session WHERE user_id = ? AND id <> ? AND last_seen_at > ?",
-            (user_id, keep or 0, time_before(KNOWN_BROWSER_DAYS * DAY)),
+            (user_id, keep or 0, time_before(KNOWN_BROWSER_DAYS * DAY_SECONDS)),
         )
         links.end_all_links_of(user_id)
 
@@ -143,3 +157,10 @@ def end_all() -> None:
     """Log everybody out."""
     with transaction():
         execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))
+
+
+@sweeps.register
+def delete_expired(max_rows: int) -> int:
+    """Delete the rows of sessions by which their browsers are no longer known."""
+    before = erasing_before(KNOWN_BROWSER_DAYS * DAY_SECONDS)
+    return delete_oldest("session", "last_seen_at", before, max_rows)

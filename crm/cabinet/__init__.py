@@ -9,37 +9,37 @@ from crm.access.limits import PasswordLogins, Tries
 from crm.access.sms_limits import SmsLimits
 from crm.cabinet import (
     assets,
-    cards,
+    authentication,
     clients,
     deals,
-    entrance,
-    front,
-    home,
+    formatting,
     leads,
     login,
     moving,
     products,
+    record_sections,
     search,
     settings,
+    signup,
+    start_page,
     tasks,
-    texts,
 )
-from crm.cabinet.frame import OWNER, TENANT
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import OWNER, TENANT
 from crm.config import Config
-from crm.messages.post import Post
+from crm.messages.queue import MessageQueue
 from crm.resources import tenant
 from crm.tenancy.counters import EMAILS, PASSWORDS
 from crm.tenancy.sms_log import SmsLog
 
 ROOMS: tuple[Any, ...] = (
-    home,
-    front,
+    start_page,
+    signup,
     login,
     tasks,
     search,
     *deals.ROOMS,
-    cards,
+    record_sections,
     leads,
     clients,
     products,
@@ -48,7 +48,7 @@ ROOMS: tuple[Any, ...] = (
 )
 
 
-def install(app: Flask, config: Config, post: Post) -> None:
+def install(app: Flask, config: Config, post: MessageQueue) -> None:
     """All pages; `post` sends what people get by SMS and e-mail."""
     app.post = post
     begin_counting(app)
@@ -62,8 +62,8 @@ def install(app: Flask, config: Config, post: Post) -> None:
 
     app.register_blueprint(cabinet)
     app.jinja_env.globals.update(svg_icon=assets.svg_icon, static_url=assets.FILES.url)
-    texts.install(app)
-    entrance.install(app, config)
+    formatting.install(app)
+    authentication.install(app, config)
     app.context_processor(_common)
     for room in ROOMS:
         app.register_blueprint(room.pages)
@@ -88,7 +88,7 @@ def _common() -> dict[str, Any]:
         "menu": _menu() if company else (),
         "here_is": here_is,
         "with_query": with_query,
-        "local_input": texts.local_input,
+        "local_input": formatting.local_input,
     }
 
 

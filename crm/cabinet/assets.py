@@ -10,7 +10,7 @@ from pathlib import Path
 import flask_bootstrap
 from markupsafe import Markup
 
-from crm.rest.static_files import StaticFiles
+from crm.api.static_files import StaticFiles
 
 OWN = Path(__file__).parent / "static"
 BOOTSTRAP = Path(flask_bootstrap.__file__).parent / "static" / "bootstrap5"

@@ -5,11 +5,11 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, edits, lists, people, words
+from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import MANAGER, Pages, again, confirm, me, onward, render, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
+from crm.cabinet.rendering import MANAGER, Pages, again, confirm, me, onward, render, told
 from crm.resources.clients import record as clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import (
@@ -24,8 +24,8 @@ from crm.resources.clients.record import (
 )
 from crm.resources.deals.record import DEAL
 from crm.tenancy.database import rows, transaction
-from crm.tenancy.records import key
 from crm.values import as_number
+from crm.values.ids import integer_id
 
 NEW = ("type", "name", "phone", "email", "tags", "assigned_to", "comment")
 FIELDS = (
@@ -70,9 +70,9 @@ def show_client(id: str, form: Form | None = None, refused: Form | None = None) 
         "closed_deals": _deals(id, "status <> 'open'"),
         "open_amounts": _open_amounts(id),
         "stages": {str(id): name for id, name in rows("SELECT id, name FROM stage")},
-        "extra": [(name, words.plain(value)) for name, value in client["extra"].items()],
+        "extra": [(name, labels.plain(value)) for name, value in client["extra"].items()],
     }
-    parts = {**shown, **_choices(), **cards.parts("client", id)}
+    parts = {**shown, **_choices(), **record_sections.parts("client", id)}
     return render("clients/card.html", client=client, form=form or Form(), refused=refused, **parts)
 
 
@@ -100,7 +100,7 @@ def delete_client(id: str) -> Response:
     with transaction():
         client = Client.find(id)
         client.remove()
-    cards.deleted("client", id, client.name)
+    record_sections.deleted("client", id, client.name)
     return onward("/clients")
 
 
@@ -164,10 +164,10 @@ def delete_contact(id: str, contact_id: str) -> Response:
 
 def _choices(assigned_to: str | None = None) -> dict[str, Any]:
     return {
-        "types": words.client_types(),
-        "assignees": people.choices(assigned_to),
-        "everyone": people.everyone(),
-        "statuses": words.statuses("deal"),
+        "types": labels.client_types(),
+        "assignees": user_choices.choices(assigned_to),
+        "everyone": user_choices.everyone(),
+        "statuses": labels.statuses("deal"),
     }
 
 
@@ -184,7 +184,7 @@ def _deals(id: str, condition: str) -> list[dict[str, Any]]:
     """The client's deals, the newest first."""
     order = "ORDER BY id DESC LIMIT ?"
     condition = f"client_id = ? AND {condition} AND deleted_at IS NULL"
-    return DEAL.every(f"{condition} {order}", key(id), MOST_DEALS)
+    return DEAL.every(f"{condition} {order}", integer_id(id), MOST_DEALS)
 
 
 def _open_amounts(id: str) -> list[dict[str, Any]]:
@@ -192,6 +192,6 @@ def _open_amounts(id: str) -> list[dict[str, Any]]:
     found = rows(
         "SELECT currency, sum(amount / 100) FROM deal WHERE client_id = ? AND status = 'open'"
         " AND deleted_at IS NULL AND amount IS NOT NULL GROUP BY currency ORDER BY currency",
-        (key(id),),
+        (integer_id(id),),
     )
     return [{"currency": code, "amount": as_number(total, 100)} for code, total in found]

@@ -22,7 +22,7 @@ import secrets
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.rest.static_files import MIN_COMPRESSED_BYTES, accepts_gzip
+from crm.api.static_files import MIN_COMPRESSED_BYTES, accepts_gzip
 
 LEVEL = 1
 MAX_PADDING_BYTES = 100

@@ -11,7 +11,7 @@ import hmac
 from flask import Flask, current_app, g, request
 from flask_wtf.csrf import CSRFError, generate_csrf, same_origin, validate_csrf
 
-from crm.tenancy.database import visiting
+from crm.tenancy.database import session_or_none
 
 FIELD = "csrf_token"
 
@@ -39,7 +39,7 @@ def check_token() -> None:
 
 def _key() -> bytes:
     """The session is told by its cookie, so that pages of errors agree, which look for none."""
-    here, session = visiting(), g.get("session")
+    here, session = session_or_none(), g.get("session")
     by_site = session and session.from_site
     owner = f"user {session.user_id} of the site" if by_site else g.get("session_token", "")
     text = f"form of {here.label if here else ''}/{owner}"

@@ -15,11 +15,11 @@ from flask import request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
-from crm.cabinet import figures, plots, texts
+from crm.cabinet import figures, formatting, plots
 from crm.cabinet.figures import Calendar, Deals, Funnel
-from crm.cabinet.frame import OWNER, VIEWER, me, render
 from crm.cabinet.languages import get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Column
+from crm.cabinet.rendering import OWNER, VIEWER, me, render
 from crm.resources import tenant
 from crm.tenancy.database import now, row
 from crm.tenancy.heavy_work import heavy_work
@@ -60,7 +60,7 @@ class Plot(NamedTuple):
 
 def show() -> Response:
     """The page `/` of a tenant's host."""
-    calendar = Calendar(texts.time_zone(), now())
+    calendar = Calendar(formatting.time_zone(), now())
     with heavy_work():
         funnels = figures.funnels()
         tiles = _tiles(calendar, funnels)
@@ -181,7 +181,7 @@ def _funnel_plot(funnel: Funnel) -> Plot:
     return Plot(
         id,
         name,
-        plots.lying(id, name, about, bars, texts.number) if count else None,
+        plots.lying(id, name, about, bars, formatting.number) if count else None,
         (gettext("Stage"), gettext("Deals"), gettext("Sum")),
         [(*_row(bar), Cell(bar.note)) for bar in bars],
     )
@@ -192,11 +192,11 @@ def _days_plot(calendar: Calendar) -> Plot:
     name = gettext("Leads per day, 30 days")
     count = sum(count for _, count in days)
     columns = [
-        Column(texts.day(f"{day}"), _day_mark(day), (each,), (_leads_list(day, day),))
+        Column(formatting.day(f"{day}"), _day_mark(day), (each,), (_leads_list(day, day),))
         for day, each in days
     ]
     series = [(gettext("Leads"), "plot-bar")]
-    drawn = plots.standing("days", name, _leads(count), series, columns, texts.number)
+    drawn = plots.standing("days", name, _leads(count), series, columns, formatting.number)
     heads = (gettext("Day"), gettext("Leads"))
     return Plot("days", name, drawn if count else None, heads, _rows(columns))
 
@@ -205,13 +205,20 @@ def _months_plot(calendar: Calendar) -> Plot:
     months = figures.closed_by_month(calendar)
     name = gettext("Won and lost deals, 12 months")
     won, lost = (sum(deals[side].count for deals in months) for side in (1, 2))
-    about = gettext("Won: %(won)s, lost: %(lost)s", won=texts.number(won), lost=texts.number(lost))
+    about = gettext(
+        "Won: %(won)s, lost: %(lost)s", won=formatting.number(won), lost=formatting.number(lost)
+    )
     columns = [
-        Column(texts.month(month), _month_mark(month), (won.count, lost.count), _month_lists(month))
+        Column(
+            formatting.month(month),
+            _month_mark(month),
+            (won.count, lost.count),
+            _month_lists(month),
+        )
         for month, won, lost in months
     ]
     series = [(gettext("Won deals"), "plot-won"), (gettext("Lost deals"), "plot-lost")]
-    drawn = plots.standing("months", name, about, series, columns, texts.number)
+    drawn = plots.standing("months", name, about, series, columns, formatting.number)
     sums = [(Cell(_sums(won)), Cell(_sums(lost))) for _, won, lost in months]
     return Plot(
         "months",
@@ -250,19 +257,19 @@ def _sources_plot(calendar: Calendar) -> Plot:
     return Plot(
         "sources",
         name,
-        plots.lying("sources", name, about, bars, texts.number) if bars else None,
+        plots.lying("sources", name, about, bars, formatting.number) if bars else None,
         (gettext("Source"), gettext("Leads")),
         [_row(bar) for bar in bars],
     )
 
 
 def _row(bar: Bar) -> tuple[Cell, ...]:
-    return Cell(bar.name), Cell(texts.number(bar.count), bar.path)
+    return Cell(bar.name), Cell(formatting.number(bar.count), bar.path)
 
 
 def _rows(columns: list[Column]) -> list[tuple[Cell, ...]]:
     return [
-        (Cell(column.name), *map(Cell, map(texts.number, column.counts), column.paths))
+        (Cell(column.name), *map(Cell, map(formatting.number, column.counts), column.paths))
         for column in columns
     ]
 
@@ -295,14 +302,14 @@ def _leads(count: int) -> str:
 def _change(count: int, before: int, told: Callable[[str], str]) -> str:
     """How it differs from before: `told("+3")`."""
     sign = "+" if count > before else "−" if count < before else "±"
-    return told(f"{sign}{texts.number(abs(count - before))}")
+    return told(f"{sign}{formatting.number(abs(count - before))}")
 
 
 def _amounts(deals: Deals) -> list[str]:
     """A sum for each currency, the tenant's own first."""
     own = tenant.currency()
     found = sorted(deals.sums.items(), key=lambda sum: (sum[0] != own, sum[0]))
-    return [texts.money(as_number(sum, KOPECKS), currency) for currency, sum in found]
+    return [formatting.money(as_number(sum, KOPECKS), currency) for currency, sum in found]
 
 
 def _sums(deals: Deals) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 
 from flask import request
 
-from crm.cabinet import words
+from crm.cabinet import labels
 from crm.cabinet.forms import Form, Overtaken
-from crm.cabinet.frame import told
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import told
 from crm.errors import Fault
 from crm.json import dumps
-from crm.rest.shapes import Sent, Shape
+from crm.records.views import Payload, RecordView
 
 DIGEST_BYTES = 6
 MINUTES = len("2026-03-02T09:01")  # of a moment: forms show no seconds
@@ -29,7 +29,7 @@ def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> For
     return Form({**record, **shown, "shown": _digests({name: record[name] for name in names})})
 
 
-def keep_both(shape: Shape, record: dict[str, Any], data: Sent) -> list[str]:
+def keep_both(shape: RecordView, record: dict[str, Any], data: Payload) -> list[str]:
     """Take the fields out of `data` that were not edited; inside the transaction of the change.
 
     `record` is the record as it is now. Gives the names of the fields that somebody else has
@@ -57,7 +57,7 @@ def keep_both(shape: Shape, record: dict[str, Any], data: Sent) -> list[str]:
 def tell_saved(theirs: list[str]) -> None:
     """Say that the change is saved, and what of somebody else's was kept beside it."""
     if theirs:
-        fields = ", ".join(words.field(name) for name in theirs)
+        fields = ", ".join(labels.field(name) for name in theirs)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",
@@ -75,7 +75,7 @@ def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:
     )
     faults = [Fault("/", "changed_meanwhile", about)]
     for name in names:
-        value = words.value(noun, name, record[name], record) or "—"
+        value = labels.value(noun, name, record[name], record) or "—"
         text = gettext("Someone else has changed this to “%(value)s”.", value=value)
         faults.append(Fault(f"/{name}", "changed_meanwhile", text))
     return faults

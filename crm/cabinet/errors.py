@@ -6,12 +6,12 @@ from flask import g, request
 from flask_wtf.csrf import CSRFError
 from werkzeug.wrappers import Response
 
-from crm.cabinet import texts
-from crm.cabinet.frame import render
+from crm.api import problems
+from crm.cabinet import formatting
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import render
 from crm.errors import CRMError, Invalid, origin
 from crm.log import log
-from crm.rest import problems
 
 STALE_FORM = "stale_form"
 
@@ -77,9 +77,9 @@ def _refusal(known: Exception, status: int) -> str:
     words alone."""
     if status == 404 or not isinstance(known, CRMError):
         return ""
-    found = "" if isinstance(known, Invalid) and known.faults else texts.refusal(known)
+    found = "" if isinstance(known, Invalid) and known.faults else formatting.refusal(known)
     if isinstance(known, Invalid):
-        reasons = [texts.fault(fault) for fault in known.faults]
+        reasons = [formatting.fault(fault) for fault in known.faults]
         words = {fault.detail for fault in known.faults}
         found = " ".join(dict.fromkeys(text for text in reasons if text not in words)) or found
     return "" if found == known.detail else found

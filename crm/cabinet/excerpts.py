@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from crm.tenancy import search
-from crm.tenancy.search import Word
+from crm.records import search
+from crm.records.search import Word
 
 LETTERS_BEFORE, LETTERS_AFTER = 40, 100  # of an excerpt, around the beginning of the first match
 

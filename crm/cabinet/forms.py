@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 
 from werkzeug.datastructures import MultiDict
 
-from crm.cabinet import texts
+from crm.cabinet import formatting
 from crm.errors import Conflict, CRMError, Fault, Invalid
-from crm.rest import fields
-from crm.rest.shapes import Body, Sent
+from crm.records import fields
+from crm.records.views import Body, Payload
 
 GROUPS = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
 
@@ -41,10 +41,10 @@ class Form:
         if isinstance(refused, Invalid) and refused.faults:
             for fault in refused.faults:
                 name = fault.where.strip("/").replace("/", "-")
-                self.faults.setdefault(name, texts.fault(fault))
+                self.faults.setdefault(name, formatting.fault(fault))
             self.told = [text for name, text in self.faults.items() if name not in self._values]
         elif refused is not None:
-            self.told = [texts.refusal(refused)]
+            self.told = [formatting.refusal(refused)]
 
     def __getitem__(self, name: str) -> Any:
         """The value to show in the field, as text."""
@@ -72,7 +72,7 @@ class Form:
         return self
 
 
-def take(schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **more: Any) -> Sent:
+def take(schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **more: Any) -> Payload:
     """The stored form of the fields of `schema` that the form has, or Invalid.
 
     `names`: those that the page shows, by default all that came; an unchecked box counts as no.
@@ -85,7 +85,7 @@ def take(schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **mo
 def typed(field: Any, sent: MultiDict, name: str) -> Any:
     """What was typed into one field, as the API takes it."""
     text = sent.get(name, "").strip()
-    if isinstance(field, fields.Flag):
+    if isinstance(field, fields.Boolean):
         return name in sent and text not in ("", "0", "false")
     if isinstance(field, fields.Tags):
         found = (part.strip() for each in sent.getlist(name) for part in each.split(","))
@@ -94,9 +94,9 @@ def typed(field: Any, sent: MultiDict, name: str) -> Any:
         return None if field.allow_none else ""
     if isinstance(field, fields.Number):
         return text.translate(GROUPS)
-    if isinstance(field, fields.Whole) and text.isdecimal() and len(text) < 18:
+    if isinstance(field, fields.Integer) and text.isdecimal() and len(text) < 18:
         return int(text)
-    if isinstance(field, fields.Moment):
+    if isinstance(field, fields.DateTime):
         return _with_offset(text)
     return sent.get(name)
 
@@ -108,7 +108,7 @@ def _with_offset(text: str) -> str:
     except ValueError:
         return text
     if local.tzinfo is None:
-        local = local.replace(tzinfo=ZoneInfo(texts.time_zone()))
+        local = local.replace(tzinfo=ZoneInfo(formatting.time_zone()))
     return local.isoformat()
 
 

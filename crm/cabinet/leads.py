@@ -5,11 +5,11 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, edits, lists, people, words
+from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
+from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
 from crm.resources import tenant
 from crm.resources.clients import record as clients
 from crm.resources.deals.record import DEAL
@@ -17,7 +17,7 @@ from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.leads.conversion import CONVERSION
 from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadNoun
+from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadSchema
 from crm.resources.pipelines.record import PIPELINE
 from crm.tenancy.database import transaction
 
@@ -30,7 +30,7 @@ DEAL_FIELDS = ("deal_id", "client_id", "title", "stage_id", "amount", "assigned_
 CAME_WITH = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 MOST_DEALS = 20  # open ones of a client that a lead may join
 # The API keeps in `extra` what doesn't fit; a person can be told.
-LEAD_FORM = LeadNoun.body("LeadForm")
+LEAD_FORM = LeadSchema.body("LeadForm")
 
 pages = Pages("leads")
 
@@ -68,12 +68,14 @@ def create_lead() -> Response:
 def show_lead(id: str) -> Response:
     lead = LEAD.expanded(["possible_duplicates"]).one(id)
     shown = {
-        "client": words.name_of("client", lead["client_id"], live=True),
-        "deal": words.name_of("deal", lead["deal_id"], live=True),
+        "client": labels.name_of("client", lead["client_id"], live=True),
+        "deal": labels.name_of("deal", lead["deal_id"], live=True),
         "came_with": [(name, lead[name]) for name in CAME_WITH if lead[name]],
-        "extra": [(name, words.plain(value)) for name, value in lead["extra"].items()],
+        "extra": [(name, labels.plain(value)) for name, value in lead["extra"].items()],
     }
-    return render("leads/card.html", lead=lead, **shown | _choices() | cards.parts("lead", id))
+    return render(
+        "leads/card.html", lead=lead, **shown | _choices() | record_sections.parts("lead", id)
+    )
 
 
 @pages.get("/leads/<id>/edit", role=MANAGER)
@@ -141,7 +143,7 @@ def delete_lead(id: str) -> Response:
     with transaction():
         lead = Lead.find(id)
         lead.remove()
-    cards.deleted("lead", id, lead.name)
+    record_sections.deleted("lead", id, lead.name)
     return onward("/leads")
 
 
@@ -155,9 +157,9 @@ def restore_lead(id: str) -> Response:
 
 def _choices(assigned_to: str | None = None) -> dict[str, Any]:
     return {
-        "statuses": words.statuses("lead"),
-        "assignees": people.choices(assigned_to),
-        "everyone": people.everyone(),
+        "statuses": labels.statuses("lead"),
+        "assignees": user_choices.choices(assigned_to),
+        "everyone": user_choices.everyone(),
         "currency": tenant.currency(),
     }
 

@@ -14,12 +14,12 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 
 from crm import values
-from crm.cabinet import people, texts, words
+from crm.cabinet import formatting, labels, user_choices
 from crm.cabinet.languages import gettext
-from crm.rest import paging
-from crm.rest.filters import Before, Filter, Query, Since
-from crm.rest.paging import Page
-from crm.rest.shapes import Shape
+from crm.records import pagination
+from crm.records.pagination import Page
+from crm.records.queries import Before, Filter, Query, Since
+from crm.records.views import RecordView
 from crm.tenancy.database import rows
 
 MOST = 100  # values to choose from
@@ -48,14 +48,16 @@ def asked(filter: Filter, usual: Mapping[str, Iterable[str]] | None = None) -> Q
     return filter.read(MultiDict(each for each in sent if each[0] not in usual or each[1] != ALL))
 
 
-def page(shape: Shape, filter: Filter, usual: Mapping[str, Iterable[str]] | None = None) -> Page:
+def page(
+    shape: RecordView, filter: Filter, usual: Mapping[str, Iterable[str]] | None = None
+) -> Page:
     """The page of a list that the address asks for; a part of the list tells how many it has.
 
     Not so for `q`: to count the matches of a common word takes longer than to find a page.
     """
     query = asked(filter, usual)
     query.total = query.total or ((is_narrowed() or bool(usual)) and not request.args.get("q"))
-    return paging.page(shape, query, filter.fields["sort"])
+    return pagination.page(shape, query, filter.fields["sort"])
 
 
 def is_narrowed() -> bool:
@@ -101,10 +103,10 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
     """A day as the moment at which it begins or ends; any other text as it is."""
     parameter = filter.fields.get(name)
     if isinstance(parameter, Since):
-        with suppress(values.Unfit, OverflowError):
+        with suppress(values.InvalidValue, OverflowError):
             day = date.fromisoformat(values.day(text))
             later = isinstance(parameter, Before)
-            return values.midnight(day + timedelta(later), texts.time_zone())
+            return values.midnight(day + timedelta(later), formatting.time_zone())
     return text
 
 
@@ -130,23 +132,23 @@ def _told(noun: str, name: str, text: str) -> str:
     }
     if name in sentences:
         return sentences[name]
-    return f"{words.field(name)}: {_value(noun, name, text)}"
+    return f"{labels.field(name)}: {_value(noun, name, text)}"
 
 
 def _when(text: str) -> str:
-    with suppress(values.Unfit):
-        return texts.day(values.day(text))
-    with suppress(values.Unfit):
-        return texts.moment(values.moment(text))
+    with suppress(values.InvalidValue):
+        return formatting.day(values.day(text))
+    with suppress(values.InvalidValue):
+        return formatting.moment(values.moment(text))
     return text
 
 
 def _value(noun: str, name: str, text: str) -> str:
     if name == "assigned_to":
         others = {"me": gettext("Me"), "none": gettext("Nobody")}
-        return others.get(text) or people.everyone().get(text, text)
+        return others.get(text) or user_choices.everyone().get(text, text)
     if name == "type" and noun == "task":
-        return dict(words.task_types()).get(text, text)
+        return dict(labels.task_types()).get(text, text)
     if name.endswith("_id") and name != "external_id" and not text.isdecimal():
         return text
-    return words.value(noun, name, text, {})
+    return labels.value(noun, name, text, {})

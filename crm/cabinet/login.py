@@ -12,30 +12,30 @@ from flask import current_app, redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, limits, links, passwords, sessions
-from crm.cabinet import entrance, languages, phone_codes
+from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.embedded_login import around
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.site import around
+from crm.cabinet.rendering import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
 from crm.errors import Forbidden, Invalid, NotFound
+from crm.records import fields
+from crm.records.views import RecordSchema
 from crm.resources import tenant, users
 from crm.resources.users import User
-from crm.rest import fields
-from crm.rest.shapes import Noun
 from crm.tenancy.clocks import uptime
-from crm.tenancy.database import settings, transaction, visit
+from crm.tenancy.database import current_session, settings, transaction
 
 
-class PhoneNoun(Noun):
+class PhoneSchema(RecordSchema):
     phone = fields.Phone(required=True)
 
 
-class EmailNoun(Noun):
+class EmailSchema(RecordSchema):
     email = fields.Email(required=True)
 
 
-PHONE_IN = PhoneNoun.body("PhoneIn")
-EMAIL_IN = EmailNoun.body("EmailIn")
+PHONE_IN = PhoneSchema.body("PhoneIn")
+EMAIL_IN = EmailSchema.body("EmailIn")
 
 pages = Pages("login", role=None)
 WITHOUT_LOGIN = tuple(
@@ -80,7 +80,7 @@ def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
         return onward("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
-    known_browser = entrance.known_browser(user and user.id)
+    known_browser = authentication.known_browser(user and user.id)
     shown = phone_codes.context(codes.LOGIN, known_browser)
     return render("login/code.html", form=form or Form(), **shown)
 
@@ -116,10 +116,10 @@ def check_password() -> Response:
     user = users.reached_at(who)
     current_app.password_logins.take(
         uptime(),
-        visit().label,
+        current_session().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
-        entrance.known_browser(user and user.id),
+        authentication.known_browser(user and user.id),
     )
     kept = passwords.of(user.id if user else None)
     if passwords.fits(kept, request.form.get("password", "")) and user is not None:
@@ -140,7 +140,7 @@ def forgot_page(form: Form | None = None) -> Response:
 def send_reset_link() -> Response:
     email = take(EMAIL_IN, request.form)["email"]
     network = limits.network(request.remote_addr or "")
-    to = f"{visit().label}/{email.lower()}"
+    to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
     current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
     with transaction():  # an address that is changed a moment later takes the link with it
@@ -232,7 +232,7 @@ def confirm_email(token: str) -> Response:
 @pages.post("/logout")
 def logout() -> Response:
     there = redirect(around().home, 303) if me() and me().from_site else onward("/login")
-    response = entrance.let_out(there)
+    response = authentication.let_out(there)
     flask.session.clear()
     return response
 
@@ -259,7 +259,7 @@ def _send_code(phone: str) -> Response:
         codes.LOGIN,
         phone,
         known=user is not None,
-        known_browser=entrance.known_browser(user and user.id),
+        known_browser=authentication.known_browser(user and user.id),
         language=user and user.language,
     )
 
@@ -268,7 +268,7 @@ def _enter(user_id: int, path: str, text: str = "") -> Response:
     """Log the user in and go on there. Nothing of this browser's time before goes along."""
     if me():
         sessions.end(me().id, me().user_id)
-    response = entrance.let_in(onward(path), user_id)
+    response = authentication.let_in(onward(path), user_id)
     flask.session.clear()
     if text:
         told(text)
@@ -304,7 +304,7 @@ def _company() -> dict[str, str]:
 
 def _reset_letter(token: str, language: str | None) -> tuple[str, str]:
     """Subject and text."""
-    url = f"{settings().url_of(visit().label)}/reset/{token}"
+    url = f"{settings().url_of(current_session().label)}/reset/{token}"
     with force_locale(language or languages.language()):
         return gettext("New password"), gettext(
             "Hello!\n\nSomebody, you we hope, asked for a new password. Set it here within 30"

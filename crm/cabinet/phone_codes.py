@@ -12,11 +12,11 @@ from flask import current_app, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, tokens
-from crm.cabinet import entrance, languages, texts
+from crm.cabinet import authentication, formatting, languages
 from crm.cabinet.languages import force_locale, gettext
 from crm.errors import Invalid, TooMany
 from crm.tenancy.clocks import steady_seconds
-from crm.tenancy.database import visit
+from crm.tenancy.database import current_session
 
 BROWSER = "crm_browser"
 AGE = 86_400  # seconds that a browser keeps its cookie
@@ -45,7 +45,7 @@ def send(
         phone,
         request.remote_addr or "",
         steady_seconds(),
-        tenant=None if purpose == codes.SIGNUP else visit().label,
+        tenant=None if purpose == codes.SIGNUP else current_session().label,
         known=known,
         browser=known_browser,
     )
@@ -60,7 +60,7 @@ def send(
             tell()  # the next page of a demo shows it, and might else come too early
         else:
             response.call_on_close(tell)
-    entrance.set_cookie(response, BROWSER, browser, AGE)
+    authentication.set_cookie(response, BROWSER, browser, AGE)
     flask.session[purpose] = phone
     return response
 
@@ -97,7 +97,7 @@ def context(purpose: str, known_browser: str | None = None) -> dict[str, object]
     seconds = codes.wait(purpose, asked, _browser() if known_browser else None)
     return {
         "phone": asked,
-        "again_when": texts.later(seconds) if seconds else "",
+        "again_when": formatting.later(seconds) if seconds else "",
         "shown": current_app.post.last(asked),
     }
 
@@ -113,5 +113,5 @@ def _text(purpose: str, code: str) -> str:
 
 
 def _browser() -> str:
-    found = request.cookies.get(entrance.cookie_name(BROWSER), "")
+    found = request.cookies.get(authentication.cookie_name(BROWSER), "")
     return found if len(found) == LENGTH else ""

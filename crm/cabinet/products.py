@@ -7,9 +7,18 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, languages, lists
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, confirm, next_path, onward, render, told, told_with_undo
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
+from crm.cabinet.rendering import (
+    Pages,
+    again,
+    confirm,
+    next_path,
+    onward,
+    render,
+    told,
+    told_with_undo,
+)
 from crm.resources import tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create

@@ -9,11 +9,17 @@ from markupsafe import Markup
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import excerpts, texts, words
+from crm.cabinet import excerpts, formatting, labels
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import Pages, render
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import Pages, render
 from crm.errors import Invalid
+from crm.records import pagination
+from crm.records import search as folding
+from crm.records.pagination import Page
+from crm.records.queries import Filter
+from crm.records.search import Word
+from crm.records.views import RecordView
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.endpoints import DEAL_FILTER
@@ -23,12 +29,6 @@ from crm.resources.leads.record import LEAD
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK, TASK_FILTER
-from crm.rest import paging
-from crm.rest.filters import Filter
-from crm.rest.paging import Page
-from crm.rest.shapes import Shape
-from crm.tenancy import search as folding
-from crm.tenancy.search import Word
 
 SHOWN = 10  # of each noun; the rest is in its list
 LISTS = {
@@ -91,9 +91,9 @@ def _page(
         found=found,
         only=only,
         form=form or Form({"q": q}),
-        lead_statuses=words.statuses("lead"),
-        deal_statuses=words.statuses("deal"),
-        task_statuses=words.statuses("task"),
+        lead_statuses=labels.statuses("lead"),
+        deal_statuses=labels.statuses("deal"),
+        task_statuses=labels.statuses("task"),
     )
 
 
@@ -108,7 +108,9 @@ def _everywhere(q: str, only: str) -> list[Found]:
     return [each for each in found if each and each.page.records]
 
 
-def _among(q: str, noun: str, name: str, shape: Shape, filter: Filter, only: str) -> Found | None:
+def _among(
+    q: str, noun: str, name: str, shape: RecordView, filter: Filter, only: str
+) -> Found | None:
     """The first matches, or with `only` this noun a whole page of them."""
     if only not in ("", noun):
         return None
@@ -117,7 +119,7 @@ def _among(q: str, noun: str, name: str, shape: Shape, filter: Filter, only: str
         sent.update({each: request.args[each] for each in ("cursor",) if each in request.args})
     else:
         sent["limit"] = str(SHOWN)
-    page = paging.page(shape, filter.read(sent), filter.fields["sort"])
+    page = pagination.page(shape, filter.read(sent), filter.fields["sort"])
     wanted = folding.words(q)
     matches = [_match(noun, record, wanted) for record in page.records]
     return Found(noun, name, page, matches, LISTS[noun])
@@ -130,9 +132,9 @@ def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
     if noun in ("deals", "products"):
         value = record["amount"] if noun == "deals" else record["price"]
         if value is not None:
-            facts.append(Markup.escape(texts.money(value, record["currency"])))
+            facts.append(Markup.escape(formatting.money(value, record["currency"])))
     if noun == "tasks" and record["due_at"]:
-        facts.append(Markup.escape(texts.moment(record["due_at"])))
+        facts.append(Markup.escape(formatting.moment(record["due_at"])))
     others = []
     if not excerpts.has_all([name, *shown], wanted):
         others = list(_other_excerpts(record, wanted))
@@ -143,12 +145,12 @@ def _other_excerpts(record: dict[str, Any], wanted: Sequence[Word]) -> Iterator[
     """What matched in texts that are not shown otherwise, with the names of their fields."""
     for field in ("comment", "category", "description"):
         if (part := excerpts.excerpt(record.get(field), wanted)) is not None:
-            yield words.field(field), part
+            yield labels.field(field), part
     for contact in record.get("contacts") or ():
         shown = [text for name in ("name", "phone", "email") if (text := contact[name])]
         if excerpts.excerpt(", ".join(shown), wanted) is not None:
             yield (
-                words.field("contact_id"),
+                labels.field("contact_id"),
                 Markup(", ").join(_linked(each, wanted) for each in shown),
             )
 
@@ -156,7 +158,7 @@ def _other_excerpts(record: dict[str, Any], wanted: Sequence[Word]) -> Iterator[
 def _linked(text: str, wanted: Sequence[Word]) -> Markup:
     """A phone or an e-mail address as a link, anything else as it is, with what matched marked."""
     if text.startswith("+") and text[1:].isdecimal():
-        written = excerpts.marked_phone(text, texts.phone(text), wanted)
+        written = excerpts.marked_phone(text, formatting.phone(text), wanted)
         return Markup('<a href="tel:{}" class="text-nowrap">{}</a>').format(text, written)
     shown = excerpts.marked(text, wanted)
     if "@" in text:

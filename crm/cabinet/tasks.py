@@ -8,23 +8,14 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
-from crm.cabinet import cards, edits, lists, people, texts, words
+from crm.cabinet import edits, formatting, labels, lists, record_sections, user_choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import (
-    Pages,
-    again,
-    me,
-    next_path,
-    onward,
-    render,
-    told,
-    told_with_undo,
-)
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
+from crm.cabinet.rendering import Pages, again, me, next_path, onward, render, told, told_with_undo
+from crm.records import pagination
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
-from crm.rest import paging
 from crm.tenancy.database import now, transaction
 
 FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
@@ -64,9 +55,9 @@ def list_tasks(form: Form | None = None) -> Response:
 @pages.get("/tasks/done")
 def list_done() -> Response:
     query = TASK_FILTER.read(request.args)
-    page = paging.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
+    page = pagination.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
     ways = exports.ways("tasks", [("status", "done")])
-    return render("tasks/done.html", page=page, ways=ways, people=people.names())
+    return render("tasks/done.html", page=page, ways=ways, people=user_choices.names())
 
 
 @pages.post("/tasks")
@@ -82,11 +73,11 @@ def create_task() -> Response:
 def edit_task(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
-    due_at = texts.local_input(task["due_at"])
+    due_at = formatting.local_input(task["due_at"])
     form = form or edits.open_form(task, EDITED, due_at=due_at)
     if refused:
         form.told = refused.told
-    choices = _choices() | {"people": dict(people.choices(task["assigned_to"]))}
+    choices = _choices() | {"people": dict(user_choices.choices(task["assigned_to"]))}
     return render("tasks/card.html", task=task, form=form, **choices)
 
 
@@ -122,7 +113,7 @@ def reopen_task(id: str) -> Response:
     data = take(TASK_PATCH, request.form, ("status",))
     with transaction():
         task = Task.find(id)
-        cards.is_version(task.version)
+        record_sections.is_version(task.version)
         task.change(data)
     told(gettext("“%(title)s” reopened", title=task.title))
     return onward(next_path("/tasks", "back"))
@@ -180,18 +171,18 @@ def _new() -> Form:
 
 def _choices() -> dict[str, Any]:
     return {
-        "people": people.names(),
-        "types": words.task_types(),
+        "people": user_choices.names(),
+        "types": labels.task_types(),
         "priorities": [
             ("low", gettext("Low")),
             ("normal", gettext("Normal")),
             ("high", gettext("High")),
         ],
-        "statuses": [*words.statuses("task").items()],
+        "statuses": [*labels.statuses("task").items()],
     }
 
 
 def _end_of_today() -> str:
-    zone = texts.time_zone()
+    zone = formatting.time_zone()
     today = datetime.fromisoformat(now()).astimezone(ZoneInfo(zone)).date()
     return values.midnight(today + timedelta(days=1), zone)

@@ -7,30 +7,30 @@ with 2 for wrong usage.
 
 from crm.cli import (
     backups,
+    deployment,
     doctor,
-    leaving,
     litestream,
+    migrate,
     moving,
-    operating,
     serving,
+    tenant_lifecycle,
     tenants,
-    upgrading,
     webhooks,
 )
-from crm.cli.frame import group
+from crm.cli.commands import group
 
 __all__ = [
     "backups",
     "doctor",
     "group",
-    "leaving",
+    "tenant_lifecycle",
     "litestream",
     "main",
     "moving",
-    "operating",
+    "deployment",
     "serving",
     "tenants",
-    "upgrading",
+    "migrate",
     "webhooks",
 ]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from crm.access import links
-from crm.cli.frame import Failures, Progress, command, group, whole
+from crm.cli.commands import Failures, Progress, command, group, whole
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
-from crm.outbox.endpoints import hold_all
+from crm.outbox.subscriptions import hold_all
 from crm.tenancy import backup as copying
 from crm.tenancy.backup_run import KEEP, Made, Run
 from crm.tenancy.copies import check, list_copies

@@ -18,21 +18,21 @@ import click
 
 from crm import server
 from crm.access.sms_limits import SmsLimits
-from crm.checkup import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
-from crm.cli import reach
-from crm.cli.frame import command, group
+from crm.cli import network_checks
+from crm.cli.commands import command, group
 from crm.config import Config, file
 from crm.errors import CRMError
 from crm.messages import Undelivered, mail, sms
 from crm.outbox import deliveries, events
 from crm.resources import tenant
-from crm.tenancy import backup, checkup
+from crm.tenancy import backup, integrity
 from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import FRONT, Tenants
-from crm.values import Unfit, email, phone
+from crm.timed_checks import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
+from crm.values import InvalidValue, email, phone
 
 FULL_SECONDS = 600.0  # for one tenant's file, read to the end
 OLD_SECONDS = 86_400  # that a delivery may wait
@@ -71,22 +71,22 @@ def findings(
     tenants = Tenants(config)
     yield from examine("settings", partial(_settings, config))
     yield from examine("python", lambda: [(OK, platform.python_version())])
-    yield from examine("sqlite", checkup.engine)
-    strangers = checkup.owner(tenants)
+    yield from examine("sqlite", integrity.engine)
+    strangers = integrity.owner(tenants)
     if strangers is not None:
         advice = f"it belongs to {strangers}: run the doctor as {strangers} (sudo -u {strangers})"
         yield Finding(FAULT, "folder", advice)
         return
-    yield from examine("folder", partial(checkup.folder, tenants))
-    yield from examine("secret key", partial(checkup.key, tenants))
-    yield from examine("disk", partial(checkup.disk, tenants))
+    yield from examine("folder", partial(integrity.folder, tenants))
+    yield from examine("secret key", partial(integrity.key, tenants))
+    yield from examine("disk", partial(integrity.disk, tenants))
     yield from examine("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
     yield from examine("sms", partial(_sms, tenants))
-    yield from examine("backups", partial(checkup.copies, tenants, within))
-    yield from examine("litestream", partial(checkup.continuous_copies, tenants))
-    yield from examine("names", partial(reach.names, config))
-    yield from examine("public url", partial(reach.address, config))
+    yield from examine("backups", partial(integrity.copies, tenants, within))
+    yield from examine("litestream", partial(integrity.continuous_copies, tenants))
+    yield from examine("names", partial(network_checks.names, config))
+    yield from examine("public url", partial(network_checks.address, config))
     yield from examine("server", partial(_server, config))
     yield from examine("proxy", partial(_proxy, tenants))
     if to is not None:
@@ -132,7 +132,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
     """A line for each tenant that has something, and one for all the others."""
     fine = 0
     try:
-        every = checkup.labels(tenants)
+        every = integrity.labels(tenants)
     except OSError as error:
         yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
         return
@@ -148,7 +148,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
 
 def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
     try:
-        seen = checkup.look(tenants, label, full, partial(_inside, label))
+        seen = integrity.look(tenants, label, full, partial(_inside, label))
     except (CRMError, OSError, *FILE_ERRORS) as error:
         path = tenants.path(label)
         yield FAULT, f"its file cannot be used: {describe(error.__cause__ or error)}: {path}"
@@ -158,7 +158,7 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
         yield FAULT, f"its file is damaged: {text}: {tenants.path(label)}"
     if seen.faults:
         yield FAULT, _advice(tenants, label)
-    level, told = checkup.state(seen.version)
+    level, told = integrity.state(seen.version)
     if level != OK:
         yield level, told
     if seen.said is None:
@@ -182,7 +182,7 @@ def _advice(tenants: Tenants, label: str) -> str:
     """What helps where a tenant's file cannot be used."""
     path = tenants.path(label)
     if not os.access(path, os.R_OK | os.W_OK):
-        return f"give its rights back: chown {checkup.user()} {path} && chmod 600 {path}"
+        return f"give its rights back: chown {integrity.user()} {path} && chmod 600 {path}"
     if label == FRONT:
         return f"it has nothing but codes and links of the last day: mv {path} elsewhere"
     copies = list_copies(backup.folder(tenants)).get(label)
@@ -225,7 +225,7 @@ def _server(config: Config) -> Iterator[Said]:
 
 def _proxy(tenants: Tenants) -> Iterator[Said]:
     if server.running(tenants.config.data):
-        yield from reach.front_door(tenants)
+        yield from network_checks.front_door(tenants)
 
 
 def _sent(config: Config, to: str) -> Iterator[Said]:
@@ -237,7 +237,7 @@ def _sent(config: Config, to: str) -> Iterator[Said]:
         else:
             way = config.sms
             sms.of(config).send(phone(to) or "", TEST)
-    except Unfit as unfit:
+    except InvalidValue as unfit:
         yield FAULT, f"PHONE|EMAIL {unfit.detail}"
     except Undelivered as refused:
         yield FAULT, f"{way}: {refused.reason}"

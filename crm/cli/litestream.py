@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from crm.cli.frame import Failures, at, command, group
-from crm.cli.operating import command_line, data_folder, hardening, quoted_word, user_name
+from crm.cli.commands import Failures, at, command, group
+from crm.cli.deployment import command_line, data_folder, hardening, quoted_word, user_name
 from crm.config import LABEL, Config
 from crm.errors import CRMError
 from crm.outbox import events
-from crm.outbox.endpoints import hold_all
+from crm.outbox.subscriptions import hold_all
 from crm.tenancy import backup, disk, litestream
 from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.tenants import Tenants

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from crm.cli.frame import at, command, group
+from crm.cli.commands import at, command, group
 from crm.config import Config
 from crm.resources import moving
 from crm.tenancy.reading import SpooledFile

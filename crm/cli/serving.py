@@ -9,11 +9,11 @@ from itertools import takewhile
 import click
 
 from crm import CRMApp, create_app, demo, log
+from crm.api.operations import PREFIX
 from crm.cli import browser
-from crm.cli.frame import command, group, port
+from crm.cli.commands import command, group, port
 from crm.config import LOOPBACK, Config
 from crm.json import dumps
-from crm.rest.resource import PREFIX
 from crm.server import serve
 from crm.tenancy.tenants import Tenants
 

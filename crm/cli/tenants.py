@@ -3,7 +3,7 @@
 import click
 
 from crm.access import api_keys, links
-from crm.cli.frame import at, command, group, moment_of
+from crm.cli.commands import at, command, group, moment_of
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import PLANS, Config
 from crm.resources import tenant as tenants_rules

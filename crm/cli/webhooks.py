@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from crm.cli.frame import at, command, group, moment_of
+from crm.cli.commands import at, command, group, moment_of
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import NotFound

@@ -65,7 +65,7 @@ def _is_there(tenants: Tenants, business: Business) -> bool:
     """Is the business in the folder already? Nobody else's owner has the address of the demo's."""
     if not tenants.exists(business.label):
         return False
-    with tenants.visit(business.label):
+    with tenants.session(business.label):
         if not users.User.first("email = ?", business.owner_email):
             raise Conflict(
                 f"the data folder has a tenant {business.label} that is not the demo's;"
@@ -89,7 +89,7 @@ def _open(tenants: Tenants, business: Business) -> None:
 
 def _new_key(tenants: Tenants, label: str) -> str:
     """The owner's key; the one of the start before ends."""
-    with tenants.visit(label), transaction():
+    with tenants.session(label), transaction():
         for key in api_keys.every():
             if key.name == KEY and not key.revoked_at:
                 key.revoke()
@@ -98,14 +98,14 @@ def _new_key(tenants: Tenants, label: str) -> str:
 
 def _new_way_in(tenants: Tenants, business: Business) -> str:
     """A link that lets the owner into the workspace."""
-    with tenants.visit(business.label):
+    with tenants.session(business.label):
         token = links.make(links.LOGIN, users.owner_id())
     return f"{_address(tenants.config, business)}/enter/{token}"
 
 
 def _phone(tenants: Tenants, business: Business) -> str:
     """Where the codes of the owner go."""
-    with tenants.visit(business.label):
+    with tenants.session(business.label):
         return users.User.find(users.owner_id()).phone
 
 

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from crm.tenancy.database import visit
+from crm.tenancy.database import current_session
 
 DAY = 86_400
 DAYS = 90
@@ -52,10 +52,10 @@ class Agenda:
     def run(self) -> None:
         """Do all that is planned, each thing at its moment and in the name of who does it."""
         while self._entries:
-            self._passed, _, visit().user_id, act = heappop(self._entries)
+            self._passed, _, current_session().user_id, act = heappop(self._entries)
             self.moment = self.hours.at(self._passed)
             act()
-        visit().user_id = None
+        current_session().user_id = None
         self.moment = self.now
 
     def at(self, share: float, act: Act, by: int) -> None:
@@ -64,7 +64,7 @@ class Agenda:
 
     def later(self, least: float, most: float, act: Act, by: int | None = None) -> None:
         """Plan something some working days from now; the same person does it unless told."""
-        self._plan(self._passed + self.days(least, most), act, by or visit().user_id)
+        self._plan(self._passed + self.days(least, most), act, by or current_session().user_id)
 
     def days(self, least: float, most: float) -> float:
         """Some working days, in seconds of working hours."""

@@ -34,7 +34,7 @@ from crm.resources.pipelines import Pipeline
 from crm.resources.products import price_list
 from crm.resources.products import record as products
 from crm.sheets import parse_flag
-from crm.tenancy.database import time_text, visit
+from crm.tenancy.database import current_session, time_text
 from crm.values import latin
 
 OLD_CLIENTS = 0.4  # the share of clients who were there before the quarter
@@ -64,7 +64,7 @@ class Quarter(Agenda):
     # Before the quarter, and what is known of it beforehand
 
     def _open(self) -> None:
-        visit().user_id = users.owner_id()
+        current_session().user_id = users.owner_id()
         for name in self.business.team[1:]:
             person = self.people.person(self.business.domain, name)
             role = "viewer" if name == self.business.team[-1] else "manager"
@@ -377,7 +377,7 @@ class Quarter(Agenda):
         return self.random.choice([*self._team, *self._team[1:]])
 
     def _me(self) -> int:
-        return visit().user_id
+        return current_session().user_id
 
 
 def _domain(company: str) -> str:

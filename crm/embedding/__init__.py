@@ -18,7 +18,7 @@ import click
 from flask import Flask, Request
 from werkzeug.utils import append_slash_redirect
 
-from crm.cabinet.site import SITE, Site, SiteError
+from crm.cabinet.embedded_login import SITE, Site, SiteError
 from crm.config import LABEL, Config, ConfigError
 from crm.embedding import nouns
 from crm.errors import NotFound, origin
@@ -84,7 +84,9 @@ class CRM:
             self._settings["tenant"] = self._tenant
         if config is not None and (data is not None or settings):
             raise ConfigError("config: it has all settings, so give none beside it")
-        self.callbacks = Callbacks(lambda label: self.app.tenants.visit(label), self._site_context)
+        self.callbacks = Callbacks(
+            lambda label: self.app.tenants.session(label), self._site_context
+        )
         if host_app is not None:
             self.init_app(host_app)
 
@@ -134,7 +136,7 @@ class CRM:
         app.tenants.hears = self.callbacks.hear
         return app
 
-    def __getattr__(self, name: str) -> nouns.Noun:
+    def __getattr__(self, name: str) -> nouns.RecordSchema:
         """The nouns of the API, for use in Python: leads, clients, deals, products, tasks, …"""
         if name.startswith("_") or name in ("app", "config"):
             raise AttributeError(name)
@@ -159,7 +161,7 @@ class CRM:
             raise NotFound(f"there is no tenant {label}")
         with ExitStack() as stack:
             try:
-                here = stack.enter_context(self.app.tenants.visit(label))
+                here = stack.enter_context(self.app.tenants.session(label))
             except UnknownTenant:
                 raise NotFound(f"there is no tenant {label}") from None
             before = here.user_id, here.key_id
@@ -279,7 +281,7 @@ class CRM:
 
     def _add_commands(self, site: Flask, config: Config) -> None:
         """`flask crm …` works on this CRM's data folder; of a second one `flask crm-<where>`."""
-        from crm.cli.frame import group  # whose face imports this package
+        from crm.cli.commands import group  # whose face imports this package
 
         commands = {
             name: command

@@ -25,38 +25,38 @@ from werkzeug.datastructures import MultiDict
 
 from crm.access.api_keys import Caller
 from crm.access.rights import EVERYTHING
+from crm.api.operations import PREFIX, Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
-from crm.rest.resource import PREFIX, Operation
-from crm.rest.shapes import unchanged
-from crm.tenancy.database import database, visit
+from crm.records.views import unchanged
+from crm.tenancy.database import current_session, database
 
 WITHOUT_KEY = ("users.get_current_user",)  # which tells of the key that asks: here is none
 OF_ALL = {"GET": "list", "POST": "create", "PUT": "replace"}
 OF_ONE = {"GET": "get", "PATCH": "change", "DELETE": "delete"}
 
 
-class Noun(SimpleNamespace):
+class RecordSchema(SimpleNamespace):
     """One noun of the API, or a part of one such as `deals.items`, with its verbs."""
 
 
-def of(app: Flask) -> dict[str, Noun]:
+def of(app: Flask) -> dict[str, RecordSchema]:
     """The nouns of the API by their names in its paths."""
-    found: dict[str, Noun] = {}
+    found: dict[str, RecordSchema] = {}
     for rule in app.url_map.iter_rules():
         operation = getattr(app.view_functions[rule.endpoint], "operation", None)
         if operation is None or rule.endpoint in WITHOUT_KEY:
             continue
         method = (rule.methods - {"HEAD", "OPTIONS"}).pop()
         noun, *rest = rule.rule.removeprefix(f"{PREFIX}/").split("/")
-        at = found.setdefault(noun, Noun())
+        at = found.setdefault(noun, RecordSchema())
         words = [word for word in rest if not word.startswith("<")]
         is_one = bool(rest) and rest[-1].startswith("<")
         is_file = operation.upload is not None or operation.kind == "raw"
         is_verb = is_file or (words and method == "POST" and operation.kind != "created")
         for word in words[: -1 if is_verb else None]:
             if not hasattr(at, word):
-                setattr(at, word, Noun())
+                setattr(at, word, RecordSchema())
             at = getattr(at, word)
         verb = words[-1] if is_verb else (OF_ONE if is_one else OF_ALL)[method]
         if is_file:
@@ -73,7 +73,7 @@ def _verb(
         if len(ids) != len(names):
             raise TypeError(f"{name}() takes {', '.join(names) or 'no id'}, got {len(ids)} ids")
         path = dict(zip(names, map(str, ids), strict=True))
-        caller = Caller(0, "", visit().user_id or 0, frozenset([EVERYTHING]), (), "")
+        caller = Caller(0, "", current_session().user_id or 0, frozenset([EVERYTHING]), (), "")
         arguments, echoed = _arguments(app, operation, fields)
         with app.app_context():
             g.caller = caller

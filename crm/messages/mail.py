@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from crm import values
 from crm.config import Config, MailServer
 from crm.messages import Undelivered, say
-from crm.messages.dial import dialed, trusting
+from crm.messages.deadline_connection import dialed, trusting
 
 IN_ALL = 30.0  # seconds for the whole talk; each step of it has dial.SECONDS
 
@@ -112,7 +112,7 @@ def _address(to: str) -> Address:
         name, _, domain = (values.email(to) or "").partition("@")
         if name:
             return Address(username=name, domain=domain.encode("idna").decode("ascii"))
-    except (values.Unfit, UnicodeError):
+    except (values.InvalidValue, UnicodeError):
         pass
     raise Undelivered("the address is no e-mail address", final=True)
 

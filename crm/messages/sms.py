@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 from crm.config import FORM, JSON, XML, Config, body_type, fill
 from crm.json import dumps, loads
 from crm.messages import Undelivered, say
-from crm.messages.dial import dialed
+from crm.messages.deadline_connection import dialed
 
 TURBOSMS = "https://api.turbosms.ua/message/send.json"
 TAKEN = {0, 800, 801, 802, 803}  # OK, accepted, sent; the last two: with recipients left out

@@ -30,10 +30,10 @@ from typing import Any
 import urllib3.connection
 
 from crm.config import COUNT, Allow
+from crm.deadlines import Watchdog
 from crm.outbox import destinations
 from crm.outbox.destinations import Address, Destination
-from crm.values import Unfit
-from crm.watchdog import Watchdog
+from crm.values import InvalidValue
 
 SECONDS = 15.0
 ANSWER_BYTES = 4096
@@ -44,7 +44,7 @@ ERRORS: dict[type[Exception], str] = {  # the first that fits
     TimeoutError: "timeout",
     destinations.Unresolved: "name_not_resolved",
     destinations.Refused: "forbidden_address",
-    Unfit: "invalid_url",
+    InvalidValue: "invalid_url",
     ConnectionRefusedError: "connection_refused",
     ssl.SSLError: "tls_failed",
     RemoteDisconnected: "connection_failed",

@@ -21,7 +21,7 @@ from weakref import WeakSet
 from crm.errors import origin
 from crm.json import loads
 from crm.outbox import events
-from crm.tenancy.database import row, visit
+from crm.tenancy.database import current_session, row
 
 ALL = "*"
 LEAVING_SECONDS = 5.0  # for those that wait when the process ends
@@ -143,7 +143,7 @@ class Callbacks:
                 self._call(callback, kind, loads(body))
 
     def _call(self, callback: Callback, kind: str, event: dict[str, Any]) -> None:
-        here = visit()
+        here = current_session()
         here.user_id = here.key_id = None
         try:
             with self._app_context():  # its end may fail too, by what the site does there

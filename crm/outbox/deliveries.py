@@ -17,11 +17,20 @@ from crm.errors import NotFound
 from crm.json import dumps
 from crm.outbox import events
 from crm.outbox.call import Outcome
-from crm.outbox.endpoints import Webhook
+from crm.outbox.expiry import MAKE_NEXT_DUE
+from crm.outbox.subscriptions import Webhook
 from crm.tenancy.clocks import steady_before, steady_now, steady_seconds
-from crm.tenancy.database import execute, now, rouse, row, rows, time_text, transaction, visit
-from crm.tenancy.records import key
-from crm.tenancy.retention import NEXT_DELIVERY
+from crm.tenancy.database import (
+    current_session,
+    execute,
+    notify_after_commit,
+    now,
+    row,
+    rows,
+    time_text,
+    transaction,
+)
+from crm.values.ids import integer_id
 
 DELAYS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # seconds between attempts
 JITTER = 0.1  # of the delay at most, upward
@@ -185,7 +194,8 @@ def _take(lease: str, standing: Standing, most: int) -> list[Claimed]:
 def told(id: int | str) -> tuple[str, bytes]:
     """The event id and the body of a delivery. Raises NotFound."""
     found = row(
-        "SELECT sequence, test_id, webhook_id, created_at FROM delivery WHERE id = ?", (key(id),)
+        "SELECT sequence, test_id, webhook_id, created_at FROM delivery WHERE id = ?",
+        (integer_id(id),),
     )
     if found is None:
         raise NotFound
@@ -204,7 +214,7 @@ def _test_body(id: str, webhook_id: int, at: str) -> bytes:
             "id": id,
             "type": TEST,
             "timestamp": at,
-            "tenant": visit().label,
+            "tenant": current_session().label,
             "sequence": 0,
             "data": {"webhook": {"id": str(webhook_id)}},
             "previous": {},
@@ -221,7 +231,7 @@ def pending_kinds(webhook_id: int) -> list[str]:
 def unwanted_kinds(id: int | str) -> list[str]:
     """The kind of a delivery's event if its endpoint does not want it any more, in a list."""
     unwanted = "delivery.id = ? AND instr(webhook.events, '\"' || type || '\"') = 0"
-    return [kind for (kind,) in rows(f"SELECT type {OF_EVENTS} {unwanted}", (key(id),))]
+    return [kind for (kind,) in rows(f"SELECT type {OF_EVENTS} {unwanted}", (integer_id(id),))]
 
 
 def record(sent: Claimed, at: str, outcome: Outcome) -> None:
@@ -247,7 +257,7 @@ def record(sent: Claimed, at: str, outcome: Outcome) -> None:
         if sequence is None:
             return  # a test tells nothing of the endpoint's health
         if status == "pending":
-            execute(NEXT_DELIVERY, (steady_now(), webhook_id, noun, record_id))
+            execute(MAKE_NEXT_DUE, (steady_now(), webhook_id, noun, record_id))
         to = Webhook.find(webhook_id)
         if outcome.ok:
             to.succeeded(at)
@@ -294,14 +304,14 @@ def _try_again(id: int, tries: int, outcome: Outcome) -> None:
 def test(webhook_id: int | str) -> int:
     """Send a test to the endpoint, once, also to one that is switched off; gives its delivery."""
     with transaction():
-        moment, here = now(), visit()
+        moment, here = now(), current_session()
         to = Webhook.find(webhook_id)
         id = execute(
             "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, user_id, key_id,"
             " created_at) VALUES (?, ?, 'pending', ?, 'test', ?, ?, ?)",
             (to.id, events.new_id(), steady_now(), here.user_id, here.key_id, moment),
         ).lastrowid
-        rouse()
+        notify_after_commit()
         return id
 
 
@@ -315,14 +325,14 @@ def resend(id: int | str) -> int:
         found = row(
             "SELECT id, webhook_id, sequence, noun, record_id, status, due_at FROM delivery"
             " WHERE id = ?",
-            (key(id),),
+            (integer_id(id),),
         )
         if found is None:
             raise NotFound
         id, webhook_id, sequence, noun, record_id, status, due_at = found
         if sequence is not None:
             Webhook.find(webhook_id).require_active()
-        here = visit()
+        here = current_session()
         waits = status == "pending" and due_at is None
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = ?, cause = 'resend',"
@@ -332,7 +342,7 @@ def resend(id: int | str) -> int:
         if sequence is not None:
             of_record = (steady_now(), webhook_id, noun, record_id)
             execute(f"{LINE_UP} AND noun = ? AND record_id = ?", of_record)
-        rouse()
+        notify_after_commit()
         return id
 
 
@@ -351,7 +361,7 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         (count,) = row("SELECT count(*)" + MISSED.format("NOT", delivered), wanted)
         if dry_run or not count:
             return count
-        here, moment = visit(), now()
+        here, moment = current_session(), now()
         again = "SELECT sequence" + MISSED.format("", "AND status <> 'delivered' AND lease IS NULL")
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = NULL, cause = 'recover',"
@@ -365,5 +375,5 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
             (*wanted, here.user_id, here.key_id, moment),
         )
         execute(LINE_UP, (steady_now(), to.id))
-        rouse()
+        notify_after_commit()
         return count

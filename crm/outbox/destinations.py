@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from urllib3.util import parse_url
 
 from crm.config import Allow, host_of
-from crm.values import Unfit
+from crm.values import InvalidValue
 
 Address = IPv4Address | IPv6Address
 LONGEST = 2048  # characters of a URL
@@ -62,7 +62,7 @@ CLOSED = [
 NOBODYS = {4: ip_address("240.0.0.1"), 6: ip_address("100::1")}
 
 
-class Refused(Unfit):
+class Refused(InvalidValue):
     """An address that is neither public nor allowed, or this machine's."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def parse(url: str, allow: Allow) -> Destination:
     Raises Unfit: too_long, invalid_url, forbidden_address.
     """
     if len(url) > LONGEST:
-        raise Unfit("too_long", f"at most {LONGEST} characters")
+        raise InvalidValue("too_long", f"at most {LONGEST} characters")
     if not url.isprintable() or re.search(r"[ \\]", url) or STRAY_PERCENT.search(url):
         raise _unfit("must not contain spaces, backslashes, control characters or a bare %")
     try:
@@ -215,5 +215,5 @@ def _literal(host: str) -> Address | None:
         return None
 
 
-def _unfit(detail: str) -> Unfit:
-    return Unfit("invalid_url", detail)
+def _unfit(detail: str) -> InvalidValue:
+    return InvalidValue("invalid_url", detail)

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from crm.json import dumps
-from crm.outbox import endpoints
-from crm.tenancy.database import after_commit, execute, now, row, time_before, visit
+from crm.outbox import subscriptions
+from crm.records.retention import KEPT_DAYS
+from crm.tenancy.database import after_commit, current_session, execute, now, row, time_before
 from crm.tenancy.reading import each_row
-from crm.tenancy.retention import KEPT_DAYS
 
 LEAD_CREATED = "lead.created"
 LEAD_CONVERTED = "lead.converted"
@@ -85,8 +85,8 @@ def emit(
             dumps(previous or {}).decode(),
         ),
     ).lastrowid
-    endpoints.address(sequence, kind, noun, record_id)
-    here = visit()
+    subscriptions.address(sequence, kind, noun, record_id)
+    here = current_session()
     if here.keeper.hears and (heard := here.keeper.hears(here.label, kind, sequence, id)):
         after_commit(heard)
 
@@ -108,7 +108,7 @@ def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -
             "id": id,
             "type": kind,
             "timestamp": at,
-            "tenant": visit().label,
+            "tenant": current_session().label,
             "sequence": sequence,
             "data": orjson.Fragment(data),
             "previous": orjson.Fragment(previous),

@@ -19,9 +19,9 @@ from queue import SimpleQueue
 
 from crm.errors import Busy, NotFound, StorageFull, TenantUnavailable
 from crm.outbox import call, deliveries, signature
-from crm.tenancy.bell import Ear
 from crm.tenancy.database import time_text
 from crm.tenancy.tenants import Tenants
+from crm.tenancy.wakeup import WakeupListener
 
 THREADS = 32  # deliveries in flight at most; half of them may be to failing endpoints
 SCOUTS = 2  # threads that look at every tenant when the sender begins
@@ -95,7 +95,7 @@ class Sender:
                 log.exception("the sender of webhooks begins anew")
                 self._stopped.wait(1)
 
-    def _dispatch(self, ear: Ear) -> None:
+    def _dispatch(self, ear: WakeupListener) -> None:
         self._look_at_all()
         while not self._stopped.is_set():
             rung, lost = ear.hear(self._idle_seconds())
@@ -156,7 +156,7 @@ class Sender:
             probes = max(0, self._most // 2 - self._probing)
         claimed, again = [], None
         try:
-            with self.tenants.visit(label, tidies=False) as here:
+            with self.tenants.session(label, tidies=False) as here:
                 here.wait = PATIENCE
                 claimed, again = deliveries.claim(self.lease, free, probes)
         except NotFound:
@@ -210,7 +210,7 @@ class Sender:
         for pause in RECORDING:
             time.sleep(pause)
             try:
-                with self.tenants.visit(label):
+                with self.tenants.session(label):
                     deliveries.record(delivery, time_text(begun), outcome)
                 return
             except Busy:

@@ -4,18 +4,18 @@
 no change, nor is a deletion, after which the trail is as unseen as the record; undoing one is.
 """
 
-from crm.rest import fields, filters, paging, parts
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint, named
-from crm.rest.shapes import Noun, Shape
-from crm.rest.sizes import PARTS_BYTES
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint, named
+from crm.records import fields, nested, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
+from crm.records.record import live
+from crm.records.sizes import PARTS_BYTES
+from crm.records.views import RecordSchema, RecordView
 from crm.tenancy.dialect import json_row
-from crm.tenancy.records import live
 
 
-class ChangeKeyNoun(Noun):
+class ChangeKeySchema(RecordSchema):
     id = fields.Id(read_only=True)
     name = fields.Text(255, read_only=True)
 
@@ -26,12 +26,12 @@ class Columns(fields.Extra):
     most_bytes = PARTS_BYTES + (1 << 18)
 
 
-class ChangeNoun(Noun):
+class ChangeSchema(RecordSchema):
     id = fields.Id(read_only=True)
-    at = fields.Moment(read_only=True)
+    at = fields.DateTime(read_only=True)
     user_id = fields.Id(read_only=True, nullable=True)
-    key = parts.Part(
-        ChangeKeyNoun.out("ChangeKeyOut"),
+    key = nested.Nested(
+        ChangeKeySchema.out("ChangeKeyOut"),
         column=json_row({"id": "id", "name": "name"}, "api_key WHERE api_key.id = change.key_id"),
         read_only=True,
         nullable=True,
@@ -41,31 +41,31 @@ class ChangeNoun(Noun):
     after = Columns(read_only=True, about="The same fields, as they became.")
 
 
-class ChangeFilter(filters.Filter):
-    sort = filters.Sort("-id")
+class ChangeFilter(queries.Filter):
+    sort = queries.Sort("-id")
 
 
-CHANGE = Shape(ChangeNoun.out("ChangeOut"), "change", live=False)
+CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "change", live=False)
 CHANGE_PAGE = page_of(CHANGE.schema)
 CHANGE_FILTER = ChangeFilter()
 
 
-def of_record(shape: Shape, id: int | str, query: Query) -> Page:
+def of_record(shape: RecordView, id: int | str, query: Query) -> Page:
     """A page of the changes of a live record, the newest first."""
     noun = shape.table
     where, params = "noun = ? AND record_id = ?", (noun, live(noun, id))
-    page = paging.page(CHANGE, query, CHANGE_FILTER.fields["sort"], where, params)
+    page = pagination.page(CHANGE, query, CHANGE_FILTER.fields["sort"], where, params)
     for change in page.records:
         for side in ("before", "after"):
             change[side] = shape.show(change[side])
     return page
 
 
-def endpoints(shapes: dict[str, Shape]) -> Blueprint:
+def endpoints(shapes: dict[str, RecordView]) -> Blueprint:
     """The endpoints of `{"leads": LEAD, …}`: how the changes of each noun are shown."""
     blueprint = Blueprint("changes", "What changed in a record, when and by whom.")
 
-    def add_endpoint(plural: str, shape: Shape) -> None:
+    def add_endpoint(plural: str, shape: RecordView) -> None:
         @blueprint.get(f"/{plural}/<id>/changes")
         @blueprint.needs(f"{plural}:read")
         @blueprint.arguments(CHANGE_FILTER, location="query")

@@ -7,28 +7,28 @@ from flask import Request, Response, g
 from marshmallow import fields as ma
 
 from crm.access import rights
+from crm.api.operations import Blueprint, address
+from crm.api.upload import one_file
 from crm.errors import Forbidden
+from crm.records import fields, queries
+from crm.records.queries import Query
+from crm.records.views import RecordSchema
 from crm.resources.imports import IMPORT, MOST_BYTES, NOUNS, Import, Result, rejected_rows
-from crm.rest import fields, filters
-from crm.rest.filters import Query
-from crm.rest.resource import Blueprint, address
-from crm.rest.shapes import Noun
-from crm.rest.upload import one_file
 from crm.tenancy.heavy_work import heavy_work
 from crm.tenancy.reading import SpooledFile
 
 CSV = "text/csv"
-DIALECT = filters.Chosen(
+DIALECT = queries.Option(
     fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
 )
 
 
-class ImportFilter(filters.Filter):
-    dry_run = filters.Chosen(fields.Choice("true", "false"), "`true`: only count, write nothing.")
+class ImportFilter(queries.Filter):
+    dry_run = queries.Option(fields.Choice("true", "false"), "`true`: only count, write nothing.")
     dialect = DIALECT
 
 
-class ImportedOut(Noun):
+class ImportedOut(RecordSchema):
     status = ma.String(required=True, metadata={"enum": ["ok"]})
     created = ma.Integer(required=True)
     updated = ma.Integer(required=True)
@@ -62,7 +62,9 @@ def answer_of(result: Result) -> tuple[dict[str, Any], dict[str, str]]:
     return {"status": "ok", **counts}, headers
 
 
-def export_filter(of: type[filters.KeptFilter], sort: filters.Sort | None = None) -> filters.Filter:
+def export_filter(
+    of: type[queries.ResourceFilter], sort: queries.Sort | None = None
+) -> queries.Filter:
     """The parameters of an export: those of the list and the dialect; it has no pages, no parts
     and no deleted rows."""
     more = {"dialect": DIALECT, **({"sort": sort} if sort else {})}
@@ -73,7 +75,7 @@ def export_filter(of: type[filters.KeptFilter], sort: filters.Sort | None = None
 
 def export_of(
     query: Query,
-    order: filters.Sort,
+    order: queries.Sort,
     export: Callable[[BinaryIO, str, list[Any], str, bool], None],
 ) -> SpooledFile:
     """What `export(to, condition, parameters, order, excel)` writes of an export's query.

@@ -8,25 +8,25 @@ client. A lead and the client that it became are no duplicates of each other.
 from typing import Any
 
 from crm.access import rights
-from crm.rest import fields, parts
-from crm.rest.shapes import Noun
+from crm.records import fields, nested
+from crm.records.views import RecordSchema
 from crm.tenancy.dialect import json_rows
 
 MOST = 50
 
 
-class DuplicateNoun(Noun):
+class DuplicateSchema(RecordSchema):
     resource = fields.Choice("client", "lead", read_only=True)
     id = fields.Id(read_only=True)
     name = fields.Text(255, read_only=True)
 
 
-DUPLICATE = DuplicateNoun.out("DuplicateOut")
+DUPLICATE = DuplicateSchema.out("DuplicateOut")
 
 
-def field(noun: str) -> parts.Parts:
+def field(noun: str) -> nested.NestedList:
     """The field `possible_duplicates` of a client or a lead."""
-    return parts.Parts(
+    return nested.NestedList(
         DUPLICATE,
         column=json_rows({name: name for name in DUPLICATE.fields}, f"({_same(noun)}){ORDER}"),
         read_only=True,

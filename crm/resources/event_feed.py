@@ -13,8 +13,13 @@ from marshmallow import fields as ma
 
 from crm import values
 from crm.access import rights
+from crm.api.envelopes import Open, Records
+from crm.api.operations import Blueprint
 from crm.errors import Forbidden
 from crm.outbox import events
+from crm.records import fields, queries
+from crm.records.queries import Query
+from crm.records.views import RecordSchema
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL
@@ -22,11 +27,6 @@ from crm.resources.leads.record import LEAD
 from crm.resources.pipelines.record import STAGE
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
-from crm.rest import fields, filters
-from crm.rest.envelopes import Open, Records
-from crm.rest.filters import Query
-from crm.rest.resource import Blueprint
-from crm.rest.shapes import Noun
 
 
 def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
@@ -39,14 +39,14 @@ def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
     return wanted or found
 
 
-class EventNoun(Noun):
+class EventSchema(RecordSchema):
     """An event as webhooks and the feed tell it."""
 
     id = fields.Text(64, read_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
     type = fields.Choice(*events.KINDS, read_only=True)
-    timestamp = fields.Moment(read_only=True)
+    timestamp = fields.DateTime(read_only=True)
     tenant = fields.Text(63, read_only=True, example="acme")
-    sequence = fields.Whole(1, 1 << 53, read_only=True, about="Per tenant, without gaps.")
+    sequence = fields.Integer(1, 1 << 53, read_only=True, about="Per tenant, without gaps.")
     data = fields.Extra(
         read_only=True,
         example={"lead": {"id": "12", "name": "Олена Петренко"}},
@@ -57,13 +57,13 @@ class EventNoun(Noun):
     )
 
 
-class ImportSummaryNoun(Noun):
+class ImportSummarySchema(RecordSchema):
     """What an import came to."""
 
     id = fields.Id(read_only=True)
-    created = fields.Whole(0, 1 << 53, read_only=True)
-    updated = fields.Whole(0, 1 << 53, read_only=True)
-    skipped = fields.Whole(0, 1 << 53, read_only=True)
+    created = fields.Integer(0, 1 << 53, read_only=True)
+    updated = fields.Integer(0, 1 << 53, read_only=True)
+    skipped = fields.Integer(0, 1 << 53, read_only=True)
 
 
 # The schemas of everything that stands in an event's `data`, by its name there.
@@ -75,7 +75,7 @@ TOLD = {
     "to_stage": STAGE.schema,
     "items": [ITEM.schema],
     "product": PRODUCT.schema,
-    "import": ImportSummaryNoun.out("ImportSummaryOut"),
+    "import": ImportSummarySchema.out("ImportSummaryOut"),
     "task": TASK.schema,
 }
 
@@ -87,26 +87,26 @@ class FeedMeta(Open):
 
 
 class EventFeed(Open):
-    data = Records(EventNoun.out("EventOut"))
+    data = Records(EventSchema.out("EventOut"))
     meta = ma.Nested(FeedMeta, required=True)
 
 
-class After(filters.Parameter):
+class After(queries.Parameter):
     """The sequence of the last event that is known already."""
 
     def apply(self, sent: list[str], query: Query) -> None:
         text = sent[0]
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise values.Unfit("invalid_number", "must be a sequence number, or 0")
+            raise values.InvalidValue("invalid_number", "must be a sequence number, or 0")
         query.chosen[self.name] = int(text)
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": 0, "maximum": 10**18 - 1, "default": 0}
 
 
-class EventFilter(filters.Filter):
+class EventFilter(queries.Filter):
     after = After(about="Only events later than this sequence.")
-    type = filters.Chosen(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
+    type = queries.Option(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
 
 
 EVENT_FILTER = EventFilter(only=("after", "limit", "type"))

@@ -67,7 +67,7 @@ def _require(tenants: Tenants, label: str) -> None:
 
 
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
-    with tenants.visit(label):
+    with tenants.session(label):
         backup.write(copy)
     with backup.visiting_copy(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
         names = [moving.FILES[noun] for noun in moving.NOUNS]

@@ -15,14 +15,15 @@ from peewee import BlobField, IntegerField, TextField
 from crm import sheets
 from crm.errors import Fault, Invalid, NotFound, TooLarge
 from crm.json import dumps
-from crm.rest import fields, parts
-from crm.rest.shapes import Noun, Shape
+from crm.records import fields, nested
+from crm.records.record import Record
+from crm.records.retention import KEPT_DAYS
+from crm.records.views import RecordSchema, RecordView
 from crm.sheets import Sheet
 from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import execute, visit
-from crm.tenancy.records import Record
-from crm.tenancy.retention import DAY, KEPT_DAYS
-from crm.values import Unfit, one_line
+from crm.tenancy.database import current_session, execute
+from crm.tenancy.sweeps import DAY_SECONDS
+from crm.values import InvalidValue, one_line
 
 REASON = "error"
 MOST_BYTES = 10 << 20
@@ -154,7 +155,7 @@ def keep(
             "rejected": result.rejected,
             "errors": dumps(result.errors).decode(),
             "rejects": _for_repair(sheet, rejects, excel, text_columns),
-            "user_id": visit().user_id,
+            "user_id": current_session().user_id,
         }
     )
     _forget_old_rejects()
@@ -201,25 +202,25 @@ def _forget_old_rejects() -> None:
     """The next import is soon enough to make room."""
     execute(
         "UPDATE price_import SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
-        (erasing_before(KEPT_DAYS * DAY),),
+        (erasing_before(KEPT_DAYS * DAY_SECONDS),),
     )
 
 
 def _fitting(file_name: str | None) -> str | None:
     try:
         return one_line(file_name or "", 255)
-    except Unfit:
+    except InvalidValue:
         return None  # it is only told again
 
 
-class RowErrorNoun(Noun):
-    line = fields.Whole(1, 1 << 53, read_only=True, about="In the file as sent, the header is 1.")
+class RowErrorSchema(RecordSchema):
+    line = fields.Integer(1, 1 << 53, read_only=True, about="In the file as sent, the header is 1.")
     column = fields.Text(32, read_only=True, nullable=True, about="Null: the row as a whole.")
     code = fields.Text(64, read_only=True, example="invalid_number")
     message = fields.LongText(read_only=True, example="price: '12 грн' is not a number")
 
 
-class ImportNoun(Noun):
+class ImportSchema(RecordSchema):
     """All fields of an import, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -227,21 +228,21 @@ class ImportNoun(Noun):
     file_name = fields.Text(255, read_only=True, nullable=True, example="price.csv")
     encoding = fields.Text(32, read_only=True, example="utf-8")
     delimiter = fields.Text(1, read_only=True, example=";")
-    rows = fields.Whole(0, 1 << 53, read_only=True, about="Data rows of the file.")
-    created = fields.Whole(0, 1 << 53, read_only=True, about="Records, which may have many rows.")
-    updated = fields.Whole(0, 1 << 53, read_only=True)
-    skipped = fields.Whole(
+    rows = fields.Integer(0, 1 << 53, read_only=True, about="Data rows of the file.")
+    created = fields.Integer(0, 1 << 53, read_only=True, about="Records, which may have many rows.")
+    updated = fields.Integer(0, 1 << 53, read_only=True)
+    skipped = fields.Integer(
         *(0, 1 << 53), read_only=True, column="unchanged + rejected", about="unchanged + rejected"
     )
-    unchanged = fields.Whole(0, 1 << 53, read_only=True)
-    rejected = fields.Whole(0, 1 << 53, read_only=True)
-    errors = parts.Parts(
-        RowErrorNoun.out("RowErrorOut"), read_only=True, about="The first 1000, by line."
+    unchanged = fields.Integer(0, 1 << 53, read_only=True)
+    rejected = fields.Integer(0, 1 << 53, read_only=True)
+    errors = nested.NestedList(
+        RowErrorSchema.out("RowErrorOut"), read_only=True, about="The first 1000, by line."
     )
     user_id = fields.Id(read_only=True, nullable=True)
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-IMPORT = Shape(ImportNoun.out("ImportOut"), "price_import", live=False)
+IMPORT = RecordView(ImportSchema.out("ImportOut"), "price_import", live=False)

@@ -8,15 +8,15 @@ from typing import Any
 
 from peewee import IntegerField, TextField
 
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint, named
 from crm.errors import NotFound
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint, named
-from crm.rest.shapes import Noun, Shape
-from crm.tenancy.database import transaction, visit
-from crm.tenancy.records import Record, live
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
+from crm.records.record import Record, live
+from crm.records.views import RecordSchema, RecordView
+from crm.tenancy.database import current_session, transaction
 
 NOUNS = {"lead": "leads", "client": "clients", "deal": "deals"}
 
@@ -33,7 +33,11 @@ class Note(Record):
 def create(noun: str, record_id: int | str, data: dict[str, Any]) -> int:
     """Write a note to a live record, in the name of who is visiting, and give its id."""
     with transaction():
-        about = {"noun": noun, "record_id": live(noun, record_id), "user_id": visit().user_id}
+        about = {
+            "noun": noun,
+            "record_id": live(noun, record_id),
+            "user_id": current_session().user_id,
+        }
         return Note.add({**about, **data}).id
 
 
@@ -45,22 +49,22 @@ def find(noun: str, record_id: int | str, id: int | str) -> Note:
     return note
 
 
-class NoteNoun(Noun):
+class NoteSchema(RecordSchema):
     id = fields.Id(read_only=True)
     text = fields.LongText(required=True)
     user_id = fields.Id(read_only=True, nullable=True, about="Who wrote it.")
-    created_at = fields.Past(create_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.PastDateTime(create_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-NOTE = Shape(NoteNoun.out("NoteOut"), "note", live=False)
-NOTE_IN = NoteNoun.body("NoteIn")
+NOTE = RecordView(NoteSchema.out("NoteOut"), "note", live=False)
+NOTE_IN = NoteSchema.body("NoteIn")
 NOTE_PAGE = page_of(NOTE.schema)
 
 
-class NoteFilter(filters.Filter):
-    sort = filters.Sort("-id", created_at="created_at")
+class NoteFilter(queries.Filter):
+    sort = queries.Sort("-id", created_at="created_at")
 
 
 NOTE_FILTER = NoteFilter()
@@ -81,7 +85,7 @@ def add_endpoints(noun: str, plural: str) -> None:
     def list_notes(query: Query, id: str) -> Page:
         of_record = (noun, live(noun, id))
         where = "noun = ? AND record_id = ?"
-        return paging.page(NOTE, query, NOTE_FILTER.fields["sort"], where, of_record)
+        return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], where, of_record)
 
     @blueprint.post(path)
     @writing

@@ -9,20 +9,21 @@ from typing import Any
 
 from peewee import IntegerField, TextField
 
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint
 from crm.errors import Conflict
 from crm.outbox import events
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
+from crm.records.record import SoftDeletedRecord, reference
+from crm.records.retention import erase_deleted
+from crm.records.views import RecordSchema, RecordView
 from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
 from crm.resources.users import User
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint
-from crm.rest.shapes import Noun, Shape
-from crm.tenancy.database import now, transaction, visit
-from crm.tenancy.records import Kept, reference
+from crm.tenancy.database import current_session, now, transaction
 
 TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
@@ -30,7 +31,7 @@ PRIORITIES = ("low", "normal", "high")
 REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
 
 
-class Task(Kept):
+class Task(SoftDeletedRecord):
     """One task, in stored form."""
 
     noun = "task"
@@ -81,6 +82,9 @@ class Task(Kept):
         events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
 
 
+erase_deleted("task")
+
+
 def create(data: dict[str, Any]) -> int:
     """Add a task and give its id: task.created, then task.completed if it comes as done.
 
@@ -92,7 +96,7 @@ def create(data: dict[str, Any]) -> int:
         values = {
             "status": "open",
             "priority": "normal",
-            "assigned_to": visit().user_id,
+            "assigned_to": current_session().user_id,
             **data,
         }
         is_done = values["status"] == "done"
@@ -105,7 +109,7 @@ def create(data: dict[str, Any]) -> int:
         return task.id
 
 
-class Overdue(fields.Flag):
+class Overdue(fields.Boolean):
     """From the due time of a task that is still to be done, or null."""
 
     code = "{v} is not None and {v} < now()"
@@ -114,7 +118,7 @@ class Overdue(fields.Flag):
         return value is not None and value < now()
 
 
-class TaskNoun(Noun):
+class TaskSchema(RecordSchema):
     """All fields of a task, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -123,7 +127,7 @@ class TaskNoun(Noun):
     status = fields.Choice(*STATUSES, nullable=False, default="open")
     priority = fields.Choice(*PRIORITIES, nullable=False, default="normal")
     assigned_to = fields.Id(example="1", about="By default the key's user.")
-    due_at = fields.Moment()
+    due_at = fields.DateTime()
     is_overdue = Overdue(
         read_only=True,
         column="CASE WHEN task.status IN ('open', 'in_progress') THEN task.due_at END",
@@ -134,51 +138,51 @@ class TaskNoun(Noun):
     deal_id = fields.Id(example="8")
     description = fields.LongText()
     result = fields.LongText(example="Домовилися про зустріч")
-    completed_at = fields.Moment(read_only=True, nullable=True)
+    completed_at = fields.DateTime(read_only=True, nullable=True)
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
-    created_at = fields.Past(create_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.PastDateTime(create_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-class CompletionNoun(Noun):
+class CompletionSchema(RecordSchema):
     result = fields.LongText(example="Домовилися про зустріч", about="What came of it.")
 
 
-TASK = Shape(TaskNoun.out("TaskOut"), "task")
-TASK_IN = TaskNoun.body("TaskIn")
-TASK_PATCH = TaskNoun.patch("TaskPatch")
-COMPLETION = CompletionNoun.body("Completion")
+TASK = RecordView(TaskSchema.out("TaskOut"), "task")
+TASK_IN = TaskSchema.body("TaskIn")
+TASK_PATCH = TaskSchema.patch("TaskPatch")
+COMPLETION = CompletionSchema.body("Completion")
 
 
 DUE = "coalesce(due_at, '9999')"
 
 
-class DueSince(filters.Since):
+class DueSince(queries.Since):
     """Due at or after a moment: what has no time is never due."""
 
-    def condition(self, sent: list[str], column: str) -> filters.Condition:
+    def condition(self, sent: list[str], column: str) -> queries.Condition:
         found = super().condition(sent, column)
         timed = f" AND {column} <> '9999'"
         return found._replace(sql=f"({found.sql}{timed})", ids=found.ids + timed)
 
 
-class DueBefore(DueSince, filters.Before):
+class DueBefore(DueSince, queries.Before):
     """Due before a moment: what has no time is never due."""
 
 
-class TaskFilter(filters.KeptFilter):
-    assigned_to = filters.User(about="A user's id, `me` or `none`.", in_order=False)
-    status = filters.Equals(fields.Choice(*STATUSES))
-    type = filters.Equals(fields.Choice(*TYPES))
-    lead_id = filters.Reference(about="Tasks of this lead.", rare=True)
-    client_id = filters.Reference(about="Tasks of this client.", rare=True)
-    deal_id = filters.Reference(about="Tasks of this deal.", rare=True)
+class TaskFilter(queries.ResourceFilter):
+    assigned_to = queries.User(about="A user's id, `me` or `none`.", in_order=False)
+    status = queries.Equals(fields.Choice(*STATUSES))
+    type = queries.Equals(fields.Choice(*TYPES))
+    lead_id = queries.Reference(about="Tasks of this lead.", rare=True)
+    client_id = queries.Reference(about="Tasks of this client.", rare=True)
+    deal_id = queries.Reference(about="Tasks of this deal.", rare=True)
     due_since = DueSince(DUE, about="Due at or after this moment.")
     due_before = DueBefore(DUE, about="Due before this moment; the moment itself is not included.")
-    q = filters.Search("task", "Words in title or description.")
-    sort = filters.Sort(
+    q = queries.Search("task", "Words in title or description.")
+    sort = queries.Sort(
         "-id",
         created_at="created_at",
         updated_at="updated_at",
@@ -196,7 +200,7 @@ blueprint = Blueprint("tasks", "Calls, meetings, e-mails and other things to do.
 @blueprint.page(page_of(TASK.schema, deleted=True))
 def list_tasks(query: Query) -> Page:
     """List tasks, the newest first."""
-    return paging.page(TASK, query, TASK_FILTER.fields["sort"])
+    return pagination.page(TASK, query, TASK_FILTER.fields["sort"])
 
 
 @blueprint.post("/tasks")

@@ -12,7 +12,7 @@ from crm import values
 from crm.access import api_keys, codes, links, sessions
 from crm.config import PLANS
 from crm.errors import Faults, Invalid
-from crm.outbox import endpoints
+from crm.outbox import subscriptions
 from crm.resources import pipelines, users
 from crm.tenancy import backup
 from crm.tenancy.database import execute, now, row, transaction
@@ -42,7 +42,7 @@ def open_tenant(
     users.check_name(name)
     try:
         code = values.currency(currency)
-    except values.Unfit as unfit:
+    except values.InvalidValue as unfit:
         raise Invalid.field("currency", unfit.code, unfit.detail) from None
     if language is not None and language not in pipelines.FIRST_NAMES:
         detail = f"must be one of {', '.join(pipelines.FIRST_NAMES)}"
@@ -70,7 +70,7 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
     def settle() -> None:
         for ends in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
             ends()
-        endpoints.switch_all_off()
+        subscriptions.switch_all_off()
         if name:
             rename(name)
 
@@ -97,7 +97,7 @@ def rename(name: str) -> None:
     """Another name of the business. Raises Invalid."""
     try:
         kept = values.one_line(name, 255)
-    except values.Unfit as unfit:
+    except values.InvalidValue as unfit:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
     if kept is None:
         raise Invalid.field("name", "required", "a business needs a name")
@@ -115,7 +115,7 @@ def settle(currency: str, time_zone: str) -> None:
     wrong = Faults()
     try:
         currency = values.currency(currency)
-    except values.Unfit as unfit:
+    except values.InvalidValue as unfit:
         wrong.add("currency", unfit.code, unfit.detail)
     if time_zone not in time_zones():
         wrong.add("time_zone", "invalid_choice", "must be a zone such as Europe/Kyiv")

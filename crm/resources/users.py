@@ -13,16 +13,17 @@ from peewee import IntegerField, TextField
 
 from crm import values
 from crm.access import links, rights, sessions
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint
 from crm.config import PLANS
 from crm.errors import Conflict, Invalid, NotFound
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint
-from crm.rest.shapes import Noun, Shape
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
+from crm.records.record import Record
+from crm.records.views import RecordSchema, RecordView
 from crm.tenancy.database import row, transaction
-from crm.tenancy.records import Record, key
+from crm.values.ids import integer_id
 
 ROLES = ("owner", "manager", "viewer")
 ENDS_LINKS = frozenset({"email", "phone", "role", "active", "site_id"})
@@ -143,13 +144,13 @@ def reach_of(text: str) -> str:
     """The one spelling of a phone number or an e-mail address, whoever has it; "" if it is none."""
     try:
         return ((values.email if "@" in text else values.phone)(text) or "").lower()
-    except values.Unfit:
+    except values.InvalidValue:
         return ""
 
 
 def named(text: str) -> User:
     """The active user with that id, phone number or e-mail address. Raises NotFound."""
-    found = User.first("id = ? AND active", key(text)) or reached_at(text)
+    found = User.first("id = ? AND active", integer_id(text)) or reached_at(text)
     if found is None:
         raise NotFound(f"there is no active user {text}")
     return found
@@ -162,7 +163,7 @@ def is_free(data: dict[str, Any], id: int = 0) -> None:
             raise Conflict(f"another user has this {name}", "duplicate_user")
 
 
-class UserNoun(Noun):
+class UserSchema(RecordSchema):
     """All fields of a user, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -170,18 +171,18 @@ class UserNoun(Noun):
     email = fields.Email()
     phone = fields.Phone()
     role = fields.Choice(*ROLES, nullable=False, default="manager")
-    active = fields.Flag(nullable=False, default=True)
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    active = fields.Boolean(nullable=False, default=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-USER = Shape(UserNoun.out("UserOut"), "user", live=False)
-USER_IN = UserNoun.body("UserIn")
-USER_PATCH = UserNoun.patch("UserPatch")
+USER = RecordView(UserSchema.out("UserOut"), "user", live=False)
+USER_IN = UserSchema.body("UserIn")
+USER_PATCH = UserSchema.patch("UserPatch")
 
 
-class KeyOut(Noun):
+class KeyOut(RecordSchema):
     """The key that asks."""
 
     id = ma.String(required=True)
@@ -189,7 +190,7 @@ class KeyOut(Noun):
     scopes = ma.List(ma.String(metadata={"enum": sorted(rights.SCOPES)}), required=True)
 
 
-class TenantOut(Noun):
+class TenantOut(RecordSchema):
     """The tenant that the key belongs to."""
 
     name = ma.String(required=True)
@@ -203,10 +204,10 @@ class MeOut(type(USER.schema)):
     tenant = ma.Nested(TenantOut, required=True)
 
 
-class UserFilter(filters.Filter):
-    role = filters.Equals(fields.Choice(*ROLES))
-    active = filters.Yes(about="`false`: only who was deactivated.")
-    sort = filters.Sort("id", name="name", created_at="created_at")
+class UserFilter(queries.Filter):
+    role = queries.Equals(fields.Choice(*ROLES))
+    active = queries.BooleanFilter(about="`false`: only who was deactivated.")
+    sort = queries.Sort("id", name="name", created_at="created_at")
 
 
 USER_FILTER = UserFilter()
@@ -219,7 +220,7 @@ blueprint = Blueprint("users", "Users of the tenant.")
 @blueprint.page(page_of(USER.schema))
 def list_users(query: Query) -> Page:
     """List the users of the tenant."""
-    return paging.page(USER, query, USER_FILTER.fields["sort"])
+    return pagination.page(USER, query, USER_FILTER.fields["sort"])
 
 
 @blueprint.get("/users/me")

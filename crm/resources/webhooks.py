@@ -14,16 +14,16 @@ from marshmallow import fields as ma
 
 from crm import values
 from crm.access import rights
+from crm.api.envelopes import SECRET, Open, page_of
+from crm.api.operations import Blueprint
 from crm.json import dumps, loads
-from crm.outbox import deliveries, endpoints, events
-from crm.outbox.endpoints import Webhook
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import SECRET, Open, page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.parts import Parts
-from crm.rest.resource import Blueprint
-from crm.rest.shapes import Noun, Shape
+from crm.outbox import deliveries, events, subscriptions
+from crm.outbox.subscriptions import Webhook
+from crm.records import fields, pagination, queries
+from crm.records.nested import NestedList
+from crm.records.pagination import Page
+from crm.records.queries import Query
+from crm.records.views import RecordSchema, RecordView
 from crm.tenancy.database import transaction
 from crm.tenancy.dialect import json_rows
 
@@ -36,7 +36,7 @@ CAUSES = ("event", "resend", "recover", "test")
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
     """Add an endpoint, by default for all kinds; gives its id and its secret."""
-    return endpoints.create({"events": ALL_KINDS, **data})
+    return subscriptions.create({"events": ALL_KINDS, **data})
 
 
 def may_tell(kinds: Iterable[str]) -> None:
@@ -52,14 +52,16 @@ class Kinds(fields.Field):
 
     def read(self, value: Any) -> str:
         if not isinstance(value, list) or not value:
-            raise values.Unfit("invalid_type", "must be a list of at least one kind of event")
+            raise values.InvalidValue(
+                "invalid_type", "must be a list of at least one kind of event"
+            )
         if len(value) > MOST_KINDS:
-            raise values.Unfit("too_many", f"at most {MOST_KINDS} kinds of events")
+            raise values.InvalidValue("too_many", f"at most {MOST_KINDS} kinds of events")
         for kind in value:
             if not isinstance(kind, str):
-                raise values.Unfit("invalid_type", "must be a list of kinds of events")
+                raise values.InvalidValue("invalid_type", "must be a list of kinds of events")
             if kind not in events.KINDS:
-                raise values.Unfit("invalid_choice", f"{kind[:64]!r} is no kind of event")
+                raise values.InvalidValue("invalid_choice", f"{kind[:64]!r} is no kind of event")
         return dumps([kind for kind in events.KINDS if kind in value]).decode()
 
     def show(self, value: Any) -> list[str]:
@@ -70,15 +72,15 @@ class Kinds(fields.Field):
         return {"type": "array", "items": kind, "minItems": 1, "maxItems": MOST_KINDS}
 
 
-class NoticeNoun(Noun):
+class NoticeSchema(RecordSchema):
     """What happened to an endpoint that its owner should know."""
 
-    at = fields.Moment(read_only=True)
-    code = fields.Choice(endpoints.PAUSED, endpoints.GONE, read_only=True)
+    at = fields.DateTime(read_only=True)
+    code = fields.Choice(subscriptions.PAUSED, subscriptions.GONE, read_only=True)
     detail = fields.Text(255, read_only=True)
 
 
-class WebhookNoun(Noun):
+class WebhookSchema(RecordSchema):
     """All fields of an endpoint, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -91,7 +93,7 @@ class WebhookNoun(Noun):
         about="A key may choose those whose nouns it may read. By default all.",
     )
     description = fields.Text(255, example="ERP")
-    active = fields.Flag(nullable=False, default=True)
+    active = fields.Boolean(nullable=False, default=True)
     state = fields.Choice(
         *STATES,
         read_only=True,
@@ -101,11 +103,11 @@ class WebhookNoun(Noun):
         about="`failing`: since the last attempt; `paused`: after five days of failures; "
         "`disabled`: it answered 410; `inactive`: switched off by hand.",
     )
-    failing_since = fields.Moment(read_only=True, nullable=True)
-    last_success_at = fields.Moment(read_only=True, nullable=True)
-    last_failure_at = fields.Moment(read_only=True, nullable=True)
-    notices = Parts(
-        NoticeNoun.out("NoticeOut"),
+    failing_since = fields.DateTime(read_only=True, nullable=True)
+    last_success_at = fields.DateTime(read_only=True, nullable=True)
+    last_failure_at = fields.DateTime(read_only=True, nullable=True)
+    notices = NestedList(
+        NoticeSchema.out("NoticeOut"),
         read_only=True,
         column=json_rows(
             {"at": "at", "code": "code", "detail": "detail"},
@@ -113,17 +115,17 @@ class WebhookNoun(Noun):
         ),
         about="The latest ten, newest first.",
     )
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-class AttemptNoun(Noun):
+class AttemptSchema(RecordSchema):
     """One try to deliver."""
 
-    at = fields.Moment(read_only=True)
-    duration_ms = fields.Whole(0, 1 << 53, read_only=True)
-    status_code = fields.Whole(100, 999, read_only=True, nullable=True)
+    at = fields.DateTime(read_only=True)
+    duration_ms = fields.Integer(0, 1 << 53, read_only=True)
+    status_code = fields.Integer(100, 999, read_only=True, nullable=True)
     error = fields.Text(
         64, read_only=True, nullable=True, about="What went wrong when there is no good answer."
     )
@@ -133,10 +135,10 @@ class AttemptNoun(Noun):
     key_id = fields.Id(read_only=True, nullable=True)
 
 
-ATTEMPT = AttemptNoun.out("AttemptOut")
+ATTEMPT = AttemptSchema.out("AttemptOut")
 
 
-class DeliveryNoun(Noun):
+class DeliverySchema(RecordSchema):
     """An event on its way to an endpoint."""
 
     id = fields.Id(read_only=True)
@@ -154,19 +156,19 @@ class DeliveryNoun(Noun):
         column="coalesce((SELECT type FROM event WHERE sequence = delivery.sequence),"
         f" '{deliveries.TEST}')",
     )
-    sequence = fields.Whole(1, 1 << 53, read_only=True, nullable=True, about="Null of a test.")
+    sequence = fields.Integer(1, 1 << 53, read_only=True, nullable=True, about="Null of a test.")
     status = fields.Choice(
         *STATUSES,
         read_only=True,
         about="`failed`: after ten attempts; `held`: its endpoint was switched off.",
     )
-    next_attempt_at = fields.Moment(
+    next_attempt_at = fields.DateTime(
         read_only=True,
         nullable=True,
         column="delivery.due_at",
         about="Null while it waits for an earlier event of the same record.",
     )
-    attempts = Parts(
+    attempts = NestedList(
         ATTEMPT,
         read_only=True,
         column=json_rows(
@@ -177,12 +179,12 @@ class DeliveryNoun(Noun):
         most_bytes=SHOWN_ATTEMPTS * 16_000,
         about=f"The latest {SHOWN_ATTEMPTS}, the oldest of them first.",
     )
-    created_at = fields.Moment(read_only=True)
-    delivered_at = fields.Moment(read_only=True, nullable=True)
+    created_at = fields.DateTime(read_only=True)
+    delivered_at = fields.DateTime(read_only=True, nullable=True)
 
 
-class RecoveryNoun(Noun):
-    since = fields.Moment(required=True, about="Events are kept for 30 days.")
+class RecoverySchema(RecordSchema):
+    since = fields.DateTime(required=True, about="Events are kept for 30 days.")
 
 
 class Rotated(Open):
@@ -202,24 +204,24 @@ class Recovery(Open):
 
 
 ALL_KINDS = dumps(list(events.KINDS)).decode()
-WEBHOOK = Shape(WebhookNoun.out("WebhookOut"), "webhook", live=False)
-WEBHOOK_IN = WebhookNoun.body("WebhookIn")
-WEBHOOK_PATCH = WebhookNoun.patch("WebhookPatch")
-DELIVERY = Shape(DeliveryNoun.out("DeliveryOut"), "delivery", live=False)
-RECOVERY_IN = RecoveryNoun.body("RecoveryIn")
+WEBHOOK = RecordView(WebhookSchema.out("WebhookOut"), "webhook", live=False)
+WEBHOOK_IN = WebhookSchema.body("WebhookIn")
+WEBHOOK_PATCH = WebhookSchema.patch("WebhookPatch")
+DELIVERY = RecordView(DeliverySchema.out("DeliveryOut"), "delivery", live=False)
+RECOVERY_IN = RecoverySchema.body("RecoveryIn")
 
 
-class WebhookFilter(filters.Filter):
-    sort = filters.Sort("-id", created_at="created_at")
+class WebhookFilter(queries.Filter):
+    sort = queries.Sort("-id", created_at="created_at")
 
 
-class DeliveryFilter(filters.Filter):
-    status = filters.Equals(fields.Choice(*STATUSES))
-    sort = filters.Sort("-id")
+class DeliveryFilter(queries.Filter):
+    status = queries.Equals(fields.Choice(*STATUSES))
+    sort = queries.Sort("-id")
 
 
-class RecoveryFilter(filters.Filter):
-    dry_run = filters.Chosen(fields.Choice("true", "false"), "Count, and send nothing.")
+class RecoveryFilter(queries.Filter):
+    dry_run = queries.Option(fields.Choice("true", "false"), "Count, and send nothing.")
 
 
 WEBHOOK_FILTER = WebhookFilter()
@@ -234,7 +236,7 @@ blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries."
 @blueprint.page(page_of(WEBHOOK.schema))
 def list_webhooks(query: Query) -> Page:
     """List the endpoints, the newest first."""
-    return paging.page(WEBHOOK, query, WEBHOOK_FILTER.fields["sort"])
+    return pagination.page(WEBHOOK, query, WEBHOOK_FILTER.fields["sort"])
 
 
 @blueprint.post("/webhooks")
@@ -303,7 +305,7 @@ def list_deliveries(query: Query, id: str) -> Page:
     """List the deliveries to an endpoint with their attempts, the newest first."""
     of_webhook = (Webhook.find(id).id,)
     order = DELIVERY_FILTER.fields["sort"]
-    return paging.page(DELIVERY, query, order, "webhook_id = ?", of_webhook)
+    return pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook)
 
 
 @blueprint.post("/webhooks/<id>/recover")

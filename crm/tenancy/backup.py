@@ -23,13 +23,13 @@ from crm.tenancy import disk, litestream, migrations, trash
 from crm.tenancy.backup_run import KEEP, Run, copy_pages
 from crm.tenancy.copies import BadCopy, check, open_copy, require_alone
 from crm.tenancy.database import (
-    Visit,
-    begin_visit,
+    TenantSession,
+    begin_session,
     connect,
-    end_visit,
+    current_session,
+    end_session_of_thread,
     row,
     transaction,
-    visit,
 )
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.labels import RESERVED
@@ -69,7 +69,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
     Of its label's copies there the `keep` newest stay. Raises BadCopy when the copy isn't whole
     (the older ones stay then), or what SQLite and the disk say.
     """
-    here = visit()
+    here = current_session()
     run = Run(to, keep, here.clock, here.keeper.steady.for_erasing())
     try:
         (made,) = run.add(here.keeper) or run.finish()
@@ -81,7 +81,7 @@ def create(to: Path, keep: int = KEEP) -> Path:
 def write(to: Path) -> None:
     """Copy the tenant visited to a path where nothing is: whole, checked, on the disk, and its
     owner's only. Raises what `create` does."""
-    copy_pages(visit().connection, to)
+    copy_pages(current_session().connection, to)
     check(to)
     disk.sync(to)
 
@@ -124,7 +124,7 @@ def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) 
     unseen = tenants.unseen(new)
     disk.forget_abandoned(tenants.folder, ".new-*", tenants.steady.for_erasing())
     try:
-        with tenants.visit(label):
+        with tenants.session(label):
             write(unseen.path)
         _build(tenants, unseen, settle)
         tenants.reveal(unseen)
@@ -137,11 +137,13 @@ def visiting_copy(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
     """Be at a whole copy as if it were the tenant, to read."""
     connection = connect(copy, writes=False)
     try:
-        token = begin_visit(Visit(label, connection, Tenant(label, copy, tenants), tenants.clock))
+        token = begin_session(
+            TenantSession(label, connection, Tenant(label, copy, tenants), tenants.clock)
+        )
         try:
             yield
         finally:
-            end_visit(token)
+            end_session_of_thread(token)
     finally:
         connection.close()
 
@@ -152,14 +154,14 @@ def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -
         elsewhere = Tenants(replace(tenants.config, data=Path(apart)), tenants.clock)
         try:
             restore(elsewhere, copy, label, settle)
-            with elsewhere.visit(label):
+            with elsewhere.session(label):
                 restored = row(COUNTS)
         finally:
             elsewhere.forget_idle()
     with closing(open_copy(copy)) as source:
         counted = source.execute(COUNTS).fetchone()
     live = None
-    with suppress(NotFound), tenants.visit(label):
+    with suppress(NotFound), tenants.session(label):
         live = row(COUNTS)
     return Drilled(counted, restored, live)
 
@@ -169,12 +171,12 @@ def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], Any]) -> Any:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         migrations.migrate(connection, unseen.label)
-        token = begin_visit(Visit(unseen.label, connection, unseen, tenants.clock))
+        token = begin_session(TenantSession(unseen.label, connection, unseen, tenants.clock))
         try:
             with transaction():
                 return settle()
         finally:
-            end_visit(token)
+            end_session_of_thread(token)
     finally:
         connection.close()
         tenants.pool.forget(unseen)

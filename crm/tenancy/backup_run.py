@@ -26,7 +26,7 @@ from typing import NamedTuple
 from crm.tenancy import disk
 from crm.tenancy.copies import check, list_copies
 from crm.tenancy.files import Tenant
-from crm.tenancy.retention import DAY
+from crm.tenancy.sweeps import DAY_SECONDS
 
 KEEP = 14  # copies of a tenant
 INDEX = ".unchanged.json"
@@ -116,7 +116,7 @@ class Run:
         """Give the last copy one more name, if the tenant is as it was then."""
         entry = self._entries.get(label)
         at_least, more = LINKED_DAYS
-        seconds = (at_least + zlib.crc32(label.encode()) % more) * DAY
+        seconds = (at_least + zlib.crc32(label.encode()) % more) * DAY_SECONDS
         if (
             entry is None
             or entry.state != state

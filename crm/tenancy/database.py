@@ -21,9 +21,9 @@ from peewee import SqliteDatabase, _ConnectionState
 
 from crm.config import Config
 from crm.errors import Busy, CRMError
-from crm.tenancy.bell import Bell, Hears
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of, is_busy
 from crm.tenancy.steady_clock import SteadyClock
+from crm.tenancy.wakeup import OnEvent, WakeupPipe
 from crm.tenancy.writer_lock import LONGEST_WAIT, WriterLock
 
 LOG_BYTES = 8_192_000  # until a checkpoint: with SQLite's 1,000 pages a create takes 4 % longer
@@ -99,14 +99,14 @@ def _uri_path(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-class Keeper(Protocol):
+class ConnectionSource(Protocol):
     """Whoever keeps a tenant's open connections between visits."""
 
     lock: WriterLock
     heavy_work_lock: Any  # crm.tenancy.heavy_work.HeavyWorkLock
     config: Config
-    bell: Bell
-    hears: Hears | None
+    bell: WakeupPipe
+    hears: OnEvent | None
     steady: SteadyClock
 
     def take(self, writes: bool) -> Connection: ...
@@ -120,7 +120,7 @@ class Keeper(Protocol):
     def refusal_to_open(self, error: OSError) -> CRMError: ...
 
 
-class Visit:
+class TenantSession:
     """One thread's stay at one tenant, and in whose name: `user_id`, `key_id` with its `scopes`,
     None for a person or a program that acts without a key.
 
@@ -146,7 +146,7 @@ class Visit:
         self,
         label: str,
         connection: Connection,
-        keeper: Keeper,
+        keeper: ConnectionSource,
         clock: Callable[[], float],
     ):
         self.label = label
@@ -173,10 +173,10 @@ class Visit:
         return self.state_ is not None and bool(self.state_.transactions)
 
 
-_visit: ContextVar[Visit | None] = ContextVar("visit", default=None)
+_visit: ContextVar[TenantSession | None] = ContextVar("visit", default=None)
 
 
-def visit() -> Visit:
+def current_session() -> TenantSession:
     """The visit under way; raises NoTenant where there is none or it is another thread's."""
     found = _visit.get()
     if found is None:
@@ -186,12 +186,12 @@ def visit() -> Visit:
     return found
 
 
-def visiting() -> Visit | None:
+def session_or_none() -> TenantSession | None:
     """The visit under way, or None."""
     return _visit.get()
 
 
-def begin_visit(new: Visit) -> Token[Visit | None]:
+def begin_session(new: TenantSession) -> Token[TenantSession | None]:
     outer = _visit.get()
     there = outer and (outer.label, outer.keeper.bell)
     if outer is not None and outer.in_transaction and there != (new.label, new.keeper.bell):
@@ -199,7 +199,7 @@ def begin_visit(new: Visit) -> Token[Visit | None]:
     return _visit.set(new)
 
 
-def end_visit(token: Token[Visit | None]) -> None:
+def end_session_of_thread(token: Token[TenantSession | None]) -> None:
     _visit.get().thread = 0  # a copied context may outlive it; its connection is another's soon
     _visit.reset(token)
 
@@ -212,7 +212,7 @@ class TenantDatabase(SqliteDatabase):
 
     @property
     def _state(self) -> _ConnectionState:
-        return visit().state
+        return current_session().state
 
     @_state.setter
     def _state(self, value: _ConnectionState) -> None:
@@ -222,13 +222,13 @@ class TenantDatabase(SqliteDatabase):
         return _visit.get() is None
 
     def cursor(self, named_cursor: Any = None) -> sqlite3.Cursor:
-        return visit().connection.cursor()
+        return current_session().connection.cursor()
 
     def init(self, database: str, **options: Any) -> None:
         self.database, self.deferred, self._pragmas, self._timeout = database, False, (), 10
 
     def begin(self, *_: Any) -> None:
-        here = visit()
+        here = current_session()
         writer = here.keeper.take(writes=True)
         try:
             here.keeper.lock.acquire(here.wait)
@@ -252,12 +252,12 @@ class TenantDatabase(SqliteDatabase):
 
     def commit(self) -> None:
         # A failed COMMIT leaves the transaction open: peewee then calls rollback, which frees.
-        here = visit()
+        here = current_session()
         here.connection.execute("COMMIT")
         self._free(here)
 
     def rollback(self) -> None:
-        here = visit()
+        here = current_session()
         try:
             if here.connection.in_transaction:
                 here.connection.execute("ROLLBACK")
@@ -265,7 +265,7 @@ class TenantDatabase(SqliteDatabase):
             self._free(here)
 
     @staticmethod
-    def _free(here: Visit) -> None:
+    def _free(here: TenantSession) -> None:
         writer, here.connection = here.connection, here.reader
         here.state.conn = here.reader
         here.keeper.lock.release()
@@ -277,7 +277,7 @@ database = TenantDatabase()
 
 def transaction() -> AbstractContextManager[Any]:
     """All or nothing; joins the transaction under way. Raises Busy when its turn doesn't come."""
-    return nullcontext() if visit().in_transaction else database.transaction()
+    return nullcontext() if current_session().in_transaction else database.transaction()
 
 
 def after_commit(wake: Callable[[], None]) -> None:
@@ -288,30 +288,30 @@ def after_commit(wake: Callable[[], None]) -> None:
     database.after_commit(wake)
 
 
-def rouse() -> None:
+def notify_after_commit() -> None:
     """Once the transaction under way is committed, tell the background that there is work."""
-    here = visit()
+    here = current_session()
     after_commit(partial(here.keeper.bell.ring, here.label))
 
 
 def settings() -> Config:
     """The settings of the installation that is being visited."""
-    return visit().keeper.config
+    return current_session().keeper.config
 
 
 def rows(sql: str, params: Sequence[Any] = ()) -> list[tuple]:
     """All rows of a prepared text: an unfinished cursor would hold back the log's checkpoint."""
-    return visit().connection.execute(sql, params).fetchall()
+    return current_session().connection.execute(sql, params).fetchall()
 
 
 def row(sql: str, params: Sequence[Any] = ()) -> tuple | None:
-    found = visit().connection.execute(sql, params).fetchall()
+    found = current_session().connection.execute(sql, params).fetchall()
     return found[0] if found else None
 
 
 def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
     """Run one changing statement; only inside `transaction()`."""
-    here = visit()
+    here = current_session()
     if not here.in_transaction:
         raise NoTenant("writing needs a transaction")
     return here.connection.execute(sql, params)
@@ -320,7 +320,7 @@ def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
 def note(sql: str, params: Sequence[Any] = ()) -> None:
     """Run one changing statement by itself, unless somebody is writing or the disk is full: a
     reader waits for nobody, and what it notes in passing can be noted the next time."""
-    here = visit()
+    here = current_session()
     patience, here.wait = here.wait, 0
     try:
         with transaction():
@@ -335,7 +335,7 @@ def note(sql: str, params: Sequence[Any] = ()) -> None:
 
 
 def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
-    here = visit()
+    here = current_session()
     if not here.in_transaction:
         raise NoTenant("writing needs a transaction")
     here.connection.executemany(sql, params)
@@ -343,7 +343,7 @@ def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
 
 def now() -> str:
     """The time by the tenant's clock: RFC 3339, UTC, whole seconds (D2)."""
-    return time_text(int(visit().clock()))
+    return time_text(int(current_session().clock()))
 
 
 @lru_cache(maxsize=64)
@@ -353,4 +353,4 @@ def time_text(seconds: int) -> str:
 
 def time_before(seconds: int) -> str:
     """The time `seconds` ago by the tenant's clock."""
-    return time_text(int(visit().clock()) - seconds)
+    return time_text(int(current_session().clock()) - seconds)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from crm.tenancy.database import execute, visit
+from crm.tenancy.database import current_session, execute
 
 ROOM = 64 << 20  # bytes of pages kept in memory while many rows are written
 INDEXES_OF = (
@@ -47,7 +47,7 @@ def filling(table: str, anew: bool) -> Iterator[None]:
     table's indexes are taken away and made again at the end: to sort 50,000 entries once takes a
     third of the time of inserting each at its place.
     """
-    connection = visit().connection
+    connection = current_session().connection
     made = connection.execute(INDEXES_OF, (table,)).fetchall() if anew else []
     (usual,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{ROOM >> 10}")

@@ -26,12 +26,12 @@ from crm.config import Config
 from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
 from crm.open_files import shares
 from crm.tenancy import disk, file_errors, litestream, migrations, upgrades
-from crm.tenancy.bell import Bell, Hears
-from crm.tenancy.database import Connection, connect, file_at, visiting
+from crm.tenancy.database import Connection, connect, file_at, session_or_none
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.steady_clock import SteadyClock
 from crm.tenancy.unavailable import Unavailable, identity
+from crm.tenancy.wakeup import OnEvent, WakeupPipe
 from crm.tenancy.writer_lock import WriterLock
 
 FORK_WAIT = 1.0  # seconds for a connection whose file is being written
@@ -46,10 +46,10 @@ class Home(Protocol):
     """What the tenants of an installation share."""
 
     config: Config
-    bell: Bell
+    bell: WakeupPipe
     pool: "Pool"
     unavailable: Unavailable
-    hears: Hears | None
+    hears: OnEvent | None
     steady: SteadyClock
     clock: Callable[[], float]
 
@@ -138,7 +138,7 @@ class Tenant:
         )
 
     def _has_schema(self) -> bool:
-        here = visiting()
+        here = session_or_none()
         if here is None or here.keeper is not self:
             return True
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crm.errors import Busy
 from crm.tenancy.counters import byte_lock
-from crm.tenancy.database import visit
+from crm.tenancy.database import current_session
 
 MAX_WAITING = 8  # of one tenant in one process; each of them occupies a thread
 WAIT_SECONDS = 10.0
@@ -78,7 +78,7 @@ def heavy_work(wait_seconds: float | None = None) -> Iterator[None]:
     `wait_seconds` is WAIT_SECONDS unless given. Not reentrant, and not for use inside
     `transaction()`: writers would wait for it.
     """
-    lock = visit().keeper.heavy_work_lock
+    lock = current_session().keeper.heavy_work_lock
     with lock.held(WAIT_SECONDS if wait_seconds is None else wait_seconds):
         yield
 

@@ -120,5 +120,5 @@ def _labels(tenants: Tenants) -> Iterator[str]:
 
 
 def _read(tenants: Tenants, label: str) -> None:
-    with tenants.visit(label, tidies=False):
+    with tenants.session(label, tidies=False):
         row("SELECT name FROM tenant")

@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO
 import orjson
 
 from crm.errors import Busy, StorageFull
-from crm.tenancy.database import rows, settings, visit
+from crm.tenancy.database import current_session, rows, settings
 
 BATCH_ROWS = 25  # each of which may have a hundred contacts
 BLOCK_BYTES = 64 * 1024
@@ -27,7 +27,7 @@ def snapshot() -> Iterator[None]:
 
     Only for as long as it takes to compute: the log of writes grows until the end.
     """
-    here = visit()
+    here = current_session()
     connection = here.connection
     if connection.in_transaction:
         yield
@@ -42,14 +42,14 @@ def snapshot() -> Iterator[None]:
 
 def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a prepared text, BATCH_ROWS at a time; inside `snapshot()`."""
-    with closing(visit().connection.execute(sql, params)) as cursor:
+    with closing(current_session().connection.execute(sql, params)) as cursor:
         while found := cursor.fetchmany(BATCH_ROWS):
             yield found
 
 
 def each_row(sql: str, params: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
     """The rows of a prepared text, one at a time. Who stops before the last one closes it."""
-    with closing(visit().connection.execute(sql, params)) as cursor:
+    with closing(current_session().connection.execute(sql, params)) as cursor:
         yield from cursor
 
 
@@ -78,7 +78,7 @@ class BoundedRows:
         if self._cannot_be_cut:
             self.rows += rows(sql, params)
             return
-        with closing(visit().connection.execute(sql, params)) as cursor:
+        with closing(current_session().connection.execute(sql, params)) as cursor:
             while wanted := self.wanted:
                 safe = self._left // self._row_bytes  # so many rows cannot be too much
                 part = cursor.fetchmany(min(wanted, max(1, safe)))
@@ -105,7 +105,7 @@ class SpooledFile:
     def __init__(self, write: Callable[[BinaryIO], None]):
         self._file: IO[bytes] | None = None
         self._tenant = ""
-        tenant = f"{settings().data}/{visit().label}"
+        tenant = f"{settings().data}/{current_session().label}"
         with self._lock:
             if self._open[tenant] >= MAX_SPOOLED_FILES:
                 raise Busy("too many files of this tenant are being downloaded, try again later")

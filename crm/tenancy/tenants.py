@@ -17,24 +17,24 @@ from typing import Any
 
 from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
-from crm.tenancy import disk, litestream, migrations, retention, uploads
-from crm.tenancy.bell import Bell, Hears
+from crm.tenancy import disk, litestream, migrations, sweeps, uploads
 from crm.tenancy.counters import Counters
 from crm.tenancy.database import (
     LONGEST_WAIT,
-    Visit,
-    begin_visit,
+    TenantSession,
+    begin_session,
     connect,
-    end_visit,
+    end_session_of_thread,
     peek,
+    session_or_none,
     time_text,
-    visiting,
 )
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of
 from crm.tenancy.files import Pool, Tenant, UnknownTenant
 from crm.tenancy.labels import RESERVED
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.unavailable import Unavailable
+from crm.tenancy.wakeup import OnEvent, WakeupPipe
 
 FRONT = "_front"  # the base host's own file, visited like a tenant's; no label is spelled so
 TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
@@ -90,11 +90,11 @@ class Tenants:
         if clock is time.time:
             uptime = uptime or boot_seconds
         self.steady = SteadyClock(clock, uptime, config.data / "clock", lambda: not self.labels())
-        self.bell = Bell(config.data)
+        self.bell = WakeupPipe(config.data)
         self.counters = Counters(config.data, self.secret_key)
         self.pool = Pool(config.open_files)
         self.unavailable = Unavailable(config.data)
-        self.hears: Hears | None = None  # to be set before the first visit
+        self.hears: OnEvent | None = None  # to be set before the first visit
         self._suffix = "." + config.base_domain
 
     def label_of(self, host: str) -> str | None:
@@ -144,14 +144,14 @@ class Tenants:
     def exists(self, label: str) -> bool:
         return bool(LABEL.match(label)) and self.path(label).is_file()
 
-    def visit(self, label: str, tidies: bool = True) -> "Stay":
+    def session(self, label: str, tidies: bool = True) -> "TenantSessionContext":
         """Be at a tenant for a while: `with tenants.visit(label) as here`.
 
         A visit inside one to the same tenant is the same visit. `tidies`: it may let outlived rows
         go as it ends. Raises UnknownTenant on entering when there is no such tenant, and
         TenantUnavailable, StorageFull or Busy, also on leaving, for what the file's errors mean.
         """
-        return Stay(self, label, tidies)
+        return TenantSessionContext(self, label, tidies)
 
     def peek(self, label: str, sql: str, wait: float = 0) -> tuple | None:
         """The first row that one statement reads in a tenant's file, as it stands there; `wait`:
@@ -175,13 +175,13 @@ class Tenants:
         """How many steps a tenant's file has had; it is left as it is. Raises what peek() does."""
         return self.peek(label, "PRAGMA user_version", wait=LONGEST_WAIT)[0]
 
-    def tidy(self, tenant: Tenant, here: Visit) -> None:
+    def tidy(self, tenant: Tenant, here: TenantSession) -> None:
         """Let outlived rows go at the end of a visit, which must neither wait nor fail for it."""
         tenant.tidy_at = self.steady.uptime() + TIDIED_EVERY
         here.wait = 0
         try:
             uploads.forget_old()
-            finished = not retention.is_due() or any(retention.tidy() for _ in range(SWEEPS))
+            finished = not sweeps.is_due() or any(sweeps.run() for _ in range(SWEEPS))
         except Busy:
             finished = False
         except Exception as error:
@@ -301,11 +301,11 @@ class Tenants:
                 "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, ?, ?, ?, ?)",
                 (name, plan, moment, moment),
             )
-            token = begin_visit(Visit(unseen.label, connection, unseen, self.clock))
+            token = begin_session(TenantSession(unseen.label, connection, unseen, self.clock))
             try:
                 furnish()
             finally:
-                end_visit(token)
+                end_session_of_thread(token)
         finally:
             connection.close()
             self.pool.forget(unseen)
@@ -332,7 +332,7 @@ def _taken(label: str) -> Conflict:
     return Conflict(f"the label {label} is taken", "label_taken")
 
 
-class Stay:
+class TenantSessionContext:
     """A visit's beginning and end. A generator would take twice as long, on every request."""
 
     __slots__ = ("_connection", "_here", "_tenant", "_tenants", "_tidies", "_token", "label")
@@ -341,8 +341,8 @@ class Stay:
         self._tenants, self.label, self._tidies = tenants, label, tidies
         self._token = None
 
-    def __enter__(self) -> Visit:
-        outer = visiting()
+    def __enter__(self) -> TenantSession:
+        outer = session_or_none()
         if (
             outer is not None
             and outer.label == self.label
@@ -353,8 +353,8 @@ class Stay:
         self._tenant = tenant = self._tenants.tenant(self.label)
         self._connection = tenant.take(writes=False)
         try:
-            self._here = Visit(self.label, self._connection, tenant, self._tenants.clock)
-            self._token = begin_visit(self._here)
+            self._here = TenantSession(self.label, self._connection, tenant, self._tenants.clock)
+            self._token = begin_session(self._here)
         except BaseException:
             tenant.give(self._connection, writes=False)
             raise
@@ -363,7 +363,7 @@ class Stay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: Any
     ) -> None:
-        tenant = visiting().keeper
+        tenant = session_or_none().keeper
         self.end(tidy=error is None and self._tidies)
         if isinstance(error, FILE_ERRORS) and (refusal := tenant.refusal(error)):
             raise refusal from error
@@ -376,5 +376,5 @@ class Stay:
             if tidy and self._tenants.steady.uptime() >= self._tenant.tidy_at:
                 self._tenants.tidy(self._tenant, self._here)
         finally:
-            end_visit(self._token)
+            end_session_of_thread(self._token)
             self._tenant.give(self._connection, writes=False)

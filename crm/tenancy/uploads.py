@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crm.errors import NotFound, StorageFull
 from crm.tenancy import disk
-from crm.tenancy.database import settings, visit
+from crm.tenancy.database import current_session, settings
 from crm.tenancy.file_errors import Cause, cause_of
 
 FOLDER = "uploads"  # of the data folder
@@ -28,7 +28,7 @@ def keep(session_id: int, data: bytes) -> str:
     folder = _folder()
     disk.make_folder(folder)
     forget_old()
-    tenant = f"{visit().label}."
+    tenant = f"{current_session().label}."
     _make_room(tenant, MOST_OF_TENANT)
     _make_room(f"{tenant}{session_id}.", MOST_OF_SESSION)
     name = secrets.token_hex(16)
@@ -49,7 +49,7 @@ def read(session_id: int, name: str) -> bytes:
     """What waits under that name. Raises NotFound."""
     path = _path(session_id, name)
     try:
-        if path.stat().st_mtime <= visit().clock() - WAITS:
+        if path.stat().st_mtime <= current_session().clock() - WAITS:
             raise NotFound
         return path.read_bytes()
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def drop(session_id: int, name: str) -> None:
 
 def forget_old() -> None:
     """Let go what has waited too long, at any tenant."""
-    limit = visit().keeper.steady.for_erasing() - WAITS
+    limit = current_session().keeper.steady.for_erasing() - WAITS
     for written_at, path in _waiting(""):
         if written_at <= limit:
             path.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ def _waiting(start: str) -> list[tuple[float, Path]]:
 def _path(session_id: int, name: str) -> Path:
     if not NAME.match(name):
         raise NotFound
-    return _folder() / f"{visit().label}.{session_id}.{name}.csv"
+    return _folder() / f"{current_session().label}.{session_id}.{name}.csv"
 
 
 def _folder() -> Path:
@@ -127,5 +127,5 @@ def _folder() -> Path:
 
 def _touch(path: Path) -> None:
     """Its time is the tenant's clock's, by which it is counted."""
-    moment = visit().clock()
+    moment = current_session().clock()
     os.utime(path, (moment, moment))

@@ -7,8 +7,8 @@ optional texts return None for the empty one. Nothing here knows fields, HTTP or
 spec: Leads, Clients, Deals, Products (formats of fields); D2, D4, D17.
 """
 
-from crm.values.latin import latin
-from crm.values.names import is_url_like
+from crm.values.invalid_value import InvalidValue
+from crm.values.message_names import is_url_like
 from crm.values.numbers import (
     AMOUNT_MAX,
     CURRENCIES,
@@ -21,17 +21,17 @@ from crm.values.numbers import (
     quantity,
 )
 from crm.values.objects import json_object
-from crm.values.reach import email, phone
-from crm.values.texts import long_text, one_line, tag_list
+from crm.values.phone_email import email, phone
+from crm.values.text import long_text, one_line, tag_list
 from crm.values.times import day, midnight, moment
-from crm.values.unfit import Unfit
+from crm.values.transliteration import latin
 
 __all__ = [
     "AMOUNT_MAX",
     "CURRENCIES",
     "PRICE_MAX",
     "QUANTITY_MAX",
-    "Unfit",
+    "InvalidValue",
     "as_number",
     "currency",
     "day",

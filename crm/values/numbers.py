@@ -3,7 +3,7 @@
 import re
 from decimal import Context, Decimal
 
-from crm.values.unfit import Unfit
+from crm.values.invalid_value import InvalidValue
 
 PRICE_MAX = 99_999_999_999_999  # 9 999 999 999.9999 in 1/10 000 (D2)
 AMOUNT_MAX = 99_999_999_999_999_900  # 9 999 999 999 999.99 in 1/10 000 (D2)
@@ -23,7 +23,7 @@ def quantity(value: object) -> int:
     """A quantity in 1/1000, more than 0 (D2). Errors: as `money`."""
     units = _units(value, 3, 3, QUANTITY_MAX)
     if not units:
-        raise Unfit("too_small", "must be more than 0")
+        raise InvalidValue("too_small", "must be more than 0")
     return units
 
 
@@ -50,7 +50,7 @@ def _units(value: object, scale: int, places: int, largest: int) -> int:
     """`value` in units of 10 ** -`scale`, between 0 and `largest` of them."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise Unfit("too_small", "must not be negative")
+            raise InvalidValue("too_small", "must not be negative")
         # Compared before it is multiplied: a number may have thousands of digits.
         if value > largest or (units := value * 10**scale) > largest:
             raise _too_large(largest, scale)
@@ -59,11 +59,11 @@ def _units(value: object, scale: int, places: int, largest: int) -> int:
     if not digits:
         return 0
     if negative:
-        raise Unfit("too_small", "must not be negative")
+        raise InvalidValue("too_small", "must not be negative")
     if len(digits) + exponent > len(str(largest)):
         raise _too_large(largest, scale)
     if exponent < -places:
-        raise Unfit("too_precise", f"at most {places} decimals")
+        raise InvalidValue("too_precise", f"at most {places} decimals")
     units = int(digits) * 10 ** (exponent + scale)
     if units > largest:
         raise _too_large(largest, scale)
@@ -82,10 +82,10 @@ def _parts(value: object) -> tuple[bool, str, int]:
     elif isinstance(value, Decimal):
         text = str(value)
     else:
-        raise Unfit("invalid_number", "must be a number")
+        raise InvalidValue("invalid_number", "must be a number")
     match = _NUMBER.fullmatch(text)
     if not match:
-        raise Unfit("invalid_number", "must be a number such as 1250 or 1250.50")
+        raise InvalidValue("invalid_number", "must be a number such as 1250 or 1250.50")
     sign, whole, fraction, power_sign, power = match.groups()
     significant = (whole + (fraction or "")).lstrip("0")
     digits = significant.rstrip("0")
@@ -97,8 +97,8 @@ def _parts(value: object) -> tuple[bool, str, int]:
     return sign == "-", digits, exponent
 
 
-def _too_large(largest: int, scale: int) -> Unfit:
-    return Unfit("too_large", f"at most {as_number(largest, 10**scale)}")
+def _too_large(largest: int, scale: int) -> InvalidValue:
+    return InvalidValue("too_large", f"at most {as_number(largest, 10**scale)}")
 
 
 # ISO 4217, list one up to amendment 180 (January 2026), without funds, units of account, metals
@@ -123,4 +123,4 @@ def currency(value: object) -> str:
         # str.upper() makes ASCII of a few other letters: `ß` becomes SS.
         if value.isascii() and (code := value.strip().upper()) in CURRENCIES:
             return code
-    raise Unfit("invalid_currency", "must be a currency code of ISO 4217 such as UAH")
+    raise InvalidValue("invalid_currency", "must be a currency code of ISO 4217 such as UAH")

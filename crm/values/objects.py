@@ -5,7 +5,7 @@ from decimal import Decimal
 from math import isfinite
 
 from crm.json import dumps
-from crm.values.unfit import Unfit
+from crm.values.invalid_value import InvalidValue
 
 LONGEST_BYTES = 16 * 1024  # of a free object (D4)
 
@@ -20,13 +20,13 @@ def json_object(
     Errors: invalid_type, invalid_text, invalid_number, too_many, too_deep, too_large.
     """
     if not isinstance(value, dict):
-        raise Unfit("invalid_type", "must be an object")
+        raise InvalidValue("invalid_type", "must be an object")
     if len(value) > most_keys:
-        raise Unfit("too_many", f"at most {most_keys} keys")
+        raise InvalidValue("too_many", f"at most {most_keys} keys")
     _check_json(value, longest_bytes, deepest)
     text = dumps(value)
     if len(text) > longest_bytes:
-        raise Unfit("too_large", f"at most {longest_bytes} bytes as JSON")
+        raise InvalidValue("too_large", f"at most {longest_bytes} bytes as JSON")
     return text.decode()
 
 
@@ -39,11 +39,11 @@ def _check_json(value: dict, longest_bytes: int, deepest: int) -> None:
     while inside:
         container, depth = inside.pop()
         if depth > deepest:
-            raise Unfit("too_deep", f"at most {deepest} levels of objects and lists")
+            raise InvalidValue("too_deep", f"at most {deepest} levels of objects and lists")
         # An entry takes two bytes at least, so a vast list is refused before it is read.
         entries += len(container)
         if 2 * entries > longest_bytes:
-            raise Unfit("too_large", f"at most {longest_bytes} bytes as JSON")
+            raise InvalidValue("too_large", f"at most {longest_bytes} bytes as JSON")
         entry: object
         for entry in container:
             if isinstance(container, dict):
@@ -57,14 +57,14 @@ def _check_json(value: dict, longest_bytes: int, deepest: int) -> None:
             elif kind is int or kind is float or kind is Decimal:
                 _check_json_number(entry)
             elif entry is not None and kind is not bool:
-                raise Unfit("invalid_type", "must be made of JSON values")
+                raise InvalidValue("invalid_type", "must be made of JSON values")
 
 
 def _check_json_text(value: object) -> None:
     if value.__class__ is not str:
-        raise Unfit("invalid_type", "must have texts as keys")
+        raise InvalidValue("invalid_type", "must have texts as keys")
     if not value.isprintable() and _NUL_OR_SURROGATE.search(value):
-        raise Unfit("invalid_text", "must not contain NUL or broken Unicode")
+        raise InvalidValue("invalid_text", "must not contain NUL or broken Unicode")
 
 
 def _check_json_number(value: int | float | Decimal) -> None:
@@ -76,4 +76,6 @@ def _check_json_number(value: int | float | Decimal) -> None:
         # Beyond a double's range other readers of the text fail or see infinity.
         fits = value.is_finite() and abs(value.adjusted()) < 308
     if not fits:
-        raise Unfit("invalid_number", "must have only numbers that every JSON reader can read")
+        raise InvalidValue(
+            "invalid_number", "must have only numbers that every JSON reader can read"
+        )

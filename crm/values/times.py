@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo
 
-from crm.values.unfit import Unfit
+from crm.values.invalid_value import InvalidValue
 
 
 def moment(value: object) -> str:
@@ -34,7 +34,7 @@ def day(value: object) -> str:
             return date.fromisoformat(value).isoformat()
         except ValueError:
             pass
-    raise Unfit("invalid_date", "must be a date such as 2026-03-31")
+    raise InvalidValue("invalid_date", "must be a date such as 2026-03-31")
 
 
 def midnight(day: date, zone: str) -> str:
@@ -47,7 +47,7 @@ def midnight(day: date, zone: str) -> str:
     except OverflowError:
         begins = None
     if begins is None or begins.year < 1970:
-        raise Unfit("invalid_date", "must be a date from 1970 on")
+        raise InvalidValue("invalid_date", "must be a date from 1970 on")
     return f"{begins:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -66,11 +66,11 @@ def _utc(local: datetime) -> str:
     except OverflowError:
         raise _not_a_moment() from None
     if exact.year < 1970:
-        raise Unfit("invalid_time", "must not be before 1970")
+        raise InvalidValue("invalid_time", "must not be before 1970")
     return exact.isoformat("T", "seconds")[:19] + "Z"
 
 
-def _not_a_moment() -> Unfit:
-    return Unfit(
+def _not_a_moment() -> InvalidValue:
+    return InvalidValue(
         "invalid_time", "must be a time with an offset such as 2026-03-31T12:00:00Z or …+03:00"
     )

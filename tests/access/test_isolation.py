@@ -27,7 +27,7 @@ from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
-from tests.everything import Caller, Clock, furnish
+from tests.full_tenant import Caller, Clock, furnish
 
 MARKER = "GLOBEX"
 FOREIGN, NOBODY = 900_000, 987_654_321
@@ -72,13 +72,13 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
     crm = create_app(Config(data=data, plans=UNLIMITED), clock, sends=False)
     furnish(crm, clock)
     tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")
-    with crm.tenants.visit("globex"):
+    with crm.tenants.session("globex"):
         key = api_keys.create("tests", "*", 1)[1]
     crm.tenants.forget_idle()
     with closing(sqlite3.connect(data / "tenants" / "globex.db")) as file, file:
         mark(file)
     add_foreign(Caller(crm, key, "globex"))
-    with crm.tenants.visit("globex"):
+    with crm.tenants.session("globex"):
         users.create({"name": MARKER})
     crm.tenants.forget_idle()
     return data, clock.moment, key
@@ -150,7 +150,7 @@ def digest(path: Path) -> str:
 def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str | None]:
     """A key of acme of every kind; `needs` are the scopes of the operation."""
     nouns = rights.RESOURCES
-    with app.tenants.visit("acme"):
+    with app.tenants.session("acme"):
 
         def key(scopes: Any, user_id: int = 1, **more: Any) -> str:
             return api_keys.create("tests", ",".join(scopes), user_id, **more)[1]
@@ -292,7 +292,7 @@ def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(here, name, field):
     with closing(sqlite3.connect(file_of(here, "globex"))) as file:
         (foreign,) = file.execute(f"SELECT max(id) FROM {REFERENCES[field]}").fetchone()
     assert foreign > FOREIGN
-    with here.tenants.visit("acme"):
+    with here.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]
     before = digest(file_of(here, "globex"))
     method, path = name.partition(" ")[0], own_path(here, name)
@@ -322,7 +322,7 @@ FILTERS = sorted(
 
 @pytest.mark.parametrize(("name", "parameter"), FILTERS)
 def test_a_foreign_id_in_a_filter_finds_nothing(here, name, parameter):
-    with here.tenants.visit("acme"):
+    with here.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]
     path, answers = own_path(here, name), []
     for id in (FOREIGN + 1, NOBODY):

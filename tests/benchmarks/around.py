@@ -48,7 +48,7 @@ def furnished(data: Path) -> tuple[Config, str]:
     config = Config(data=data, plans={"start": 0, "base": 0, "pro": 0, "business": 0})
     crm = create_app(config, sends=False)
     tenant.open_tenant(crm.tenants, "acme")
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         create(LEAD_IN.take(lead(0)))
         key = api_keys.create("benchmark", "*", users.owner_id())[1]
     crm.tenants.forget_idle()
@@ -150,7 +150,7 @@ def moves(folder: Path) -> None:
 
 def _at(crm: CRMApp, label: str, act: Callable[[], Any]) -> float:
     begun = time.perf_counter()
-    with crm.tenants.visit(label):
+    with crm.tenants.session(label):
         act()
     return time.perf_counter() - begun
 

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from crm import CRMApp, create_app
 from crm.access import api_keys
 from crm.config import Config
+from crm.records import search
 from crm.resources import tenant, users
-from crm.tenancy import search
 from crm.tenancy.database import execute, execute_many, time_text, transaction
 from crm.tenancy.dialect import filling
 from tests.benchmarks.hot_path import FIRST, LAST, WORDS, caller
@@ -77,7 +77,7 @@ def furnish(folder: Path, count: int) -> tuple[CRMApp, str]:
     plans = dict.fromkeys(("start", "base", "pro"), 10**9)
     crm = create_app(Config(data=folder, plans=plans), sends=False)
     tenant.open_tenant(crm.tenants, "acme", plan="pro")
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         _, key = api_keys.create("benchmark", "*", users.owner_id())
         insert = f"INSERT INTO lead ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
         with transaction(), filling("lead", anew=True):

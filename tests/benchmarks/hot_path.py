@@ -87,7 +87,7 @@ def furnish(folder: Path) -> tuple[CRMApp, str]:
         Config(data=folder, plans=dict.fromkeys(("start", "base", "pro"), 10**9)), sends=False
     )
     tenant.open_tenant(crm.tenants, "acme", plan="pro")
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         _, key = api_keys.create("benchmark", "*", users.owner_id())
         with transaction():
             for lead in leads():
@@ -185,7 +185,7 @@ def price_list(crm: CRMApp, folder: Path) -> None:
             tenant.open_tenant(crm.tenants, label)
         crm.tenants.forget_idle()
         begun = time.perf_counter()
-        with crm.tenants.visit(f"ours{turn}"):
+        with crm.tenants.session(f"ours{turn}"):
             result = products.import_csv(products.read(data))
         taken["crm"].append(time.perf_counter() - begun)
         assert result.created == 50_000

@@ -38,7 +38,7 @@ def fill(data: Path) -> dict[str, str]:
     tenants, keys = Tenants(Config(data=data)), {}
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")
-        with tenants.visit(label):
+        with tenants.session(label):
             keys[label] = api_keys.create("benchmark", "*", users.owner_id())[1]
             create({"name": "Олена Шевченко", "phone": "+380501234567"})
     tenants.forget_idle()

@@ -189,7 +189,7 @@ class Round:
 def furnish(tenants: Tenants, label: str, url: str, leads: int) -> str:
     """A tenant with an endpoint at the address and so many events for it; gives a key."""
     tenant.open_tenant(tenants, label, plan="business")
-    with tenants.visit(label):
+    with tenants.session(label):
         webhooks.create({"url": url, "description": "benchmark"})
         with transaction():
             for _ in range(leads):

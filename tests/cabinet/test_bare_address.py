@@ -4,14 +4,14 @@ import html
 import re
 
 import pytest
-from browsing import Person
-from conftest import OLENA
-from wire import speak
 
 from crm import create_app
 from crm.access import sessions
 from crm.config import Config
 from crm.tenancy.tenants import is_ip_address
+from tests.conftest import OLENA
+from tests.page_client import Person
+from tests.raw_wsgi import speak
 
 ADDRESSES = (
     *("127.0.0.1", "127.0.0.1:8000", "[::1]", "[::1]:8000", "10.0.0.7:8000", "203.0.113.5"),
@@ -49,7 +49,7 @@ def test_any_other_unknown_host_stays_a_404(crm, host):
 
 @pytest.mark.parametrize("host", ADDRESSES)
 def test_the_api_and_tenants_pages_are_404_there(crm, furnished, host):
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
     headers = {
         "Authorization": f"Bearer {furnished[1]['olena']}",

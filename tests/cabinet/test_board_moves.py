@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chromium import NARROW, WIDE, browsing, serving, visiting
-from conftest import OLENA, TARAS
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from crm.access import sessions
 from crm.resources.users import User
 from crm.tenancy.database import transaction
+from tests.chromium import NARROW, WIDE, browsing, serving, session_or_none
+from tests.conftest import OLENA, TARAS
 
 AXE = Axe()
 NEW, NEGOTIATION, WON, LOST = "1", "4", "5", "6"  # ids of the first pipeline's stages
@@ -56,12 +56,12 @@ def board(crm, gate, browser, api, request) -> Iterator[Page]:
     """Olena at her board with three deals at the first stage: A above B above C."""
     for title in ("Deal C", "Deal B", "Deal A"):
         api.create("/deals", title=title)
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         with transaction():
             User.find(OLENA).put({"language": "en"})
         token = sessions.open(OLENA, "tests")
     width, options = getattr(request, "param", (1700, {}))
-    with serving(gate) as home, visiting(browser, width, **options) as page:
+    with serving(gate) as home, session_or_none(browser, width, **options) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         page.goto(f"{home}/deals")
         try:
@@ -368,7 +368,7 @@ def test_undo_gives_a_won_deal_its_day_back(crm, api, olena, clock):
 
 
 def test_a_viewer_undoes_nothing(crm, api, olena):
-    with crm.tenants.visit("acme"), transaction():
+    with crm.tenants.session("acme"), transaction():
         User.find(TARAS).put({"role": "viewer"})
     deal = f"/deals/{api.create('/deals', title='Sold', status='won')}"
     viewer = type(olena)(crm, "acme", TARAS)

@@ -7,8 +7,6 @@ from itertools import cycle
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from browsing import Person
-from conftest import Clock
 
 from crm import cabinet, demo
 from crm.config import Config
@@ -20,6 +18,8 @@ from crm.resources.leads.record import LEAD_IN
 from crm.resources.tasks import Task
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
+from tests.conftest import Clock
+from tests.page_client import Person
 
 TILE = re.compile(
     r'<a class="tile-link" href="([^"]*)">.*?<span class="tile-count">(.*?)</span>', re.S
@@ -37,7 +37,7 @@ def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     tenants = Tenants(Config(data=folder), Clock())
     demo.furnish(tenants)
-    with tenants.visit("acme"), transaction():
+    with tenants.session("acme"), transaction():
         for number in range(30):
             source = f"джерело & {number % 12}" if number % 4 else None
             at = f"2026-0{1 + number % 2}-{number % 28 + 1:02}T21:30:00Z"
@@ -72,7 +72,7 @@ def number(text):
 def test_each_number_opens_as_many_records_as_it_says(demo_crm, clock, zone, at):
     if at != "2026-03-02T09:00:00Z":
         clock.tick(29 * 86_400 + 14.5 * 3600)
-    with demo_crm.tenants.visit("acme"), transaction():
+    with demo_crm.tenants.session("acme"), transaction():
         tenant.settle("UAH", zone)
         for day in (28, 29, 30) if at > "2026-03-03" else ():  # clocks change on the 29th in Kyiv
             for hour in ("00:30", "20:59", "21:00", "22:00"):
@@ -102,7 +102,7 @@ def test_each_number_opens_as_many_records_as_it_says(demo_crm, clock, zone, at)
 
 
 def test_a_tile_and_its_list_tell_the_days_of_the_tenant(demo_crm, clock):
-    with demo_crm.tenants.visit("acme"):
+    with demo_crm.tenants.session("acme"):
         person = Person(demo_crm, user_id=users.owner_id())
     path = html.unescape(TILE.findall(person.sees("/"))[0][0])
     assert parse_qsl(urlsplit(path).query) == [

@@ -6,15 +6,15 @@ import shutil
 import sqlite3
 
 import pytest
-from browsing import Person
-from conftest import OLENA, Clock
 
 from crm import create_app, errors
-from crm.cabinet.frame import Pages
+from crm.api import problems
+from crm.cabinet.rendering import Pages
 from crm.config import Config
 from crm.resources import users
-from crm.rest import problems
 from crm.tenancy.database import transaction
+from tests.conftest import OLENA, Clock
+from tests.page_client import Person
 
 H1 = re.compile(r"<h1>(.*?)</h1>")
 
@@ -86,11 +86,11 @@ def test_title_and_detail_are_words_in_the_readers_language(failing, name):
 
 def test_in_english_too(failing):
     person = Person(failing, user_id=OLENA)
-    with failing.tenants.visit("acme"), transaction():
+    with failing.tenants.session("acme"), transaction():
         users.User.find(OLENA).put({"language": "en"})
     assert "Page not found" in H1.search(person.sees("/nothing", 404))[1]
     assert "No access" in H1.search(person.sees("/raise/forbidden", 403))[1]
-    with failing.tenants.visit("acme"), transaction():
+    with failing.tenants.session("acme"), transaction():
         users.User.find(OLENA).put({"language": "uk"})
 
 

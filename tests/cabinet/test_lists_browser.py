@@ -7,21 +7,21 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from chromium import NARROW, WIDE, browsing, visiting
-from conftest import Clock
 from playwright.sync_api import Browser, Page
-from test_cabinet_pages import check
 from werkzeug.serving import make_server
 
 from crm import CRMApp, create_app, demo
 from crm.access import sessions
 from crm.config import Config
-from crm.outbox.endpoints import Webhook
+from crm.outbox.subscriptions import Webhook
 from crm.resources import tasks, users, webhooks
 from crm.resources.clients.record import CLIENT
 from crm.resources.tasks import TASK_IN
 from crm.tenancy.database import now, transaction
 from crm.tenancy.tenants import Tenants
+from tests.cabinet.test_pages import check
+from tests.chromium import NARROW, WIDE, browsing, session_or_none
+from tests.conftest import Clock
 
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
 TOTAL = re.compile(r"Знайдено: ([\d\s]+)")
@@ -38,7 +38,7 @@ def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
     tenants = Tenants(Config(data=folder), Clock())
     demo.furnish(tenants)
-    with tenants.visit("acme") as here, transaction():
+    with tenants.session("acme") as here, transaction():
         here.user_id = users.owner_id()
         for number in range(230):
             title = f"Завдання {number}"
@@ -70,10 +70,10 @@ def served(filled, tmp_path_factory) -> Iterator[tuple[CRMApp, int]]:
 def acme(served, browser, request, width) -> Iterator[Page]:
     """The owner at acme; `goto` takes paths."""
     app, port = served
-    with app.tenants.visit("acme"):
+    with app.tenants.session("acme"):
         token = sessions.open(users.owner_id(), "tests")
     home = f"http://acme.localhost:{port}"
-    with visiting(browser, width, base_url=home) as page:
+    with session_or_none(browser, width, base_url=home) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         yield page
 
@@ -167,7 +167,7 @@ def test_an_error_page_is_in_place_beside_the_menu(acme, width, path):
 
 @BOTH
 def test_a_strangers_error_page_is_in_place(served, browser, width):
-    with visiting(browser, width) as page:
+    with session_or_none(browser, width) as page:
         for host in ("acme.localhost", "localhost", "nobody.localhost"):
             page.goto(f"http://{host}:{served[1]}/nothing")
             check(page, host)
@@ -178,7 +178,7 @@ def test_a_strangers_error_page_is_in_place(served, browser, width):
 
 @BOTH
 def test_the_bare_address_shows_the_base_hosts_page(served, browser, width):
-    with visiting(browser, width) as page:
+    with session_or_none(browser, width) as page:
         page.goto(f"http://127.0.0.1:{served[1]}/")
         check(page, "the bare address")
         heading = page.locator("h1").inner_text()
@@ -241,7 +241,7 @@ def test_each_form_has_its_source(acme, width):
 @BOTH
 def test_the_search_marks_what_matched(acme, served):
     app, _ = served
-    with app.tenants.visit("acme"):
+    with app.tenants.session("acme"):
         name = CLIENT.every("deleted_at IS NULL ORDER BY id LIMIT 1")[0]["name"]
     word = max(re.findall(r"\w+", name), key=len)
     acme.goto(f"/search?q={word[:5]}")

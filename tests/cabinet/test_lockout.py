@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
-from browsing import Person, Recorder
-from conftest import OLENA, TARAS, Clock
 
 from crm import CRMApp, cabinet
 from crm.access import known_browsers, passwords, sessions
@@ -16,6 +14,8 @@ from crm.resources.users import User
 from crm.tenancy.database import execute, row, transaction
 from crm.tenancy.sms_log import DAY
 from crm.tenancy.tenants import Tenants
+from tests.conftest import OLENA, TARAS, Clock
+from tests.page_client import Person, Recorder
 
 each = pytest.mark.parametrize
 OLENAS, TARASS, IVANS = "+380501110001", "+380501110002", "+380501110009"
@@ -38,7 +38,7 @@ def begin_of_an_hour(clock: Clock) -> None:
 
 @pytest.fixture(autouse=True)
 def ivan_has_a_phone(crm: CRMApp) -> None:
-    with crm.tenants.visit("globex"), transaction():
+    with crm.tenants.session("globex"), transaction():
         User.find(1).change({"phone": IVANS})
 
 
@@ -54,7 +54,7 @@ def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
     cheap = "scrypt:1024:8:1"
     monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
     monkeypatch.setattr(passwords, "METHOD", cheap)
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         passwords.set_for(OLENA, PASSWORD)
     return PASSWORD
 
@@ -112,7 +112,7 @@ def test_a_thousand_unknown_phones_of_50_networks_close_nothing(crm, post):
 
 
 def test_known_phones_of_one_tenant_close_no_other_tenant(crm, post, clock):
-    with crm.tenants.visit("acme"), transaction():
+    with crm.tenants.session("acme"), transaction():
         for number in range(200):
             users.create({"name": "X", "role": "viewer", "phone": f"+38063{number:07}"})
     known = [f"+38063{number % 200:07}" for number in range(1000)]
@@ -159,7 +159,7 @@ def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
         person = plant(Person(crm), "1." + "0" * 64)
         person.get("/login")
         size = log.stat().st_size if log.exists() else 0
-        with crm.tenants.visit("acme") as here:
+        with crm.tenants.session("acme") as here:
             here.connection.set_trace_callback(lambda text: seen.append(text.split()[0]))
             status = send(person, "/login", HOME, phone=phone)
             here.connection.set_trace_callback(None)
@@ -341,7 +341,7 @@ def plant(person: Person, value: str) -> Person:
 
 
 def test_the_cookie_is_good_for_its_user_alone(crm, known):
-    with crm.tenants.visit("acme"), transaction():
+    with crm.tenants.session("acme"), transaction():
         User.find(TARAS).change({"email": "taras@acme.example"})
     addresses = many()
     guess(crm, 110, addresses, "taras@acme.example")
@@ -350,9 +350,9 @@ def test_the_cookie_is_good_for_its_user_alone(crm, known):
 
 def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
     """Also where the tenant is a copy of the other."""
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         (digest,), kept = row("SELECT hash FROM session WHERE id = 1"), passwords.of(OLENA)
-    with crm.tenants.visit("globex"), transaction():
+    with crm.tenants.session("globex"), transaction():
         User.find(1).change({"email": OLENAS_MAIL})
         sessions.open(1, "")
         execute("UPDATE session SET hash = ? WHERE id = 1", (digest,))
@@ -376,7 +376,7 @@ def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):
 
 def test_another_installations_cookie_is_worth_nothing(crm, known):
     (crm.tenants.config.data / "secret.key").write_bytes(b"\1" * 32)
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         assert known_browsers.name_of(crm.secret_key, cookie(known), OLENA)
         assert not known_browsers.name_of(crm.tenants.secret_key(), cookie(known), OLENA)
 
@@ -397,7 +397,7 @@ def test_a_copy_of_the_cookie_is_good_until_the_password_changes(crm, known):
 def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
     elsewhere = Person(crm)
     assert logs_in(elsewhere, HOME) == 303
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         id = sessions.every(OLENA)[0].id
     olena = Person(crm, user_id=OLENA)
     olena.get("/settings/profile")
@@ -406,7 +406,7 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
     elif end == "that one":
         assert send(olena, f"/settings/profile/sessions/{id}/end", HOME) == 303
     elif end == "deactivated":
-        with crm.tenants.visit("acme"), transaction():
+        with crm.tenants.session("acme"), transaction():
             User.find(TARAS).change({"role": "owner"})
             User.find(OLENA).change({"active": 0})
             User.find(OLENA).change({"active": 1})

@@ -1,10 +1,10 @@
 """Pages of the workspace are limited per session, per tenant, and for strangers per network."""
 
 import pytest
-from browsing import Person
-from conftest import OLENA, TARAS
 
 from crm.access import limits
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person
 
 
 @pytest.fixture(autouse=True)

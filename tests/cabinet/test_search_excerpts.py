@@ -6,7 +6,7 @@ import re
 import pytest
 
 from crm.cabinet import excerpts
-from crm.tenancy import search
+from crm.records import search
 
 ITEM = re.compile(r'<li><a href="/(\w+)/\d+">(.*?)</a>(.*?)</li>', re.S)
 

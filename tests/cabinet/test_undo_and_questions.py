@@ -4,15 +4,15 @@ own; the form for a new lead. In a real browser, with and without scripts."""
 from collections.abc import Iterator
 
 import pytest
-from browsing import Person, hidden
-from chromium import NARROW, WIDE, browsing, serving, visiting
-from conftest import OLENA, TARAS
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from crm.access import sessions
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import transaction
+from tests.chromium import NARROW, WIDE, browsing, serving, session_or_none
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person, hidden
 
 HOOK = "https://erp.example.com/crm"
 KEY, HOOK_PATH = "/settings/api-keys", "/settings/webhooks/1"
@@ -37,12 +37,15 @@ def scripts(request) -> bool:
 @pytest.fixture
 def page(crm, browser, width, scripts) -> Iterator[Page]:
     """Olena, in English. `page.home` is the address."""
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         with transaction():
             User.find(OLENA).put({"language": "en"})
         token = sessions.open(OLENA, "tests")
     options = {"java_script_enabled": scripts, "base_url": "http://acme.localhost"}
-    with serving(crm) as home, visiting(browser, width, **options | {"base_url": home}) as page:
+    with (
+        serving(crm) as home,
+        session_or_none(browser, width, **options | {"base_url": home}) as page,
+    ):
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         yield page
 
@@ -53,7 +56,7 @@ def fits(page: Page) -> bool:
 
 
 def stages(crm) -> list[str]:
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         return [stage["name"] for stage in PIPELINE.one(1)["stages"]]
 
 
@@ -123,7 +126,7 @@ def test_what_cannot_be_undone_changes_nothing_before_the_answer(crm, olena, api
     api.create("/pipelines", name="Опт")
 
     def state() -> list[str]:
-        with crm.tenants.visit("acme") as here:
+        with crm.tenants.session("acme") as here:
             return [line for line in here.connection.iterdump() if "api_key" not in line]
 
     before, events = state(), api.kinds()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crm.cabinet import languages, texts
-from tests.chromium import browsing, serving, visiting
+from crm.cabinet import formatting, languages
+from tests.chromium import browsing, serving, session_or_none
 
 NBSP = "\u00a0"
 WRITTEN = "067 123 45 67".replace(" ", NBSP)
@@ -72,7 +72,7 @@ def test_a_page_and_a_message_nest_the_quotes_of_a_name(olena, api):
     ],
 )
 def test_a_phone_is_written_as_people_do(number, written):
-    assert texts.phone(number).replace(NBSP, " ") == written
+    assert formatting.phone(number).replace(NBSP, " ") == written
 
 
 def test_pages_write_phones_so_and_call_the_whole_number(olena, api):
@@ -110,7 +110,7 @@ def test_encodings_are_under_more(olena):
 
 def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, olena, api):
     api.create("/leads", name="Марія", phone="+380671234567")
-    with browsing() as browser, serving(crm) as home, visiting(browser) as page:
+    with browsing() as browser, serving(crm) as home, session_or_none(browser) as page:
         token = olena.client.get_cookie("crm_session", domain=olena.host).value
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         page.goto(f"{home}/leads/1/edit")

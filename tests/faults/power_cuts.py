@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests import programs
+from tests import external_programs
 
 HEAD = struct.Struct("=IIQQII")
 SECTOR_BYTES = 512
@@ -26,7 +26,7 @@ NOT_PROMISED = ("-shm",)  # SQLite makes an index of a log anew
 
 def build_tracer(folder: Path) -> Path:
     """Compile trace.c; gives the library's path."""
-    compiler = programs.found("gcc libc6-dev", "cc", "gcc")
+    compiler = external_programs.found("gcc libc6-dev", "cc", "gcc")
     library = folder / "trace.so"
     source = Path(__file__).with_name("trace.c")
     command = [compiler, "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"]

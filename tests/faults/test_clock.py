@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import found
-from running import ROOT, running
+
+from tests.external_programs import found
+from tests.running import ROOT, running
 
 HOUR, DAY = 3600, 86_400
 SECONDS = 2  # that the clock is wrong

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Person
 from click.testing import CliRunner
-from conftest import OLENA, Api
-from receiving import Hook
 
 from crm import CRMApp, cli
 from crm.errors import TenantUnavailable
 from crm.tenancy import backup, files, unavailable
 from crm.tenancy.database import row
 from crm.tenancy.tenants import Tenants
+from tests.conftest import OLENA, Api
+from tests.page_client import Person
+from tests.receiving import Hook
 
 PAGE = 4096
 
@@ -286,7 +286,7 @@ def test_readiness_tells_of_tenants_asked_for_lately(crm: CRMApp, api: Api, ivan
 
 def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_path: Path) -> None:
     api.create("/leads", name="Ivan", phone="+380671234567")
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         copy = backup.create(tmp_path / "copies")
     crm.tenants.forget_idle()
     middle(crm.tenants.path("acme"))
@@ -321,7 +321,7 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
         return "\n".join(" ".join(line.split()) for line in found if "acme" in line)
 
     path = crm.tenants.path("acme")
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         backup.create(data / "backups")
     (copy,) = (data / "backups").glob("*.db")
     crm.tenants.forget_idle()
@@ -337,9 +337,9 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
 def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> None:
     crm.tenants.forget_idle()
     middle(crm.tenants.path("acme"))
-    with pytest.raises(TenantUnavailable), crm.tenants.visit("acme"):
+    with pytest.raises(TenantUnavailable), crm.tenants.session("acme"):
         row("SELECT count(*) FROM lead")
     with pytest.raises(TenantUnavailable):
         crm.tenants.peek("acme", "SELECT count(*) FROM lead")
-    with crm.tenants.visit("globex"):
+    with crm.tenants.session("globex"):
         assert row("SELECT count(*) FROM lead") == (0,)

@@ -21,10 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Person
-from conftest import OLENA, Api, key_for
-from crowd import crowd
-from receiving import Hook
 
 from crm import CRMApp, create_app
 from crm.config import LOOPBACK, Config
@@ -33,6 +29,10 @@ from crm.outbox import sender
 from crm.resources import tenant
 from crm.tenancy.database import row, transaction
 from crm.tenancy.tenants import Tenants
+from tests.concurrency import crowd
+from tests.conftest import OLENA, Api, key_for
+from tests.page_client import Person
+from tests.receiving import Hook
 from tests.running import ROOT, running
 
 LABELS = ("open", "closed", "logged", "bare")
@@ -220,15 +220,15 @@ def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
     other = Tenants(Config(data=disk.path / "data"))
     disk.fill()
     count = "SELECT count(*) FROM lead"
-    with app.tenants.visit("bare"):
+    with app.tenants.session("bare"):
         assert row(count) == (2,)
         disk.free()
-        with pytest.raises(Busy), other.visit("bare") as here:
+        with pytest.raises(Busy), other.session("bare") as here:
             here.wait = 0.2
             with transaction():
                 pass
         assert row(count) == (2,)
-    with other.visit("bare"), transaction():
+    with other.session("bare"), transaction():
         pass
     other.forget_idle()
 

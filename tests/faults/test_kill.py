@@ -191,9 +191,9 @@ def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
     keys = []
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")
-        with tenants.visit(label):
+        with tenants.session(label):
             keys.append(api_keys.create("writer", "*", users.owner_id())[1])
-    with tenants.visit("acme"):
+    with tenants.session("acme"):
         found = [sessions.open(users.owner_id(), "tests") for _ in range(SESSIONS)]
     tenants.forget_idle()
     return *keys, found

@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from receiving import Hook, Received
-from running import running
 from standardwebhooks.webhooks import Webhook
 
 from tests.faults.killing import killed
+from tests.receiving import Hook, Received
+from tests.running import running
 
 KILLS = 20
 WRITERS = 16

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from receiving import Hook
-from running import ROOT, free_port, running, wait_for
 
 from crm.access import api_keys
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy.tenants import Tenants
 from tests import storage
+from tests.receiving import Hook
+from tests.running import ROOT, free_port, running, wait_for
 
 BURN_SECONDS = float(os.environ.get("CRM_BURN_SECONDS", "3"))
 LOSS_SECONDS = 2.0  # of writes, at most
@@ -40,7 +40,7 @@ def open_tenant(data: Path, label: str) -> str:
     """Make a tenant; gives a key that may do everything there."""
     tenants = Tenants(Config(data=data))
     tenant.open_tenant(tenants, label, plan="business")
-    with tenants.visit(label):
+    with tenants.session(label):
         secret = api_keys.create("writer", "*", users.owner_id())[1]
     tenants.forget_idle()
     return secret

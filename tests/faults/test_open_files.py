@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crowd import crowd
 
 from crm.open_files import shares
+from tests.concurrency import crowd
 from tests.running import ROOT, free_port, serving
 
 LIMIT, TENANTS, SILENT = 1024, 400, 500

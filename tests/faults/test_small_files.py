@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowd import crowd
 
 from crm import CRMApp, create_app
 from crm.config import Config
 from crm.resources import tenant
 from crm.tenancy import backup, disk, trash
 from crm.tenancy.tenants import FRONT, Tenants
+from tests.concurrency import crowd
 
 UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
 
@@ -106,7 +106,7 @@ def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(
 
 
 def test_a_login_outlives_the_key(crm: CRMApp) -> None:
-    from browsing import Person
+    from tests.page_client import Person
 
     crm.tenants.secret_key()
     olena = Person(crm, "acme", 1)
@@ -177,14 +177,14 @@ def a_clone(tenants: Tenants, _: Path) -> Path:
 
 @makes
 def the_base_host(tenants: Tenants, _: Path) -> Path:
-    with tenants.visit(FRONT):
+    with tenants.session(FRONT):
         pass
     return tenants.path(FRONT)
 
 
 @makes
 def a_copy(tenants: Tenants, aside: Path) -> Path:
-    with tenants.visit("acme"):
+    with tenants.session("acme"):
         return backup.create(aside / "new" / "copies")
 
 

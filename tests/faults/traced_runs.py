@@ -134,7 +134,7 @@ class Recovered:
                 tenants = self.app.tenants
                 if not tenants.exists(label):
                     return None
-                with tenants.visit(label):
+                with tenants.session(label):
                     return sorted(lead["name"] for lead in LEAD.every("1"))
             case _:
                 answer = self.get("acme", f"/api/v1{path}", self.run.key)

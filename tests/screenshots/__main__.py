@@ -9,9 +9,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from chromium import browsing, visiting  # noqa: E402
-from receiving import receiving  # noqa: E402
-from running import ROOT, free_port  # noqa: E402
+from tests.chromium import browsing, session_or_none  # noqa: E402
+from tests.receiving import receiving  # noqa: E402
+from tests.running import ROOT, free_port  # noqa: E402
 
 HERE = Path(__file__).parent
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
@@ -25,7 +25,7 @@ KR-902;Крісло «Затишок» з пуфом;дорого;шт;Кріс�
 
 
 def take(home: str, link: str, hook_url: str) -> None:
-    with browsing() as browser, visiting(browser) as page:
+    with browsing() as browser, session_or_none(browser) as page:
         page.set_viewport_size({"width": 1280, "height": 720})
 
         def shot(name: str) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from crm.errors import TenantUnavailable
-from crm.outbox.endpoints import hold_all
+from crm.outbox.subscriptions import hold_all
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run
 from crm.tenancy.backup_run import INDEX, Made, Run
@@ -62,7 +62,7 @@ def content(path: Path) -> list[list[tuple]]:
 
 
 def add_lead(crm, label: str, name: str = "Марія") -> None:
-    with crm.tenants.visit(label):
+    with crm.tenants.session(label):
         create({"name": name, "phone": PHONE})
 
 
@@ -221,7 +221,7 @@ def test_copies_of_links_restore_and_test_restore(crm, copies):
     assert drilled.copy == drilled.restored
     add_lead(crm, "acme", "Undone")
     backup.restore(crm.tenants, link.path, "acme", hold_all)
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept"]
     first, second = list_copies(copies)["acme"]
     assert content(first) == content(second)  # the restored file is no link
@@ -286,7 +286,7 @@ def test_the_command_tells_what_did_not_change(crm, copies):
 
 
 def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
-    monkeypatch.setattr("crm.cli.frame.Progress.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("crm.cli.commands.Progress.EVERY_SECONDS", 0.0)
     crm.tenants.forget_idle()
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
     told = CliRunner().invoke(cli.group, words)
@@ -307,7 +307,7 @@ def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
             for _ in range(dice.choice((0, 0, 1, 1, 3))):
                 add_lead(crm, label, f"{label} {step}")
             if dice.random() < 0.2:  # one that changes neither the file's size nor the log's
-                with crm.tenants.visit(label), transaction():
+                with crm.tenants.session(label), transaction():
                     execute("UPDATE tenant SET name = ?", (f"{dice.randrange(10**6):06}",))
             if dice.random() < 0.15 and (old := [path for path in was if label in path.name]):
                 backup.restore(crm.tenants, dice.choice(old), label, hold_all)

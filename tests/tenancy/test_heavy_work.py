@@ -5,11 +5,11 @@ import time
 from contextlib import ExitStack
 
 import pytest
-from crowd import crowd, end, process
 
 from crm.errors import Busy
 from crm.tenancy import heavy_work
 from crm.tenancy.heavy_work import MAX_WAITING
+from tests.concurrency import crowd, end, process
 
 HOLD = """
 import sys
@@ -18,7 +18,7 @@ from crm.config import Config
 from crm.tenancy.heavy_work import heavy_work
 from crm.tenancy.tenants import Tenants
 tenants = Tenants(Config(data=Path(sys.argv[1])))
-with tenants.visit("acme"), heavy_work():
+with tenants.session("acme"), heavy_work():
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -30,7 +30,7 @@ def test_one_runs_at_a_time(crm):
 
     def work(_: int) -> None:
         nonlocal running, most
-        with crm.tenants.visit("acme"), heavy_work.heavy_work():
+        with crm.tenants.session("acme"), heavy_work.heavy_work():
             with count:
                 running += 1
                 most = max(most, running)
@@ -46,7 +46,7 @@ def test_another_process_holds_it_and_its_death_releases_it(crm):
     other = process(HOLD, crm.tenants.config.data)
     try:
         assert other.stdout.readline() == "held\n"
-        with crm.tenants.visit("acme"):
+        with crm.tenants.session("acme"):
             with pytest.raises(Busy), heavy_work.heavy_work(wait_seconds=0.05):
                 pass
             end(other)
@@ -57,7 +57,7 @@ def test_another_process_holds_it_and_its_death_releases_it(crm):
 
 
 def test_writers_do_not_wait_for_it_and_other_tenants_neither(crm, api, ivan):
-    with crm.tenants.visit("acme"), heavy_work.heavy_work():
+    with crm.tenants.session("acme"), heavy_work.heavy_work():
         api.create("/leads", name="Anna", phone="+380501234567")
         assert ivan.get("/products/export").status_code == 200
 
@@ -72,7 +72,7 @@ def test_only_so_many_wait(crm, monkeypatch):
             waiting.wait(20)
         try:
             with ExitStack() as stack:
-                stack.enter_context(crm.tenants.visit("acme"))
+                stack.enter_context(crm.tenants.session("acme"))
                 stack.enter_context(heavy_work.heavy_work())
                 lock = crm.tenants.tenant("acme").heavy_work_lock
                 while not lock.is_full() and not refused.is_set():
@@ -96,7 +96,7 @@ def test_what_must_wait_too_long_is_told_to_come_again(crm, api, olena, path, mo
     holding, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with crm.tenants.visit("acme"), heavy_work.heavy_work():
+        with crm.tenants.session("acme"), heavy_work.heavy_work():
             holding.set()
             done.wait(20)
 

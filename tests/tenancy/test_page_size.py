@@ -14,7 +14,7 @@ def test_an_empty_tenant_takes_little_room(tmp_path):
     tenants = Tenants(Config(data=tmp_path))
     tenants.create("acme")
     assert size(tenants, "acme") <= 200_000
-    with tenants.visit("acme"), transaction():
+    with tenants.session("acme"), transaction():
         execute("UPDATE tenant SET name = 'Acme'")
     tenants.forget_idle()
     assert size(tenants, "acme") <= 200_000

@@ -5,8 +5,6 @@ import random
 import string
 
 import pytest
-from browsing import Person
-from conftest import OLENA
 
 from crm.config import Config, ConfigError
 from crm.errors import StorageQuota
@@ -14,6 +12,8 @@ from crm.resources import leads, tenant
 from crm.tenancy import quota
 from crm.tenancy.database import execute, transaction
 from crm.tenancy.tenants import Tenants
+from tests.conftest import OLENA
+from tests.page_client import Person
 
 LONG = "x" * 5_000
 
@@ -23,7 +23,7 @@ def small(crm, clock):
     """Acme is on the plan start, which may take 1 MB here; business has no limit."""
     storage = {"start": 1, "base": 2, "pro": 0, "business": 0}
     crm.tenants = Tenants(Config(data=crm.tenants.config.data, storage=storage), clock)
-    with crm.tenants.visit("acme"):
+    with crm.tenants.session("acme"):
         tenant.change_plan("start")
     return crm
 
@@ -36,7 +36,7 @@ def fill(crm) -> int:
     """Create leads in acme until its quota refuses one; how many there are."""
     for count in range(1000):
         try:
-            with crm.tenants.visit("acme"):
+            with crm.tenants.session("acme"):
                 leads.create({"name": f"Lead {count}", "phone": "+380501234567", "comment": LONG})
         except StorageQuota:
             return count
@@ -75,10 +75,10 @@ def test_beyond_the_quota_records_are_read_and_deleted_and_people_log_in(small, 
 
 def test_a_larger_plan_takes_more_at_once(small, api):
     fill(small)
-    with small.tenants.visit("acme"):
+    with small.tenants.session("acme"):
         tenant.change_plan("base")
     api.create("/leads", name="One more", phone="+380501234567")
-    with small.tenants.visit("acme"):
+    with small.tenants.session("acme"):
         tenant.change_plan("business")
         assert quota.storage().quota == 0
     api.create("/leads", name="And one more", phone="+380501234567")
@@ -86,7 +86,7 @@ def test_a_larger_plan_takes_more_at_once(small, api):
 
 def test_room_of_erased_rows_counts_as_free(small, api):
     fill(small)
-    with small.tenants.visit("acme"), transaction():
+    with small.tenants.session("acme"), transaction():
         for table in ("event", "change"):
             execute(f"DELETE FROM {table}")
     api.create("/leads", name="One more", phone="+380501234567")
@@ -113,7 +113,7 @@ def test_a_page_tells_of_it_and_keeps_what_was_typed(small, olena):
 
 
 def test_a_tenant_without_a_limit_is_not_measured(crm):
-    with crm.tenants.visit("globex"):
+    with crm.tenants.session("globex"):
         quota.require_room()
         used, limit = quota.storage()
     assert (limit, used > 50_000) == (0, True)

@@ -9,11 +9,11 @@ from crm.access.limits import Tries
 from crm.access.sms_limits import SmsLimits
 from crm.outbox import deliveries
 from crm.outbox.call import Outcome
-from crm.outbox.endpoints import Webhook
+from crm.outbox.subscriptions import Webhook
 from crm.resources import webhooks
 from crm.resources.clients import record as clients
 from crm.resources.leads import record as leads
-from crm.tenancy import retention, uploads
+from crm.tenancy import sweeps, uploads
 from crm.tenancy.counters import PASSWORDS
 from crm.tenancy.database import now, row, rows, transaction
 from crm.tenancy.sms_log import SmsLog
@@ -220,8 +220,8 @@ def acme(crm, machine):
     (crm.tenants.config.data / "clock").unlink()
     start_anew(crm, machine)
     watch(crm.tenants.steady, machine, DAY + 120)
-    with crm.tenants.visit("acme"):
-        retention.tidy()
+    with crm.tenants.session("acme"):
+        sweeps.run()
     return crm.tenants
 
 
@@ -246,7 +246,7 @@ def test_first_visits_by_a_clock_ahead_erase_nothing(acme, machine, crm, api):
     lead = api.create("/leads", **MARIA)
     assert api.delete(f"/leads/{lead}").status_code == 204
     api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
-    with acme.visit("acme"):
+    with acme.session("acme"):
         webhooks.create({"url": "https://erp.example.com/crm"})
         codes.ask(codes.LOGIN, PHONE, "browser")
         sessions.open(1, "")
@@ -256,7 +256,7 @@ def test_first_visits_by_a_clock_ahead_erase_nothing(acme, machine, crm, api):
     tables = ("event", "delivery", "answer", "lead", "code", "session", "link")
 
     def counts() -> list[int]:
-        with acme.visit("acme"):
+        with acme.session("acme"):
             return [count(table) for table in tables]
 
     before = counts()
@@ -271,7 +271,7 @@ def test_first_visits_by_a_clock_ahead_erase_nothing(acme, machine, crm, api):
     assert counts() == before
     replay = api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
     assert replay.headers["Idempotency-Replayed"] == "true"
-    with acme.visit("acme"):
+    with acme.session("acme"):
         assert uploads.read(1, name) == b"sku"
 
 
@@ -287,26 +287,26 @@ def test_the_same_request_in_the_wrong_seconds_is_no_second_change(acme, machine
 
 
 def test_a_sweep_goes_on_after_one_by_a_clock_ahead(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         leads.create(MARIA)
-        wrong_for_two_seconds(machine, retention.tidy)
-        assert retention.is_due()
-        retention.tidy()
-        assert not retention.is_due()
+        wrong_for_two_seconds(machine, sweeps.run)
+        assert sweeps.is_due()
+        sweeps.run()
+        assert not sweeps.is_due()
         for _ in range(31 * 24 + 1):  # so that the clock is looked at
             machine.run(HOUR)
-            retention.is_due()
-        assert retention.is_due()
-        retention.tidy()
+            sweeps.is_due()
+        assert sweeps.is_due()
+        sweeps.run()
         assert count("event") == 0
 
 
 def test_a_visitor_sweeps_again_an_hour_after_the_clock_was_wrong(acme, machine, monkeypatch):
-    swept, tidy = [], retention.tidy
-    monkeypatch.setattr(retention, "tidy", lambda: swept.append(1) or tidy())
+    swept, tidy = [], sweeps.run
+    monkeypatch.setattr(sweeps, "run", lambda: swept.append(1) or tidy())
 
     def come() -> None:
-        with acme.visit("acme"):
+        with acme.session("acme"):
             pass
 
     wrong_for_two_seconds(machine, come)
@@ -319,9 +319,9 @@ def test_a_visitor_sweeps_again_an_hour_after_the_clock_was_wrong(acme, machine,
 
 def test_writers_get_their_turn_between_the_kinds_of_a_sweep(acme, machine, monkeypatch):
     began = []
-    monkeypatch.setattr(retention, "transaction", lambda: began.append(1) or transaction())
-    with acme.visit("acme"):
-        retention.tidy()
+    monkeypatch.setattr(sweeps, "transaction", lambda: began.append(1) or transaction())
+    with acme.session("acme"):
+        sweeps.run()
     assert len(began) == 11
 
 
@@ -338,7 +338,7 @@ def send(status: int = 500) -> list[int]:
 
 
 def test_a_clock_ahead_sends_no_retry_early_and_frees_no_lease(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         endpoint()
         leads.create(MARIA)
         assert send() == [1]
@@ -351,7 +351,7 @@ def test_a_clock_ahead_sends_no_retry_early_and_frees_no_lease(acme, machine):
 
 
 def test_what_happens_by_a_clock_ahead_is_sent_at_once(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         endpoint()
         machine.step(FORTY_DAYS)
         leads.create(MARIA)
@@ -361,7 +361,7 @@ def test_what_happens_by_a_clock_ahead_is_sent_at_once(acme, machine):
 
 
 def test_a_retry_planned_by_a_clock_ahead_goes_when_it_is_due(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         endpoint()
         leads.create(MARIA)
         wrong_for_two_seconds(machine, send)
@@ -371,7 +371,7 @@ def test_a_retry_planned_by_a_clock_ahead_goes_when_it_is_due(acme, machine):
 
 @pytest.mark.parametrize("back", [61, HOUR, 300 * DAY])
 def test_a_clock_set_back_delays_a_retry_by_no_more_than_a_minute(acme, machine, back):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         endpoint()
         leads.create(MARIA)
         for delay in deliveries.DELAYS[:7]:
@@ -382,7 +382,7 @@ def test_a_clock_set_back_delays_a_retry_by_no_more_than_a_minute(acme, machine,
 
 
 def test_the_lease_of_a_dead_sender_ends_although_the_clock_was_set_back(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         endpoint()
         leads.create(MARIA)
         assert deliveries.claim("tests", 50, 50)[0]
@@ -392,7 +392,7 @@ def test_the_lease_of_a_dead_sender_ends_although_the_clock_was_set_back(acme, m
 
 
 def test_a_clock_ahead_pauses_no_endpoint(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         id = endpoint()
         leads.create(MARIA)
         send()
@@ -406,13 +406,13 @@ def test_a_clock_ahead_pauses_no_endpoint(acme, machine):
 
 
 def test_two_secrets_sign_for_a_day_of_running(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         webhook = Webhook.find(endpoint())
         both = []
 
         def rotate_and_tidy() -> None:
             both.append(len(Webhook.find(webhook.id).secrets()))
-            retention.tidy()
+            sweeps.run()
 
         webhook.rotate()
         wrong_for_two_seconds(machine, rotate_and_tidy)
@@ -456,7 +456,7 @@ def test_tries_of_a_password_are_not_given_anew_by_a_step(acme, machine):
 
 def test_sms_and_codes_are_not_given_anew_by_a_step(acme, machine, tmp_path):
     limits = SmsLimits(SmsLog(tmp_path, lambda: b"a key"))
-    with acme.visit("acme"):
+    with acme.session("acme"):
         waits = []
         for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
             machine.step(step)
@@ -472,7 +472,7 @@ def test_sms_and_codes_are_not_given_anew_by_a_step(acme, machine, tmp_path):
 
 
 def test_a_code_asked_for_by_a_clock_ahead_locks_nobody_out(acme, machine):
-    with acme.visit("acme"):
+    with acme.session("acme"):
         wrong_for_two_seconds(
             machine,
             lambda: codes.wait(codes.LOGIN, PHONE) or codes.ask(codes.LOGIN, PHONE, "browser"),

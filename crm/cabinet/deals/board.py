@@ -10,11 +10,11 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import lists, people, words
+from crm.cabinet import labels, lists, user_choices
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import Pages, render
 from crm.cabinet.moving import exports
+from crm.cabinet.rendering import Pages, render
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import PIPELINE, Pipeline
@@ -42,7 +42,7 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
         pipelines=PIPELINE.every("1 ORDER BY position, id"),
         columns=_columns(pipeline),
         shown=SHOWN,
-        everyone=people.everyone(),
+        everyone=user_choices.everyone(),
     )
 
 
@@ -55,9 +55,9 @@ def show_list() -> Response:
         ways=exports.ways("deals"),
         pipelines=PIPELINE.every("1 ORDER BY position, id"),
         stages=choices.stages(),
-        statuses=words.statuses("deal"),
-        people=people.names(),
-        everyone=people.everyone(),
+        statuses=labels.statuses("deal"),
+        people=user_choices.names(),
+        everyone=user_choices.everyone(),
     )
 
 

@@ -5,12 +5,13 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards, edits, lists, people, words
+from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
 from crm.errors import Invalid, NotFound
+from crm.records.views import Body, Payload
 from crm.resources import tenant
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.history import STAGE_MOVE
@@ -18,7 +19,6 @@ from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
 from crm.resources.leads import conversion
 from crm.resources.pipelines.record import Pipeline
-from crm.rest.shapes import Body, Sent
 from crm.tenancy.database import transaction
 
 NEW = (
@@ -54,20 +54,20 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     typed = lines[f"items-{len(items)}-name"]
     shown = {
         "form": form or Form(),
-        "client": words.name_of("client", deal["client_id"], live=True),
-        "contact": words.name_of("contact", deal["contact_id"]),
-        "lead": words.name_of("lead", deal["lead_id"], live=True),
-        "pipeline": words.name_of("pipeline", deal["pipeline_id"]),
+        "client": labels.name_of("client", deal["client_id"], live=True),
+        "contact": labels.name_of("contact", deal["contact_id"]),
+        "lead": labels.name_of("lead", deal["lead_id"], live=True),
+        "pipeline": labels.name_of("pipeline", deal["pipeline_id"]),
         "stages": choices.stages(),
-        "statuses": words.statuses("deal"),
+        "statuses": labels.statuses("deal"),
         "moves": STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
         "items": items,
         "lines": lines,
         "products": choices.first_products() if me().role != "viewer" else [],
         "meant": choices.products(typed) if lines.faults and typed else [],
-        "extra": [(name, words.plain(value)) for name, value in deal["extra"].items()],
+        "extra": [(name, labels.plain(value)) for name, value in deal["extra"].items()],
     }
-    return render("deals/card.html", deal=deal, **shown | cards.parts("deal", id))
+    return render("deals/card.html", deal=deal, **shown | record_sections.parts("deal", id))
 
 
 @pages.get("/deals/<id>/edit", role=MANAGER)
@@ -101,7 +101,7 @@ def delete_deal(id: str) -> Response:
     with transaction():
         deal = Deal.find(id)
         deal.remove()
-    cards.deleted("deal", id, deal.title)
+    record_sections.deleted("deal", id, deal.title)
     return onward(f"/deals?pipeline_id={deal.pipeline_id}")
 
 
@@ -116,7 +116,7 @@ def restore_deal(id: str) -> Response:
     return onward(f"/deals/{id}")
 
 
-def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Sent:
+def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
     """The sent ones of these fields, and the client; raises Invalid with the faults of all."""
     faults, more = [], {}
     try:
@@ -163,7 +163,7 @@ def _choices(form: Form, deal: dict[str, Any] | None = None) -> dict[str, Any]:
         "meant": choices.clients(form["client"].strip()) if form.fault("client") else [],
         "contacts": _contacts(form["client_id"]),
         "stages": choices.stages(),
-        "assignees": people.choices(deal and deal["assigned_to"]),
+        "assignees": user_choices.choices(deal and deal["assigned_to"]),
         "currencies": choices.currencies(deal["currency"] if deal else ""),
         "sources": lists.known("deal", "source"),
         "reasons": choices.reasons(),

@@ -11,16 +11,15 @@ from werkzeug.datastructures import MultiDict
 
 from crm.cabinet.languages import gettext
 from crm.errors import Invalid
+from crm.records import pagination, search
+from crm.records.queries import Filter
+from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import LISTED_CLIENT
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
-from crm.rest import paging
-from crm.rest.filters import Filter
-from crm.rest.shapes import Shape
-from crm.tenancy import search
 from crm.tenancy.database import rows
 
 PROPOSED = 200  # as one types
@@ -109,11 +108,11 @@ def chosen_product(text: str, id: str) -> str | None:
 
 
 def _also(
-    named: list[dict[str, Any]], shape: Shape, filter: Filter, text: str, **more: str
+    named: list[dict[str, Any]], shape: RecordView, filter: Filter, text: str, **more: str
 ) -> list[dict[str, Any]]:
     """Those, and what the search finds besides."""
     sent = MultiDict({"q": text[:200], "limit": str(ASKED), **more})
-    found = paging.page(shape, filter.read(sent), filter.fields["sort"]).records if text else []
+    found = pagination.page(shape, filter.read(sent), filter.fields["sort"]).records if text else []
     return list({record["id"]: record for record in (*named, *found)}.values())
 
 

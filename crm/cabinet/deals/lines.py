@@ -7,12 +7,12 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards
+from crm.cabinet import record_sections
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import typed
-from crm.cabinet.frame import Pages, again, confirm, onward, told
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import Pages, again, confirm, onward, told
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import Deal
@@ -30,7 +30,7 @@ def save_lines(id: str) -> Response:
     data = ITEMS_PUT.take({"items": _sent()})
     with transaction():
         deal = Deal.find(id)
-        cards.is_version(deal.version)
+        record_sections.is_version(deal.version)
         items.replace(deal, data["items"])
     told(gettext("Saved."))
     return onward(f"/deals/{id}#items")

@@ -11,13 +11,13 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import cards
+from crm.cabinet import record_sections
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.board import show_board
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import Pages, again, next_path, onward, render, told, told_with_undo
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import Pages, again, next_path, onward, render, told, told_with_undo
 from crm.resources.deals.record import DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
 from crm.tenancy.database import transaction
@@ -67,7 +67,7 @@ def undo_move(id: str) -> Response:
     data = take(DEAL_PATCH, request.form, sent)
     with transaction():
         deal = Deal.find(id)
-        cards.is_version(deal.version)
+        record_sections.is_version(deal.version)
         deal.change(data)
         stage = Stage.find(deal.stage_id)
     told(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))
@@ -81,7 +81,7 @@ def _lacks_reason(id: str) -> bool:
 
 def _ask_reason(id: str, pipeline_id: int) -> Response:
     deal = Deal.find(id)
-    cards.is_version(deal.version)
+    record_sections.is_version(deal.version)
     asked = ("csrf_token", "lost_reason", "reason")
     back = next_path(f"/deals?pipeline_id={deal.pipeline_id}")
     return render(
@@ -101,7 +101,7 @@ def _move(id: str, data: dict[str, Any], back: str) -> Response:
         data |= take(DEAL_PATCH, MultiDict({"lost_reason": text}), ["lost_reason"])
     with transaction():
         deal = Deal.find(id)
-        cards.is_version(deal.version)
+        record_sections.is_version(deal.version)
         before = deal.change(data)
         stage = Stage.find(deal.stage_id)
     back = next_path(back)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from crm.cabinet import texts
+from crm.cabinet import formatting
 from crm.cabinet.languages import gettext
 from crm.resources import moving, tenant
 from crm.resources.moving.table import Table
 from crm.resources.products.cells import READ
 from crm.resources.products.price_list import PriceList
 from crm.sheets import decimal_text
-from crm.values import Unfit
+from crm.values import InvalidValue
 
 FIRST = 10  # rows shown as they would be read
 NUMBERS = {"price", "amount", "item_quantity", "item_price", "item_discount"}
@@ -79,7 +79,7 @@ def _shown(
         return "", True
     try:
         value = read(cell)
-    except Unfit:
+    except InvalidValue:
         return cell, False
     if value is None:
         return "", True
@@ -88,16 +88,20 @@ def _shown(
     if name in NUMBERS:
         return _number(sheet, name, value, currency), True
     if name.endswith("_at"):
-        return texts.moment(value), True
+        return formatting.moment(value), True
     if name.endswith("_date"):
-        return texts.day(value), True
+        return formatting.day(value), True
     return _text(sheet, name, value), True
 
 
 def _number(sheet: Table | PriceList, name: str, value: int, currency: str) -> str:
     text = decimal_text(value, 4) if isinstance(sheet, PriceList) else _text(sheet, name, value)
     is_money = name in ("price", "amount") and len(currency) == 3
-    return texts.money(text, currency.upper()) if is_money else texts.number(text, exact=True)
+    return (
+        formatting.money(text, currency.upper())
+        if is_money
+        else formatting.number(text, exact=True)
+    )
 
 
 def _text(sheet: Table | PriceList, name: str, value: Any) -> str:

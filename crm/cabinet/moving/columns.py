@@ -2,10 +2,10 @@
 
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import nouns
+from crm.records import fields
 from crm.resources import moving
 from crm.resources.deals.items import DISCOUNT_TYPES
 from crm.resources.moving import PRODUCTS
-from crm.rest import fields
 
 # What every noun but products has beside its own: the keys first.
 SHARED = ("external_id", "id", "created_at", "extra", "ids_of")

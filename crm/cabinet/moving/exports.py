@@ -7,15 +7,15 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import lists
-from crm.cabinet.frame import MANAGER, OWNER, Pages, me
 from crm.cabinet.moving.nouns import each
 from crm.cabinet.moving.samples import sample
+from crm.cabinet.rendering import MANAGER, OWNER, Pages, me
+from crm.records.queries import Filter
 from crm.resources import csv_files, moving
 from crm.resources.csv_files import as_file
 from crm.resources.moving import PRODUCTS
 from crm.resources.moving.endpoints import EXPORT_FILTERS
 from crm.resources.products import endpoints as products
-from crm.rest.filters import Filter
 
 FILTERS: dict[str, Filter] = {PRODUCTS: products.EXPORT_FILTER, **EXPORT_FILTERS}
 

@@ -10,30 +10,30 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import people
+from crm.api.upload import ENVELOPE
+from crm.cabinet import user_choices
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import MANAGER, Pages, again, me, onward, render, told
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import check, columns, nouns, reasons
 from crm.cabinet.moving.nouns import each
+from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
 from crm.errors import Invalid, NotFound
+from crm.records import pagination, queries
 from crm.resources import moving
 from crm.resources.csv_files import as_file
 from crm.resources.imports import IMPORT, MOST_BYTES, rejected_rows
-from crm.rest import filters, paging
-from crm.rest.upload import ENVELOPE
 from crm.sheets import in_excel_dialect
 from crm.tenancy import uploads
 from crm.tenancy.database import row
 from crm.tenancy.heavy_work import heavy_work
-from crm.tenancy.records import key
+from crm.values.ids import integer_id
 
 MOST = MOST_BYTES + ENVELOPE
 REPORTS = 20  # on a page
 
 
-class ReportFilter(filters.Filter):
-    sort = filters.Sort()
+class ReportFilter(queries.Filter):
+    sort = queries.Sort()
 
 
 REPORT_FILTER = ReportFilter()
@@ -118,20 +118,22 @@ def list_imports(noun: str) -> Response:
     query = REPORT_FILTER.unasked()
     query.limit, query.cursor = REPORTS, request.args.get("cursor", "")
     of = [nouns.singular(noun)]
-    page = paging.page(IMPORT, query, REPORT_FILTER.fields["sort"], "noun = ?", of)
-    return _page("moving/reports.html", noun, page=page, everyone=people.everyone())
+    page = pagination.page(IMPORT, query, REPORT_FILTER.fields["sort"], "noun = ?", of)
+    return _page("moving/reports.html", noun, page=page, everyone=user_choices.everyone())
 
 
 @each(pages, "GET", "imports/<id>")
 def show_import(noun: str, id: str) -> Response:
     report = _report(noun, id)
-    (file_kept,) = row("SELECT rejects IS NOT NULL FROM price_import WHERE id = ?", (key(id),))
+    (file_kept,) = row(
+        "SELECT rejects IS NOT NULL FROM price_import WHERE id = ?", (integer_id(id),)
+    )
     return _page(
         "moving/report.html",
         noun,
         report=report,
         file_kept=file_kept,
-        who=people.everyone().get(report["user_id"], ""),
+        who=user_choices.everyone().get(report["user_id"], ""),
         **reasons.told_of(noun, report["errors"], report["rejected"]),
     )
 

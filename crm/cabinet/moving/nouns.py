@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from crm.cabinet.frame import Pages
 from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import Pages
 from crm.resources import moving
 from crm.resources.moving import PRODUCTS, table
 from crm.resources.products import price_list

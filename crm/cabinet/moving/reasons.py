@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from crm.cabinet import texts
+from crm.cabinet import formatting
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import nouns
 from crm.errors import Conflict, Fault
@@ -35,8 +35,8 @@ def why(noun: str, error: dict[str, Any]) -> str:
     known = _of_rows(noun, column, error["message"]).get(code)
     if known:
         return known
-    told = texts.fault(fault)
-    return told if told != fault.detail else texts.refusal(Conflict(fault.detail, code))
+    told = formatting.fault(fault)
+    return told if told != fault.detail else formatting.refusal(Conflict(fault.detail, code))
 
 
 def why_not(noun: str, fault: Fault) -> str:
@@ -44,7 +44,7 @@ def why_not(noun: str, fault: Fault) -> str:
     names = [found[1] or found[2] for found in QUOTED.findall(fault.detail)]
     name = names[0] if names else ""
     listed = ", ".join(gettext("“%(name)s”", name=each) for each in names)
-    most = texts.number(nouns.most_rows(noun))
+    most = formatting.number(nouns.most_rows(noun))
     words = {
         "empty_file": gettext("The file is empty: it needs a header line."),
         "not_text": gettext("This is not a text file. Save the sheet as CSV first."),

@@ -4,13 +4,13 @@ Imported in the order in which the nouns move in, the samples name each other.
 """
 
 from crm import sheets
-from crm.cabinet.frame import me
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import nouns
+from crm.cabinet.rendering import me
 from crm.resources.moving.references import References
 from crm.resources.pipelines.record import Pipeline
 from crm.tenancy.database import now, time_before
-from crm.tenancy.retention import DAY
+from crm.tenancy.sweeps import DAY_SECONDS
 
 
 def sample(noun: str) -> bytes:
@@ -105,7 +105,7 @@ def _task() -> dict[str, str]:
         "type": "call",
         "status": "open",
         "priority": "normal",
-        "due_at": time_before(-DAY)[:10],
+        "due_at": time_before(-DAY_SECONDS)[:10],
         "client_external_id": "C-1",
         "deal_external_id": "",
         "description": "",

@@ -11,7 +11,7 @@ from crm.cabinet.settings import (
     users,
     webhooks,
 )
-from crm.cabinet.settings.frame import pages
+from crm.cabinet.settings.sections import pages
 
 __all__ = [
     "api_keys",

@@ -8,11 +8,11 @@ from werkzeug.wrappers import Response
 
 from crm import values
 from crm.access import api_keys, rights
-from crm.cabinet import people, texts
+from crm.cabinet import formatting, user_choices
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import again, confirm, me, onward, told
 from crm.cabinet.languages import gettext
-from crm.cabinet.settings.frame import api, pages, show
+from crm.cabinet.rendering import again, confirm, me, onward, told
+from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid
 from crm.tenancy.database import now, transaction
 
@@ -27,7 +27,7 @@ def list_keys() -> Response:
         "expired": gettext("Expired"),
         "revoked": gettext("Revoked"),
     }
-    return show("api_keys.html", keys=found, people=people.everyone(), states=states)
+    return show("api_keys.html", keys=found, people=user_choices.everyone(), states=states)
 
 
 @pages.get(f"{PATH}/new")
@@ -116,8 +116,8 @@ def _end_of(day: str) -> str | None:
         return None
     try:
         following = date.fromisoformat(values.day(day)) + timedelta(days=1)
-        ends = datetime.combine(following, time(), ZoneInfo(texts.time_zone())).astimezone(UTC)
-    except (values.Unfit, OverflowError):
+        ends = datetime.combine(following, time(), ZoneInfo(formatting.time_zone())).astimezone(UTC)
+    except (values.InvalidValue, OverflowError):
         raise Invalid.field("expires_on", "invalid_date", "must be a date") from None
     found = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
     if found <= now():

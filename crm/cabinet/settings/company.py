@@ -5,9 +5,9 @@ from werkzeug.wrappers import Response
 
 from crm import values
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import again, onward, told
 from crm.cabinet.languages import gettext
-from crm.cabinet.settings.frame import home, pages, show
+from crm.cabinet.rendering import again, onward, told
+from crm.cabinet.settings.sections import home, pages, show
 from crm.resources import tenant
 from crm.tenancy.database import transaction
 

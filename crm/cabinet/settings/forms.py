@@ -15,9 +15,9 @@ from crm import values
 from crm.access import api_keys, rights
 from crm.access.api_keys import ApiKey
 from crm.cabinet.forms import Form
-from crm.cabinet.frame import again, me, onward, told
 from crm.cabinet.languages import gettext
-from crm.cabinet.settings.frame import api, pages, show
+from crm.cabinet.rendering import again, me, onward, told
+from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources.leads.record import TRAP
 from crm.tenancy.database import transaction
@@ -94,7 +94,7 @@ def _sent_source(own: ApiKey | None = None) -> str:
     """
     try:
         source = values.one_line(request.form.get("source", ""), LONGEST_SOURCE) or _free_source()
-    except values.Unfit as unfit:
+    except values.InvalidValue as unfit:
         raise Invalid.field("source", unfit.code, unfit.detail) from None
     others = {key.source or SOURCE for key in _forms() if own is None or key.id != own.id}
     if source in others and source != (own and (own.source or SOURCE)):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from flask import current_app, request
 
 from crm.access import passwords, sessions
-from crm.cabinet.frame import me
+from crm.cabinet.rendering import me
 from crm.errors import Conflict, Invalid
 from crm.tenancy.clocks import uptime
-from crm.tenancy.database import time_before, visit
+from crm.tenancy.database import current_session, time_before
 
 FRESH_LOGIN_SECONDS = 10 * 60
 
@@ -43,7 +43,7 @@ def prove(field: str) -> Proof:
         raise _login_again()
     if not asks_password():
         return Proof(stored)
-    account, tries = f"{visit().label}/{id}", current_app.password_tries
+    account, tries = f"{current_session().label}/{id}", current_app.password_tries
     tries.take(uptime(), account=account)
     if not passwords.fits(stored, request.form.get(field, "")):
         raise Invalid.field(field, "wrong_password", "this is not the password")

@@ -2,8 +2,8 @@
 
 from werkzeug.wrappers import Response
 
-from crm.cabinet.frame import OWNER, VIEWER, me, onward
-from crm.cabinet.settings.frame import pages, show
+from crm.cabinet.rendering import OWNER, VIEWER, me, onward
+from crm.cabinet.settings.sections import pages, show
 
 
 @pages.get("/settings", role=VIEWER)

@@ -8,9 +8,10 @@ from werkzeug.wrappers import Response
 from crm.cabinet import languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, confirm, onward, told
 from crm.cabinet.languages import gettext
-from crm.cabinet.settings.frame import beside, pages, show
+from crm.cabinet.rendering import again, confirm, onward, told
+from crm.cabinet.settings.sections import beside, pages, show
+from crm.records import fields
 from crm.resources.pipelines import record, removal
 from crm.resources.pipelines.record import (
     PIPELINE,
@@ -23,7 +24,6 @@ from crm.resources.pipelines.record import (
     Stage,
     first_stages,
 )
-from crm.rest import fields
 from crm.tenancy.database import transaction
 
 PATH = "/settings/pipelines"

@@ -7,19 +7,19 @@ from flask import current_app
 from werkzeug.wrappers import Response
 
 from crm.access.limits import WINDOW
-from crm.cabinet.settings.frame import has_plans, pages, show
+from crm.cabinet.settings.sections import has_plans, pages, show
 from crm.errors import NotFound
 from crm.resources import tenant
 from crm.tenancy import quota
 from crm.tenancy.clocks import uptime
-from crm.tenancy.database import settings, visit
+from crm.tenancy.database import current_session, settings
 
 
 @pages.get("/settings/plan")
 def show_plan() -> Response:
     if not has_plans():
         raise NotFound
-    here, plans = visit(), settings().plans
+    here, plans = current_session(), settings().plans
     moment = uptime()
     plan = tenant.about()["plan"]
     return show(

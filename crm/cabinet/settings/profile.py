@@ -4,12 +4,12 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import passwords, sessions
-from crm.cabinet import entrance, languages
+from crm.cabinet import authentication, languages
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import VIEWER, again, me, onward, told
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.settings import identity, letters
-from crm.cabinet.settings.frame import pages, show
+from crm.cabinet.rendering import VIEWER, again, me, onward, told
+from crm.cabinet.settings import emails, identity
+from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
@@ -71,7 +71,7 @@ def ask_for_email() -> Response:
         proof.check_again()
         user = User.find(user.id)
         users.is_free({"email": email}, user.id)
-        letters.confirm(user, email)
+        emails.confirm(user, email)
     told(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
     return onward(PATH)
 
@@ -87,7 +87,9 @@ def change_password() -> Response:
         passwords.store(me().user_id, password_hash)
         sessions.end_others(me().user_id, me().id)
     told(gettext("Password changed. You have been logged out on all other devices."))
-    return entrance.remember_browser(onward(PATH), request.cookies[entrance.cookie_name()])
+    return authentication.remember_browser(
+        onward(PATH), request.cookies[authentication.cookie_name()]
+    )
 
 
 @pages.post(f"{PATH}/sessions/<id>/end", role=VIEWER)

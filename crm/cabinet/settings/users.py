@@ -6,12 +6,12 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
-from crm.cabinet import texts
+from crm.cabinet import formatting
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, me, onward, told
 from crm.cabinet.languages import gettext
-from crm.cabinet.settings import identity, letters
-from crm.cabinet.settings.frame import beside, pages, show
+from crm.cabinet.rendering import again, me, onward, told
+from crm.cabinet.settings import emails, identity
+from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
@@ -35,7 +35,7 @@ def add_user() -> Response:
     _can_be_reached(data)
     with transaction():
         user = users.create(data)
-        invitation = letters.invite(user.id)
+        invitation = emails.invite(user.id)
     return _show_invited(user, invitation)
 
 
@@ -98,7 +98,7 @@ def activate_user(id: str) -> Response:
 def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
-    return _show_invited(user, letters.invite(user.id))
+    return _show_invited(user, emails.invite(user.id))
 
 
 def roles() -> list[tuple[str, str]]:
@@ -110,16 +110,16 @@ def roles() -> list[tuple[str, str]]:
     ]
 
 
-def _show_invited(user: User, invitation: letters.Invitation) -> Response:
+def _show_invited(user: User, invitation: emails.Invitation) -> Response:
     """What became of an invitation. A link that was not sent is shown to who invited, this once."""
     to = invitation.to
     if invitation.link:
         return show("invited.html", user=user, to=to, link=invitation.link)
     if invitation.is_sent:
-        told(gettext("Invitation sent to %(to)s", to=texts.phone(to)))
+        told(gettext("Invitation sent to %(to)s", to=formatting.phone(to)))
     else:
         told(
-            gettext("No SMS can be sent to %(to)s now: please try later.", to=texts.phone(to)),
+            gettext("No SMS can be sent to %(to)s now: please try later.", to=formatting.phone(to)),
             "warning",
         )
     return onward(PATH)

@@ -7,15 +7,17 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import people
+from crm.cabinet import user_choices
 from crm.cabinet.forms import Form, take
-from crm.cabinet.frame import again, confirm, onward, told
 from crm.cabinet.languages import gettext
-from crm.cabinet.settings import words
-from crm.cabinet.settings.frame import beside, pages, show
+from crm.cabinet.rendering import again, confirm, onward, told
+from crm.cabinet.settings import labels
+from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid, NotFound
 from crm.outbox import deliveries, events, signature
-from crm.outbox.endpoints import Webhook
+from crm.outbox.subscriptions import Webhook
+from crm.records import pagination
+from crm.records.views import Body, Payload
 from crm.resources import webhooks
 from crm.resources.webhooks import (
     DELIVERY,
@@ -25,9 +27,7 @@ from crm.resources.webhooks import (
     WEBHOOK_IN,
     WEBHOOK_PATCH,
 )
-from crm.rest import paging
-from crm.rest.shapes import Body, Sent
-from crm.tenancy.database import transaction, visit
+from crm.tenancy.database import current_session, transaction
 
 PATH = "/settings/webhooks"
 FIELDS = ("url", "description")
@@ -39,7 +39,7 @@ def list_webhooks(form: Form | None = None) -> Response:
         "webhooks.html",
         webhooks=_with_health(WEBHOOK.every("1 ORDER BY id DESC")),
         form=form or Form({"events": [*events.KINDS]}),
-        kinds=words.kinds(),
+        kinds=labels.kinds(),
     )
 
 
@@ -67,14 +67,14 @@ def show_webhook(
         "webhook.html",
         webhook=webhook,
         health=health,
-        page=paging.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
+        page=pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
         form=form or beside(webhook, refused),
         recovery=recovery or Form(),
         missed=missed,
-        kinds=words.kinds(),
-        statuses=words.statuses(),
-        notices=words.notices(),
-        errors=words.errors(),
+        kinds=labels.kinds(),
+        statuses=labels.statuses(),
+        notices=labels.notices(),
+        errors=labels.errors(),
     )
 
 
@@ -149,11 +149,11 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
         form=beside({}, refused),
         body=body.decode(),
         curl=as_curl(webhook, event_id, body),
-        people=people.everyone(),
-        kinds=words.kinds(),
-        statuses=words.statuses(),
-        errors=words.errors(),
-        causes=words.causes(),
+        people=user_choices.everyone(),
+        kinds=labels.kinds(),
+        statuses=labels.statuses(),
+        errors=labels.errors(),
+        causes=labels.causes(),
     )
 
 
@@ -171,7 +171,7 @@ def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
     It is green only while nothing that was sent last failed. Switched on again after failures it is
     `active` to the API, whose `failing` tells of what happened since.
     """
-    states, retrying = words.states(), deliveries.retrying()
+    states, retrying = labels.states(), deliveries.retrying()
     shown = []
     for webhook in found:
         state = webhook["state"]
@@ -189,7 +189,7 @@ def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
 
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:
     """The delivery as a line for a shell, signed for now: receivers take it for five minutes."""
-    moment = int(visit().clock())
+    moment = int(current_session().clock())
     signed = signature.headers(webhook.secrets(), event_id, moment, body)
     headers = {"content-type": "application/json", **signed}
     parts = [
@@ -208,7 +208,7 @@ def _delivery(webhook_id: str, id: str) -> dict[str, Any]:
     return found
 
 
-def _taken(schema: Body, names: tuple[str, ...]) -> Sent:
+def _taken(schema: Body, names: tuple[str, ...]) -> Payload:
     kinds: list[Any] = request.form.getlist("events")
     if not kinds:
         raise Invalid.field("events", "required", "choose at least one kind of event")

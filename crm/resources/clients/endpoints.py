@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
 from crm.resources import duplicates
 from crm.resources.clients.record import (
     CLIENT,
@@ -16,43 +21,38 @@ from crm.resources.clients.record import (
     create,
     having,
 )
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class Reached(filters.Equals):
+class Reached(queries.Equals):
     """The client's own or one of its contacts'."""
 
-    def condition(self, sent: list[str], column: str) -> filters.Condition:
+    def condition(self, sent: list[str], column: str) -> queries.Condition:
         found = super().condition(sent, column)
         ids = having(found.sql)
         twice = [*found.params, *found.params]
-        return filters.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
+        return queries.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
-class ClientFilter(filters.KeptFilter):
-    type = filters.Equals(fields.Choice(*TYPES))
-    tag = filters.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
-    assigned_to = filters.User(about="A user's id, `me` or `none`.")
+class ClientFilter(queries.ResourceFilter):
+    type = queries.Equals(fields.Choice(*TYPES))
+    tag = queries.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
+    assigned_to = queries.User(about="A user's id, `me` or `none`.")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
-    q = filters.Search("client", "Words in name, phone, email, or those of a contact.")
-    expand = filters.Expand("contacts")
-    sort = filters.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
+    q = queries.Search("client", "Words in name, phone, email, or those of a contact.")
+    expand = queries.Expand("contacts")
+    sort = queries.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
-class ClientView(filters.Filter):
+class ClientView(queries.Filter):
     """What GET one takes."""
 
-    expand = filters.Expand("possible_duplicates")
+    expand = queries.Expand("possible_duplicates")
 
 
-class ContactFilter(filters.Filter):
-    sort = filters.Sort("-id", name="name")
+class ContactFilter(queries.Filter):
+    sort = queries.Sort("-id", name="name")
 
 
 CLIENT_FILTER = ClientFilter()
@@ -67,7 +67,9 @@ blueprint = Blueprint("clients", "Companies and persons, with their contacts and
 @blueprint.page(page_of(CLIENT.schema, deleted=True))
 def list_clients(query: Query) -> Page:
     """List clients, the newest first."""
-    return paging.page(LISTED_CLIENT.expanded(query.expand), query, CLIENT_FILTER.fields["sort"])
+    return pagination.page(
+        LISTED_CLIENT.expanded(query.expand), query, CLIENT_FILTER.fields["sort"]
+    )
 
 
 @blueprint.get("/clients/<id>")
@@ -121,7 +123,9 @@ def delete_client(id: str) -> None:
 def list_contacts(query: Query, id: str) -> Page:
     """List the contacts of a client, the newest first."""
     client = Client.find(id)
-    return paging.page(CONTACT, query, CONTACT_FILTER.fields["sort"], "client_id = ?", [client.id])
+    return pagination.page(
+        CONTACT, query, CONTACT_FILTER.fields["sort"], "client_id = ?", [client.id]
+    )
 
 
 @blueprint.post("/clients/<id>/contacts")

@@ -16,21 +16,20 @@ from crm.config import MOST_CONTACTS
 from crm.errors import Conflict, Faults, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
+from crm.records import fields, nested, search
+from crm.records.record import Record, SoftDeletedRecord, reference
+from crm.records.sizes import PARTS_BYTES, check_parts
+from crm.records.views import RecordSchema, RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
-from crm.rest import fields, parts
-from crm.rest.shapes import Noun, Shape
-from crm.rest.sizes import PARTS_BYTES, check_parts
-from crm.tenancy import search
 from crm.tenancy.database import execute, execute_many, row, settings, transaction
 from crm.tenancy.dialect import json_rows
-from crm.tenancy.records import Kept, Record, reference
 
 TYPES = ("company", "person")
 NAMED_DEALS = 10  # of a client's open deals, how many the refusal's sentence names
 
 
-class Client(Kept):
+class Client(SoftDeletedRecord):
     """One client, in stored form."""
 
     noun = "client"
@@ -168,7 +167,7 @@ class Contact(Record):
         super().erase()
 
 
-class ClientDeal(Kept):
+class ClientDeal(SoftDeletedRecord):
     """As much of a deal as its client has a say in; the deals' own record has the rest."""
 
     noun = "deal"
@@ -270,7 +269,7 @@ def _contacts_text(client_id: int) -> str:
     return row(f"SELECT {CONTACTS} FROM client WHERE id = ?", (client_id,))[0]
 
 
-class ContactNoun(Noun):
+class ContactSchema(RecordSchema):
     """All fields of a contact."""
 
     id = fields.Id(read_only=True)
@@ -278,18 +277,18 @@ class ContactNoun(Noun):
     position = fields.Text(255, example="бухгалтерка")
     phone = fields.Phone()
     email = fields.Email()
-    is_primary = fields.Flag(
+    is_primary = fields.Boolean(
         nullable=False, about="At most one contact of a client is; by default the first."
     )
     comment = fields.LongText()
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-CONTACT = Shape(ContactNoun.out("ContactOut"), "contact", live=False)
-CONTACT_IN = ContactNoun.body("ContactIn")
-CONTACT_PATCH = ContactNoun.patch("ContactPatch")
+CONTACT = RecordView(ContactSchema.out("ContactOut"), "contact", live=False)
+CONTACT_IN = ContactSchema.body("ContactIn")
+CONTACT_PATCH = ContactSchema.patch("ContactPatch")
 CONTACTS = json_rows(
     {name: name for name in CONTACT.fields},
     "contact WHERE contact.client_id = client.id ORDER BY id",
@@ -301,12 +300,12 @@ class ContactEntry(type(CONTACT_PATCH)):
     """A contact in a client's list: without an id a new one, with an id that one changed."""
 
     id = fields.Id(about="None for a new contact, which needs a name.")
-    created_at = fields.Moment(about="Read-only.")
-    updated_at = fields.Moment(about="Read-only.")
-    version = fields.Whole(1, 1 << 53, about="Read-only.")
+    created_at = fields.DateTime(about="Read-only.")
+    updated_at = fields.DateTime(about="Read-only.")
+    version = fields.Integer(1, 1 << 53, about="Read-only.")
 
 
-class Contacts(parts.Parts):
+class Contacts(nested.NestedList):
     """All contacts of a client; how many they may be depends on the tenant's plan."""
 
     def limit_text(self) -> str:
@@ -322,12 +321,12 @@ class WonAmount(fields.Amount):
         return {"type": "number", "minimum": 0}
 
 
-class MoneyNoun(Noun):
+class MoneySchema(RecordSchema):
     currency = fields.Currency(read_only=True)
     amount = WonAmount(read_only=True)
 
 
-class ClientNoun(Noun):
+class ClientSchema(RecordSchema):
     """All fields of a client, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -351,7 +350,7 @@ class ClientNoun(Noun):
         most_bytes=PARTS_BYTES,
         about="In a change: all the contacts there shall be. In lists only with `expand=contacts`.",
     )
-    deals_open = fields.Whole(
+    deals_open = fields.Integer(
         0,
         1 << 53,
         read_only=True,
@@ -359,8 +358,8 @@ class ClientNoun(Noun):
         " AND deal.status = 'open' AND deal.deleted_at IS NULL)",
         about="How many open deals there are.",
     )
-    won_amounts = parts.Parts(
-        MoneyNoun.out("MoneyOut"),
+    won_amounts = nested.NestedList(
+        MoneySchema.out("MoneyOut"),
         column=json_rows(
             {"currency": "currency", "amount": "sum(amount / 100)"},
             "deal WHERE deal.client_id = client.id AND deal.status = 'won'"
@@ -373,12 +372,12 @@ class ClientNoun(Noun):
     possible_duplicates = duplicates.field("client")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
-    created_at = fields.Past(create_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.PastDateTime(create_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-CLIENT = Shape(ClientNoun.out("ClientOut"), "client", expand=["contacts"])
-LISTED_CLIENT = Shape(CLIENT.schema, "client")
-CLIENT_IN = ClientNoun.body("ClientIn")
-CLIENT_PATCH = ClientNoun.patch("ClientPatch")
+CLIENT = RecordView(ClientSchema.out("ClientOut"), "client", expand=["contacts"])
+LISTED_CLIENT = RecordView(CLIENT.schema, "client")
+CLIENT_IN = ClientSchema.body("ClientIn")
+CLIENT_PATCH = ClientSchema.patch("ClientPatch")

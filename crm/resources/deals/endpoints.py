@@ -5,6 +5,11 @@ from typing import Any
 from flask import g
 
 from crm.access import rights
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
 from crm.resources.deals import items
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
@@ -16,30 +21,25 @@ from crm.resources.deals.record import (
     Deal,
 )
 from crm.resources.leads import conversion
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class DealFilter(filters.KeptFilter):
-    pipeline_id = filters.Reference()
-    stage_id = filters.Reference()
-    assigned_to = filters.User(about="A user's id, `me` or `none`.")
-    status = filters.Equals(fields.Choice(*STATUSES))
-    client_id = filters.Reference(about="Deals of this client.", in_order=False)
-    closed_since = filters.Since(
+class DealFilter(queries.ResourceFilter):
+    pipeline_id = queries.Reference()
+    stage_id = queries.Reference()
+    assigned_to = queries.User(about="A user's id, `me` or `none`.")
+    status = queries.Equals(fields.Choice(*STATUSES))
+    client_id = queries.Reference(about="Deals of this client.", in_order=False)
+    closed_since = queries.Since(
         "closed_at", "Won or lost at or after this moment.", is_order=False
     )
-    closed_until = filters.Before(
+    closed_until = queries.Before(
         "closed_at",
         "Won or lost before this moment; the moment itself is not included.",
         is_order=False,
     )
-    q = filters.Search("deal", "Words in title or client's name.")
-    sort = filters.Sort(
+    q = queries.Search("deal", "Words in title or client's name.")
+    sort = queries.Sort(
         "-id",
         created_at="created_at",
         updated_at="updated_at",
@@ -48,12 +48,12 @@ class DealFilter(filters.KeptFilter):
     )
 
 
-class DealItemFilter(filters.Filter):
-    sort = filters.Sort("position", position="position")
+class DealItemFilter(queries.Filter):
+    sort = queries.Sort("position", position="position")
 
 
-class StageMoveFilter(filters.Filter):
-    sort = filters.Sort("id")
+class StageMoveFilter(queries.Filter):
+    sort = queries.Sort("id")
 
 
 DEAL_FILTER = DealFilter()
@@ -69,7 +69,7 @@ blueprint = Blueprint("deals", "What is being sold, stage by stage, and the item
 @blueprint.page(page_of(DEAL.schema, deleted=True))
 def list_deals(query: Query) -> Page:
     """List deals, the newest first."""
-    return paging.page(DEAL, query, DEAL_FILTER.fields["sort"])
+    return pagination.page(DEAL, query, DEAL_FILTER.fields["sort"])
 
 
 @blueprint.post("/deals")
@@ -118,7 +118,7 @@ def delete_deal(id: str) -> None:
 def list_deal_history(query: Query, id: str) -> Page:
     """List the moves of a deal from stage to stage, the oldest first."""
     deal = Deal.find(id)
-    return paging.page(STAGE_MOVE, query, MOVE_FILTER.fields["sort"], "deal_id = ?", [deal.id])
+    return pagination.page(STAGE_MOVE, query, MOVE_FILTER.fields["sort"], "deal_id = ?", [deal.id])
 
 
 @blueprint.get("/deals/<id>/items")
@@ -127,7 +127,7 @@ def list_deal_history(query: Query, id: str) -> Page:
 def list_deal_items(query: Query, id: str) -> Page:
     """List the items of a deal, in their order."""
     deal = Deal.find(id)
-    return paging.page(ITEM, query, ITEM_FILTER.fields["sort"], "deal_id = ?", [deal.id])
+    return pagination.page(ITEM, query, ITEM_FILTER.fields["sort"], "deal_id = ?", [deal.id])
 
 
 @blueprint.post("/deals/<id>/items")

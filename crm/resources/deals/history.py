@@ -1,9 +1,9 @@
 """The history of a deal: its moves from stage to stage, the first one into where it began (D7)."""
 
+from crm.records import fields
+from crm.records.views import RecordSchema, RecordView
 from crm.resources.pipelines.record import Stage
-from crm.rest import fields
-from crm.rest.shapes import Noun, Shape
-from crm.tenancy.database import execute, visit
+from crm.tenancy.database import current_session, execute
 
 
 def note(deal_id: int, left: Stage | None, reached: Stage, moved_at: str) -> None:
@@ -18,12 +18,12 @@ def note(deal_id: int, left: Stage | None, reached: Stage, moved_at: str) -> Non
             left and left.name,
             reached.name,
             moved_at,
-            visit().user_id,
+            current_session().user_id,
         ),
     )
 
 
-class StageMoveNoun(Noun):
+class StageMoveSchema(RecordSchema):
     """All fields of a move, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -31,8 +31,8 @@ class StageMoveNoun(Noun):
     from_name = fields.Text(255, read_only=True, nullable=True)
     to_stage_id = fields.Id(read_only=True, nullable=True, about="null when it was deleted since.")
     to_name = fields.Text(255, read_only=True)
-    moved_at = fields.Moment(read_only=True)
+    moved_at = fields.DateTime(read_only=True)
     user_id = fields.Id(read_only=True, nullable=True)
 
 
-STAGE_MOVE = Shape(StageMoveNoun.out("StageMoveOut"), "stage_move", live=False)
+STAGE_MOVE = RecordView(StageMoveSchema.out("StageMoveOut"), "stage_move", live=False)

@@ -19,13 +19,14 @@ from peewee import IntegerField, TextField
 from crm.access import rights
 from crm.errors import MOST_FAULTS, Conflict, Fault, Invalid, NotFound
 from crm.outbox import events
+from crm.records import fields
+from crm.records.record import Record
+from crm.records.sizes import check_parts
+from crm.records.views import Body, Payload, RecordSchema, RecordView, unchanged
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
-from crm.rest import fields
-from crm.rest.shapes import Body, Noun, Sent, Shape, unchanged
-from crm.rest.sizes import check_parts
-from crm.tenancy.records import Record, key
 from crm.values import AMOUNT_MAX, as_number, money
+from crm.values.ids import integer_id
 
 MOST_ADDED = 100  # lines of one POST (D8)
 MOST = 1000  # lines of a deal: each of its events tells them all
@@ -270,7 +271,7 @@ class Discount(fields.Number):
         super().__init__(lambda value: money(value, 4, AMOUNT_MAX), float(largest), **options)
 
 
-class DealItemNoun(Noun):
+class DealItemSchema(RecordSchema):
     """All fields of an item, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -287,16 +288,16 @@ class DealItemNoun(Noun):
     subtotal = fields.Amount(read_only=True)
     discount_amount = fields.Amount(read_only=True)
     total = fields.Amount(read_only=True)
-    position = fields.Whole(1, LAST_POSITION, nullable=False, about="By default the last.")
+    position = fields.Integer(1, LAST_POSITION, nullable=False, about="By default the last.")
     comment = fields.LongText()
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-ITEM = Shape(DealItemNoun.out("DealItemOut"), "deal_item", live=False, noun="item")
-ITEM_ENTRY = DealItemNoun.body("DealItemIn")
-ITEM_PATCH = DealItemNoun.patch("DealItemPatch")
+ITEM = RecordView(DealItemSchema.out("DealItemOut"), "deal_item", live=False, noun="item")
+ITEM_ENTRY = DealItemSchema.body("DealItemIn")
+ITEM_PATCH = DealItemSchema.patch("DealItemPatch")
 
 
 class DealItemLine(type(ITEM_ENTRY)):
@@ -306,9 +307,9 @@ class DealItemLine(type(ITEM_ENTRY)):
     subtotal = fields.Amount(about="Read-only.")
     discount_amount = fields.Amount(about="Read-only.")
     total = fields.Amount(about="Read-only.")
-    created_at = fields.Moment(about="Read-only.")
-    updated_at = fields.Moment(about="Read-only.")
-    version = fields.Whole(1, 1 << 53, about="Read-only.")
+    created_at = fields.DateTime(about="Read-only.")
+    updated_at = fields.DateTime(about="Read-only.")
+    version = fields.Integer(1, 1 << 53, about="Read-only.")
 
 
 class DealItemsIn(Body):
@@ -322,10 +323,10 @@ class OneOrMore(Body):
 
     alternatives = (ITEM_ENTRY, DealItemsIn())
 
-    def take(self, sent: Any) -> Sent:
+    def take(self, sent: Any) -> Payload:
         """`item` in stored form, or `items`."""
         if not isinstance(sent, dict) or "items" not in sent:
-            return Sent(item=ITEM_ENTRY.take(sent))
+            return Payload(item=ITEM_ENTRY.take(sent))
         return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.take)
 
 
@@ -334,23 +335,23 @@ class AllItems(Body):
 
     items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MOST))
 
-    def take(self, sent: Any) -> Sent:
+    def take(self, sent: Any) -> Payload:
         """`items` in stored form."""
         return _listed(sent, 0, MOST, _line)
 
 
-def _line(sent: Any) -> Sent:
+def _line(sent: Any) -> Payload:
     if not isinstance(sent, dict):
         return ITEM_ENTRY.take(sent)
     values = {name: value for name, value in sent.items() if name != "id"}
     if sent.get("id") is None:
         return ITEM_ENTRY.take(values)
     found = ITEM_PATCH.take(values)
-    found["id"] = key(sent["id"])
+    found["id"] = integer_id(sent["id"])
     return found
 
 
-def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Sent]) -> Sent:
+def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
     if not isinstance(sent, dict):
         raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
     if strange := [*islice((name for name in sent if name != "items"), MOST_FAULTS)]:
@@ -361,7 +362,7 @@ def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Sent]) -> Se
         raise Invalid.field("items", "invalid_type", "must be a list of items")
     if not least <= len(lines) <= most:
         raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
-    return Sent(items=each(lines, read))
+    return Payload(items=each(lines, read))
 
 
 ITEM_IN = OneOrMore()

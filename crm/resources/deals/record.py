@@ -17,23 +17,23 @@ from crm import values as forms
 from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
+from crm.records import fields, nested
+from crm.records.record import SoftDeletedRecord, reference
+from crm.records.views import RecordSchema, RecordView
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history
 from crm.resources.pipelines.record import STAGE, Pipeline, Stage
 from crm.resources.users import User
-from crm.rest import fields, parts
-from crm.rest.shapes import Noun, Shape
-from crm.tenancy.database import execute, now, row, transaction, visit
+from crm.tenancy.database import current_session, execute, now, row, transaction
 from crm.tenancy.dialect import json_row
-from crm.tenancy.records import Kept, reference
 
 STATUSES = ("open", "won", "lost")
 AMOUNT_MODES = ("manual", "items")
 CLOSED = {"won": events.DEAL_WON, "lost": events.DEAL_LOST}
 
 
-class Deal(Kept):
+class Deal(SoftDeletedRecord):
     """One deal, in stored form."""
 
     noun = "deal"
@@ -183,7 +183,7 @@ def create(data: dict[str, Any], furnish: Callable[[Deal], None] = lambda deal: 
             "amount": None,
             "amount_mode": "manual",
             "currency": tenant.currency(),
-            "assigned_to": visit().user_id,
+            "assigned_to": current_session().user_id,
             **data,
             **_client(data.get("client_id"), data.get("contact_id")),
             "pipeline_id": stage.pipeline_id,
@@ -310,7 +310,7 @@ class UserId(fields.Id):
     def read(self, value: Any) -> int:
         if isinstance(value, dict):
             if not {"id"} <= set(value) <= {"id", "name"}:
-                raise forms.Unfit("invalid_type", "must be an id or an object with an id")
+                raise forms.InvalidValue("invalid_type", "must be an id or an object with an id")
             value = value["id"]
         return super().read(value)
 
@@ -326,12 +326,12 @@ class UserId(fields.Id):
         return {"anyOf": [*id["anyOf"], user]}
 
 
-class ManagerNoun(Noun):
+class ManagerSchema(RecordSchema):
     id = fields.Id(read_only=True)
     name = fields.Text(255, required=True, example="Тарас")
 
 
-class Manager(parts.Part):
+class Manager(nested.Nested):
     """Shown as {id, name}, sent as an id or {id}."""
 
     def variant(self, *, incoming: bool, required: bool) -> Any:
@@ -345,7 +345,7 @@ MANAGER = json_row({"id": "user.id", "name": "user.name"}, "user WHERE user.id =
 ITEMS_COUNT = "(SELECT count(*) FROM deal_item WHERE deal_item.deal_id = deal.id)"
 
 
-class DealNoun(Noun):
+class DealSchema(RecordSchema):
     """All fields of a deal, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -367,26 +367,26 @@ class DealNoun(Noun):
     currency = fields.Currency(nullable=False, about="By default the tenant's.")
     assigned_to = fields.Id(example="1", about="By default the key's user.")
     manager = Manager(
-        ManagerNoun.out("ManagerOut"),
+        ManagerSchema.out("ManagerOut"),
         column=MANAGER,
         nullable=True,
         about="The user of `assigned_to`; another name of it when sent.",
     )
-    expected_close_date = fields.Day()
+    expected_close_date = fields.Date()
     source = fields.Text(64, example="site-form")
     tags = fields.Tags()
     comment = fields.LongText()
     lost_reason = fields.Text(255, example="задорого")
-    items_count = fields.Whole(0, 1 << 53, read_only=True, column=ITEMS_COUNT)
-    stage_changed_at = fields.Moment(read_only=True)
-    closed_at = fields.Past(about="May be sent with a deal won or lost.")
+    items_count = fields.Integer(0, 1 << 53, read_only=True, column=ITEMS_COUNT)
+    stage_changed_at = fields.DateTime(read_only=True)
+    closed_at = fields.PastDateTime(about="May be sent with a deal won or lost.")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
-    created_at = fields.Past(create_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.PastDateTime(create_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-DEAL = Shape(DealNoun.out("DealOut"), "deal")
-DEAL_IN = DealNoun.body("DealIn")
-DEAL_PATCH = DealNoun.patch("DealPatch")
+DEAL = RecordView(DealSchema.out("DealOut"), "deal")
+DEAL_IN = DealSchema.body("DealIn")
+DEAL_PATCH = DealSchema.patch("DealPatch")

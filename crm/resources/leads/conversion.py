@@ -11,15 +11,15 @@ from typing import Any
 
 from crm.errors import Conflict, Fault, Invalid
 from crm.outbox import events
+from crm.records import fields
+from crm.records.record import reference
+from crm.records.views import RecordSchema
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.leads.record import LEAD, Lead
-from crm.rest import fields
-from crm.rest.shapes import Noun
 from crm.tenancy.database import now, transaction
-from crm.tenancy.records import reference
 
 OF_NEW_DEAL = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
 
@@ -158,7 +158,7 @@ def _contact(lead: Lead, client_id: int) -> int | None:
     return None
 
 
-class ConversionNoun(Noun):
+class ConversionSchema(RecordSchema):
     """What may be said of the deal that a lead becomes."""
 
     client_id = fields.Id(about="By default the client with the same email or phone, or a new one.")
@@ -170,7 +170,7 @@ class ConversionNoun(Noun):
     assigned_to = fields.Id(about="By default the lead's, else the key's user.")
 
 
-class ConvertedOut(Noun):
+class ConvertedOut(RecordSchema):
     """What a lead became."""
 
     status = fields.Choice("ok", read_only=True)
@@ -179,5 +179,5 @@ class ConvertedOut(Noun):
     client_id = fields.Id(read_only=True)
 
 
-CONVERSION = ConversionNoun.body("Conversion")
+CONVERSION = ConversionSchema.body("Conversion")
 CONVERTED = ConvertedOut.out("ConvertedOut")

@@ -5,6 +5,11 @@ from typing import Any
 from flask import g
 
 from crm.access import rights
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint, address
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
 from crm.resources import duplicates
 from crm.resources.leads import conversion
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
@@ -20,32 +25,27 @@ from crm.resources.leads.record import (
     id_to_come,
     is_caught,
 )
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint, address
 from crm.tenancy.database import transaction
 
 
-class LeadFilter(filters.KeptFilter):
-    source = filters.Equals(fields.Text(64), about="Where it came from.")
-    source_not = filters.NotEquals(
+class LeadFilter(queries.ResourceFilter):
+    source = queries.Equals(fields.Text(64), about="Where it came from.")
+    source_not = queries.NotEquals(
         fields.Text(64), "source", "From none of these sources; leads without one are included."
     )
-    has_source = filters.HasValue("source", "Whether it is known where the lead came from.")
-    status = filters.Equals(fields.Choice(*STATUSES))
-    assigned_to = filters.User(about="A user's id, `me` or `none`.")
-    phone = filters.Equals(fields.Phone(), about="In any spelling.", rare=True)
-    email = filters.Equals(fields.Email(), about="In any case.", rare=True)
-    q = filters.Search("lead", "Words in name, phone, email, company or comment.")
-    sort = filters.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
+    has_source = queries.HasValue("source", "Whether it is known where the lead came from.")
+    status = queries.Equals(fields.Choice(*STATUSES))
+    assigned_to = queries.User(about="A user's id, `me` or `none`.")
+    phone = queries.Equals(fields.Phone(), about="In any spelling.", rare=True)
+    email = queries.Equals(fields.Email(), about="In any case.", rare=True)
+    q = queries.Search("lead", "Words in name, phone, email, company or comment.")
+    sort = queries.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
-class LeadView(filters.Filter):
+class LeadView(queries.Filter):
     """What GET one takes."""
 
-    expand = filters.Expand("possible_duplicates")
+    expand = queries.Expand("possible_duplicates")
 
 
 LEAD_FILTER = LeadFilter()
@@ -72,7 +72,7 @@ def create_lead(data: dict[str, Any]) -> int:
 @blueprint.page(page_of(LEAD.schema, deleted=True))
 def list_leads(query: Query) -> Page:
     """List leads, the newest first."""
-    return paging.page(LEAD, query, LEAD_FILTER.fields["sort"])
+    return pagination.page(LEAD, query, LEAD_FILTER.fields["sort"])
 
 
 @blueprint.get("/leads/<id>")

@@ -13,13 +13,14 @@ from peewee import IntegerField, TextField
 from crm.errors import Conflict, Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
+from crm.records import fields
+from crm.records.record import SoftDeletedRecord, reference
+from crm.records.retention import erase_deleted
+from crm.records.views import Body, Payload, RecordSchema, RecordView, faults
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
-from crm.rest import fields
-from crm.rest.shapes import Body, Noun, Sent, Shape, faults
-from crm.tenancy.database import row, transaction, visit
-from crm.tenancy.records import Kept, reference
-from crm.values import Unfit, json_object
+from crm.tenancy.database import current_session, row, transaction
+from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
 NOT_FOR_FORMS = frozenset(
@@ -32,7 +33,7 @@ UNREACHABLE = [
 ]
 
 
-class Lead(Kept):
+class Lead(SoftDeletedRecord):
     """One lead, in stored form."""
 
     noun = "lead"
@@ -76,6 +77,9 @@ class Lead(Kept):
         self.put(data)
 
 
+erase_deleted("lead")
+
+
 def create(data: dict[str, Any]) -> int:
     """Add a lead and give its id; one lead.created. Raises Invalid."""
     if data.get("status") == "converted":
@@ -87,7 +91,7 @@ def create(data: dict[str, Any]) -> int:
             "source": "api",
             "status": "new",
             "currency": tenant.currency(),
-            "created_by": visit().user_id,
+            "created_by": current_session().user_id,
             **data,
         }
         lead = Lead.add(values)
@@ -101,7 +105,7 @@ def can_be_reached(phone: str | None, email: str | None) -> None:
         raise Invalid(UNREACHABLE)
 
 
-class LeadNoun(Noun):
+class LeadSchema(RecordSchema):
     """All fields of a lead, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -127,14 +131,14 @@ class LeadNoun(Noun):
     lost_reason = fields.Text(255, example="задорого")
     client_id = fields.Id(read_only=True, nullable=True)
     deal_id = fields.Id(read_only=True, nullable=True)
-    converted_at = fields.Moment(read_only=True, nullable=True)
+    converted_at = fields.DateTime(read_only=True, nullable=True)
     created_by = fields.Id(read_only=True, nullable=True)
     possible_duplicates = duplicates.field("lead")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
-    created_at = fields.Past(create_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.PastDateTime(create_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
 class LeadIn(Body):
@@ -143,7 +147,7 @@ class LeadIn(Body):
     class Meta:
         unknown = INCLUDE
 
-    def take(self, sent: Any) -> Sent:
+    def take(self, sent: Any) -> Payload:
         """The lead in stored form; what doesn't fit goes into `extra`."""
         if not isinstance(sent, dict):
             return super().take(sent)
@@ -201,7 +205,7 @@ def with_extra(extra: str | None, more: dict[str, Any]) -> str | None:
     """`extra` in stored form with more in it; raises Invalid beyond its limits."""
     try:
         return json_object({**loads(extra or "{}"), **more}) if more else extra
-    except Unfit as unfit:
+    except InvalidValue as unfit:
         raise Invalid.field("extra", unfit.code, unfit.detail) from None
 
 
@@ -209,6 +213,6 @@ def _reachable_without(unfit: dict[str, Any], sent: dict[str, Any]) -> bool:
     return any(sent.get(name) and name not in unfit for name in ("phone", "email"))
 
 
-LEAD = Shape(LeadNoun.out("LeadOut"), "lead")
-LEAD_IN = LeadNoun.body("LeadIn", LeadIn)
-LEAD_PATCH = LeadNoun.patch("LeadPatch")
+LEAD = RecordView(LeadSchema.out("LeadOut"), "lead")
+LEAD_IN = LeadSchema.body("LeadIn", LeadIn)
+LEAD_PATCH = LeadSchema.patch("LeadPatch")

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from crm import sheets, values
 from crm.json import loads
+from crm.records import fields
+from crm.records.views import RecordSchema
 from crm.resources.products.cells import flag
-from crm.rest import fields
-from crm.rest.shapes import Noun
-from crm.values import Unfit
+from crm.values import InvalidValue
 
 ID = fields.Id()
 DOTTED = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
@@ -45,7 +45,11 @@ class Column(NamedTuple):
 
 
 def columns(
-    noun: type[Noun], table: str, names: Iterable[str], new: Iterable[str] = (), prefix: str = ""
+    noun: type[RecordSchema],
+    table: str,
+    names: Iterable[str],
+    new: Iterable[str] = (),
+    prefix: str = "",
 ) -> tuple[Column, ...]:
     """Columns of these fields of a noun, named as the fields behind a prefix."""
     return tuple(
@@ -65,7 +69,9 @@ def id_column(name: str, sql: str) -> Column:
 
 def _column(field: Any, name: str, table: str, is_new: bool, prefix: str) -> Column:
     read, show, is_text = _kind(field)
-    is_past = isinstance(field, fields.Past) or (is_new and isinstance(field, fields.Moment))
+    is_past = isinstance(field, fields.PastDateTime) or (
+        is_new and isinstance(field, fields.DateTime)
+    )
     sql = f"{table}.{name}"
     return Column(prefix + name, read, show, sql, is_text, is_new, is_past)
 
@@ -73,15 +79,15 @@ def _column(field: Any, name: str, table: str, is_new: bool, prefix: str) -> Col
 def _kind(field: Any) -> tuple[Read, Show, bool]:
     if isinstance(field, fields.Number):
         return _number(field)
-    if isinstance(field, fields.Moment):
+    if isinstance(field, fields.DateTime):
         return _moment, _as_text, True
     if isinstance(field, fields.Tags):
         return lambda cell: _kept(field.read(_split(cell))), _joined, True
     if isinstance(field, fields.Extra):
         return lambda cell: _kept(field.read(_json(cell))), _as_text, True
-    if isinstance(field, fields.Flag):
+    if isinstance(field, fields.Boolean):
         return flag, lambda value, _: "true" if value else "false", True
-    if isinstance(field, fields.Day):
+    if isinstance(field, fields.Date):
         return lambda cell: field.read(_date(cell)), _as_text, True
     if isinstance(field, fields.Choice):
         return lambda cell: field.read(cell.strip().lower()), _as_text, True
@@ -95,10 +101,10 @@ def _number(field: fields.Number) -> tuple[Read, Show, bool]:
     def read(cell: str) -> int:
         try:
             return field.read(sheets.parse_decimal(cell))
-        except Unfit:
+        except InvalidValue:
             raise
         except ValueError as error:
-            raise Unfit("invalid_number", str(error)) from None
+            raise InvalidValue("invalid_number", str(error)) from None
 
     def show(value: int, excel: bool) -> str:
         return sheets.decimal_text(value, places, excel, at_least)
@@ -114,7 +120,7 @@ def _moment(cell: str) -> str:
     text = _date(cell)
     try:
         return values.moment(f"{values.day(text)}T00:00:00Z")
-    except Unfit as unfit:
+    except InvalidValue as unfit:
         if unfit.code == "invalid_date":
             return values.moment(text)
         raise
@@ -145,7 +151,7 @@ def _json(cell: str) -> Any:
     try:
         return loads(cell)
     except (ValueError, RecursionError):
-        raise Unfit("invalid_json", "must be a JSON object such as {}") from None
+        raise InvalidValue("invalid_json", "must be a JSON object such as {}") from None
 
 
 def _as_text(value: Any, _: bool) -> str:

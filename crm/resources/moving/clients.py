@@ -7,13 +7,20 @@ else it is a new one. Contacts that the file doesn't name stay as they are.
 from typing import Any
 
 from crm.errors import Faults
-from crm.resources.clients.record import CLIENT_IN, CONTACT, Client, ClientNoun, ContactNoun, create
+from crm.records.search import fold
+from crm.resources.clients.record import (
+    CLIENT_IN,
+    CONTACT,
+    Client,
+    ClientSchema,
+    ContactSchema,
+    create,
+)
 from crm.resources.moving.cells import columns, id_column, reference
 from crm.resources.moving.noun import Entry, Moving, matched
 from crm.resources.moving.references import References
 from crm.tenancy.database import rows
 from crm.tenancy.dialect import among
-from crm.tenancy.search import fold
 
 
 class Clients(Moving):
@@ -21,7 +28,7 @@ class Clients(Moving):
     part = "contact"
     own_columns = (
         *columns(
-            ClientNoun,
+            ClientSchema,
             "client",
             (
                 *("external_id", "type", "name", "phone", "email", "website", "address"),
@@ -30,7 +37,7 @@ class Clients(Moving):
         ),
         reference("assigned_to", "client.assigned_to", of="users"),
         *columns(
-            ClientNoun,
+            ClientSchema,
             "client",
             ("source", "comment", "created_at", "extra"),
             new=("created_at",),
@@ -39,7 +46,7 @@ class Clients(Moving):
     part_columns = (
         id_column("contact_id", "contact.id"),
         *columns(
-            ContactNoun,
+            ContactSchema,
             CONTACT.table,
             ("name", "position", "phone", "email", "is_primary", "comment"),
             prefix="contact_",

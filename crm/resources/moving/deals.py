@@ -8,15 +8,15 @@ deal with items is their total, unless the file has another one and doesn't say 
 from typing import Any
 
 from crm.errors import Faults
-from crm.resources.deals import whole
-from crm.resources.deals.items import ITEM, DealItem, DealItemNoun
-from crm.resources.deals.record import DEAL_IN, Deal, DealNoun
+from crm.records.search import fold
+from crm.resources.deals import deal_with_items
+from crm.resources.deals.items import ITEM, DealItem, DealItemSchema
+from crm.resources.deals.record import DEAL_IN, Deal, DealSchema
 from crm.resources.moving.cells import columns, id_column, reference
 from crm.resources.moving.noun import Entry, Moving, matched
 from crm.resources.moving.references import References, contradiction
 from crm.tenancy.database import rows
 from crm.tenancy.dialect import among
-from crm.tenancy.search import fold
 
 LIVE_CLIENT = "(SELECT {} FROM client WHERE client.id = deal.client_id AND deleted_at IS NULL)"
 OF_LIVE_CLIENT = (
@@ -30,7 +30,7 @@ class Deals(Moving):
     part = "item"
     column_of = {"pipeline_id": "pipeline", "stage_id": "stage"}
     own_columns = (
-        *columns(DealNoun, "deal", ("external_id", "title")),
+        *columns(DealSchema, "deal", ("external_id", "title")),
         id_column("client_id", LIVE_CLIENT.format("id")),
         reference("client_external_id", LIVE_CLIENT.format("external_id"), of="clients"),
         reference("client", LIVE_CLIENT.format("name")),
@@ -38,11 +38,11 @@ class Deals(Moving):
         reference("contact", OF_LIVE_CLIENT.format("name"), of="clients"),
         reference("pipeline", "deal.pipeline_id"),
         reference("stage", "deal.stage_id"),
-        *columns(DealNoun, "deal", ("status", "amount", "amount_mode", "currency")),
+        *columns(DealSchema, "deal", ("status", "amount", "amount_mode", "currency")),
         reference("assigned_to", "deal.assigned_to", of="users"),
         reference("manager", ""),
         *columns(
-            DealNoun,
+            DealSchema,
             "deal",
             (
                 *("expected_close_date", "source", "tags", "comment", "lost_reason"),
@@ -54,7 +54,7 @@ class Deals(Moving):
     part_columns = (
         id_column("item_id", "deal_item.id"),
         *columns(
-            DealItemNoun,
+            DealItemSchema,
             ITEM.table,
             ("sku", "name", "unit", "quantity", "price", "discount", "discount_type", "comment"),
             prefix="item_",
@@ -102,13 +102,15 @@ class Deals(Moving):
         if "manager" in data:
             data.setdefault("assigned_to", data.pop("manager"))
         lines = [line for _, line in self._lines([], entry, of)]
-        return whole.create(data, lines)
+        return deal_with_items.create(data, lines)
 
     def change(self, record: Any, data: dict[str, Any], entry: Entry, of: str | None) -> None:
         there = DealItem.every("deal_id = ? ORDER BY position, id", record.id)
-        whole.change(record, data, self._lines(there, entry, of))
+        deal_with_items.change(record, data, self._lines(there, entry, of))
 
-    def _lines(self, there: list[DealItem], entry: Entry, of: str | None) -> list[whole.Line]:
+    def _lines(
+        self, there: list[DealItem], entry: Entry, of: str | None
+    ) -> list[deal_with_items.Line]:
         """The items of the file, each with the one there is."""
         wanted = self.parts(entry, of)
         found = matched(wanted, there, _names_of, _name_of)

@@ -5,6 +5,8 @@ from typing import Any, BinaryIO
 from flask import Response, g
 
 from crm.access import rights
+from crm.api.operations import Blueprint, named
+from crm.records.queries import Filter, Query, ResourceFilter, Sort
 from crm.resources import csv_files, moving
 from crm.resources.clients.endpoints import ClientFilter
 from crm.resources.csv_files import CSV, IMPORT_FILTER, ImportedOut, as_file
@@ -12,10 +14,8 @@ from crm.resources.deals.endpoints import DealFilter
 from crm.resources.leads.endpoints import LeadFilter
 from crm.resources.moving.table import Table
 from crm.resources.tasks import TaskFilter
-from crm.rest.filters import Filter, KeptFilter, Query, Sort
-from crm.rest.resource import Blueprint, named
 
-FILTERS: dict[str, type[KeptFilter]] = {
+FILTERS: dict[str, type[ResourceFilter]] = {
     "leads": LeadFilter,
     "clients": ClientFilter,
     "deals": DealFilter,
@@ -23,7 +23,7 @@ FILTERS: dict[str, type[KeptFilter]] = {
 }
 
 
-def _export_filter(of: type[KeptFilter]) -> Filter:
+def _export_filter(of: type[ResourceFilter]) -> Filter:
     listed: Sort = of._declared_fields["sort"]
     orders = {name: sql for name, sql in listed.orders.items() if name != "id"}
     return csv_files.export_filter(of, Sort("id", **orders))  # as they came: so they move in

@@ -12,6 +12,7 @@ deletes nothing.
 """
 
 from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
+from crm.records.record import SoftDeletedRecord
 from crm.resources import imports
 from crm.resources.imports import REASON, Progress, Result, RowFault
 from crm.resources.moving.noun import Entry, Moving
@@ -19,7 +20,6 @@ from crm.resources.moving.references import References, contradiction
 from crm.resources.moving.table import Table
 from crm.tenancy.database import database, now, transaction
 from crm.tenancy.dialect import filling
-from crm.tenancy.records import Kept
 
 AT_ONCE = 100  # rows between two reports of progress
 COLUMN_OF = {  # which cell to mend for a conflict with what is kept
@@ -88,7 +88,7 @@ class Arrivals:
         self.noun.change(record, self.noun.settle(values, record, of, self.here), entry, of)
         return ("unchanged" if record.version == version else "updated"), record.id
 
-    def _known(self, id: int | None, external_id: str | None) -> Kept | None:
+    def _known(self, id: int | None, external_id: str | None) -> SoftDeletedRecord | None:
         """The live record that a row names, if it names one; raises Invalid."""
         name, record = self.noun.name, None
         if id is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from crm.errors import Invalid
 from crm.resources.deals.record import Deal
 from crm.resources.leads import conversion
-from crm.resources.leads.record import LEAD_IN, Lead, LeadNoun, create
+from crm.resources.leads.record import LEAD_IN, Lead, LeadSchema, create
 from crm.resources.moving.cells import columns, id_column, reference
 from crm.resources.moving.noun import Entry, Moving
 from crm.resources.moving.references import References
@@ -21,13 +21,13 @@ class Leads(Moving):
     name, plural, record, body = "lead", "leads", Lead, LEAD_IN
     own_columns = (
         *columns(
-            LeadNoun,
+            LeadSchema,
             "lead",
             ("external_id", "name", "phone", "email", "company", "position", "source", "status"),
         ),
         reference("assigned_to", "lead.assigned_to", of="users"),
         *columns(
-            LeadNoun,
+            LeadSchema,
             "lead",
             (
                 *("comment", "amount", "currency", "tags"),
@@ -38,7 +38,7 @@ class Leads(Moving):
         id_column("deal_id", LIVE_DEAL.format("id")),
         reference("deal_external_id", LIVE_DEAL.format("external_id"), of="deals"),
         *columns(
-            LeadNoun,
+            LeadSchema,
             "lead",
             ("converted_at", "created_at", "extra"),
             new=("converted_at", "created_at"),

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from crm.errors import Faults
+from crm.records.record import SoftDeletedRecord
+from crm.records.views import Body
 from crm.resources.moving.cells import Column, id_column, reference
 from crm.resources.moving.references import References
-from crm.rest.shapes import Body
-from crm.tenancy.records import Kept
 
 KEYS = ("id", "external_id")
 
@@ -36,7 +36,7 @@ class Moving(ABC):
 
     name: str
     plural: str
-    record: type[Kept]
+    record: type[SoftDeletedRecord]
     body: Body
     own_columns: tuple[Column, ...]
     part: str = ""  # what stands before the names of the parts' columns: `contact`
@@ -109,7 +109,11 @@ class Moving(ABC):
 
     @abstractmethod
     def settle(
-        self, values: dict[str, Any], record: Kept | None, of: str | None, here: References
+        self,
+        values: dict[str, Any],
+        record: SoftDeletedRecord | None,
+        of: str | None,
+        here: References,
     ) -> dict[str, Any]:
         """What the verbs take, of the values by column: other records are found. `of`: whose ids
         those of the row are, None: of this tenant. Raises Invalid."""

@@ -15,17 +15,17 @@ from functools import cached_property
 from typing import Any
 
 from crm.errors import Invalid
+from crm.records.search import fold
 from crm.resources import users
-from crm.tenancy.database import row, rows, visit
-from crm.tenancy.records import key
-from crm.tenancy.search import fold
+from crm.tenancy.database import current_session, row, rows
+from crm.values.ids import integer_id
 
 QUOTED = 60  # characters of a cell that a message tells
 
 
 def ids_of() -> str:
     """Whose ids those of this tenant's files are: no other tenant has this text."""
-    return f"{visit().label}-{row('SELECT mark FROM tenant')[0]}"
+    return f"{current_session().label}-{row('SELECT mark FROM tenant')[0]}"
 
 
 class References:
@@ -55,8 +55,8 @@ class References:
     def user(self, text: str, column: str, is_foreign: bool = False) -> int:
         """The id of a user."""
         ids, reached, named = self._users
-        if not is_foreign and key(text) in ids:
-            return key(text)
+        if not is_foreign and integer_id(text) in ids:
+            return integer_id(text)
         if id := reached.get(text.lower()) or reached.get(users.reach_of(text)):
             return id
         return only(named.get(fold(text), []), "user", text, column)
@@ -81,14 +81,14 @@ class References:
     def pipeline(self, text: str, is_foreign: bool = False) -> int:
         """The id of a pipeline."""
         named = [id for id, name in self._pipelines if name == fold(text)]
-        by_id = [] if is_foreign else [id for id, _ in self._pipelines if id == key(text)]
+        by_id = [] if is_foreign else [id for id, _ in self._pipelines if id == integer_id(text)]
         return only(named or by_id, "pipeline", text, "pipeline")
 
     def stage(self, text: str, pipeline_id: int | None, is_foreign: bool = False) -> int:
         """The id of a stage: of this pipeline, else of the only one that has it."""
         named = [(id, of) for id, of, name in self._stages if name == fold(text)]
         near = [id for id, of in named if of == (pipeline_id or self._pipelines[0][0])]
-        by_id = [] if is_foreign else [id for id, _, _ in self._stages if id == key(text)]
+        by_id = [] if is_foreign else [id for id, _, _ in self._stages if id == integer_id(text)]
         far = [] if pipeline_id else [id for id, _ in named]
         return only(near or far or by_id, "stage", text, "stage")
 

@@ -14,7 +14,7 @@ from crm.resources import imports
 from crm.resources.imports import REASON, RowFault
 from crm.resources.moving.noun import KEYS, Entry, Moving
 from crm.sheets import Sheet
-from crm.values import Unfit
+from crm.values import InvalidValue
 
 MOST_ROWS = 10_000
 
@@ -95,7 +95,7 @@ class _Reader:
                 continue
             try:
                 value = column.read(cell)
-            except Unfit as unfit:
+            except InvalidValue as unfit:
                 self.table.faults[at].append(RowFault(column.name, unfit.code, unfit.detail))
                 continue
             if value is not None:

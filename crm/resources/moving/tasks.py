@@ -5,7 +5,7 @@ from typing import Any
 from crm.resources.moving.cells import columns, id_column, reference
 from crm.resources.moving.noun import Entry, Moving
 from crm.resources.moving.references import References
-from crm.resources.tasks import TASK_IN, Task, TaskNoun, create
+from crm.resources.tasks import TASK_IN, Task, TaskSchema, create
 
 BELONGS_TO = ("lead", "client", "deal")
 
@@ -18,9 +18,9 @@ def _live(noun: str, column: str) -> str:
 class Tasks(Moving):
     name, plural, record, body = "task", "tasks", Task, TASK_IN
     own_columns = (
-        *columns(TaskNoun, "task", ("external_id", "title", "type", "status", "priority")),
+        *columns(TaskSchema, "task", ("external_id", "title", "type", "status", "priority")),
         reference("assigned_to", "task.assigned_to", of="users"),
-        *columns(TaskNoun, "task", ("due_at",)),
+        *columns(TaskSchema, "task", ("due_at",)),
         *(
             column
             for noun in BELONGS_TO
@@ -30,7 +30,7 @@ class Tasks(Moving):
             )
         ),
         *columns(
-            TaskNoun,
+            TaskSchema,
             "task",
             ("description", "result", "completed_at", "created_at", "extra"),
             new=("completed_at", "created_at"),

@@ -8,6 +8,11 @@ from typing import Any
 from flask import g
 
 from crm.access import rights
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
 from crm.resources.pipelines.record import (
     PIPELINE,
     PIPELINE_IN,
@@ -20,20 +25,15 @@ from crm.resources.pipelines.record import (
     create,
 )
 from crm.resources.pipelines.removal import remove_pipeline, remove_stage
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class BoardFilter(filters.Filter):
-    sort = filters.Sort("position", position="position")
+class BoardFilter(queries.Filter):
+    sort = queries.Sort("position", position="position")
 
 
-class RemovalFilter(filters.Filter):
-    move_to = filters.Chosen(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
+class RemovalFilter(queries.Filter):
+    move_to = queries.Option(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
 
 
 BOARD_FILTER = BoardFilter()
@@ -47,7 +47,7 @@ blueprint = Blueprint("pipelines", "Funnels and their stages.")
 @blueprint.page(page_of(PIPELINE.schema))
 def list_pipelines(query: Query) -> Page:
     """List pipelines with their stages."""
-    return paging.page(PIPELINE, query, BOARD_FILTER.fields["sort"])
+    return pagination.page(PIPELINE, query, BOARD_FILTER.fields["sort"])
 
 
 @blueprint.get("/pipelines/<id>/stages")
@@ -57,7 +57,7 @@ def list_stages(query: Query, id: str) -> Page:
     """List the stages of one pipeline."""
     pipeline = Pipeline.find(id)
     sort = BOARD_FILTER.fields["sort"]
-    return paging.page(STAGE, query, sort, "pipeline_id = ?", (pipeline.id,))
+    return pagination.page(STAGE, query, sort, "pipeline_id = ?", (pipeline.id,))
 
 
 @blueprint.post("/pipelines")

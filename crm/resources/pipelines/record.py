@@ -12,11 +12,11 @@ from peewee import IntegerField, TextField
 
 from crm.access import rights
 from crm.errors import Conflict, Invalid, NotFound
-from crm.rest import fields, parts
-from crm.rest.shapes import Body, Noun, Shape
+from crm.records import fields, nested
+from crm.records.record import Record
+from crm.records.views import Body, RecordSchema, RecordView
 from crm.tenancy.database import row, transaction
 from crm.tenancy.dialect import json_rows
-from crm.tenancy.records import Record
 
 TYPES = ("open", "won", "lost")
 # Of a new tenant (D11), by language: the pipeline and its stages.
@@ -219,60 +219,60 @@ def _is_room(count: int, what: str) -> None:
         raise Conflict(f"there can be at most {MOST} {what}", f"too_many_{what}")
 
 
-class StageNoun(Noun):
+class StageSchema(RecordSchema):
     """All fields of a stage, in the order they are shown."""
 
     id = fields.Id(read_only=True)
     pipeline_id = fields.Id(read_only=True)
     name = fields.Text(255, required=True, example="Proposal")
     type = fields.Choice(*TYPES, nullable=False, default="open")
-    position = fields.Whole(
+    position = fields.Integer(
         1,
         MOST,
         nullable=False,
         about="From 1. By default an open stage comes before the won and lost ones, others last.",
     )
-    probability = fields.Whole(0, 100, about="Percent.", example=50)
+    probability = fields.Integer(0, 100, about="Percent.", example=50)
     color = fields.Color()
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-STAGE = Shape(StageNoun.out("StageOut"), "stage", live=False)
-STAGE_IN = StageNoun.body("StageIn")
-STAGE_PATCH = StageNoun.patch("StagePatch")
+STAGE = RecordView(StageSchema.out("StageOut"), "stage", live=False)
+STAGE_IN = StageSchema.body("StageIn")
+STAGE_PATCH = StageSchema.patch("StagePatch")
 STAGES = json_rows(
     {name: f"stage.{name}" for name in STAGE.fields},
     "stage WHERE stage.pipeline_id = pipeline.id ORDER BY stage.position, stage.id",
 )
 
 
-class PipelineNoun(Noun):
+class PipelineSchema(RecordSchema):
     """All fields of a pipeline, in the order they are shown."""
 
     id = fields.Id(read_only=True)
     name = fields.Text(255, required=True, example="Sales")
-    is_default = fields.Flag(nullable=False, default=False, about="Exactly one pipeline is.")
-    position = fields.Whole(1, MOST, nullable=False, about="From 1, by default the last.")
-    stages = parts.Parts(STAGE.schema, read_only=True, column=STAGES)
+    is_default = fields.Boolean(nullable=False, default=False, about="Exactly one pipeline is.")
+    position = fields.Integer(1, MOST, nullable=False, about="From 1, by default the last.")
+    stages = nested.NestedList(STAGE.schema, read_only=True, column=STAGES)
     lost_reasons = fields.Tags(
         example=["Too expensive", "Chose a competitor"],
         about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
     )
-    created_at = fields.Moment(read_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(read_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
 class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
-    stages = parts.Parts(
+    stages = nested.NestedList(
         STAGE_IN, most=MOST, about="By default those of a new tenant's first pipeline."
     )
 
 
-PIPELINE = Shape(PipelineNoun.out("PipelineOut"), "pipeline", live=False)
-PIPELINE_IN = PipelineNoun.body("PipelineIn", WithStages)
-PIPELINE_PATCH = PipelineNoun.patch("PipelinePatch")
+PIPELINE = RecordView(PipelineSchema.out("PipelineOut"), "pipeline", live=False)
+PIPELINE_IN = PipelineSchema.body("PipelineIn", WithStages)
+PIPELINE_PATCH = PipelineSchema.patch("PipelinePatch")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from crm import sheets, values
-from crm.values import Unfit
+from crm.values import InvalidValue
 
 LONGEST = {"sku": 64, "name": 255, "unit": 32, "category": 128, "description": 20_000}
 
@@ -44,7 +44,7 @@ class _Values(dict):
     def __missing__(self, cell: str) -> Any:
         try:
             found = self.read(cell)
-        except Unfit as unfit:
+        except InvalidValue as unfit:
             found = Bad(unfit.code, unfit.detail)
         self[cell] = found
         return found
@@ -61,7 +61,7 @@ def price(cell: str) -> int | None:
     try:
         number = sheets.parse_decimal(cell)
     except ValueError as error:
-        raise Unfit("invalid_number", str(error)) from None
+        raise InvalidValue("invalid_number", str(error)) from None
     return values.money(number, 4, values.PRICE_MAX)
 
 
@@ -72,7 +72,7 @@ def flag(cell: str) -> int | None:
     try:
         return int(sheets.parse_flag(cell))
     except ValueError as error:
-        raise Unfit("invalid_choice", str(error)) from None
+        raise InvalidValue("invalid_choice", str(error)) from None
 
 
 def _one_line(longest: int) -> Callable[[str], str | None]:

@@ -4,25 +4,25 @@ from typing import Any
 
 from flask import Response
 
+from crm.api.envelopes import page_of
+from crm.api.operations import Blueprint
+from crm.records import fields, pagination, queries
+from crm.records.pagination import Page
+from crm.records.queries import Query
 from crm.resources import csv_files
 from crm.resources.csv_files import CSV, IMPORT_FILTER, ImportedOut, as_file
 from crm.resources.products import price_list
 from crm.resources.products.price_list import PriceList
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
-from crm.rest import fields, filters, paging
-from crm.rest.envelopes import page_of
-from crm.rest.filters import Query
-from crm.rest.paging import Page
-from crm.rest.resource import Blueprint
 from crm.tenancy.database import transaction
 
 
-class ProductFilter(filters.KeptFilter):
-    category = filters.Equals(fields.Text(128))
-    active = filters.Yes()
-    sku = filters.Equals(fields.Text(64), about="The key of the price list.", rare=True)
-    q = filters.Search("product", "Words in sku, name, category or description.")
-    sort = filters.Sort("name", name="name", updated_at="updated_at")
+class ProductFilter(queries.ResourceFilter):
+    category = queries.Equals(fields.Text(128))
+    active = queries.BooleanFilter()
+    sku = queries.Equals(fields.Text(64), about="The key of the price list.", rare=True)
+    q = queries.Search("product", "Words in sku, name, category or description.")
+    sort = queries.Sort("name", name="name", updated_at="updated_at")
 
 
 PRODUCT_FILTER = ProductFilter()
@@ -36,7 +36,7 @@ blueprint = Blueprint("products", "What is sold, and the price list as CSV.")
 @blueprint.page(page_of(PRODUCT.schema, deleted=True))
 def list_products(query: Query) -> Page:
     """List products by name."""
-    return paging.page(PRODUCT, query, PRODUCT_FILTER.fields["sort"])
+    return pagination.page(PRODUCT, query, PRODUCT_FILTER.fields["sort"])
 
 
 @blueprint.get("/products/<id>")

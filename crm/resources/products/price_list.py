@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from crm import sheets
 from crm.json import dumps
 from crm.outbox import events
+from crm.records import search
 from crm.resources import imports, tenant
 from crm.resources.imports import (
     MOST_ERRORS,
@@ -28,15 +29,14 @@ from crm.resources.imports import (
     RowFault,
 )
 from crm.resources.products.cells import LONGEST, Bad, stored
-from crm.tenancy import search
 from crm.tenancy.database import (
+    current_session,
     execute,
     execute_many,
     now,
     row,
     rows,
     transaction,
-    visit,
 )
 from crm.tenancy.dialect import among, filling
 from crm.tenancy.reading import batches, snapshot
@@ -253,7 +253,7 @@ def _add(new: list[tuple[Any, ...]], report: Report) -> None:
 def _change(changes: list[Change], report: Report) -> None:
     if not changes:
         return
-    here, moment = visit(), now()
+    here, moment = current_session(), now()
     trail = [
         (
             change.id,

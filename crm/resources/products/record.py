@@ -14,18 +14,19 @@ from peewee import IntegerField, TextField
 
 from crm.errors import Conflict
 from crm.outbox import events
+from crm.records import fields
+from crm.records.record import SoftDeletedRecord
+from crm.records.retention import erase_deleted
+from crm.records.views import RecordSchema, RecordView
 from crm.resources import tenant
-from crm.rest import fields
-from crm.rest.shapes import Noun, Shape
 from crm.tenancy.database import execute, row, transaction
-from crm.tenancy.records import Kept
 
 NOTHING = {"name": "", "price": 0, "currency": "", "active": 0} | dict.fromkeys(
     ("sku", "unit", "category", "description", "external_id", "extra")
 )
 
 
-class Product(Kept):
+class Product(SoftDeletedRecord):
     """One entry of the catalog, in stored form."""
 
     noun = "product"
@@ -67,6 +68,13 @@ class Product(Kept):
         execute("DELETE FROM change WHERE noun = ? AND record_id = ?", (self.noun, self.id))
 
 
+# Of a product without a name only what `include_deleted` lists was kept.
+erase_deleted(
+    "product",
+    "name = '' AND NOT EXISTS (SELECT 1 FROM deal_item WHERE product_id = product.id)",
+)
+
+
 def create(data: dict[str, Any]) -> int:
     """Add a product and give its id; one product.created. Raises Conflict `duplicate_sku`."""
     with transaction():
@@ -83,7 +91,7 @@ def sku_is_free(sku: str | None) -> None:
         raise Conflict(detail, "duplicate_sku", id=str(other.id))
 
 
-class ProductNoun(Noun):
+class ProductSchema(RecordSchema):
     """All fields of a product, in the order they are shown."""
 
     id = fields.Id(read_only=True)
@@ -94,19 +102,19 @@ class ProductNoun(Noun):
     unit = fields.Text(32, example="шт")
     category = fields.Text(128, example="Крісла")
     description = fields.LongText(example="Сітчаста спинка, газліфт")
-    active = fields.Flag(nullable=False, default=True)
-    used_in_deals = fields.Flag(
+    active = fields.Boolean(nullable=False, default=True)
+    used_in_deals = fields.Boolean(
         read_only=True,
         column="EXISTS (SELECT 1 FROM deal_item WHERE deal_item.product_id = product.id)",
         about="Whether any deal item names it.",
     )
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
-    created_at = fields.Past(create_only=True)
-    updated_at = fields.Moment(read_only=True)
-    version = fields.Whole(1, 1 << 53, read_only=True)
+    created_at = fields.PastDateTime(create_only=True)
+    updated_at = fields.DateTime(read_only=True)
+    version = fields.Integer(1, 1 << 53, read_only=True)
 
 
-PRODUCT = Shape(ProductNoun.out("ProductOut"), "product")
-PRODUCT_IN = ProductNoun.body("ProductIn")
-PRODUCT_PATCH = ProductNoun.patch("ProductPatch")
+PRODUCT = RecordView(ProductSchema.out("ProductOut"), "product")
+PRODUCT_IN = ProductSchema.body("ProductIn")
+PRODUCT_PATCH = ProductSchema.patch("ProductPatch")

@@ -1,0 +1,78 @@
+"""`/api/v1/openapi.json` and Swagger UI at `/api/v1/docs` (D16): public on a tenant's host.
+
+Swagger UI comes from its installed package, so the page works offline; page and start script are
+ours, because the package's own page has an inline script, which a strict CSP forbids.
+"""
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import flask_swagger_ui
+from flask import Blueprint, Flask, Response, request
+from markupsafe import escape
+
+from crm.api.openapi import Api
+from crm.api.operations import PREFIX
+from crm.api.static_files import CHECK_EACH_TIME, Content, StaticFiles
+from crm.json import dumps
+
+SWAGGER_UI = Path(flask_swagger_ui.__file__).parent / "dist"
+FILES = StaticFiles(  # not all of the package's: its page has an inline script
+    f"{PREFIX}/docs",
+    {
+        "swagger-ui.css": SWAGGER_UI / "swagger-ui.css",
+        "swagger-ui-bundle.js": SWAGGER_UI / "swagger-ui-bundle.js",
+        "favicon-32x32.png": SWAGGER_UI / "favicon-32x32.png",
+        "start.js": Path(__file__).with_name("start.js"),
+    },
+)
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>CRM API</title>
+<link rel="stylesheet" href="{swagger-ui.css}">
+<link rel="icon" type="image/png" href="{favicon-32x32.png}">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="{swagger-ui-bundle.js}"></script>
+<script src="{start.js}"></script>
+</body>
+</html>
+"""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+
+def install(app: Flask, api: Api) -> None:
+    """Serve the document and the page; neither needs a key nor counts against the limit."""
+    docs = Blueprint("docs", __name__, url_prefix=PREFIX)
+
+    @lru_cache(maxsize=8)  # by mount point: there is one, or a few
+    def document(root: str) -> Content:
+        return Content(dumps(api.document(root)), "application/json")
+
+    @docs.get("/openapi.json")
+    def openapi() -> Response:
+        return document(request.root_path).answer(CHECK_EACH_TIME)
+
+    @docs.get("/docs")
+    @docs.get("/docs/")
+    def page() -> Response:
+        text = re.sub(r"{(\S+)}", lambda name: escape(FILES.url(name[1])), PAGE)
+        response = Response(text, mimetype="text/html")
+        response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+    @docs.get("/docs/<name>")
+    def file(name: str) -> Response:
+        return FILES.answer(name)
+
+    for view in (openapi, page, file):
+        view.public = True
+    app.register_blueprint(docs)

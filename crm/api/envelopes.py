@@ -1,0 +1,131 @@
+"""What stands around records in an answer (D1, D3), and the body of every problem (D14).
+
+These schemas only describe: the answers themselves are made in resource.py and problems.py.
+"""
+
+from functools import cache
+from typing import Any
+
+from marshmallow import EXCLUDE, Schema
+from marshmallow import fields as ma
+
+from crm.records.views import RecordView
+
+
+class Open(Schema):
+    """An answer may grow (D16): see `shapes.Noun`."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+
+class FaultSchema(Open):
+    """One thing wrong with one value: where it stands, and why."""
+
+    pointer = ma.String(metadata={"description": "JSON pointer into the body"})
+    parameter = ma.String(metadata={"description": "Name of a query parameter"})
+    header = ma.String(metadata={"description": "Name of a header"})
+    code = ma.String(required=True)
+    detail = ma.String(required=True)
+
+
+class ProblemSchema(Open):
+    """RFC 9457 (D14)."""
+
+    type = ma.String(required=True)
+    title = ma.String(required=True)
+    status = ma.Integer(required=True)
+    detail = ma.String(required=True)
+    instance = ma.String(required=True)
+    code = ma.String(required=True, metadata={"description": "Stable: for programs"})
+    request_id = ma.String(required=True)
+    errors = ma.List(ma.Nested(FaultSchema))
+
+
+class MetaSchema(Open):
+    next_cursor = ma.String(
+        required=True, allow_none=True, metadata={"description": "null on the last page"}
+    )
+    total = ma.Integer(metadata={"description": "With `total=true`"})
+
+
+class DeletedRecordSchema(Schema):
+    """A deleted record, with `include_deleted`. It is closed: `deleted_at` tells it from others."""
+
+    id = ma.String(required=True)
+    deleted_at = ma.DateTime(required=True)
+    updated_at = ma.DateTime(required=True)
+
+
+class Records(ma.Field):
+    """The records of a page: one schema, or with deleted records among them."""
+
+    def __init__(self, *schemas: Any):
+        super().__init__(required=True)
+        self.schemas = schemas
+
+
+SHOWN_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
+SECRET = ma.String(
+    metadata={
+        "description": "Told this once; a replay is without it.",
+        "examples": [SHOWN_SECRET],
+    }
+)
+
+
+@cache  # the same records may be listed at several paths: their page has one name
+def page_of(schema: Schema, deleted: bool = False) -> Schema:
+    """The envelope of a list."""
+    name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
+    records = Records(schema, DeletedRecordSchema()) if deleted else Records(schema)
+    return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))
+
+
+@cache  # as above, of what is created at several paths
+def created(noun: str, shape: RecordView | None, several: bool, secret: bool = False) -> Schema:
+    """`{"status": "ok", "<noun>_id": "…"}`, with `data` when preferred (D1)."""
+    found: dict[str, Any] = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
+    if several:
+        found[f"{noun}_id"] = ma.String(metadata={"description": "Of one."})
+        found[f"{noun}_ids"] = ma.List(ma.String(), metadata={"description": "Of several."})
+    else:
+        found[f"{noun}_id"] = ma.String(required=True)
+    if secret:
+        found["secret"] = SECRET
+    if shape:
+        about = "With `Prefer: return=representation`."
+        found["data"] = ma.Nested(shape.schema, metadata={"description": about})
+    return _envelope(f"{noun.capitalize()}Created", **found)
+
+
+@cache
+def changed(noun: str, several: bool) -> Schema:
+    """What a change answers to a key that may not read the record (D1)."""
+    ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
+    one = {f"{noun}_id": ma.String(required=True)}
+    status = ma.String(required=True, metadata={"enum": ["ok"]})
+    name = f"{noun.capitalize()}{'s' if several else ''}Changed"
+    return _envelope(name, status=status, **(ids if several else one))
+
+
+@cache
+def event_of(kind: str, records: tuple[tuple[str, Schema, bool], ...]) -> Schema:
+    """The body of one kind of event (D15); `records` are (name in `data`, schema, several?)."""
+    name = "".join(part.capitalize() for part in kind.replace(".", "_").split("_"))
+    told = {key: ma.Nested(schema, many=many, required=True) for key, schema, many in records}
+    about = "Of the fields that changed: what they were."
+    return _envelope(
+        f"{name}Event",
+        id=ma.String(required=True, metadata={"examples": ["evt_5f0c2a9be41d7736c8a1f4e2"]}),
+        type=ma.String(required=True, metadata={"enum": [kind]}),
+        timestamp=ma.DateTime(required=True),
+        tenant=ma.String(required=True, metadata={"examples": ["acme"]}),
+        sequence=ma.Integer(required=True, metadata={"examples": [48213]}),
+        data=ma.Nested(_envelope(f"{name}Data", **told), required=True),
+        previous=ma.Dict(required=True, metadata={"description": about}),
+    )
+
+
+def _envelope(name: str, **fields: Any) -> Schema:
+    return type(name, (Open,), fields)()

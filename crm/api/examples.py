@@ -1,0 +1,58 @@
+"""Examples for the document (D16): for each schema one, from its fields' own or by their type."""
+
+from typing import Any
+
+from marshmallow import Schema
+from marshmallow import fields as ma
+
+from crm.api.envelopes import Records
+from crm.records import fields
+from crm.records.views import Body, RecordView
+
+MOMENT = "2026-03-01T08:00:00Z"
+SAMPLES = {
+    fields.Id: "12",
+    fields.Text: "Олена Петренко",
+    fields.LongText: "Зателефонувати після 15:00",
+    fields.Amount: 1250.5,
+    fields.Quantity: 2,
+    fields.DateTime: MOMENT,
+    fields.Date: "2026-03-01",
+    fields.Currency: "UAH",
+    fields.Boolean: True,
+    fields.Tags: ["vip"],
+    fields.Extra: {"floor": "3"},
+    fields.Color: "#1f6feb",
+    fields.Number: 10,
+    ma.DateTime: MOMENT,
+    ma.Integer: 1,
+    ma.Dict: {},
+}
+
+
+def example(schema: Schema | RecordView) -> dict[str, Any]:
+    """An example: of a body with all its fields, of a shape with the parts that it shows, of
+    another answer with what is never left out."""
+    chosen = schema.fields
+    if not isinstance(schema, (Body, RecordView)):
+        chosen = {name: field for name, field in chosen.items() if field.required}
+    return {name: _sample(field) for name, field in chosen.items()}
+
+
+def _sample(field: Any) -> Any:
+    if isinstance(field, ma.Nested):
+        return [example(field.schema)] if field.many else example(field.schema)
+    if isinstance(field, Records):
+        return [example(field.schemas[0])]
+    if isinstance(field, ma.List):
+        return [_sample(field.inner)]
+    if isinstance(field, fields.Field) and field.example is not None:
+        return field.example
+    if isinstance(field, fields.Choice):
+        return field.choices[0]
+    if isinstance(field, fields.Integer):
+        return max(field.least, min(1, field.most))
+    if isinstance(field, ma.String):
+        told = field.metadata
+        return (told.get("examples") or told.get("enum") or [None if field.allow_none else "12"])[0]
+    return next(SAMPLES[kind] for kind in type(field).__mro__ if kind in SAMPLES)

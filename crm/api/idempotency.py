@@ -1,0 +1,104 @@
+"""`Idempotency-Key` (D4): the same request twice is one change and one answer, for 24 hours.
+
+The answer is kept in the transaction of the change, so there is never the one without the other.
+A duplicate that comes meanwhile waits for the writer's turn, finds the answer and replays it.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from flask import Request, Response, g
+
+from crm.errors import Fault, Invalid
+from crm.json import dumps
+from crm.tenancy import sweeps
+from crm.tenancy.clocks import erasing_before
+from crm.tenancy.database import execute, now, row, transaction
+
+ANSWER_SECONDS = 24 * 3600
+KEPT_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
+
+
+class Reused(Invalid):
+    """The key came before with another body."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Fault("Idempotency-Key", "idempotency_key_reused", "came with another body", "header"),
+            "idempotency_key_reused",
+        )
+
+
+def once(request: Request, arguments: list[Any], act: Callable[[], Response]) -> Response:
+    """Answer as before if this request was answered, else act and keep the answer."""
+    key = request.headers["Idempotency-Key"]
+    if not (0 < len(key) <= 255 and all("!" <= letter <= "~" for letter in key)):
+        detail = "1 to 255 visible ASCII characters"
+        raise Invalid(Fault("Idempotency-Key", "invalid_header", detail, "header"))
+    scope = (key, request.method, request.path, g.caller.key_id)
+    fingerprint = _fingerprint(request)
+    with transaction():
+        # By the clock that erases: one that is ahead for a moment must not repeat a change.
+        kept = row(
+            "SELECT fingerprint, status, headers, body FROM answer WHERE key = ? AND method = ?"
+            " AND path = ? AND user_key_id = ? AND created_at > ?",
+            (*scope, erasing_before(ANSWER_SECONDS)),
+        )
+        if kept:
+            if kept[0] != fingerprint:
+                raise Reused
+            response = Response(kept[3], kept[1], orjson.loads(kept[2]))
+            response.headers["Idempotency-Replayed"] = "true"
+            return response
+        response = act()
+        if 200 <= response.status_code < 300:
+            _keep(scope, fingerprint, response)
+        return response
+
+
+def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
+    told = response.headers
+    headers = {name: told[name] for name in KEPT_HEADERS if name in told}
+    execute(
+        "DELETE FROM answer WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?", scope
+    )
+    execute(
+        "INSERT INTO answer (key, method, path, user_key_id, fingerprint, status, headers, body,"
+        " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *scope,
+            fingerprint,
+            response.status_code,
+            dumps(headers).decode(),
+            getattr(response, "kept", None) or response.get_data(),
+            now(),
+        ),
+    )
+
+
+def _fingerprint(request: Request) -> bytes:
+    """Tells bodies apart: JSON by its bytes, a form by its fields and files, not the envelope."""
+    found = hashlib.blake2b(request.query_string, digest_size=16)
+    if request.mimetype == "multipart/form-data":
+        for name in sorted(request.form):
+            found.update(repr((name, request.form.getlist(name))).encode())
+        for name in sorted(request.files):
+            for file in request.files.getlist(name):
+                found.update(repr((name, file.filename)).encode())
+                file.stream.seek(0)
+                found.update(file.stream.read())
+    else:
+        found.update(request.get_data())
+    return found.digest()
+
+
+@sweeps.register
+def delete_expired(max_rows: int) -> int:
+    """Delete the answers that are older than ANSWER_SECONDS."""
+    return execute(
+        "DELETE FROM answer WHERE (key, method, path, user_key_id) IN"
+        " (SELECT key, method, path, user_key_id FROM answer WHERE created_at < ? LIMIT ?)",
+        (erasing_before(ANSWER_SECONDS), max_rows),
+    ).rowcount

@@ -1,0 +1,145 @@
+"""Errors as RFC 9457 problems (D14): one body for every 4xx and 5xx under `/api`."""
+
+from random import getrandbits
+from typing import Any
+
+from flask import Response, request
+from werkzeug.exceptions import BadRequest, HTTPException, LengthRequired, RequestEntityTooLarge
+from werkzeug.http import HTTP_STATUS_CODES
+
+from crm import errors
+from crm.json import dumps
+from crm.log import REQUEST_ID, log, masked, of
+from crm.tenancy import file_errors
+from crm.tenancy.database import session_or_none
+from crm.tenancy.migrations import NewerFile
+from crm.tenancy.unavailable import disk_full
+from crm.tenancy.upgrades import NotUpgraded
+
+STATUS: dict[type[errors.CRMError], int] = {
+    errors.Malformed: 400,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.Stale: 412,
+    errors.TooLarge: 413,
+    errors.WrongType: 415,
+    errors.Invalid: 422,
+    errors.TooMany: 429,
+    errors.Busy: 503,
+    errors.TenantUnavailable: 503,
+    errors.StorageQuota: 507,
+    NewerFile: 503,
+    NotUpgraded: 503,
+}
+CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+
+
+def answer(error: Exception) -> Response:
+    """The problem that tells of an error; what nobody foresaw is a 500 without its inside."""
+    error = known(error)
+    status = status_of(error)
+    if isinstance(error, errors.CRMError):
+        response = problem(status, error.code, error.detail, **_more(error))
+        if isinstance(error, errors.Unauthorized):
+            response.headers["WWW-Authenticate"] = "Bearer"
+        if retry_after := getattr(error, "retry_after", None):
+            response.headers["Retry-After"] = str(retry_after)
+        return response
+    if isinstance(error, HTTPException):
+        detail = "there is nothing here" if status == 404 else _sentence(error.description)
+        response = problem(status, CODES.get(status, _slug(status)), detail)
+        if allowed := getattr(error, "valid_methods", None):
+            response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
+        return response
+    tell_operator(error)
+    return problem(500, "internal_error", "something went wrong on our side")
+
+
+def problem(status: int, code: str, detail: str, **more: Any) -> Response:
+    body = {
+        "type": "about:blank",
+        "title": HTTP_STATUS_CODES[status],
+        "status": status,
+        "detail": detail,
+        "instance": f"{request.root_path}{request.path}",
+        "code": code,
+        "request_id": request_id(request.environ),
+        **more,
+    }
+    return Response(dumps(body), status, mimetype="application/problem+json")
+
+
+def request_id(environ: dict[str, Any]) -> str:
+    """The id of a request, as sent in X-Request-Id or made here; kept in its environ."""
+    found = environ.get(REQUEST_ID)
+    if found is None:
+        sent = environ.get("HTTP_X_REQUEST_ID", "")
+        fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
+        fits = fits and masked(sent) == sent  # a client's slip must not come into the log
+        found = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
+    return found
+
+
+def require_readable_body(environ: dict[str, Any]) -> None:
+    """Refuse a body that would read as empty, and a change lose its data.
+
+    A chunked one whose end the server does not mark, with 411 (RFC 9110, 15.5.12): PEP 3333 has no
+    chunked bodies. Servers that decode them say so by `wsgi.input_terminated`; uWSGI and hypercorn
+    do not. And one with several lengths, with 400: uWSGI joins Content-Length and Content_Length.
+    """
+    coding = environ.get("HTTP_TRANSFER_ENCODING")
+    if coding and "chunked" in coding.lower() and not environ.get("wsgi.input_terminated"):
+        raise LengthRequired("this server takes no chunked bodies: send Content-Length")
+    length = environ.get("CONTENT_LENGTH")
+    if length and not (length.isascii() and length.isdecimal()):
+        raise BadRequest("the Content-Length is not a number")
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of a known() error."""
+    if isinstance(error, errors.CRMError):
+        return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 400)
+    return (error.code or 500) if isinstance(error, HTTPException) else 500
+
+
+def tell_operator(error: Exception) -> None:
+    """An error that nobody foresaw goes to the log with its inside."""
+    id = request_id(request.environ)
+    log.error("unforeseen error, request %s", id, exc_info=error, extra=_about())
+
+
+def known(error: Exception) -> Exception:
+    """The error as one of ours, if it is one in other clothes."""
+    original = getattr(error, "original_exception", None)  # Flask's wrapping of what nobody caught
+    if isinstance(error, HTTPException) and original is not None:
+        error = original
+    if isinstance(error, RequestEntityTooLarge):
+        return errors.TooLarge()
+    here = session_or_none()
+    refusal = (here.keeper.refusal if here else file_errors.refusal)(error)
+    error = refusal or error
+    if isinstance(error, errors.StorageFull) and disk_full.allows(error.code):
+        log.error("%s, request %s", error.detail, request_id(request.environ), extra=_about())
+    return error
+
+
+def _about() -> dict[str, Any]:
+    return {"about": of(request.environ)}
+
+
+def _more(error: errors.CRMError) -> dict[str, Any]:
+    if isinstance(error, errors.Invalid) and error.faults:
+        listed = [{f.kind: f.where, "code": f.code, "detail": f.detail} for f in error.faults]
+        return {"errors": listed, **error.more}
+    return error.more
+
+
+def _sentence(description: str | None) -> str:
+    text = (description or "the request was refused").strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _slug(status: int) -> str:
+    return HTTP_STATUS_CODES[status].lower().replace(" ", "_")

@@ -1,0 +1,185 @@
+"""The entrance: who is looking at a page, may they, and under which rules the browser shows it.
+
+A session is a row in the tenant's file behind a random cookie of this host alone. A page is never
+kept by caches, runs no script but our one file, and sends a form only to its own host.
+"""
+
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import flask
+from flask import Flask, current_app, g, redirect, request
+from flask.sessions import SecureCookieSessionInterface
+from werkzeug.wrappers import Response
+
+from crm.access import known_browsers, sessions
+from crm.api.admission import API
+from crm.api.operations import raw_body
+from crm.api.upload import InMemory
+from crm.cabinet import csrf, embedded_login
+from crm.cabinet.compression import compress
+from crm.cabinet.rendering import FRONT, RANK, TENANT
+from crm.config import Config
+from crm.errors import CRMError, Forbidden, NotFound
+from crm.tenancy.clocks import uptime
+from crm.tenancy.database import current_session, time_before
+from crm.tenancy.tenants import FRONT as FRONT_LABEL
+
+STATIC = "cabinet.static"
+BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
+AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
+COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
+DAY = 86_400
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
+    " base-uri 'none'"
+)
+
+
+def install(app: Flask, config: Config) -> None:
+    """Put the entrance in front of all pages of the app; the API has its own."""
+    app.config.update(SESSION_COOKIE_SAMESITE="Lax")
+    app.session_interface = _FormCookie()
+    csrf.install(app)
+    # A form of the base host leads to a tenant's host, which browsers count as its target.
+    forms = {TENANT: "", FRONT: f" {config.url_of('*')}"}
+
+    def enter() -> Response | None:
+        if request.path.startswith(API) or request.endpoint == STATIC:
+            return None
+        here = current_session()
+        g.place = FRONT if here.label == FRONT_LABEL else TENANT
+        g.session = None
+        token = g.session_token = request.cookies.get(cookie_name(), "")
+        view = app.view_functions.get(request.endpoint or "")
+        if view is None or not hasattr(view, "at"):
+            # Nothing is there: let Flask say so, beside the menu. An embedding site is asked for
+            # pages alone.
+            if g.place == TENANT and token:
+                with suppress(CRMError):
+                    g.session = sessions.find(token)
+            return None
+        if g.place not in view.at:
+            raise NotFound
+        if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
+            # Codes and cookies belong to the base host: whoever signs up goes on there.
+            if request.method != "GET":
+                raise NotFound
+            return redirect(f"{config.base_url}{request.path}", 303)
+        if g.place == TENANT:
+            g.session = embedded_login.visitor() or (sessions.find(token) if token else None)
+        if g.session:
+            here.user_id = g.session.user_id
+        session_id = g.session.id if g.session else None
+        app.limiter.take_page(here.label, session_id, request.remote_addr or "", uptime())
+        if not g.session and view.role:
+            back = request.full_path.rstrip("?") if request.method == "GET" else "/"
+            return redirect(flask.url_for("login_pages.login_page", next=back))
+        if view.role and RANK[g.session.role] < RANK[view.role]:
+            raise Forbidden("your role does not allow this", "missing_scope")
+        if request.method == "POST":
+            raw_body(view.most)
+            request.form_data_parser_class = InMemory
+            csrf.check_token()
+        return None
+
+    def leave(response: Response) -> Response:
+        if request.path.startswith(API):
+            return response
+        if request.endpoint == STATIC:
+            return response
+        headers = response.headers
+        place = g.get("place", TENANT)
+        others = embedded_login.around().origins() if embedded_login.around() else ""
+        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
+        # The path of a one-time link goes to nobody's log, not even from page to page here.
+        is_link = "token" in (request.view_args or ())
+        headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
+        headers["Cache-Control"] = "no-store"
+        _keep_on(response)
+        compress(response)
+        return response
+
+    app.before_request(enter)
+    app.after_request(leave)
+    app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
+
+
+def cookie_name(name: str = COOKIE) -> str:
+    """A cookie of this host alone: under https no other host of the domain can set it either.
+
+    Below a prefix it belongs to that, where browsers keep no `__Host-`.
+    """
+    if not request.is_secure:
+        return name
+    return f"__Secure-{name}" if request.root_path else f"__Host-{name}"
+
+
+def cookie_path() -> str:
+    """Where a cookie belongs: everywhere, or below the prefix of the cabinet."""
+    return quote(request.root_path) or "/"
+
+
+def let_in(response: Response, user_id: int) -> Response:
+    """Begin a session of the user in this browser."""
+    agent = request.headers.get("User-Agent", "")[:255]
+    token = sessions.open(user_id, agent)
+    set_cookie(response, COOKIE, token, sessions.SECONDS)
+    return remember_browser(response, token)
+
+
+def remember_browser(response: Response, token: str) -> Response:
+    """This browser, which has the session of that token, is known to be its user's from now on."""
+    known = known_browsers.cookie_of(current_app.secret_key, token)
+    set_cookie(response, KNOWN_COOKIE, known, known_browsers.SECONDS)
+    return response
+
+
+def known_browser(user_id: int | None) -> str | None:
+    """Under which name this browser's tries are counted, if it logged in as the user before."""
+    cookie = request.cookies.get(cookie_name(KNOWN_COOKIE), "")
+    return known_browsers.name_of(current_app.secret_key, cookie, user_id)
+
+
+def let_out(response: Response) -> Response:
+    """End the session of this browser."""
+    session, token = g.session, request.cookies.get(cookie_name())
+    if session and session.from_site:
+        session = sessions.find(token) if token else None  # one of ours beside the site's
+    if session:
+        sessions.end(session.id, session.user_id)
+    set_cookie(response, COOKIE, "", 0)
+    return response
+
+
+def _keep_on(response: Response) -> None:
+    """A session lasts while it is used: after its first day each page renews the cookie too, for
+    as long as the session can still go on."""
+    session = g.get("session")
+    if session and session.created_at <= time_before(DAY) and "Set-Cookie" not in response.headers:
+        age = sessions.seconds_left(session)
+        set_cookie(response, COOKIE, request.cookies[cookie_name()], age)
+
+
+def set_cookie(response: Response, name: str, value: str, age: int) -> None:
+    """`age` in seconds; 0 takes the cookie away."""
+    options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
+    response.set_cookie(cookie_name(name), value, max_age=age, path=cookie_path(), **options)
+
+
+class _FormCookie(SecureCookieSessionInterface):
+    """Flask's signed cookie, for what must hold between two pages: as strict as the session's."""
+
+    def open_session(self, app: Flask, request: Any) -> Any:
+        return None if request.path.startswith(API) else super().open_session(app, request)
+
+    def get_cookie_name(self, app: Flask) -> str:
+        return cookie_name(FORM_COOKIE)
+
+    def get_cookie_path(self, app: Flask) -> str:
+        return cookie_path()
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return request.is_secure

@@ -1,0 +1,109 @@
+"""The site around an embedded cabinet: whoever is logged in there is let in here.
+
+The site says who looks at a page and in which role, at each page anew; there is no session of ours.
+Whom it doesn't know may have come by a door of our own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from flask import request
+
+from crm.access import links
+from crm.access.sessions import Session
+from crm.errors import Forbidden, Invalid
+from crm.resources import users
+from crm.resources.users import USER_IN
+from crm.tenancy.database import current_session, now, row, settings
+
+SITE = "crm.site"  # in the environ, where no client can put anything
+LONGEST_ID = 255  # characters
+
+
+class SiteError(RuntimeError):
+    """What the site says of its user is of no use: its mistake, which the log names. The text tells
+    nothing of the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The site as one request needs it.
+
+    `ask()` gives what it says of who is there ({id, name, role, email, phone}, each a text or
+    None), None for nobody.
+    `login_url` leads to its login, if that is to replace ours; `home` is where who logs out goes.
+    """
+
+    ask: Callable[[], dict[str, Any] | None]
+    login_url: str | None
+    home: str
+
+    def login(self, path: str) -> str:
+        """The address of the site's login that leads back to the path of a page here: by a path, or
+        from another host by the whole address."""
+        joint = "&" if "?" in self.login_url else "?"
+        is_elsewhere = urlsplit(self.login_url).netloc not in ("", request.host)
+        home = settings().url_of(current_session().label) if is_elsewhere else request.root_path
+        return f"{self.login_url}{joint}{urlencode({'next': home + path})}"
+
+    def origins(self) -> str:
+        """Other origins that a form here may lead to, as a policy writes them."""
+        parts = (urlsplit(url or "") for url in (self.login_url, self.home))
+        found = {f"{part.scheme}://{part.netloc}": None for part in parts if part.netloc}
+        return "".join(f" {origin}" for origin in found)
+
+
+def around() -> Site | None:
+    """The site that this request came through."""
+    return request.environ.get(SITE)
+
+
+def visitor() -> Session | None:
+    """The session of whom the site lets in, None when it knows nobody.
+
+    Raises Forbidden for who has no role here or was deactivated, SiteError.
+    """
+    site = around()
+    said = site and site.ask()
+    if not said:
+        return None
+    if row("SELECT suspended_at FROM tenant")[0]:
+        raise Forbidden("this account is suspended", "tenant_suspended")
+    if not said.get("role"):
+        raise Forbidden("your account of this site has no role here", "no_access")
+    id, person = _person(said)
+    user = users.of_site(id, person)
+    if not user.active:
+        raise Forbidden("this user has no access any more", "no_access")
+    links.note_entry(user.id)
+    moment = now()
+    # The role is the site's word, though the last owner is kept as one. An id that no row has.
+    who = (-user.id, user.id, person["role"], user.name, user.language)
+    return Session(*who, agent="", created_at=moment, last_seen_at=moment, from_site=True)
+
+
+def _person(said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The site's id, and the fields of a user. Of e-mail and phone only what is one."""
+    reach = {name: _fitting(name, said.get(name)) for name in ("email", "phone")}
+    name = said.get("name") or ""
+    id = (said.get("id") or "").strip() or (reach["email"] or "").lower()
+    if not id and name:
+        id = f"name:{name.strip()}"  # people choose their names: one must not be another's id
+    if not 0 < len(id) <= LONGEST_ID or not id.isprintable():
+        raise SiteError("current_user: who is there has no id, e-mail or name that can be kept")
+    name = name or reach["email"] or reach["phone"] or id
+    try:
+        return id, USER_IN.take({"name": name[:LONGEST_ID], "role": said["role"], **reach})
+    except Invalid as error:
+        names = ", ".join(fault.where.strip("/") for fault in error.faults)
+        roles = ", ".join(users.ROLES)
+        raise SiteError(f"current_user: {names} does not fit; a role is one of {roles}") from None
+
+
+def _fitting(name: str, value: Any) -> str | None:
+    try:
+        return USER_IN.take({"name": name, name: value})[name] if value else None
+    except Invalid:
+        return None

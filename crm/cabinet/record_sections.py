@@ -1,0 +1,178 @@
+"""What the cards of leads, clients and deals share: notes, history, tasks, and undoing a deletion.
+
+A room's card says `render("leads/card.html", **cards.parts("lead", id), …)`, and its template
+includes `_notes.html`, `_tasks.html` and `_history.html`, which need nothing else. The forms there
+lead to the pages of this room and of tasks, and back to the card.
+
+`history("lead", id)` gives [{when, who, lines: [{field, before, after}]}], the newest first;
+`notes("lead", id)` gives [{id, text, who, when}]; `tasks("lead", id)` tasks as the API shows them.
+"""
+
+from typing import Any
+
+from flask import request
+from werkzeug.wrappers import Response
+
+from crm.cabinet import labels, user_choices
+from crm.cabinet.forms import Form, take
+from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import Pages, again, confirm, me, onward, render, told, told_with_undo
+from crm.errors import Conflict
+from crm.records import pagination
+from crm.resources import SHAPES, changes
+from crm.resources import notes as rules
+from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
+from crm.resources.tasks import TASK
+from crm.tenancy.database import transaction
+from crm.values.ids import integer_id
+
+SHOWN = 10  # notes and changes on a card; the rest has pages of its own
+MOST_TASKS = 50
+NOUN_OF = {plural: noun for noun, plural in NOUNS.items()}
+EACH = "/<any(leads, clients, deals):plural>/<id>"
+# Of one change, what another of its fields tells better.
+UNTOLD = {"client_name", "stage_changed_at", "converted_at", "items_count"}
+
+pages = Pages("cards")
+
+
+def parts(noun: str, id: str) -> dict[str, Any]:
+    """What the shared parts of a card's template need, of the live record of that id."""
+    return {
+        "card": {
+            "noun": noun,
+            "id": id,
+            "path": _path(noun, id),
+            "notes": notes(noun, id),
+            "history": history(noun, id),
+            "tasks": tasks(noun, id),
+            "most": SHOWN,
+        },
+        "note_form": Form(),
+        "task_form": Form({"assigned_to": str(me().user_id)}),
+        "task_types": labels.task_types(),
+        "people": user_choices.names(),
+        "everyone": user_choices.everyone(),
+    }
+
+
+def notes(noun: str, id: str, limit: int = SHOWN) -> list[dict[str, Any]]:
+    """The newest notes to a live record."""
+    return [_note(found) for found in _notes_page(noun, id, limit).records]
+
+
+def history(noun: str, id: str, limit: int = SHOWN) -> list[dict[str, Any]]:
+    """The newest changes of a live record, each with its fields before and after, as texts."""
+    query = changes.CHANGE_FILTER.unasked()
+    query.limit = limit
+    return _told(noun, id, changes.of_record(SHAPES[NOUNS[noun]], id, query))
+
+
+def tasks(noun: str, id: str) -> list[dict[str, Any]]:
+    """The tasks of a record: first those to be done, by their time, then those that are done."""
+    return TASK.every(
+        f"{noun}_id = ? AND status <> 'cancelled' AND deleted_at IS NULL"
+        " ORDER BY status = 'done', coalesce(due_at, '9999'), id LIMIT ?",
+        integer_id(id),
+        MOST_TASKS,
+    )
+
+
+def is_version(version: int) -> None:
+    """Nobody has changed the record since the page was shown that sends its `version` along.
+
+    Raises Conflict: the page comes again with the record as it is now.
+    """
+    if request.form.get("version", str(version)) != str(version):
+        raise Conflict("the record has changed since it was read", "precondition_failed")
+
+
+def deleted(noun: str, id: str, name: str) -> None:
+    """Say on the next page that the record is deleted, with a button that brings it back."""
+    text = gettext("“%(name)s” deleted", name=name)
+    told_with_undo(text, f"{_path(noun, id)}/restore")
+
+
+@pages.get(f"{EACH}/notes")
+def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
+    noun = NOUN_OF[plural]
+    page = _notes_page(noun, id, cursor=request.args.get("cursor", ""))
+    found = [_note(note) for note in page.records]
+    about = {"card": {"path": _path(noun, id), "notes": found}, "page": page}
+    return render("cards/notes.html", note_form=form or Form(), name=_name(plural, id), **about)
+
+
+@pages.post(f"{EACH}/notes")
+@again(lambda form, plural, id: list_notes(plural, id, form))
+def create_note(plural: str, id: str) -> Response:
+    rules.create(NOUN_OF[plural], id, take(NOTE_IN, request.form, ["text"]))
+    told(gettext("Note added"))
+    return onward(f"/{plural}/{id}#notes")
+
+
+@pages.post(f"{EACH}/notes/<note_id>/delete")
+def delete_note(plural: str, id: str, note_id: str) -> Response:
+    with transaction():
+        rules.find(NOUN_OF[plural], id, note_id).erase()
+        confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
+    told(gettext("Note deleted"))
+    return onward(f"/{plural}/{id}#notes")
+
+
+@pages.get(f"{EACH}/history")
+def list_history(plural: str, id: str) -> Response:
+    noun = NOUN_OF[plural]
+    query = changes.CHANGE_FILTER.unasked()
+    query.cursor = request.args.get("cursor", "")
+    page = changes.of_record(SHAPES[plural], id, query)
+    about = {"card": {"path": _path(noun, id), "history": _told(noun, id, page)}, "page": page}
+    return render("cards/history.html", name=_name(plural, id), **about)
+
+
+def _notes_page(noun: str, id: str, limit: int = 50, cursor: str = "") -> pagination.Page:
+    query = NOTE_FILTER.unasked()
+    query.limit, query.cursor = limit, cursor
+    about = "noun = ? AND record_id = ?", (noun, integer_id(id))
+    return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], *about)
+
+
+def _note(note: dict[str, Any]) -> dict[str, Any]:
+    who = user_choices.everyone().get(note["user_id"], "")
+    return {"id": note["id"], "text": note["text"], "who": who, "when": note["created_at"]}
+
+
+def _told(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
+    record = SHAPES[NOUNS[noun]].one(id)
+    return [
+        {"when": change["at"], "who": _who(change), "lines": _lines(noun, record, change)}
+        for change in page.records
+    ]
+
+
+def _who(change: dict[str, Any]) -> str:
+    who = user_choices.everyone().get(change["user_id"], "")
+    if change["key"]:
+        return gettext("%(who)s, by the API key “%(key)s”", who=who, key=change["key"]["name"])
+    return who
+
+
+def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
+    before, after = ({**record, **change[side]} for side in ("before", "after"))
+    return [
+        {
+            "field": labels.field(name),
+            "before": labels.value(noun, name, before[name], before),
+            "after": labels.value(noun, name, after[name], after),
+        }
+        for name in change["after"]
+        if name not in UNTOLD
+    ]
+
+
+def _path(noun: str, id: str) -> str:
+    return f"/{NOUNS[noun]}/{id}"
+
+
+def _name(plural: str, id: str) -> str:
+    record = SHAPES[plural].one(id)
+    return record.get("title") or record["name"]

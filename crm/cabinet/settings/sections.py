@@ -1,0 +1,108 @@
+"""What the pages of settings share: who may see them, and the way from one to another."""
+
+from typing import Any, NamedTuple
+
+from werkzeug.wrappers import Response
+
+from crm.api.operations import PREFIX
+from crm.cabinet.forms import Form
+from crm.cabinet.languages import gettext
+from crm.cabinet.rendering import OWNER, Pages, me, render
+from crm.tenancy.database import current_session, settings
+
+pages = Pages("settings", role=OWNER)
+
+
+class Section(NamedTuple):
+    """One page of settings, as the others lead to it."""
+
+    path: str
+    icon: str
+    name: str
+    about: str
+
+
+def sections() -> list[Section]:
+    """The pages that the role may see."""
+    found = [
+        Section(
+            "/settings/profile",
+            "person-circle",
+            gettext("My profile"),
+            gettext("Name, language, e-mail, password, where you are logged in."),
+        )
+    ]
+    if me().role != OWNER:
+        return found
+    found = [
+        *found,
+        Section(
+            "/settings/company",
+            "building",
+            gettext("Company"),
+            gettext("Name, currency, time zone."),
+        ),
+        Section(
+            "/settings/users",
+            "people",
+            gettext("Users"),
+            gettext("Who works here, and what each may do."),
+        ),
+        Section(
+            "/settings/pipelines",
+            "kanban",
+            gettext("Pipelines"),
+            gettext("The stages that deals go through."),
+        ),
+        Section(
+            "/settings/forms",
+            "ui-checks",
+            gettext("Website form"),
+            gettext("A form for your website that creates leads."),
+        ),
+        Section(
+            "/settings/api-keys",
+            "key",
+            gettext("API keys"),
+            gettext("What other programs may read and change."),
+        ),
+        Section(
+            "/settings/webhooks",
+            "broadcast",
+            gettext("Webhooks"),
+            gettext("Integrations: notify other programs of events."),
+        ),
+    ]
+    if has_plans():
+        plan = gettext("Request and storage limits and their usage.")
+        found.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
+    return found
+
+
+def has_plans() -> bool:
+    """Whether plans are offered to strangers here; who hosts for oneself needs none."""
+    return settings().signup
+
+
+def show(template: str, **context: Any) -> Response:
+    """A page of settings."""
+    return render(f"settings/{template}", sections=sections(), **context)
+
+
+def beside(values: Any, refused: Form | None = None) -> Form:
+    """A record's values, and why another form of its page was refused: at its own fields."""
+    found = Form(values)
+    if refused:
+        found.told = refused.told
+        found.faults = {name: why for name, why in refused.faults.items() if name not in values}
+    return found
+
+
+def home() -> str:
+    """The address of the business, as links to it are written (D18)."""
+    return settings().url_of(current_session().label)
+
+
+def api() -> str:
+    """Where its API begins."""
+    return f"{home()}{PREFIX}"

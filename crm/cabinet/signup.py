@@ -1,0 +1,167 @@
+"""The base host: a new cabinet in three steps, phone, code and company; and the way to one's own.
+
+A sign-up needs a Ukrainian phone that was confirmed by SMS, and each confirmation opens one tenant.
+Whoever signed up is handed over to the tenant's own host by a link that lasts two minutes (D18).
+"""
+
+import re
+import secrets
+
+import flask
+from flask import current_app, redirect, request
+from werkzeug.wrappers import Response
+
+from crm.access import codes, links
+from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.forms import Form, take
+from crm.cabinet.languages import gettext
+from crm.cabinet.login import PHONE_IN
+from crm.cabinet.rendering import FRONT, Pages, again, onward, render
+from crm.config import LABEL
+from crm.errors import Invalid, NotFound
+from crm.records import fields
+from crm.records.views import RecordSchema
+from crm.resources import users
+from crm.resources.tenant import open_tenant
+from crm.tenancy.database import settings
+from crm.tenancy.labels import RESERVED
+from crm.values import latin
+
+AT = (FRONT,)
+UKRAINE = "+380"
+LONGEST_PROPOSAL = 30  # characters of a label
+MOST_NUMBERS = 20  # tried after a label that is taken
+HOST = re.compile(r"(?:https?://)?([^/:\s]*)")
+
+
+class CompanySchema(RecordSchema):
+    company = fields.Text(255, required=True)
+    name = fields.Text(255)
+    label = fields.Text(63)
+
+
+COMPANY_IN = CompanySchema.body("CompanyIn")
+
+pages = Pages("front", role=None)
+
+
+def welcome(form: Form | None = None) -> Response:
+    """The start page of the base host, also shown at the bare address of the machine."""
+    at_ip_address = authentication.BY_IP_ADDRESS in request.environ
+    return render(
+        "front/welcome.html",
+        form=form or Form(),
+        signup=settings().signup,
+        home=settings().base_url if at_ip_address else request.root_path,
+        example=_host("firma"),
+    )
+
+
+@pages.post("/open", at=AT)
+@again(lambda form: welcome(form))
+def open_cabinet() -> Response:
+    host = HOST.match(request.form.get("label", "").strip().lower())[1]
+    label = host.removesuffix(f".{settings().base_domain}")
+    if not current_app.tenants.exists(label):
+        raise Invalid.field("label", "unknown_label", gettext("Workspace not found."))
+    return redirect(f"{settings().url_of(label)}/login", 303)
+
+
+@pages.before_request
+def refuse_when_closed() -> None:
+    if request.path.startswith("/signup") and not settings().signup:
+        raise NotFound
+
+
+@pages.get("/signup", at=AT)
+def phone_page(form: Form | None = None) -> Response:
+    return render("front/phone.html", form=form or Form())
+
+
+@pages.post("/signup", at=AT)
+@again(lambda form: phone_page(form))
+def send_signup_code() -> Response:
+    phone = take(PHONE_IN, request.form)["phone"]
+    if not phone.startswith(UKRAINE):
+        detail = gettext("Sign-up needs a Ukrainian number: +380…")
+        raise Invalid.field("phone", "not_ukrainian", detail)
+    return phone_codes.send(onward("/signup/code"), codes.SIGNUP, phone)
+
+
+@pages.get("/signup/code", at=AT)
+def signup_code_page(form: Form | None = None) -> Response:
+    if not phone_codes.phone(codes.SIGNUP):
+        return onward("/signup")
+    return render("front/code.html", form=form or Form(), **phone_codes.context(codes.SIGNUP))
+
+
+@pages.post("/signup/code", at=AT)
+@again(lambda form: signup_code_page(form))
+def check_signup_code() -> Response:
+    if not phone_codes.check(codes.SIGNUP):
+        raise phone_codes.wrong()
+    return onward("/signup/company")
+
+
+@pages.post("/signup/code/again", at=AT)
+@again(lambda form: signup_code_page(form))
+def send_another_signup_code() -> Response:
+    phone = phone_codes.phone(codes.SIGNUP)
+    there = onward("/signup/code")
+    return phone_codes.send(there, codes.SIGNUP, phone) if phone else onward("/signup")
+
+
+@pages.get("/signup/company", at=AT)
+def company_page(form: Form | None = None, proposed: bool = False) -> Response:
+    if not phone_codes.entered(codes.SIGNUP):
+        return onward("/signup")
+    suffix = _host("").removeprefix(".")
+    return render("front/company.html", form=form or Form(), proposed=proposed, suffix=suffix)
+
+
+@pages.post("/signup/company", at=AT)
+@again(lambda form: company_page(form))
+def create_company() -> Response:
+    data = take(COMPANY_IN, request.form, COMPANY_IN.fields)
+    for field in ("company", "name"):
+        users.check_name(data[field], field)
+    if not data["label"]:
+        proposal = {**request.form, "label": propose(data["company"])}
+        return company_page(Form(proposal), proposed=True)
+    label = data["label"].lower()
+    if label in RESERVED:
+        raise Invalid.field("label", "reserved_label", gettext("This address is reserved."))
+    with phone_codes.spending(codes.SIGNUP) as may:
+        if not may:
+            return onward("/signup")
+        owner = {"name": data["name"] or data["company"]}
+        _open(label, data["company"], {**owner, "phone": phone_codes.phone(codes.SIGNUP)})
+    return _hand_over(label)
+
+
+def propose(company: str) -> str:
+    """A free label that a company's name suggests."""
+    words = latin(company)[:LONGEST_PROPOSAL].strip("-")
+    label = words if LABEL.match(words) else "crm"
+    numbered = (f"{label}-{number}" for number in range(2, MOST_NUMBERS))
+    for each in (label, *numbered):
+        if LABEL.match(each) and each not in RESERVED and not current_app.tenants.exists(each):
+            return each
+    return f"{label}-{secrets.token_hex(4)}"
+
+
+def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
+    about = {"name": company, "plan": "start", "language": languages.language()}
+    open_tenant(current_app.tenants, label, owner=owner, **about)
+
+
+def _hand_over(label: str) -> Response:
+    with current_app.tenants.session(label):
+        token = links.make(links.HANDOVER, users.owner_id())
+    flask.session.clear()
+    return redirect(f"{settings().url_of(label)}/enter/{token}", 303)
+
+
+def _host(label: str) -> str:
+    """How the address of a tenant is shown to people."""
+    return settings().url_of(label).partition("://")[2]

@@ -1,0 +1,1 @@
+"""What all records share: fields, views, queries, search, the audit trail, retention."""

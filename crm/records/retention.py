@@ -1,0 +1,46 @@
+"""How long rows are kept, and their deletion (D3, D4, D5, D9, D15).
+
+Owners of tables register their sweeps with crm.tenancy.sweeps; here is what the sweeps share.
+"""
+
+from crm.json import dumps
+from crm.tenancy import sweeps
+from crm.tenancy.clocks import erasing_before
+from crm.tenancy.database import execute, rows
+from crm.tenancy.dialect import among
+from crm.tenancy.sweeps import DAY_SECONDS
+
+KEPT_DAYS = 30  # events with their deliveries, deleted records, expired one-time links
+
+
+def expired_before() -> str:
+    """The time before which what is kept for KEPT_DAYS is deleted for good."""
+    return erasing_before(KEPT_DAYS * DAY_SECONDS)
+
+
+def delete_oldest(table: str, column: str, before: str, max_rows: int) -> int:
+    """Delete the oldest rows whose time in `column` is earlier than `before`; return the count."""
+    return execute(
+        f"DELETE FROM {table} WHERE id IN"
+        f" (SELECT id FROM {table} WHERE {column} < ? ORDER BY {column} LIMIT ?)",
+        (before, max_rows),
+    ).rowcount
+
+
+def erase_deleted(table: str, condition: str = "1") -> None:
+    """Register a sweep that erases the soft-deleted records of a table after KEPT_DAYS, with their
+    notes and audit entries. `condition`: SQL that must also hold."""
+
+    @sweeps.register
+    def sweep(max_rows: int) -> int:
+        expired = rows(
+            f"SELECT id FROM {table} WHERE deleted_at < ? AND {condition} LIMIT ?",
+            (expired_before(), max_rows),
+        )
+        if expired:
+            ids = dumps([id for (id,) in expired]).decode()
+            of_records = f"noun = ? AND {among('record_id')}"
+            execute(f"DELETE FROM note WHERE {of_records}", (table, ids))
+            execute(f"DELETE FROM change WHERE {of_records}", (table, ids))
+            execute(f"DELETE FROM {table} WHERE {among('id')}", (ids,))
+        return len(expired)

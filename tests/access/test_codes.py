@@ -1,0 +1,512 @@
+"""Codes by SMS: bound to purpose, phone, browser and tenant; few tries, one use, growing waits."""
+
+import hashlib
+import re
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from crm.access import codes, tokens
+from crm.access.codes import LOGIN, PHONE, SIGNUP
+from crm.errors import TooMany
+from crm.tenancy.database import current_session, execute, row, rows, transaction
+from tests.concurrency import crowd
+
+each = pytest.mark.parametrize
+MARIA, PETRO = "+380671234567", "+380501234567"
+FIREFOX, CHROME = "firefox's cookie", "chrome's cookie"
+DAY = 86_400
+PURPOSES = LOGIN, SIGNUP, PHONE
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def ask(purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> str:
+    return codes.ask(purpose, phone, browser).code
+
+
+def check(code: str, purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> bool:
+    return codes.check(purpose, phone, browser, code)
+
+
+def wrong(code: str) -> str:
+    return f"{(int(code) + 1) % 10**6:06}"
+
+
+def refused(*asked: str) -> int:
+    """In how many seconds the one who is refused may ask again."""
+    with pytest.raises(TooMany) as told:
+        ask(*asked)
+    assert told.value.code == "code_too_soon"
+    assert told.value.detail == f"ask for another code in {told.value.retry_after} s"
+    return told.value.retry_after
+
+
+# The code
+
+
+@each("purpose", PURPOSES)
+def test_the_right_code_is_right_once(acme, purpose):
+    code = ask(purpose)
+    assert check(code, purpose) is True
+    assert check(code, purpose) is False
+
+
+@each(
+    "sent",
+    [
+        wrong,
+        lambda code: "",
+        lambda code: code[:5],
+        lambda code: f"{code}0",
+        lambda code: f" {code}",
+        lambda code: "é",
+        lambda code: "\ud800",
+        lambda code: "0" * 100_000,
+    ],
+)
+def test_a_wrong_code_is_wrong(acme, sent):
+    code = ask()
+    assert check(sent(code)) is False
+    assert check(code)
+
+
+def test_a_code_is_six_random_digits(acme):
+    with transaction():
+        made = {ask(phone=f"+38067{number:07}") for number in range(100)}
+    assert len(made) > 95
+    assert all(re.fullmatch("[0-9]{6}", code) for code in made)
+
+
+@each(("drawn", "code"), [(0, "000000"), (42, "000042"), (999_999, "999999")])
+def test_every_number_of_six_digits_can_be_drawn(acme, monkeypatch, drawn, code):
+    def draw(below: int) -> int:
+        assert below == 1_000_000
+        return drawn
+
+    fake = SimpleNamespace(randbelow=draw, token_bytes=codes.secrets.token_bytes)
+    monkeypatch.setattr(codes, "secrets", fake)
+    assert ask() == code
+    assert check(code)
+
+
+def test_it_is_good_for_five_minutes(acme, clock):
+    first = ask()
+    clock.tick(299)
+    assert check(first)
+    second = ask()
+    clock.tick(300)
+    assert not check(second)
+
+
+@each(
+    "other",
+    [
+        {"purpose": SIGNUP},
+        {"purpose": PHONE},
+        {"phone": PETRO},
+        {"browser": CHROME},
+        {"browser": ""},
+        {"browser": "\ud800"},
+    ],
+)
+def test_it_is_bound_to_purpose_phone_and_browser(acme, other):
+    code = ask()
+    assert not check(code, **other)
+    assert check(code)
+
+
+def test_it_is_bound_to_the_tenant(crm):
+    with crm.tenants.session("acme"):
+        code = ask()
+    with crm.tenants.session("globex"):
+        assert not check(code)
+        assert codes.wait(LOGIN, MARIA) == 0
+    with crm.tenants.session("acme"):
+        assert check(code)
+
+
+def test_another_bindings_guesses_cost_it_no_try(acme):
+    code = ask()
+    for _ in range(6):
+        assert not check(code, browser=CHROME)
+        assert not check(code, SIGNUP)
+        assert not check(code, phone=PETRO)
+    assert row("SELECT tries FROM code") == (0,)
+
+
+def test_a_code_without_a_browser_is_not_made(acme):
+    with pytest.raises(ValueError, match="browser"):
+        ask(browser="")
+    assert rows("SELECT * FROM code") == []
+
+
+def test_nobody_is_looked_up(acme):
+    asked: list[str] = []
+    with transaction():
+        current_session().connection.set_trace_callback(asked.append)
+        ask()
+        current_session().connection.set_trace_callback(None)
+    assert any("INSERT INTO code" in text for text in asked)
+    assert not [text for text in asked if re.search(r"\buser\b", text)]
+
+
+# Tries
+
+
+def test_it_has_five_tries(acme, clock):
+    code = ask()
+    for _ in range(4):
+        assert not check(wrong(code))
+    assert check(code)
+    code = ask()
+    for _ in range(5):
+        assert not check(wrong(code))
+    assert not check(code)
+
+
+def test_a_new_code_has_its_own_tries(acme, clock):
+    for _ in range(2):
+        code = ask()
+        for _ in range(5):
+            assert not check(wrong(code))
+        clock.tick(60)
+    assert row("SELECT min(tries), max(tries), count(*) FROM code") == (5, 5, 2)
+
+
+def test_an_answer_has_cost_a_try_whatever_follows(acme):
+    code = ask()
+    with transaction(), pytest.raises(RuntimeError, match="outside of transactions"):
+        check(code)
+    assert row("SELECT tries FROM code") == (0,)
+    assert not check(wrong(code))
+    assert row("SELECT tries FROM code") == (1,)
+
+
+def test_a_guess_at_no_good_code_waits_for_no_writer(crm, clock):
+    with crm.tenants.session("acme") as here:
+        code = ask()
+        for _ in range(5):
+            check(wrong(code))
+        here.wait = 0
+        with crm.tenants.tenant("acme").lock():
+            assert not check(code)
+            assert not check(code, browser=CHROME)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """All sixteen have compared before the first is counted."""
+    gate, compare = threading.Barrier(16), codes.compare_digest
+
+    def together(kept: bytes, sent: bytes) -> bool:
+        gate.wait(timeout=10)
+        return compare(kept, sent)
+
+    monkeypatch.setattr(codes, "compare_digest", together)
+
+
+def sixteen(crm, send) -> list[bool]:
+    def submit(number: int) -> bool:
+        with crm.tenants.session("acme"):
+            return check(send(number))
+
+    return crowd(16, submit)
+
+
+def test_of_sixteen_who_send_the_right_code_at_once_one_is_let_in(crm, at_once):
+    with crm.tenants.session("acme"):
+        code = ask()
+    assert sorted(sixteen(crm, lambda _: code)) == [False] * 15 + [True]
+    with crm.tenants.session("acme"):
+        assert row("SELECT tries, used FROM code") == (1, 1)
+
+
+def test_of_sixteen_guesses_at_once_five_are_tried(crm, at_once):
+    with crm.tenants.session("acme"):
+        code = ask()
+    assert sixteen(crm, lambda _: wrong(code)) == [False] * 16
+    with crm.tenants.session("acme"):
+        assert row("SELECT tries, used FROM code") == (5, 0)
+
+
+@each("meanwhile", ["tries = 5", "ended_at = '2026-03-02T09:00:00Z'"])
+def test_a_right_code_is_too_late_when_the_tries_or_the_code_ended_meanwhile(
+    acme, monkeypatch, meanwhile
+):
+    code, compare = ask(), codes.compare_digest
+
+    def late(kept: bytes, sent: bytes) -> bool:
+        with transaction():
+            execute(f"UPDATE code SET {meanwhile}")
+        return compare(kept, sent)
+
+    monkeypatch.setattr(codes, "compare_digest", late)
+    assert check(code) is False
+    assert row("SELECT used FROM code") == (0,)
+
+
+def test_codes_are_compared_in_constant_time(acme, monkeypatch):
+    compared = []
+
+    def compare(*both: bytes) -> bool:
+        compared.append([len(text) for text in both])
+        return False
+
+    code = ask()
+    monkeypatch.setattr(codes, "compare_digest", compare)
+    assert check(code) is False  # what it says is what counts
+    assert compared == [[32, 32]]
+
+
+# At rest
+
+
+def test_the_file_has_a_salted_hash_alone(acme, monkeypatch):
+    fake = SimpleNamespace(randbelow=lambda _: 918_273, token_bytes=codes.secrets.token_bytes)
+    monkeypatch.setattr(codes, "secrets", fake)
+    code = ask()
+    (kept,) = rows("SELECT * FROM code")
+    assert code not in str(kept) and FIREFOX not in str(kept)
+    salt, hash = row("SELECT salt, hash FROM code")
+    assert hash == hashlib.sha256(salt + hashlib.sha256(code.encode()).digest()).digest()
+    assert row("SELECT browser FROM code") == (tokens.digest(FIREFOX),)
+
+
+def test_each_code_has_a_salt_of_its_own(acme):
+    for phone in (MARIA, PETRO):
+        ask(phone=phone)
+    (first,), (second,) = rows("SELECT salt FROM code")
+    assert len(first) == len(second) == 16
+    assert first != second
+
+
+def test_what_was_asked_does_not_show_its_code(acme):
+    asked = codes.ask(LOGIN, MARIA, FIREFOX)
+    assert repr(asked) == "Asked(wait=60)"
+
+
+def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
+    asked, digest = [], tokens.digest
+
+    def look(text: str) -> bytes:
+        asked.append(current_session().in_transaction)
+        return digest(text)
+
+    monkeypatch.setattr(tokens, "digest", look)
+    assert check(ask())
+    assert asked == [False] * 4
+
+
+# Another code
+
+
+def test_a_new_code_ends_the_one_before(acme, clock):
+    first = ask()
+    clock.tick(60)
+    second = ask()
+    assert first == second or not check(first)
+    assert check(second)
+    assert rows("SELECT used FROM code ORDER BY id") == [(0,), (1,)]
+
+
+def test_it_ends_no_code_of_another_purpose_phone_or_browser(acme, clock):
+    beside = [
+        {"purpose": SIGNUP},
+        {"purpose": PHONE},
+        {"phone": PETRO},
+        {"browser": CHROME},
+    ]
+    made = []
+    for other in beside:
+        clock.tick(60)
+        made.append(ask(**{"purpose": LOGIN, "phone": MARIA, "browser": FIREFOX, **other}))
+    clock.tick(60)
+    ask()
+    assert [check(code, **other) for code, other in zip(made, beside, strict=True)] == [True] * 4
+
+
+def test_a_refused_one_ends_nothing(acme, clock):
+    code = ask()
+    clock.tick(30)
+    refused()
+    assert check(code)
+
+
+def test_each_time_the_wait_is_longer_up_to_five_minutes(acme, clock):
+    assert codes.wait(LOGIN, MARIA) == 0
+    for seconds in (60, 120, 300, 300, 300):
+        asked = codes.ask(LOGIN, MARIA, FIREFOX)
+        assert asked.wait == codes.wait(LOGIN, MARIA) == refused() == seconds
+        clock.tick(seconds - 1)
+        assert codes.wait(LOGIN, MARIA) == refused() == 1
+        clock.tick(1)
+        assert codes.wait(LOGIN, MARIA) == 0
+
+
+def test_a_refusal_makes_nobody_wait_longer(acme, clock):
+    ask()
+    for _ in range(59):
+        clock.tick(1)
+        refused()
+    clock.tick(1)
+    ask()
+    assert refused() == 120
+
+
+def test_another_browser_waits_as_long(acme, clock):
+    ask()
+    clock.tick(20)
+    assert refused(LOGIN, MARIA, CHROME) == 40
+    clock.tick(40)
+    ask(browser=CHROME)
+    assert refused() == refused(LOGIN, MARIA, "a third") == 120
+
+
+def test_a_browser_that_logged_in_before_waits_for_its_own_codes_alone(acme, clock):
+    for _ in range(3):
+        ask(browser=CHROME)
+        clock.tick(300)
+    ask(browser=CHROME)
+    assert codes.wait(LOGIN, MARIA, FIREFOX) == 0
+    asked = codes.ask(LOGIN, MARIA, FIREFOX, known=True)
+    assert asked.wait == codes.wait(LOGIN, MARIA, FIREFOX) == 60
+    with pytest.raises(TooMany):
+        codes.ask(LOGIN, MARIA, FIREFOX, known=True)
+    assert check(asked.code)
+
+
+@each("other", [(SIGNUP, MARIA), (PHONE, MARIA), (LOGIN, PETRO)])
+def test_another_purpose_or_phone_does_not_wait(acme, other):
+    ask()
+    ask(*other)
+    assert refused(*other) == 60
+
+
+def test_a_day_later_the_waits_begin_anew(acme, clock):
+    ask()
+    clock.tick(DAY - 1)
+    ask()
+    assert refused() == 120
+    clock.tick(DAY)
+    ask()
+    assert refused() == 60
+
+
+def test_the_waits_are_counted_over_the_last_day(acme, clock):
+    for seconds in (60, 120, 300, 900):
+        ask()
+        clock.tick(seconds)
+    ask()
+    clock.tick(DAY - 1)  # the first four are a day old
+    ask()
+    assert refused() == 120
+
+
+def test_a_right_code_takes_the_waits_back_to_none(acme, clock):
+    ask()
+    clock.tick(60)
+    code = ask(browser=CHROME)
+    clock.tick(10)
+    assert check(wrong(code), browser=CHROME) is False
+    assert refused() == 110
+    assert check(code, browser=CHROME)
+    assert codes.wait(LOGIN, MARIA) == 0
+    ask()
+    assert refused() == 60
+
+
+def test_a_stranger_neither_ends_nor_uses_up_anothers_code(acme, clock):
+    mine = ask()
+    clock.tick(60)
+    ask(browser=CHROME)
+    for _ in range(10):
+        check(wrong(mine), browser=CHROME)
+    assert check(mine)
+
+
+def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
+    def try_to(number: int) -> str | int:
+        with crm.tenants.session("acme"):
+            try:
+                return ask(browser=f"browser {number}")
+            except TooMany as told:
+                return told.retry_after
+
+    got = crowd(16, try_to)
+    assert got.count(60) == 15
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM code") == (1,)
+
+
+# What a right code is for
+
+
+@each("purpose", PURPOSES)
+def test_what_an_entered_code_is_for_is_done_once(acme, purpose):
+    code = ask(purpose)
+    assert not codes.entered(purpose, MARIA, FIREFOX)
+    assert check(code, purpose)
+    assert codes.entered(purpose, MARIA, FIREFOX)
+    with codes.spending(purpose, MARIA, FIREFOX) as may:
+        assert may
+        assert not codes.entered(purpose, MARIA, FIREFOX)
+    with codes.spending(purpose, MARIA, FIREFOX) as may:
+        assert not may
+
+
+@each(
+    "other",
+    [(SIGNUP, MARIA, FIREFOX), (LOGIN, PETRO, FIREFOX), (LOGIN, MARIA, CHROME), (LOGIN, MARIA, "")],
+)
+def test_it_is_for_that_purpose_phone_and_browser(acme, other):
+    assert check(ask())
+    assert not codes.entered(*other)
+    with codes.spending(*other) as may:
+        assert not may
+    assert codes.entered(LOGIN, MARIA, FIREFOX)
+
+
+def test_a_wrong_code_is_for_nothing(acme):
+    assert not check(wrong(ask()))
+    assert not codes.entered(LOGIN, MARIA, FIREFOX)
+
+
+def test_what_fails_may_be_tried_again(acme):
+    assert check(ask())
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), codes.spending(LOGIN, MARIA, FIREFOX) as may:
+            assert may
+            raise ZeroDivisionError
+    assert codes.entered(LOGIN, MARIA, FIREFOX)
+
+
+def test_an_entered_code_stands_for_half_an_hour(acme, clock):
+    assert check(ask())
+    clock.tick(1799)
+    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    clock.tick(1)
+    assert not codes.entered(LOGIN, MARIA, FIREFOX)
+
+
+def test_of_many_who_spend_a_code_one_may(crm):
+    with crm.tenants.session("acme"):
+        assert check(ask())
+
+    def spend(_: int) -> bool:
+        with crm.tenants.session("acme"), codes.spending(LOGIN, MARIA, FIREFOX) as may:
+            return may
+
+    assert sum(crowd(16, spend)) == 1
+
+
+def test_a_spent_code_leaves_no_wait(acme):
+    assert check(ask())
+    with codes.spending(LOGIN, MARIA, FIREFOX):
+        pass
+    assert codes.wait(LOGIN, MARIA) == 0

@@ -1,0 +1,496 @@
+"""Each change of the way in ends each link from before; a link asked for afterwards works."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import crm as package
+from crm import CRMApp, cli
+from crm.access import links, passwords, sessions
+from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET
+from crm.cabinet.settings.identity import FRESH_LOGIN_SECONDS
+from crm.errors import NotFound
+from crm.resources import users
+from crm.resources.users import User
+from crm.tenancy import backup
+from crm.tenancy.database import current_session, row, rows, transaction
+from tests.concurrency import crowd
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person, Recorder
+
+each = pytest.mark.parametrize
+NEW = "taras@new.example"
+PASSWORD, OLD_PASSWORD = "a new password", "the old password"
+SITE_ID = "taras"
+TARAS_FIELDS = {
+    "name": "Taras", "email": "taras@acme.example", "phone": "+380501110002", "role": "manager",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cheap = "scrypt:1024:8:1"
+    monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
+    monkeypatch.setattr(passwords, "METHOD", cheap)
+
+
+@pytest.fixture(autouse=True)
+def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(crm, "post", Recorder())
+    return crm.post
+
+
+@pytest.fixture(autouse=True)
+def cast(crm: CRMApp) -> None:
+    """Taras has an e-mail address."""
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"email": TARAS_FIELDS["email"]})
+
+
+def make(crm: CRMApp, purpose: str, about: str | None = NEW) -> str:
+    with crm.tenants.session("acme"):
+        return links.make(purpose, TARAS, about)
+
+
+def good(crm: CRMApp, purpose: str, token: str) -> bool:
+    with crm.tenants.session("acme"):
+        return links.peek(purpose, token) is not None
+
+
+def password_of(crm: CRMApp) -> str | None:
+    with crm.tenants.session("acme"):
+        return passwords.of(TARAS)
+
+
+# The changes, each by people who were logged in before
+
+
+def first_password(crm: CRMApp, taras: Person, olena: Person) -> None:
+    taras.sends("/settings/profile/password", {"password": PASSWORD})
+
+
+def another_password(crm: CRMApp, taras: Person, olena: Person) -> None:
+    sent = {"current": OLD_PASSWORD, "password": PASSWORD}
+    taras.sends("/settings/profile/password", sent)
+
+
+def password_by_reset(crm: CRMApp, taras: Person, olena: Person) -> None:
+    Person(crm).sends(f"/reset/{make(crm, RESET)}", {"password": PASSWORD})
+
+
+def password_by_invitation(crm: CRMApp, taras: Person, olena: Person) -> None:
+    Person(crm).sends(f"/invite/{make(crm, INVITE)}", {"password": PASSWORD})
+
+
+def password_by_program(crm: CRMApp, taras: Person, olena: Person) -> None:
+    with crm.tenants.session("acme"):
+        passwords.set_for(TARAS, PASSWORD)
+
+
+def logout_everywhere(crm: CRMApp, taras: Person, olena: Person) -> None:
+    taras.sends("/settings/profile/sessions/end-others")
+
+
+def own_email(crm: CRMApp, taras: Person, olena: Person) -> None:
+    Person(crm).sends(f"/email/{make(crm, EMAIL, 'own@new.example')}")
+
+
+def own_phone(crm: CRMApp, taras: Person, olena: Person) -> None:
+    sent = {**TARAS_FIELDS, "phone": "067 111 22 33", "role": "owner"}
+    taras.sends("/settings/users/2", sent)
+
+
+def among_users(**changed: str) -> Callable[..., None]:
+    def change(crm: CRMApp, taras: Person, olena: Person) -> None:
+        olena.sends("/settings/users/2", {**TARAS_FIELDS, **changed})
+
+    return change
+
+
+def deactivation(crm: CRMApp, taras: Person, olena: Person) -> None:
+    olena.sends("/settings/users/2/deactivate")
+
+
+def deactivation_and_back(crm: CRMApp, taras: Person, olena: Person) -> None:
+    olena.sends("/settings/users/2/deactivate")
+    olena.sends("/settings/users/2/activate")
+
+
+def role_by_site(crm: CRMApp, taras: Person, olena: Person) -> None:
+    with crm.tenants.session("acme"):
+        users.of_site(SITE_ID, {"name": "Taras", "role": "viewer"})
+
+
+def claim_by_site(crm: CRMApp, taras: Person, olena: Person) -> None:
+    person = {"name": "Taras", "role": "manager", "email": TARAS_FIELDS["email"]}
+    with crm.tenants.session("acme"):
+        users.of_site(SITE_ID, person)
+
+
+def restored_copy(crm: CRMApp, taras: Person, olena: Person) -> None:
+    data = crm.tenants.config.data
+    with crm.tenants.session("acme"):
+        copy = backup.create(data / "backups", 1)
+    crm.tenants.forget_idle()
+    words = ["restore", str(copy), "--tenant", "acme", "--yes"]
+    result = CliRunner().invoke(cli.group, words, env={"CRM_DATA": str(data)})
+    assert result.exit_code == 0, result.output
+
+
+BEFORE = {  # what Taras is before the change
+    another_password: "UPDATE user SET password = ? WHERE id = 2",
+    own_phone: "UPDATE user SET role = 'owner' WHERE id = 2",
+    role_by_site: "UPDATE user SET site_id = 'taras' WHERE id = 2",
+}
+CHANGES = [
+    first_password, another_password, password_by_reset, password_by_invitation,
+    password_by_program, logout_everywhere, own_email, own_phone, deactivation,
+    deactivation_and_back, role_by_site, claim_by_site, restored_copy,
+    pytest.param(among_users(phone="067 111 22 33"), id="phone_by_owner"),
+    pytest.param(among_users(phone=""), id="no_phone_by_owner"),
+    pytest.param(among_users(email="another@acme.example"), id="email_by_owner"),
+    pytest.param(among_users(role="viewer"), id="role_by_owner"),
+]  # fmt: skip
+
+
+@each("purpose", links.SECONDS)
+@each("change", CHANGES)
+def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
+    if change in BEFORE:
+        given = (passwords.hashed(OLD_PASSWORD),) if "?" in BEFORE[change] else ()
+        with crm.tenants.session("acme"), transaction():
+            current_session().connection.execute(BEFORE[change], given)
+    with crm.tenants.session("acme"):
+        maria = users.create({"name": "Марія"}).id
+    taras, olena = Person(crm, user_id=TARAS), Person(crm, user_id=OLENA)
+    token = make(crm, purpose)
+    with crm.tenants.session("acme"):
+        others = links.make(purpose, maria)
+    assert good(crm, purpose, token)
+    change(crm, taras, olena)
+    assert not good(crm, purpose, token)
+    path = {LOGIN: "enter", HANDOVER: "enter"}.get(purpose, purpose)
+    assert Person(crm).get(f"/{path}/{token}").status_code == 404
+    assert Person(crm).post(f"/{path}/{token}", {"password": PASSWORD}).status_code == 404
+    assert good(crm, purpose, make(crm, purpose)) is (change is not deactivation)
+    assert good(crm, purpose, others) is (change is not restored_copy)
+
+
+@each("purpose", links.SECONDS)
+@each("field", [{"name": "Тарас"}, {"role": "manager"}, {"phone": TARAS_FIELDS["phone"]}])
+def test_another_change_ends_no_link(crm, purpose, field):
+    token = make(crm, purpose)
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({**field, "language": "en"})
+    assert good(crm, purpose, token)
+
+
+@each(
+    "values",
+    [
+        {"email": None},
+        {"phone": "+380671112233"},
+        {"role": "viewer"},
+        {"active": 0},
+        {"site_id": "t"},
+    ],
+)
+@each("purpose", links.SECONDS)
+def test_however_the_record_is_written(crm, purpose, values):
+    token = make(crm, purpose)
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).put(values)
+        User.find(TARAS).put({"active": 1})
+    assert not good(crm, purpose, token)
+
+
+def test_no_other_module_changes_a_user():
+    """The rule stands where users are changed: `User.put` and `passwords.store`."""
+    folder = Path(package.__file__).parent
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"\bUPDATE \"?user\b", path.read_text("utf-8"))
+    }
+    assert found == {"access/passwords.py"}
+
+
+# An invitation ends at the first entry, too
+
+
+def by_session(crm: CRMApp) -> None:
+    with crm.tenants.session("acme"):
+        sessions.open(TARAS, "a code, a password or a link")
+
+
+def by_login_link(crm: CRMApp) -> None:
+    Person(crm).sends(f"/enter/{make(crm, LOGIN)}")
+
+
+def by_its_own_link(crm: CRMApp) -> None:
+    Person(crm).sends(f"/invite/{make(crm, INVITE)}", {"password": ""})
+
+
+@each("enter", [by_session, by_login_link, by_its_own_link])
+def test_an_invitation_ends_at_the_first_entry(crm, enter):
+    token, beside = make(crm, INVITE), make(crm, EMAIL)
+    enter(crm)
+    assert not good(crm, INVITE, token)
+    assert good(crm, EMAIL, beside)
+
+
+def test_at_an_entry_through_a_site_as_well(crm):
+    token = make(crm, INVITE)
+    with crm.tenants.session("acme"):
+        links.note_entry(OLENA)
+        assert links.peek(INVITE, token)
+        links.note_entry(TARAS)
+        assert links.peek(INVITE, token) is None
+
+
+def test_an_invitation_to_a_wrong_phone_is_dead_once_the_phone_is_mended(crm, post):
+    olena = Person(crm, user_id=OLENA)
+    wrong = {"name": "Марія", "phone": "067 000 00 01", "role": "manager"}
+    olena.sends("/settings/users", wrong)
+    olena.sends("/settings/users/3", {**wrong, "phone": "067 000 00 02"})
+    assert "Попереднє запрошення вже не діє" in olena.sees("/settings/users")
+    olena.sends("/settings/users/3/invite")
+    (first, before), (second, after) = post.texts
+    assert (first, second) == ("+380670000001", "+380670000002")
+    found = [re.search(r"/i/\S+", text)[0] for text in (before, after)]
+    assert Person(crm).get(found[0]).status_code == 404
+    assert Person(crm).get(found[1]).status_code == 200
+    olena.sends("/settings/users/3", {**wrong, "phone": "067 000 00 02", "name": "Марія К."})
+    assert "Попереднє запрошення" not in olena.sees("/settings/users")
+
+
+# A thief with a session
+
+
+def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
+    """He even knew the old password."""
+    with crm.tenants.session("acme"):
+        passwords.set_for(TARAS, "the old password")
+    thief, owner = Person(crm, user_id=TARAS), Person(crm, user_id=TARAS)
+    asked = {"email": "thief@evil.example", "email_password": "the old password"}
+    thief.sends("/settings/profile/email", asked)
+    (to, _, letter), (told, _, notice) = post.letters
+    assert (to, told) == ("thief@evil.example", TARAS_FIELDS["email"])
+    assert "thief@evil.example" not in notice and "/email/" not in notice
+    assert "http://acme.localhost:8000" in notice
+    path = re.search(r"/email/\S+", letter)[0]
+    sent = {"current": "the old password", "password": "quite another one"}
+    owner.sends("/settings/profile/password", sent)
+    assert thief.get("/settings/profile").status_code == 302
+    assert Person(crm).post(path).status_code == 404
+    with crm.tenants.session("acme"):
+        assert User.find(TARAS).email == TARAS_FIELDS["email"]
+
+
+@each("typed", [{}, {"email_password": ""}, {"email_password": "wrong"}, {"current": "right one"}])
+def test_another_address_takes_the_password(crm, post, typed):
+    with crm.tenants.session("acme"):
+        passwords.set_for(TARAS, "right one")
+    taras = Person(crm, user_id=TARAS)
+    assert 'name="email_password"' in taras.sees("/settings/profile")
+    page = taras.post("/settings/profile/email", {"email": NEW, **typed})
+    assert page.status_code == 422 and 'id="email_password-fault"' in page.text
+    assert f'value="{NEW}"' in page.text and not post.letters
+    taras.sends("/settings/profile/email", {"email": NEW, "email_password": "right one"})
+    assert len(post.letters) == 2
+
+
+def test_its_tries_are_limited_like_those_of_logins(crm, post):
+    with crm.tenants.session("acme"):
+        passwords.set_for(TARAS, "right one")
+    taras = Person(crm, user_id=TARAS)
+    sent = {"email": NEW, "email_password": "wrong"}
+    seen = [taras.post("/settings/profile/email", sent).status_code for _ in range(11)]
+    assert seen == [422] * 10 + [429]
+    sent = {"current": "right one", "password": PASSWORD}
+    assert taras.post("/settings/profile/password", sent).status_code == 429  # the same tries
+    assert not post.letters
+
+
+@each(
+    ("path", "sent"),
+    [
+        ("/settings/profile/email", {"email": NEW}),
+        ("/settings/profile/password", {"password": PASSWORD}),
+    ],
+)
+def test_without_a_password_it_takes_a_login_of_a_moment_ago(crm, post, clock, path, sent):
+    """Else a thief would set the first password, and type it."""
+    taras = Person(crm, user_id=TARAS)
+    clock.tick(FRESH_LOGIN_SECONDS - 1)
+    assert f'action="{path}"' in taras.sees("/settings/profile")
+    clock.tick(1)
+    page = taras.post(path, sent)
+    assert page.status_code == 409 and "увійдіть ще раз" in page.text
+    assert not post.letters and password_of(crm) is None
+    page = taras.sees("/settings/profile")
+    assert f'action="{path}"' not in page and 'action="/login"' in page
+    again = {"phone": TARAS_FIELDS["phone"], "next": "/settings/profile"}
+    assert taras.sends("/login", again) == "/login/code"
+    code = {"code": re.search(r"[0-9]{6}", post.texts[-1][1])[0]}
+    assert taras.sends("/login/code", code) == "/settings/profile"
+    taras.sees("/settings/profile")
+    taras.sends(path, sent)
+
+
+@each(
+    ("reach", "action"),
+    [
+        ({"phone": None}, "/forgot"),
+        ({"phone": None, "email": None}, None),
+    ],
+)
+def test_who_has_no_phone_is_told_the_other_way(crm, clock, reach, action):
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change(reach)
+    taras = Person(crm, user_id=TARAS)
+    clock.tick(FRESH_LOGIN_SECONDS)
+    page = taras.sees("/settings/profile")
+    assert 'id="again"' in page and 'name="password"' not in page
+    assert (f'action="{action}"' in page) if action else "новий спосіб" not in page
+
+
+def test_the_own_phone_takes_the_password_too(crm):
+    with crm.tenants.session("acme"):
+        passwords.set_for(OLENA, "right one")
+    olena = Person(crm, user_id=OLENA)
+    sent = {"name": "Olena", "phone": "067 111 22 33", "role": "owner"}
+    page = olena.post("/settings/users/1", sent)
+    assert page.status_code == 422 and 'id="current-fault"' in page.text
+    olena.sends("/settings/users/1", {**sent, "phone": "+380501110001", "name": "Олена"})
+    olena.sends("/settings/users/1", {**sent, "current": "right one"})
+    with crm.tenants.session("acme"):
+        assert User.find(OLENA).phone == "+380671112233"
+
+
+def test_or_a_login_of_a_moment_ago(crm, clock):
+    olena = Person(crm, user_id=OLENA)
+    clock.tick(FRESH_LOGIN_SECONDS)
+    sent = {"name": "Olena", "phone": "067 111 22 33", "role": "owner"}
+    assert olena.post("/settings/users/1", sent).status_code == 409
+    Person(crm, user_id=OLENA).sends("/settings/users/1", sent)
+
+
+# At the same time
+
+
+def meanwhile(monkeypatch, where, name: str, act: Callable[[], None]) -> None:
+    """Do something while `where.name` is at work, in another thread, as another request does."""
+    real = getattr(where, name)
+
+    def acting(*given):
+        result = real(*given)
+        crowd(1, lambda _: act())
+        return result
+
+    monkeypatch.setattr(where, name, acting)
+
+
+@each("purpose", [RESET, INVITE])
+def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeypatch, purpose):
+    token = make(crm, purpose)
+
+    def log_out() -> None:
+        with crm.tenants.session("acme"):
+            sessions.end_others(TARAS)
+
+    meanwhile(monkeypatch, passwords, "hashed", log_out)
+    person = Person(crm)
+    assert person.post(f"/{purpose}/{token}", {"password": PASSWORD}).status_code == 404
+    assert password_of(crm) is None and person.cookie("crm_session") is None
+    with crm.tenants.session("acme"):
+        assert rows("SELECT * FROM session") == []
+
+
+def test_who_is_deactivated_while_a_password_is_hashed_stays_out(crm, monkeypatch):
+    token = make(crm, RESET)
+
+    def leave() -> None:
+        with crm.tenants.session("acme"), transaction():
+            User.find(TARAS).change({"active": 0})
+
+    meanwhile(monkeypatch, passwords, "hashed", leave)
+    assert Person(crm).post(f"/reset/{token}", {"password": PASSWORD}).status_code == 404
+    assert password_of(crm) is None
+
+
+def test_a_link_whose_entry_fails_stays_good(crm, monkeypatch):
+    token = make(crm, RESET)
+
+    def fails(*_) -> None:
+        raise NotFound
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sessions, "open", fails)
+        page = Person(crm).post(f"/reset/{token}", {"password": PASSWORD})
+        assert page.status_code == 404
+    assert password_of(crm) is None and good(crm, RESET, token)
+
+
+@each("path", ["/settings/profile/email", "/settings/profile/password"])
+def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
+    crm, post, monkeypatch, path
+):
+    with crm.tenants.session("acme"):
+        passwords.set_for(TARAS, "right one")
+    thief = Person(crm, user_id=TARAS)
+
+    def log_out() -> None:
+        with crm.tenants.session("acme"):
+            sessions.end_others(TARAS)
+
+    meanwhile(monkeypatch, passwords, "fits", log_out)
+    before = password_of(crm)
+    sent = {"email": NEW, "email_password": "right one", "current": "right one",
+            "password": PASSWORD}  # fmt: skip
+    assert thief.post(path, sent).status_code == 409
+    assert not post.letters and password_of(crm) == before
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM link") == (0,)
+
+
+def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):
+    with crm.tenants.session("acme"):
+        passwords.set_for(TARAS, "right one")
+
+    def change() -> None:
+        with crm.tenants.session("acme"):
+            passwords.set_for(TARAS, PASSWORD)
+
+    meanwhile(monkeypatch, passwords, "fits", change)
+    sent = {"email": TARAS_FIELDS["email"], "password": "right one"}
+    person = Person(crm)
+    assert person.post("/login/password", sent).status_code == 422
+    assert person.cookie("crm_session") is None
+
+
+def test_a_reset_is_made_for_who_has_the_address_then(crm, monkeypatch):
+    asked = []
+    make_link = links.make
+    monkeypatch.setattr(
+        links,
+        "make",
+        lambda *given: asked.append(current_session().in_transaction) or make_link(*given),
+    )
+    Person(crm).sends("/forgot", {"email": TARAS_FIELDS["email"]})
+    assert asked == [True]
+
+
+def test_of_many_invitations_at_once_the_limit_goes_out(crm, post):
+    with crm.tenants.session("acme"):
+        for number in range(8):
+            users.create({"name": "M", "email": f"m{number}@acme.example"})
+    people = [Person(crm, user_id=OLENA) for _ in range(8)]
+    for person in people:
+        person.sees("/settings/users")
+    sent = crowd(8, lambda n: people[n].post(f"/settings/users/{n + 3}/invite").status_code)
+    assert sorted(sent) == [303] * 5 + [409] * 3
+    assert len(post.letters) == 5

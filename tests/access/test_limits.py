@@ -1,0 +1,372 @@
+"""Requests per minute (spec: Limits; D13): one exact counter per tenant, told in every answer."""
+
+import shutil
+
+import pytest
+
+from crm import create_app
+from crm.access.limits import FAILED_KEYS, Tries
+from crm.config import PLANS, Config
+from crm.errors import TooMany
+from crm.resources import tenant
+from crm.tenancy.counters import PASSWORDS, REQUESTS
+from tests.concurrency import crowd, finish, process
+from tests.conftest import Api, key_for
+from tests.raw_wsgi import speak
+
+each = pytest.mark.parametrize
+LIMIT_HEADERS = {
+    "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy",
+    "RateLimit",
+}  # fmt: skip
+START = 1_772_442_000  # the clock of the tests: a whole minute
+CHANGE_PLAN = """
+import sys
+from pathlib import Path
+from crm.config import Config
+from crm.resources import tenant
+from crm.tenancy.tenants import Tenants
+tenants = Tenants(Config(data=Path(sys.argv[1])), lambda: 1_772_442_000)
+with tenants.session("acme"):
+    tenant.change_plan(sys.argv[2])
+tenants.forget_idle()
+"""
+
+
+def on_plan(crm, plan: str) -> None:
+    with crm.tenants.session("acme"):
+        tenant.change_plan(plan)
+
+
+def limits_of(answer) -> dict[str, str]:
+    return {name: answer.headers[name] for name in LIMIT_HEADERS if name in answer.headers}
+
+
+# The counter
+
+
+@each(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
+def test_a_plan_admits_exactly_its_number(limiter, plan, limit):
+    assert PLANS[plan] == limit
+    turns = [limiter.take("acme", limit, START + 0.5) for _ in range(limit + 20)]
+    assert [turn.allowed for turn in turns] == [True] * limit + [False] * 20
+    assert [turn.remaining for turn in turns] == [*range(limit - 1, -1, -1)] + [0] * 20
+    assert {(turn.limit, turn.reset) for turn in turns} == {(limit, START + 60)}
+
+
+@each(("plan", "limit"), [("start", 60), ("base", 300)])
+def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
+    on_plan(crm, plan)
+    answers = [api.get("/users/me") for _ in range(limit + 3)]
+    assert [answer.status_code for answer in answers] == [200] * limit + [429] * 3
+    for number, answer in enumerate(answers):
+        left = max(0, limit - 1 - number)
+        assert limits_of(answer) == {
+            "X-RateLimit-Limit": str(limit),
+            "X-RateLimit-Remaining": str(left),
+            "X-RateLimit-Reset": str(START + 60),
+            "RateLimit-Policy": f'"minute";q={limit};w=60',
+            "RateLimit": f'"minute";r={left};t=60',
+        }
+
+
+@each(("plan", "limit"), [("pro", 1000), ("business", 5000)])
+def test_the_larger_plans_are_told_in_the_headers(crm, api, plan, limit):
+    on_plan(crm, plan)
+    requests = crm.tenants.counters.tables[REQUESTS]
+    with requests.lock("acme"):
+        requests.put("acme", START // 60, limit - 1)
+    last, over = api.get("/users/me"), api.get("/users/me")
+    assert (last.status_code, over.status_code) == (200, 429)
+    assert last.headers["X-RateLimit-Limit"] == str(limit)
+    assert last.headers["X-RateLimit-Remaining"] == over.headers["X-RateLimit-Remaining"] == "0"
+
+
+def test_over_the_limit_is_429_and_says_when_to_come_back(crm, api, clock):
+    on_plan(crm, "start")
+    clock.tick(22.7)
+    for _ in range(60):
+        api.get("/users/me")
+    answer = api.post("/leads", {"name": "a", "phone": "+380671234567"})
+    assert answer.status_code == 429
+    assert answer.json["code"] == "rate_limited"
+    assert answer.headers["Retry-After"] == "38"
+    assert answer.headers["RateLimit"] == '"minute";r=0;t=38'
+    clock.tick(38)
+    assert api.read("/leads") == []
+
+
+def test_refused_requests_do_not_count_and_the_window_turns_by_the_clock(crm, api, clock):
+    on_plan(crm, "start")
+    for _ in range(100):
+        api.get("/users/me")
+    clock.tick(59.9)
+    assert api.get("/users/me").status_code == 429
+    clock.tick(0.1)
+    answer = api.get("/users/me")
+    assert answer.status_code == 200
+    assert answer.headers["X-RateLimit-Remaining"] == "59"
+    assert answer.headers["X-RateLimit-Reset"] == str(START + 120)
+
+
+def test_all_keys_of_a_tenant_share_one_counter_and_tenants_none(crm, api, taras, reader, ivan):
+    on_plan(crm, "start")
+    left = [
+        who.get("/users/me").headers["X-RateLimit-Remaining"] for who in (api, taras, reader, api)
+    ]
+    assert left == ["59", "58", "57", "56"]
+    assert ivan.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
+
+
+def test_32_threads_get_exactly_the_limit(crm, api):
+    on_plan(crm, "start")
+    key = api.key
+    seen = crowd(32, lambda _: [Api(crm, "acme", key).get("/users/me") for _ in range(4)])
+    answers = [answer for mine in seen for answer in mine]
+    good = [answer for answer in answers if answer.status_code == 200]
+    assert len(good) == 60
+    assert {answer.status_code for answer in answers} == {200, 429}
+    left = sorted(int(answer.headers["X-RateLimit-Remaining"]) for answer in good)
+    assert left == list(range(60))
+
+
+def test_32_threads_at_the_counter_get_exactly_the_limit(limiter):
+    taken = crowd(32, lambda _: sum(limiter.take("acme", 1000, START).allowed for _ in range(100)))
+    assert sum(taken) == 1000
+
+
+# Plans
+
+
+def test_a_plan_changed_meanwhile_holds_from_the_next_request_on(crm, api):
+    assert api.get("/users/me").headers["X-RateLimit-Limit"] == "5000"
+    on_plan(crm, "start")
+    answer = api.get("/users/me")
+    assert (answer.headers["X-RateLimit-Limit"], answer.headers["X-RateLimit-Remaining"]) == (
+        "60", "58",
+    )  # fmt: skip
+    finish(process(CHANGE_PLAN, crm.tenants.config.data, "base"))  # by another process
+    assert api.get("/users/me").headers["X-RateLimit-Limit"] == "300"
+
+
+def test_a_smaller_plan_in_the_middle_of_a_minute_leaves_nothing_below_zero(crm, api):
+    for _ in range(70):
+        api.get("/users/me")
+    on_plan(crm, "start")
+    answer = api.get("/users/me")
+    assert answer.status_code == 429
+    assert answer.headers["X-RateLimit-Remaining"] == "0"
+
+
+def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
+    shutil.copytree(furnished[0], tmp_path / "data")
+    config = Config.load({"CRM_PLANS": "business=2, start=1"}, data=tmp_path / "data")
+    crm = create_app(config, clock, sends=False)
+    api = Api(crm, "acme", furnished[1]["olena"])
+    assert [api.get("/users/me").status_code for _ in range(3)] == [200, 200, 429]
+    crm.tenants.forget_idle()
+
+
+def test_no_limit_is_no_headers(furnished, tmp_path, clock):
+    shutil.copytree(furnished[0], tmp_path / "data")
+    config = Config.load({"CRM_PLANS": "business=0"}, data=tmp_path / "data")
+    crm = create_app(config, clock, sends=False)
+    for name in ("olena", "form"):
+        api = Api(crm, "acme", furnished[1][name])
+        answers = [api.get("/users/me") for _ in range(80)]
+        assert {answer.status_code for answer in answers} == {200}
+        assert not any(map(limits_of, answers))
+    crm.tenants.forget_idle()
+
+
+# Website forms
+
+
+def test_forms_together_have_half_of_the_window(crm, api, form, furnished):
+    on_plan(crm, "start")
+    second = Api(crm, "acme", key_for(crm, "acme", "leads:create"))
+    seen = [who.get("/users/me") for _ in range(20) for who in (form, second)]
+    assert [answer.status_code for answer in seen] == [200] * 30 + [429] * 10
+    assert seen[29].headers["X-RateLimit-Remaining"] == "0"  # for such keys
+    assert seen[-1].headers["X-RateLimit-Remaining"] == "0"
+    rest = [api.get("/users/me").status_code for _ in range(31)]
+    assert rest == [200] * 30 + [429]
+
+
+def test_integrations_may_take_all_of_the_window(crm, api, form):
+    on_plan(crm, "start")
+    assert [api.get("/users/me").status_code for _ in range(61)] == [200] * 60 + [429]
+    assert form.get("/users/me").status_code == 429
+
+
+def test_even_the_smallest_limit_lets_a_form_through(limiter):
+    assert [limiter.take("a", 1, 0, form=True).allowed for _ in range(2)] == [True, False]
+    assert [limiter.take("b", 3, 0, form=True).allowed for _ in range(2)] == [True, False]
+    assert limiter.take("b", 3, 0).allowed
+
+
+def test_32_threads_of_forms_get_exactly_half(limiter):
+    taken = crowd(
+        32, lambda _: sum(limiter.take("acme", 100, START, form=True).allowed for _ in range(50))
+    )
+    assert sum(taken) == 50
+    assert limiter.take("acme", 100, START).remaining == 49
+
+
+# What counts and what doesn't
+
+
+def test_every_answer_to_a_known_key_carries_the_limit(crm, api, reader):
+    calls = [
+        (200, api.get("/users/me")),
+        (201, api.post("/leads", {"name": "a", "phone": "+380671234567"})),
+        (204, api.delete("/leads/1")),
+        (400, api.get("/leads?cursor=x")),
+        (403, reader.delete("/leads/1")),
+        (404, api.get("/leads/77")),
+        (404, api.get("/nothing/here")),
+        (405, api.put("/leads")),
+        (415, api.call("POST", "/leads", data=b"x", headers={"Content-Type": "text/plain"})),
+        (422, api.post("/leads", {})),
+        (422, api.get("/leads?what=1")),
+        (200, api.call("HEAD", "/users/me")),
+        (200, api.call("OPTIONS", "/leads")),
+    ]
+    for number, (status, answer) in enumerate(calls):
+        assert answer.status_code == status
+        assert set(limits_of(answer)) == LIMIT_HEADERS, status
+        assert answer.headers["X-RateLimit-Remaining"] == str(4999 - number), status
+
+
+def test_the_documentation_is_public_and_not_counted(crm, api):
+    for path in ("/docs", "/docs/", "/openapi.json", "/docs/start.js"):
+        for headers in ({}, {"Authorization": f"Bearer {api.key}"}, {"Authorization": "Bearer x"}):
+            answer = speak(crm, path=f"/api/v1{path}", headers=headers)
+            assert answer.status == 200, path
+            assert not limits_of(answer), path
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
+
+
+def test_an_unknown_key_is_told_nothing_and_takes_nothing(crm, api):
+    assert not limits_of(speak(crm, headers={"Authorization": "Bearer x"}))
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
+
+
+# Bad keys
+
+
+def test_an_address_has_30_bad_keys_a_minute_and_good_ones_pass(crm, api, clock):
+    def bad(address: str = "10.0.0.1"):
+        headers = {"Authorization": "Bearer crm_wrong"}
+        return speak(crm, headers=headers, REMOTE_ADDR=address)
+
+    assert [bad().status for _ in range(FAILED_KEYS + 2)] == [401] * 30 + [429] * 2
+    clock.tick(22)
+    over = bad()
+    assert over.json["code"] == "rate_limited"
+    assert over.headers["Retry-After"] == "38"
+    assert not limits_of(over)
+    good = speak(crm, headers={"Authorization": f"Bearer {api.key}"}, REMOTE_ADDR="10.0.0.1")
+    assert good.status == 200
+    assert bad("10.0.0.2").status == 401
+    assert speak(crm, path="/api/v1/docs", REMOTE_ADDR="10.0.0.1").status == 200
+    clock.tick(60)
+    assert bad().status == 401
+
+
+def test_bad_keys_are_counted_over_all_tenants_of_an_address(crm):
+    hosts = ("acme.localhost", "globex.localhost")
+    seen = [speak(crm, host=hosts[number % 2]).status for number in range(32)]
+    assert seen == [401] * 30 + [429] * 2
+
+
+def test_32_threads_with_bad_keys_get_30_of_them(crm):
+    seen = crowd(32, lambda _: [speak(crm).status for _ in range(2)])
+    assert sorted(status for mine in seen for status in mine) == [401] * 30 + [429] * 34
+
+
+def test_the_addresses_of_one_customer_count_as_one(limiter):
+    seen = [limiter.failed(f"2001:db8:0:1::{number:x}", START) for number in range(31)]
+    assert seen == [False] * 30 + [True]
+    assert not limiter.failed("2001:db8:0:2::1", START)
+
+
+def test_bad_keys_of_a_48_count_together_too(limiter):
+    """Else one customer with a /48 has 65 536 times the tries."""
+    told = [limiter.failed(f"2001:db8:7:{number:x}::1", START) for number in range(301)]
+    assert told == [False] * 300 + [True]
+    assert limiter.failed("2001:db8:7:ffff::1", START)
+    assert not limiter.failed("2001:db8:8::1", START)
+    assert not limiter.failed("2001:db8:7:ffff::1", START + 60)
+
+
+# The clock
+
+
+@each("seconds", [1, 59, 60, 61, 3600, 40 * 86_400])
+def test_a_clock_that_is_set_back_gives_no_new_window(limiter, seconds):
+    assert [limiter.take("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [False]
+    again = [limiter.take("acme", 60, START - seconds) for _ in range(3)]
+    assert [turn.allowed for turn in again] == [False] * 3
+    assert again[0].reset - (START - seconds) <= 120  # nor does it keep anybody out for long
+    assert limiter.take("acme", 60, again[0].reset).allowed
+
+
+def test_who_read_the_clock_before_others_began_a_window_counts_in_theirs(limiter):
+    limiter.take("acme", 60, START - 0.1)
+    assert limiter.take("acme", 60, START).remaining == 59
+    late = limiter.take("acme", 60, START - 0.1)
+    assert (late.remaining, late.reset) == (58, START + 60)
+    assert limiter.take("acme", 60, START).remaining == 57
+
+
+# Tries of passwords and letters
+
+
+def tried(tries: Tries, moment: float = START, **names: str) -> int:
+    """In how many seconds it may be tried again; 0 when it was let through."""
+    try:
+        tries.take(moment, **names)
+    except TooMany as refused:
+        return refused.retry_after
+    return 0
+
+
+def test_each_name_has_its_own_count(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=2, network=4)
+    begin = START - START % 900
+    assert [tried(tries, begin, account="a", network="x") for _ in range(3)] == [0, 0, 900]
+    assert tried(tries, begin, account="b", network="x") == 0
+    assert tried(tries, begin, account="a", network="y") == 900
+    assert tried(tries, begin, account="b", network="x") == 0
+    assert tried(tries, begin + 30.5, account="c", network="x") == 870
+    assert tried(tries, begin, account="c", network="y") == 0
+
+
+def test_tries_begin_anew_with_each_window(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=1)
+    begin = START - START % 900
+    assert [tried(tries, begin + 899, account="a") for _ in range(2)] == [0, 1]
+    assert tried(tries, begin + 900, account="a") == 0
+
+
+def test_a_refused_try_does_not_count(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=1, network=3)
+    for _ in range(9):
+        tried(tries, account="a", network="x")
+    assert tried(tries, account="b", network="x") == 0
+
+
+def test_what_was_right_is_forgotten(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=1, network=2)
+    tried(tries, account="a", network="x")
+    tries.forget(account="a")
+    tries.forget(account="nobody")
+    assert tried(tries, account="a", network="x") == 0
+    assert tried(tries, account="b", network="x") > 0
+
+
+def test_32_threads_have_their_tries_counted_exactly(counters):
+    tries = Tries(counters, PASSWORDS, 900, account=100)
+    seen = crowd(32, lambda _: [tried(tries, account="a") for _ in range(10)])
+    assert sum(wait == 0 for mine in seen for wait in mine) == 100

@@ -1,0 +1,185 @@
+"""Passwords: 8 to 200 characters, composed, kept as scrypt hashes; no password costs the same."""
+
+import re
+
+import pytest
+
+from crm.access import passwords
+from crm.errors import Invalid, NotFound
+from crm.tenancy.database import current_session, row, rows
+from tests.conftest import OLENA, TARAS
+
+each = pytest.mark.parametrize
+GOOD = "зелений чай 7"
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """scrypt with little work, where the work isn't the claim."""
+    monkeypatch.setattr(passwords, "METHOD", "scrypt:1024:8:1")
+    monkeypatch.setattr(passwords, "NOBODYS", f"scrypt:1024:8:1${'0' * 16}${'0' * 128}")
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """The parameters of every scrypt that is computed."""
+    done, scrypt = [], passwords.check_password_hash.__globals__["hashlib"].scrypt
+
+    def count(password, *, salt, **costs):
+        done.append((len(salt), tuple(sorted(costs.items()))))
+        return scrypt(password, salt=salt, n=2, r=1, p=1)
+
+    monkeypatch.setattr("hashlib.scrypt", count)
+    return done
+
+
+def refusal(password: str) -> str:
+    with pytest.raises(Invalid) as refused:
+        passwords.check_new(password)
+    (fault,) = refused.value.faults
+    assert fault.where == "/password"
+    return fault.code
+
+
+def test_a_password_fits_its_hash_and_no_other_does():
+    stored = passwords.hashed(GOOD)
+    assert passwords.fits(stored, GOOD)
+    assert not passwords.fits(stored, GOOD + " ")
+
+
+def test_it_is_kept_by_scrypt_with_a_salt_of_its_own(monkeypatch):
+    first, second = passwords.hashed(GOOD), passwords.hashed(GOOD)
+    form = r"scrypt:32768:8:1\$[0-9A-Za-z]{16}\$[0-9a-f]{128}"
+    assert re.fullmatch(form, first) and re.fullmatch(form, second)
+    assert first.split("$")[1] != second.split("$")[1]
+
+
+def test_without_a_password_nothing_fits_after_the_same_work(work):
+    stored = passwords.hashed(GOOD)
+    work.clear()
+    assert passwords.fits(stored, GOOD)
+    assert not passwords.fits(stored, "another one")
+    assert not passwords.fits(None, GOOD)
+    assert not passwords.fits(None, "")
+    assert not passwords.fits(stored, "x" * 201)
+    assert not passwords.fits(stored, "broken \ud800")
+    assert len(work) == 6 and len(set(work)) == 1
+
+
+def test_even_the_hash_of_nobody_fits_nobody(cheap, monkeypatch):
+    monkeypatch.setattr(passwords, "NOBODYS", passwords.hashed(GOOD))
+    assert not passwords.fits(None, GOOD)
+
+
+def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap):
+    empty = passwords.generate_password_hash("", passwords.METHOD)
+    assert not passwords.fits(empty, "x" * 201)
+    assert not passwords.fits(empty, "\ud800" * 8)
+
+
+@each(
+    ("password", "code"),
+    [
+        ("", "too_short"),
+        ("1234567", "too_short"),
+        ("i\u0308" * 7, "too_short"),  # 14 characters as sent, 7 letters
+        ("x" * 201, "too_long"),
+        ("x" * 801, "too_long"),
+        ("\u0958" * 150, "too_long"),  # composed, it is 300
+        ("1234567\ud800", "invalid_text"),
+    ],
+)
+def test_it_has_8_to_200_characters(password, code, cheap):
+    assert refusal(password) == code
+    with pytest.raises(Invalid):
+        passwords.hashed(password)
+
+
+@each("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
+def test_any_characters_will_do(password, cheap):
+    passwords.check_new(password)
+    assert passwords.fits(passwords.hashed(password), password)
+
+
+def test_spaces_and_case_count(cheap):
+    stored = passwords.hashed(" Password 1")
+    for other in ("Password 1", " Password 1 ", " Password  1", " password 1"):
+        assert not passwords.fits(stored, other)
+
+
+def test_letters_that_only_look_alike_differ(cheap):
+    assert not passwords.fits(passwords.hashed("12345678"), "１２３４５６７８")
+    assert not passwords.fits(passwords.hashed("oooooooo"), "оооооооо")  # Latin, Cyrillic
+
+
+@each(("kept", "sent"), [("ї" * 8, "і\u0308" * 8), ("і\u0308" * 8, "ї" * 8)])
+def test_a_letter_fits_however_a_keyboard_makes_it(cheap, kept, sent):
+    assert kept != sent
+    assert passwords.fits(passwords.hashed(kept), sent)
+
+
+def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch, cheap):
+    lengths, normalize = [], passwords.unicodedata.normalize
+
+    class Watching:
+        @staticmethod
+        def normalize(form, text):
+            lengths.append(len(text))
+            return normalize(form, text)
+
+    monkeypatch.setattr(passwords, "unicodedata", Watching)
+    assert not passwords.fits(None, "a" + "\u0301\u0327" * 100_000)
+    passwords.fits(None, "a" * 800)
+    assert lengths == [800]
+
+
+# A user's
+
+
+def test_a_user_has_no_password_until_one_is_set(acme, cheap):
+    assert rows("SELECT DISTINCT password FROM user") == [(None,)]
+    passwords.set_for(TARAS, GOOD)
+    (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
+    assert passwords.fits(stored, GOOD)
+    assert row("SELECT password FROM user WHERE id = ?", (OLENA,)) == (None,)
+    passwords.set_for(TARAS, "another one")
+    (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
+    assert passwords.fits(stored, "another one") and not passwords.fits(stored, GOOD)
+
+
+def test_a_refused_password_leaves_the_one_before(acme, cheap):
+    passwords.set_for(TARAS, GOOD)
+    before = row("SELECT password FROM user WHERE id = ?", (TARAS,))
+    with pytest.raises(Invalid):
+        passwords.set_for(TARAS, "short")
+    assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == before
+
+
+def test_an_unknown_user_is_not_found(acme, cheap):
+    with pytest.raises(NotFound):
+        passwords.set_for(77, GOOD)
+
+
+def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
+    def look(*_):
+        assert not current_session().in_transaction
+        return "hash"
+
+    monkeypatch.setattr(passwords, "generate_password_hash", look)
+    passwords.set_for(TARAS, GOOD)
+    assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == ("hash",)
+
+
+def test_the_api_shows_no_password(crm, api, cheap):
+    with crm.tenants.session("acme"):
+        passwords.set_for(OLENA, GOOD)
+    for path in ("/users", "/users/me"):
+        answer = api.get(path)
+        assert answer.status_code == 200
+        assert "scrypt" not in answer.text and "password" not in answer.text

@@ -1,0 +1,298 @@
+"""Every operation of the URL map × every kind of key (spec: Authentication; D12, D14)."""
+
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.access import api_keys, rights
+from crm.config import Config
+from crm.resources import users
+from crm.resources.users import User
+from crm.tenancy.database import transaction
+from tests.conftest import OLENA, TARAS, Api, Clock, key_for
+from tests.raw_wsgi import Answer, speak
+
+PREFIX = "/api/v1"
+PUBLIC = {
+    f"{PREFIX}/openapi.json",
+    f"{PREFIX}/docs",
+    f"{PREFIX}/docs/",
+    f"{PREFIX}/docs/<name>",
+}
+IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv"}
+# Any valid key may ask who it is; of the events each key gets those of the nouns it may read, and
+# of the imports those of them.
+NEEDS_NONE = {"GET /users/me", "GET /events", *IMPORTS}
+
+MAP = create_app(Config(data=Path("unused")), sends=False)
+OPERATIONS = {
+    f"{method} {rule.rule.removeprefix(PREFIX)}": getattr(
+        MAP.view_functions[rule.endpoint], "operation", None
+    )
+    for rule in MAP.url_map.iter_rules()
+    if rule.rule.startswith(PREFIX) and rule.rule not in PUBLIC  # pages: test_cabinet_roles.py
+    for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
+}
+NEEDY = [name for name in OPERATIONS if name not in NEEDS_NONE]
+WITH_IDS = [name for name in OPERATIONS if "<" in name]
+BODIES = {
+    "POST /clients/<id>/contacts": b'{"name": "!"}',
+    "POST /deals/<id>/items": b'{"name": "!", "price": 1}',
+    "PUT /deals/<id>/items": b'{"items": []}',
+    "POST /pipelines/<id>/stages": b'{"name": "!"}',
+    "POST /leads/<id>/notes": b'{"text": "!"}',
+    "POST /clients/<id>/notes": b'{"text": "!"}',
+    "POST /deals/<id>/notes": b'{"text": "!"}',
+    "POST /webhooks/<id>/recover": b'{"since": "2026-01-01T00:00:00Z"}',
+}
+each_operation = pytest.mark.parametrize("name", OPERATIONS)
+
+
+@pytest.fixture(scope="module")
+def house(furnished, tmp_path_factory) -> CRMApp:
+    """One app for all requests of the map that leave no trace."""
+    data = tmp_path_factory.mktemp("rights") / "data"
+    shutil.copytree(furnished[0], data)
+    return create_app(Config(data=data), Clock(), sends=False)
+
+
+@pytest.fixture(scope="module")
+def owner(house, furnished) -> Api:
+    """Olena's key, which may do everything at acme."""
+    return Api(house, "acme", furnished[1]["olena"])
+
+
+def ask(app: CRMApp, name: str, authorization: str | None, ids: Any = None, **more: Any) -> Answer:
+    """One request of an operation, by default with ids that nobody has."""
+    method, _, rule = name.partition(" ")
+    path = re.sub(r"<(\w+)>", lambda found: ids[found[1]] if ids else "999", rule)
+    headers = {} if authorization is None else {"Authorization": authorization}
+    body = BODIES.get(name, b"{}") if method in ("POST", "PUT", "PATCH") else b""
+    if body:
+        headers["Content-Type"] = "application/json"
+    return speak(app, method, PREFIX + path, headers, body, **more)
+
+
+def key_with(app: CRMApp, *scopes: str, **more: Any) -> str:
+    return f"Bearer {key_for(app, 'acme', ','.join(scopes), **more)}"
+
+
+# The map
+
+
+def test_the_map_holds_the_specification_and_more():
+    assert len(OPERATIONS) > 32
+
+
+def test_no_view_is_without_an_operation():
+    assert [name for name, operation in OPERATIONS.items() if operation is None] == []
+
+
+def test_public_is_only_what_is_listed_here():
+    public = {
+        rule.rule
+        for rule in MAP.url_map.iter_rules()
+        if getattr(MAP.view_functions[rule.endpoint], "public", False)
+    }
+    assert public == PUBLIC
+
+
+def test_everything_else_needs_scopes_that_there_are():
+    assert {name for name, operation in OPERATIONS.items() if not operation.needs} == NEEDS_NONE
+    needed = {scope for operation in OPERATIONS.values() for scope in operation.needs}
+    assert needed <= rights.SCOPES
+
+
+def test_reading_needs_a_right_to_read_and_changing_one_to_change():
+    for name in NEEDY:
+        wanted = {"read"} if name.startswith("GET ") else {"write", "create"}
+        assert {scope.partition(":")[2] for scope in OPERATIONS[name].needs} <= wanted, name
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/docs/", "/docs/start.js"])
+@pytest.mark.parametrize("authorization", [None, "Bearer crm_bad"])
+def test_public_paths_need_no_key_mind_none_and_are_not_counted(house, path, authorization):
+    answer = ask(house, f"GET {path}", authorization)
+    assert answer.status == 200
+    assert "X-RateLimit-Limit" not in answer.headers
+
+
+# Keys that are no good
+
+
+@pytest.fixture(scope="module")
+def bad_keys(house, owner, furnished) -> dict[str, str | None]:
+    """What may stand in `Authorization` without being a good key."""
+    good = owner.key
+    with house.tenants.session("acme"):
+        id, revoked = api_keys.create("tests", "*", OLENA)
+        api_keys.find(id).revoke()
+        left = users.create({"name": "Богдан"})
+        deactivated = api_keys.create("tests", "*", left.id)[1]
+        with transaction():
+            left.change({"active": 0})
+    return {
+        "none": None,
+        "empty": "",
+        "no secret": "Bearer ",
+        "another scheme": f"Basic {good}",
+        "no scheme": good,
+        "malformed": "Bearer crm_x",
+        "a typo": f"Bearer {good[:-1]}{'0' if good[-1] != '0' else '1'}",
+        "not ASCII": "Bearer \u00e9" * 10,
+        "unknown": f"Bearer {api_keys.new_key()}",
+        "revoked": f"Bearer {revoked}",
+        "expired": key_with(house, "*", expires_at=AT_ONCE),
+        "of a deactivated user": f"Bearer {deactivated}",
+        "another tenant's": f"Bearer {furnished[1]['ivan']}",
+    }
+
+
+AT_ONCE = "2026-03-02T09:00:00Z"  # the clock's own moment
+
+
+@each_operation
+def test_without_a_good_key_it_is_401_always_with_the_same_body(house, bad_keys, name):
+    address = f"10.0.0.{list(OPERATIONS).index(name)}"  # each address has 30 bad tries a minute
+    bodies = set()
+    for kind, authorization in bad_keys.items():
+        answer = ask(house, name, authorization, REMOTE_ADDR=address)
+        assert answer.status == 401, kind
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert "X-RateLimit-Limit" not in answer.headers
+        body = answer.json
+        assert body.pop("request_id") == answer.headers["X-Request-Id"]
+        assert body["code"] == "invalid_key"
+        bodies.add(str(body))
+    assert len(bodies) == 1
+
+
+# Keys with other rights
+
+
+@pytest.mark.parametrize("name", NEEDY)
+def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
+    for scope in OPERATIONS[name].needs:
+        including = {scope, rights.EVERYTHING} | (
+            {"leads:write"} if scope == rights.FORM else set()
+        )
+        answer = ask(house, name, key_with(house, *rights.SCOPES - including))
+        assert answer.status == 403
+        assert (answer.json["code"], answer.json["scope"]) == ("missing_scope", scope)
+        assert scope in answer.json["detail"]
+        assert int(answer.headers["X-RateLimit-Remaining"]) >= 0
+
+
+@each_operation
+def test_the_needed_scopes_alone_are_enough(house, name):
+    answer = ask(house, name, key_with(house, *OPERATIONS[name].needs or ["leads:read"]))
+    assert answer.status in (200, 201, 404, 415, 422), answer.body
+
+
+@each_operation
+def test_all_scopes_are_enough(house, owner, name):
+    answer = ask(house, name, f"Bearer {owner.key}")
+    assert answer.status in (200, 201, 404, 415, 422), answer.body
+
+
+@pytest.mark.parametrize("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me"}))
+def test_a_forms_key_may_create_leads_and_nothing_else(house, furnished, name):
+    answer = ask(house, name, f"Bearer {furnished[1]['form']}")
+    assert (answer.status, answer.json["code"]) == (403, "missing_scope")
+
+
+@pytest.mark.parametrize("noun", rights.RESOURCES)
+def test_writing_does_not_imply_reading(house, noun):
+    key = key_with(house, f"{noun}:write")
+    for name, operation in OPERATIONS.items():
+        if operation.needs == (f"{noun}:read",):
+            assert ask(house, name, key).json["code"] == "missing_scope"
+
+
+def test_to_write_leads_is_to_create_them(house):
+    assert ask(house, "POST /leads", key_with(house, "leads:write")).status == 422
+
+
+def test_a_key_ends_with_its_user_and_comes_back_with_them(crm, taras):
+    for active, status in ((1, 200), (0, 401), (1, 200)):
+        with crm.tenants.session("acme"), transaction():
+            User.find(TARAS).change({"active": active})
+        assert taras.get("/users/me").status_code == status
+
+
+def test_a_keys_rights_are_its_scopes_whatever_the_role(crm, taras):
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"role": "viewer"})
+    taras.create("/tasks", title="Зателефонувати")
+
+
+# Another tenant's records
+
+
+@pytest.fixture(scope="module")
+def acmes(owner) -> dict[str, str]:
+    """An id of each noun at acme which globex has not."""
+    client = owner.create("/clients", name="ТОВ Ромашка", contacts=[{"name": "Олена"}])
+    deal = owner.create("/deals", client_id=client)
+    product = owner.create("/products", sku="CH-1", name="Крісло", price=1)
+    pipeline = owner.create("/pipelines", name="Опт")
+    list_with_a_bad_row = (io.BytesIO(b"sku,name,price\nCH-2,,\n"), "list.csv")
+    imported = owner.call("POST", "/products/import", data={"file": list_with_a_bad_row})
+    found = {
+        "leads": owner.create("/leads", name="Марія", email="maria@example.com"),
+        "clients": client,
+        "contactId": owner.read(f"/clients/{client}")["contacts"][0]["id"],
+        "deals": deal,
+        "itemId": owner.create(f"/deals/{deal}/items", product_id=product),
+        "products": product,
+        "tasks": owner.create("/tasks", title="Зателефонувати"),
+        "pipelines": pipeline,
+        "stageId": owner.read(f"/pipelines/{pipeline}/stages")[0]["id"],
+        "imports": imported.headers["Location"].rpartition("/")[2],
+    }
+    found["webhooks"] = owner.create("/webhooks", url="https://erp.example.com/crm")
+    found["deliveries"] = owner.post(f"/webhooks/{found['webhooks']}/test").json["delivery_id"]
+    for plural in ("leads", "clients", "deals"):
+        found[f"noteId of {plural}"] = owner.create(f"/{plural}/{found[plural]}/notes", text="!")
+    return found
+
+
+@pytest.mark.parametrize("name", WITH_IDS)
+def test_another_tenants_ids_are_404(house, owner, acmes, furnished, name):
+    plural = name.split("/")[1]
+    ids = {**acmes, "id": acmes[plural], "noteId": acmes.get(f"noteId of {plural}")}
+    key = f"Bearer {furnished[1]['ivan']}"
+    answer = ask(house, name, key, ids, host="globex.localhost")
+    assert (answer.status, answer.json["code"]) == (404, "not_found")
+    if name.startswith("GET "):
+        assert ask(house, name, f"Bearer {owner.key}", ids).status == 200
+
+
+def test_another_tenants_ids_in_a_body_are_unknown(acmes, ivan):
+    for path, field, noun in (
+        ("/deals", "client_id", "clients"),
+        ("/deals", "pipeline_id", "pipelines"),
+        ("/deals", "stage_id", "stageId"),
+        ("/deals", "lead_id", "leads"),
+        ("/tasks", "deal_id", "deals"),
+        ("/tasks", "lead_id", "leads"),
+        ("/tasks", "client_id", "clients"),
+    ):
+        answer = ivan.post(path, {"title": "!", field: acmes[noun]})
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["pointer"] == f"/{field}"
+        assert answer.json["errors"][0]["code"] == "unknown_id"
+
+
+def test_another_tenants_ids_in_a_filter_match_nothing(acmes, ivan):
+    own = ivan.create("/deals", title="Власна")
+    assert [deal["id"] for deal in ivan.read("/deals")] == [own]
+    for field, noun in {"stage_id": "stageId", "client_id": "clients"}.items():
+        assert ivan.read(f"/deals?{field}={acmes[noun]}") == []
+    assert ivan.read(f"/leads?ids={acmes['leads']}") == []

@@ -1,0 +1,347 @@
+"""Sessions of the cabinet: rows of the tenant's file behind a random cookie (D12)."""
+
+import hashlib
+import re
+import time
+
+import pytest
+
+from crm.access import sessions
+from crm.errors import Forbidden, NotFound
+from crm.resources import tenant
+from crm.resources.leads.record import Lead, create
+from crm.resources.users import User
+from crm.tenancy.database import current_session, execute, row, rows, time_text, transaction
+from tests.concurrency import crowd
+from tests.conftest import OLENA, TARAS
+
+each = pytest.mark.parametrize
+DAY = 86_400
+MONTH = 30 * DAY
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def change(id: int, **values) -> None:
+    with transaction():
+        User.find(id).put(values)
+
+
+def seen() -> str:
+    return row("SELECT last_seen_at FROM session")[0]
+
+
+# Who is logged in
+
+
+def test_a_cookie_finds_its_session(acme, clock):
+    begun = time_text(int(clock()))
+    token = sessions.open(TARAS, FIREFOX)
+    assert sessions.find(token) == sessions.Session(
+        id=1,
+        user_id=TARAS,
+        role="manager",
+        name="Taras",
+        language=None,
+        agent=FIREFOX,
+        created_at=begun,
+        last_seen_at=begun,
+    )
+
+
+def test_it_tells_the_user_as_he_is_now(acme):
+    token = sessions.open(TARAS, FIREFOX)
+    change(TARAS, role="viewer", name="Тарас")
+    with transaction():
+        execute("UPDATE user SET language = 'uk' WHERE id = ?", (TARAS,))
+    found = sessions.find(token)
+    assert (found.role, found.name, found.language) == ("viewer", "Тарас", "uk")
+
+
+def test_the_visit_goes_on_in_its_users_name(acme):
+    token = sessions.open(TARAS, FIREFOX)
+    assert acme.user_id is None
+    sessions.find(token)
+    assert (acme.user_id, acme.key_id) == (TARAS, None)
+    lead = create({"name": "Марія", "phone": "+380671234567"})
+    assert Lead.find(lead).created_by == TARAS
+
+
+def test_a_login_is_a_session_of_its_own(acme):
+    first, second = sessions.open(TARAS, FIREFOX), sessions.open(TARAS, FIREFOX)
+    assert first != second
+    assert {sessions.find(first).id, sessions.find(second).id} == {1, 2}
+
+
+def test_a_cookie_is_43_random_characters(acme):
+    opened = {sessions.open(TARAS, FIREFOX) for _ in range(50)}
+    assert len(opened) == 50
+    assert all(re.fullmatch(r"[0-9A-Za-z_-]{43}", token) for token in opened)
+
+
+def test_the_file_has_the_hash_alone(acme):
+    token = sessions.open(TARAS, FIREFOX)
+    (kept,) = rows("SELECT * FROM session")
+    assert hashlib.sha256(token.encode()).digest() in kept
+    assert token not in str(kept) and "hash" not in sessions.Session.__slots__
+
+
+@each("agent", ["", "x" * 255, "ї" * 300, "<script>\xff"])
+def test_a_browser_may_call_itself_anything(acme, agent):
+    assert sessions.find(sessions.open(TARAS, agent)).agent == agent[:255]
+
+
+@each("id", [77, 0, -1])
+def test_nobody_cannot_log_in(acme, id):
+    with pytest.raises(NotFound):
+        sessions.open(id, FIREFOX)
+
+
+def test_a_deactivated_user_cannot_log_in(acme):
+    change(TARAS, active=0)
+    with pytest.raises(NotFound):
+        sessions.open(TARAS, FIREFOX)
+    assert rows("SELECT * FROM session") == []
+
+
+# Who is not
+
+
+@each("token", ["", "x", "A" * 43, "é\xff", "\ud800", "x" * 100_000])
+def test_an_unknown_cookie_is_nobodys(acme, token):
+    sessions.open(TARAS, FIREFOX)
+    assert sessions.find(token) is None
+    assert acme.user_id is None
+
+
+def test_a_cookie_of_one_tenant_means_nothing_at_another(crm):
+    with crm.tenants.session("acme"):
+        token = sessions.open(OLENA, FIREFOX)
+    with crm.tenants.session("globex"):
+        sessions.open(OLENA, FIREFOX)  # Ivan has the same number there
+        assert sessions.find(token) is None
+    with crm.tenants.session("acme"):
+        assert sessions.find(token).name == "Olena"
+
+
+def test_a_deactivated_users_sessions_end(acme):
+    token, other = sessions.open(TARAS, FIREFOX), sessions.open(OLENA, FIREFOX)
+    change(TARAS, active=0)
+    assert sessions.find(token) is None
+    assert sessions.every(TARAS) == []
+    assert sessions.find(other)
+
+
+def test_a_suspended_tenants_good_sessions_are_told(acme):
+    token = sessions.open(TARAS, FIREFOX)
+    tenant.suspend()
+    with pytest.raises(Forbidden) as refused:
+        sessions.find(token)
+    assert refused.value.code == "tenant_suspended"
+    assert acme.user_id is None
+    assert sessions.find("x") is None
+    tenant.resume()
+    assert sessions.find(token)
+
+
+# For how long
+
+
+def test_a_session_ends_thirty_days_after_it_was_last_seen(acme, clock):
+    token = sessions.open(TARAS, FIREFOX)
+    clock.tick(MONTH - 1)
+    assert sessions.find(token)
+    clock.tick(MONTH - 1)
+    assert sessions.find(token)
+    clock.tick(MONTH)
+    assert sessions.find(token) is None
+    assert sessions.every(TARAS) == []
+
+
+def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock):
+    token = sessions.open(TARAS, FIREFOX)
+    for day in range(1, 90):
+        clock.tick(DAY)
+        assert sessions.find(token), day
+    clock.tick(DAY - 1)
+    assert sessions.find(token) and len(sessions.every(TARAS)) == 1
+    clock.tick(1)
+    assert sessions.find(token) is None
+    assert sessions.every(TARAS) == []
+
+
+@each(("days", "left"), [(0, 30), (59, 30), (60, 30), (61, 29), (89, 1), (90, 0), (120, 0)])
+def test_it_tells_for_how_long_it_can_go_on(acme, clock, days, left):
+    session = sessions.find(sessions.open(TARAS, FIREFOX))
+    clock.tick(days * DAY)
+    assert sessions.seconds_left(session) == left * DAY
+
+
+def test_it_is_noted_at_most_once_a_minute_that_it_was_seen(acme, clock):
+    token = sessions.open(TARAS, FIREFOX)
+    begun = seen()
+    clock.tick(60)
+    sessions.find(token)
+    assert seen() == begun
+    clock.tick(1)
+    assert sessions.find(token).last_seen_at == begun  # as it was before this visit
+    noted = seen()
+    assert noted == time_text(int(clock()))
+    clock.tick(60)
+    sessions.find(token)
+    assert seen() == noted
+    clock.tick(1)
+    sessions.find(token)
+    assert seen() == time_text(int(clock()))
+
+
+def test_only_the_one_seen_is_noted(acme, clock):
+    token, _ = sessions.open(TARAS, FIREFOX), sessions.open(TARAS, FIREFOX)
+    clock.tick(61)
+    sessions.find(token)
+    first, second = (value for (value,) in rows("SELECT last_seen_at FROM session ORDER BY id"))
+    assert first > second
+
+
+def test_a_refused_cookie_notes_nothing(acme, clock):
+    token = sessions.open(TARAS, FIREFOX)
+    begun = seen()
+    sessions.end(1, TARAS)
+    clock.tick(DAY)
+    assert sessions.find(token) is None
+    tenant.suspend()
+    with pytest.raises(Forbidden):
+        sessions.find(_reopened(token))
+    assert seen() == begun
+
+
+def _reopened(token: str) -> str:
+    with transaction():
+        execute("UPDATE session SET ended_at = NULL")
+    return token
+
+
+def test_a_reader_waits_for_no_writer(crm, clock):
+    with crm.tenants.session("acme"):
+        token = sessions.open(TARAS, FIREFOX)
+    clock.tick(3600)
+    with crm.tenants.tenant("acme").lock(), crm.tenants.session("acme") as here:
+        patience, begun = here.wait, time.monotonic()
+        found = sessions.find(token)
+        assert time.monotonic() - begun < 0.5
+        assert here.wait == patience > 1
+        assert (found.user_id, here.user_id) == (TARAS, TARAS)
+        assert seen() == found.last_seen_at
+    with crm.tenants.session("acme") as here:
+        sessions.find(token)
+        assert seen() == time_text(int(clock()))
+        assert here.wait == patience
+
+
+def test_many_pages_at_once_find_their_session(crm, clock):
+    with crm.tenants.session("acme"):
+        token = sessions.open(TARAS, FIREFOX)
+    clock.tick(3600)
+
+    def look(_: int) -> int:
+        with crm.tenants.session("acme"):
+            return sessions.find(token).user_id
+
+    assert crowd(16, look) == [TARAS] * 16
+    with crm.tenants.session("acme"):
+        assert seen() == time_text(int(clock()))
+
+
+# Lists and ends
+
+
+def test_a_users_sessions_are_listed_the_last_seen_first(acme, clock):
+    opened = []
+    for agent in ("first", "second", "third"):
+        opened.append(sessions.open(TARAS, agent))
+        clock.tick(1)
+    sessions.open(OLENA, FIREFOX)
+    assert [each.agent for each in sessions.every(TARAS)] == ["third", "second", "first"]
+    clock.tick(60)
+    sessions.find(opened[0])
+    assert [each.agent for each in sessions.every(TARAS)] == ["first", "third", "second"]
+    assert sessions.every(TARAS)[0] == sessions.find(opened[0])
+
+
+def test_of_those_seen_in_the_same_second_the_later_is_first(acme):
+    for agent in ("first", "second"):
+        sessions.open(TARAS, agent)
+    assert [each.agent for each in sessions.every(TARAS)] == ["second", "first"]
+
+
+def test_an_ended_session_is_refused_at_once(acme):
+    ended, other = sessions.open(TARAS, "ended"), sessions.open(TARAS, "other")
+    assert sessions.end(sessions.find(ended).id, TARAS) is True
+    assert sessions.find(ended) is None
+    assert [each.agent for each in sessions.every(TARAS)] == ["other"]
+    assert sessions.find(other)
+
+
+def test_a_session_ends_once_and_by_its_user_only(acme, clock):
+    token = sessions.open(TARAS, FIREFOX)
+    assert sessions.end(1, OLENA) is False
+    assert sessions.find(token)
+    assert sessions.end("1", TARAS) is True
+    (ended_at,) = row("SELECT ended_at FROM session")
+    clock.tick(1)
+    assert sessions.end(1, TARAS) is False
+    assert row("SELECT ended_at FROM session") == (ended_at,)
+
+
+@each("id", [77, "x", "", "01", -1, None, 1 << 70])
+def test_what_is_no_session_ends_nothing(acme, id):
+    token = sessions.open(TARAS, FIREFOX)
+    assert sessions.end(id, TARAS) is False
+    assert sessions.find(token)
+
+
+def test_all_others_of_a_user_end(acme):
+    mine, other, olenas = (
+        sessions.open(TARAS, "mine"),
+        sessions.open(TARAS, "other"),
+        sessions.open(OLENA, FIREFOX),
+    )
+    sessions.end_others(TARAS, keep=sessions.find(mine).id)
+    assert [sessions.find(token) is not None for token in (mine, other, olenas)] == [
+        True, False, True,
+    ]  # fmt: skip
+    sessions.end_others(TARAS)
+    assert sessions.find(mine) is None and sessions.find(olenas)
+
+
+def test_ending_the_others_lets_their_rows_go(acme, clock):
+    for _ in range(3):
+        sessions.open(TARAS, FIREFOX)
+    sessions.open(OLENA, FIREFOX)
+    sessions.end(1, TARAS)  # by itself: it would else be known still
+    sessions.end_others(TARAS, keep=3)
+    assert rows("SELECT id FROM session") == [(3,), (4,)]
+
+
+def test_a_session_that_is_ended_from_elsewhere_leaves_no_row(acme):
+    sessions.open(TARAS, FIREFOX)
+    assert sessions.end(1, OLENA, forget=True) is False
+    assert sessions.end(1, TARAS, forget=True) is True
+    assert rows("SELECT id FROM session") == []
+
+
+# The hot path
+
+
+def test_a_page_costs_one_prepared_text(acme):
+    token = sessions.open(TARAS, FIREFOX)
+    asked: list[str] = []
+    current_session().connection.set_trace_callback(asked.append)
+    sessions.find(token)
+    current_session().connection.set_trace_callback(None)
+    assert len(asked) == 1

@@ -1,0 +1,607 @@
+"""Nothing that is sent, kept or told grows without a bound: numbers, pages, events, lists, faults.
+
+Each bound is tried from both sides; where it is a bound of an answer, what is read by pages is
+whole all the same.
+"""
+
+import json
+import random
+import tracemalloc
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import create_app, values
+from crm.config import MOST_CONTACTS, Config, ConfigError
+from crm.errors import MOST_FAULTS, Invalid
+from crm.json import dumps, loads
+from crm.outbox import events
+from crm.records import pagination
+from crm.records.queries import MOST_REPEATED
+from crm.records.sizes import PARTS_BYTES, most_bytes
+from crm.resources.clients.record import CLIENT_IN
+from crm.resources.event_feed import TOLD
+from crm.tenancy.database import execute, row, rows, transaction
+from crm.tenancy.reading import BoundedRows
+from crm.values import InvalidValue
+from tests.conftest import Api, key_for
+from tests.csv_helpers import load
+
+PHONE = "+380671234567"
+NAMES_BYTES = 1000  # of the fields' names of one record, and what is around it
+
+
+def faults(answer: Any) -> list[tuple[str, str]]:
+    """(where, code) of a refusal."""
+    assert answer.status_code == 422, answer.text
+    return [
+        (fault.get("pointer", fault.get("parameter")), fault["code"])
+        for fault in answer.json["errors"]
+    ]
+
+
+# Numbers
+
+
+def a_number(dice: random.Random) -> str:
+    """A number as JSON may spell it, in the range of a double."""
+    whole = dice.choice(("0", str(dice.randrange(1, 10)), str(dice.randrange(1, 10**30))))
+    digits = dice.choice((0, 0, 1, 3, 20, 200))
+    fraction = "." + "".join(dice.choices("0123456789", k=digits)) if digits else ""
+    power = dice.choice(("", "", f"{dice.choice('eE')}{dice.choice(('', '+', '-'))}"))
+    power = power and power + dice.choice(("0", "00", "")) + str(dice.randrange(270))
+    return dice.choice(("", "-")) + whole + fraction + power
+
+
+def test_a_number_is_written_about_as_short_as_it_came_and_stays_equal():
+    dice = random.Random(20)
+    for _ in range(20_000):
+        sent = a_number(dice)
+        written = dumps(loads(sent)).decode()
+        assert Decimal(written) == Decimal(sent)
+        assert len(written) <= len(sent) + 4, sent  # 1e-6 is 0.000001
+        json.loads(written)
+
+
+@pytest.mark.parametrize(
+    ("sent", "written"),
+    [
+        ("1e307", "1e307"),
+        ("1E+307", "1e307"),
+        ("-1.5e-300", "-15e-301"),
+        ("1e-7", "1e-7"),
+        ("0.0001", "0.0001"),
+        ("1.10", "1.10"),
+        ("-0", "0"),
+        ("-0.0", "-0.0"),
+        ("0e5", "0e5"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("9.5e-9", "9.5e-9"),
+        ("1." + "7" * 100 + "e-950", "1." + "7" * 100 + "e-950"),
+    ],
+)
+def test_how_a_number_is_written(sent, written):
+    sent_out_of_range = sent.endswith("e-950")  # of no record: only what writes is tried
+    value = Decimal(sent) if sent_out_of_range else loads(sent)
+    assert dumps(value).decode() == written
+
+
+def test_money_is_written_as_ever():
+    shown = [values.as_number(units) for units in (0, 1, 100, 12_505, 12_500_000, 10**17)]
+    assert dumps(shown) == b"[0,0.0001,0.01,1.2505,1250,10000000000000]"
+
+
+def test_a_body_of_large_numbers_is_no_larger_in_any_answer(api):
+    body = dumps({"name": "Bomb", "phone": PHONE, "n": [Decimal("1e307")] * 2300})
+    assert len(body) < 14_000
+    id = api.post("/leads", data=body, content_type="application/json").json["lead_id"]
+    (stored,) = _one(api, "SELECT extra FROM lead")
+    assert len(stored) < len(body)
+    assert len(api.get(f"/leads/{id}").data) < len(body) + 1500
+    assert len(api.get("/leads").data) < len(body) + 1500
+    assert len(api.get("/events").data) < len(body) + 2000
+    assert len(api.get("/leads/export").data) < len(body) + 1500
+    assert api.read(f"/leads/{id}")["extra"]["n"] == [1e307] * 2300
+
+
+def test_the_limit_of_extra_is_on_what_is_kept():
+    """Digits that came with an exponent of their own are counted as they are kept."""
+    most = values.json_object({"n": [Decimal("1e307")] * 2729})
+    assert len(most) == 16 * 1024 - 3
+    with pytest.raises(InvalidValue):
+        values.json_object({"n": [Decimal("1e307")] * 2731})
+    with pytest.raises(InvalidValue):
+        values.json_object({"n": [Decimal("1e-6")] * 3000})  # nine bytes each, with the comma
+
+
+# Pages
+
+
+@pytest.fixture
+def mixed(crm, api, monkeypatch) -> Api:
+    """Forty leads of 300 bytes to 30 kB, among which many share what they are sorted by, and pages
+    that hold about two of the largest."""
+    monkeypatch.setattr(pages, "PAGE_BYTES", 60_000)
+    dice = random.Random(3)
+    for number in range(40):
+        comment = "ї" * dice.choice((1, 1, 100, 1000, 5000, 14_000))
+        api.create("/leads", name=f"Lead {number % 3}", phone=PHONE, comment=comment)
+    return api
+
+
+def pages(api: Api, path: str) -> Iterator[Any]:
+    """The answers of all pages, by their `Link`."""
+    while path:
+        answer = api.get(path)
+        assert answer.status_code == 200, answer.text
+        yield answer
+        link = answer.headers.get("Link")
+        assert bool(link) == bool(answer.json["meta"]["next_cursor"])
+        path = link and link.partition(">")[0].removeprefix("</api/v1")
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50, 200])
+@pytest.mark.parametrize("sort", ["id", "name", "created_at", "updated_at"])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit):
+    order = f"{sign}{sort}"
+    found, sizes = [], []
+    for answer in pages(mixed, f"/leads?sort={order}&limit={limit}&total=true"):
+        assert 1 <= len(answer.json["data"]) <= limit
+        assert answer.json["meta"]["total"] == 40
+        found += answer.json["data"]
+        sizes.append(len(answer.data))
+        assert len(answer.data) <= pagination.PAGE_BYTES + NAMES_BYTES * len(answer.json["data"])
+    ids = [lead["id"] for lead in found]
+    assert len(ids) == 40 == len(set(ids))
+    keys = [(lead[sort] if sort != "id" else "", int(lead["id"])) for lead in found]
+    assert keys == sorted(keys, reverse=bool(sign))
+    if limit > 7:
+        assert len(sizes) > 3  # it was the bytes that ended pages
+
+
+def test_a_record_larger_than_a_page_is_told_alone(mixed, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_BYTES", 100)
+    answers = list(pages(mixed, "/leads"))
+    assert [len(answer.json["data"]) for answer in answers] == [1] * 40
+
+
+def test_pages_of_deleted_and_filtered_records_are_bounded_too(mixed):
+    for id in range(1, 11):
+        mixed.delete(f"/leads/{id}")
+    query = "updated_since=2020-01-01T00:00:00Z&include_deleted=true&sort=updated_at"
+    found = [
+        lead["id"] for answer in pages(mixed, f"/leads?{query}") for lead in answer.json["data"]
+    ]
+    assert len(found) == 40 == len(set(found))
+    ids = ",".join(map(str, range(11, 41)))
+    found = [a.json["data"] for a in pages(mixed, f"/leads?ids={ids}&limit=200")]
+    assert len(found) > 3
+    assert sum(map(len, found)) == 30
+    found = [a.json["data"] for a in pages(mixed, "/leads?q=lead&sort=name&limit=200")]
+    assert len(found) > 3
+    assert sum(map(len, found)) == 30
+
+
+def test_every_other_list_is_bounded_too(crm, api, monkeypatch):
+    long = "ї" * 9000
+    client = api.create("/clients", name="Client", contacts=[{"name": "A", "comment": long}] * 12)
+    for number in range(12):
+        api.patch(f"/clients/{client}", {"comment": f"{number}{long}"})
+        api.create(f"/clients/{client}/notes", text=f"{number}{long}")
+    deal = api.create("/deals", title="Deal", client_id=client)
+    for _ in range(4):
+        lines = [{"name": "x", "price": 1, "comment": long}] * 3
+        assert api.post(f"/deals/{deal}/items", {"items": lines}).status_code == 201
+    for _ in range(3):
+        api.create("/clients", name="More", contacts=[{"name": "B", "comment": long}] * 12)
+    monkeypatch.setattr(pages, "PAGE_BYTES", 50_000)
+    monkeypatch.setattr(events, "FEED_BYTES", 50_000)
+    for path, count in {
+        f"/clients/{client}/changes": 12,
+        f"/clients/{client}/notes": 12,
+        f"/clients/{client}/contacts": 12,
+        f"/deals/{deal}/items": 12,
+        "/clients?expand=contacts": 4,
+    }.items():
+        answers = list(pages(api, f"{path}{'&' if '?' in path else '?'}limit=200"))
+        ids = [record["id"] for answer in answers for record in answer.json["data"]]
+        assert len(ids) == count == len(set(ids)), path
+        assert len(answers) > 3, path
+
+
+def test_the_feed_is_bounded_and_goes_on_behind_what_it_told(crm, api, monkeypatch):
+    dice = random.Random(5)
+    for number in range(40):
+        api.create("/leads", name="x", phone=PHONE, comment="ї" * dice.choice((1, 2000, 12_000)))
+        if number % 4 == 0:
+            api.create("/products", name="x", price=1)
+    every = api.events()
+    monkeypatch.setattr(events, "FEED_BYTES", 50_000)
+    for kinds in ("", "&type=lead.created"):
+        found, after, answers = [], 0, 0
+        while True:
+            answer = api.get(f"/events?after={after}&limit=200{kinds}")
+            bodies = answer.json["data"]
+            assert len(answer.data) <= 50_000 + 200 or len(bodies) == 1
+            found += [event["sequence"] for event in bodies]
+            after = answer.json["meta"]["next_after"]
+            answers += 1
+            if not bodies:
+                break
+        wanted = "lead" if kinds else ""
+        told = [e["sequence"] for e in every if e["type"].startswith(wanted)]
+        assert found == told
+        assert answers > 5
+
+
+def test_a_page_of_the_longest_texts_takes_little_memory(crm, api):
+    with crm.tenants.session("acme"), transaction():
+        execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)"
+            " INSERT INTO lead (name, phone, source, status, currency, comment, created_at,"
+            " updated_at, version) SELECT 'x', ?, 'api', 'new', 'UAH', ?,"
+            " '2026-03-02T09:00:00Z', '2026-03-02T09:00:00Z', 1 FROM n",
+            (PHONE, "\U0001f4a3" * 20_000),
+        )
+    api.get("/leads?limit=1")
+    tracemalloc.start()
+    try:
+        answer = api.get("/leads?limit=200")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 45 <= len(answer.json["data"]) < 60
+    assert len(answer.data) <= pagination.PAGE_BYTES + 60 * NAMES_BYTES
+    assert most < 6 * pagination.PAGE_BYTES  # all at once would be 16 times as much
+
+
+def test_small_pages_are_not_looked_at(crm, api):
+    """A page that cannot be too large costs nothing: its rows come in one piece."""
+    api.create("/leads", name="x", phone=PHONE)
+    with crm.tenants.session("acme"):
+        found = BoundedRows(31, 134_000, pagination.PAGE_BYTES)
+        assert found._cannot_be_cut
+        found.read("SELECT id FROM lead LIMIT ?", [found.wanted])
+        assert (found.rows, found.is_cut, found.wanted) == ([(1,)], False, 30)
+
+
+# Events
+
+
+def worst_event(kind: str) -> int:
+    """The bytes of the largest event of a kind, by the declarations of what it tells of."""
+    size = 0
+    for name in events.records_of(kind):
+        schema = TOLD[name]
+        if isinstance(schema, list):
+            size += PARTS_BYTES
+        else:
+            shown = {n: f for n, f in schema.fields.items() if n != "possible_duplicates"}
+            size += most_bytes(shown)
+            if name == kind.partition(".")[0]:
+                size += most_bytes(shown)  # `previous`
+    return size + 1000
+
+
+def test_an_event_is_bounded_because_its_records_are():
+    found = {kind: worst_event(kind) for kind in events.KINDS}
+    assert max(found.values()) < 6 << 20, found
+    assert found["lead.created"] < 300_000
+    assert found["task.created"] < 400_000
+    assert found["deal.items_changed"] < PARTS_BYTES + 300_000
+    assert found["client.updated"] < 2 * PARTS_BYTES + 600_000
+
+
+def test_the_contacts_of_a_client_are_bounded_together(crm, api):
+    long = "\U0001f4a3" * 20_000
+    id = api.create("/clients", name="x", contacts=[{"name": "A", "comment": long}] * 4)
+    made = 4
+    while (answer := api.post(f"/clients/{id}/contacts", {"name": "A", "comment": long})) and (
+        answer.status_code == 201
+    ):
+        made += 1
+        assert made < 30
+    assert faults(answer) == [("/contacts", "too_large")]
+    assert 24 <= made <= 26
+    largest = max(len(json.dumps(event, ensure_ascii=False).encode()) for event in api.events())
+    assert largest < worst_event("client.updated")
+    assert api.patch(f"/clients/{id}", {"name": "y"}).status_code == 200
+    assert api.delete(f"/clients/{id}/contacts/1").status_code == 204
+    assert len(api.read(f"/clients/{id}")["contacts"]) == made - 1
+
+
+def test_the_items_of_a_deal_are_bounded_together(crm, api):
+    id = api.create("/deals", title="x")
+    line = {"name": "n", "price": 1, "comment": "\U0001f4a3" * 20_000}
+    for _ in range(6):
+        assert api.post(f"/deals/{id}/items", {"items": [line] * 4}).status_code == 201
+    assert faults(api.post(f"/deals/{id}/items", {"items": [line] * 4})) == [
+        ("/items", "too_large")
+    ]
+    assert len(api.read(f"/deals/{id}/items")) == 24
+    assert api.patch(f"/deals/{id}/items/1", {"comment": None}).status_code == 200
+    with crm.tenants.session("acme"):
+        header = "external_id,title,item_name,item_price,item_comment\n"
+        rows_of = "".join(f"D-1,D,{n},1,{line['comment']}\n" for n in range(27))
+        result = load("deals", header + rows_of)
+        assert (result.created, result.rejected) == (0, 1)
+        assert result.errors[0]["code"] == "too_large"
+
+
+def test_the_attempts_shown_of_a_delivery_are_the_latest(crm, api):
+    hook = api.create("/webhooks", url="https://erp.example.com/crm")
+    id = api.post(f"/webhooks/{hook}/test").json["delivery_id"]
+    with crm.tenants.session("acme"), transaction():
+        for number in range(70):
+            execute(
+                "INSERT INTO attempt (delivery_id, at, duration_ms, error, cause)"
+                " VALUES (?, '2026-03-02T09:00:00Z', ?, 'timeout', 'resend')",
+                (id, number),
+            )
+    shown = [attempt["duration_ms"] for attempt in api.read(f"/deliveries/{id}")["attempts"]]
+    assert shown == list(range(20, 70))
+
+
+# Contacts and tags
+
+
+def contacts(count: int) -> list[dict[str, str]]:
+    return [{"name": f"Contact {number}"} for number in range(count)]
+
+
+def test_a_client_has_as_many_contacts_as_its_plan_allows(crm, api):
+    id = api.create("/clients", name="x", contacts=contacts(200))
+    refused = api.post("/clients", {"name": "x", "contacts": contacts(201)})
+    assert faults(refused) == [("/contacts", "too_many")]
+    assert "at most 200 contacts of a client in the plan business" in refused.text
+    for answer in (
+        api.post(f"/clients/{id}/contacts", {"name": "One more"}),
+        api.patch(f"/clients/{id}", {"contacts": contacts(201)}),
+        api.patch(f"/clients/{id}", {"contacts": contacts(20_000)}),
+    ):
+        assert faults(answer) == [("/contacts", "too_many")]
+        assert "at most 200" in answer.text
+    assert api.patch(f"/clients/{id}", {"contacts": contacts(200)}).status_code == 200
+
+
+def test_the_number_is_a_setting_of_the_plan(crm, api):
+    crm.tenants.config.contacts["business"] = 2
+    assert faults(api.post("/clients", {"name": "x", "contacts": contacts(3)}))
+    id = api.create("/clients", name="x", contacts=contacts(2))
+    with crm.tenants.session("acme"), transaction():
+        execute("UPDATE tenant SET plan = 'start'")
+    assert api.post(f"/clients/{id}/contacts", {"name": "Third"}).status_code == 201
+
+
+def test_imports_keep_to_it(crm, api):
+    header = "external_id,name,contact_name\n"
+    with crm.tenants.session("acme"):
+        result = load("clients", header + "".join(f"C-1,x,c{n}\n" for n in range(201)))
+        assert (result.created, result.rejected) == (0, 1)
+        assert result.errors[0]["code"] == "too_many"
+        assert load("clients", header + "".join(f"C-1,x,c{n}\n" for n in range(200))).created == 1
+        again = load("clients", header + "C-1,x,one more\n")
+        assert (again.updated, again.rejected) == (0, 1)
+
+
+def test_in_python_they_are_as_many(crm, api):
+    with crm.tenants.session("acme"), pytest.raises(Invalid, match="at most 200 contacts"):
+        CLIENT_IN.take({"name": "x", "contacts": contacts(MOST_CONTACTS + 1)})
+    with crm.tenants.session("acme"):
+        from crm.resources.clients.record import create
+
+        with pytest.raises(Invalid, match="at most 200 contacts"):
+            create({"name": "x", "contacts": contacts(201)})
+
+
+def test_a_client_with_more_from_before_can_be_read_and_changed(crm, api):
+    id = api.create("/clients", name="x")
+    with crm.tenants.session("acme"), transaction():
+        execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)"
+            " INSERT INTO contact (client_id, name, is_primary, created_at, updated_at, version)"
+            " SELECT ?, 'c' || i, 0, '2026-03-02T09:00:00Z', '2026-03-02T09:00:00Z', 1 FROM n",
+            (id,),
+        )
+    known = api.read(f"/clients/{id}")["contacts"]
+    assert len(known) == 500
+    assert api.patch(f"/clients/{id}", {"name": "y"}).status_code == 200
+    assert api.patch(f"/clients/{id}/contacts/7", {"name": "z"}).status_code == 200
+    assert (
+        api.patch(f"/clients/{id}", {"contacts": [{"id": c["id"]} for c in known]}).status_code
+        == 200
+    )
+    assert faults(api.post(f"/clients/{id}/contacts", {"name": "More"}))
+    assert api.delete(f"/clients/{id}/contacts/7").status_code == 204
+    assert len(api.read(f"/clients/{id}")["contacts"]) == 499
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", dict.fromkeys(("start", "base", "pro", "business"), 200)),
+        ("50", dict.fromkeys(("start", "base", "pro", "business"), 50)),
+        ("business=1000, start=1", {"start": 1, "base": 200, "pro": 200, "business": 1000}),
+    ],
+)
+def test_the_setting_is_a_number_for_all_plans_or_for_some(text, found):
+    assert Config.load({"CRM_CONTACTS": text}).contacts == found
+
+
+@pytest.mark.parametrize("text", ["0", "1001", "many", "gold=5", "start=", "=5", "start=0", "-1"])
+def test_a_setting_that_cannot_be_is_told(text):
+    with pytest.raises(
+        ConfigError, match="CRM_CONTACTS.*: it (is a number from 1 to 1000|looks like)"
+    ):
+        Config.load({"CRM_CONTACTS": text})
+
+
+def test_tags_are_unique_in_any_case_and_at_most_fifty(crm, api):
+    tags = [f"Tag {number}" for number in range(50)]
+    id = api.create("/clients", name="x", tags=["VIP", "vip", "ВІП", "віп"])
+    assert api.read(f"/clients/{id}")["tags"] == ["VIP", "ВІП"]
+    for path in ("/clients", "/leads", "/deals"):
+        body = {"name": "x", "phone": PHONE, "title": "x"}
+        wanted = {n: v for n, v in body.items() if path == "/deals" or n != "title"}
+        wanted = {"title": "x"} if path == "/deals" else wanted
+        assert api.post(path, {**wanted, "tags": tags}).status_code == 201
+        answer = api.post(path, {**wanted, "tags": [*tags, "one more"]})
+        if path == "/leads":  # a form must not lose a lead: what doesn't fit is in `extra`
+            assert answer.status_code == 201
+        else:
+            assert faults(answer) == [("/tags", "too_many")]
+    with crm.tenants.session("acme"):
+        cell = '"' + ",".join([*tags, "one more"]) + '"'
+        result = load("clients", f"name,tags\nx,{cell}\n")
+        assert (result.created, result.errors[0]["code"]) == (0, "too_many")
+        assert load("clients", 'name,tags\nTwice,"vip,VIP,new"\n').created == 1
+        assert rows("SELECT tags FROM client WHERE name = 'Twice'") == [('["vip","new"]',)]
+
+
+def test_the_origins_of_a_forms_key_are_bounded(crm):
+    origins = [f"https://shop{number}.example.ua" for number in range(50)]
+    assert key_for(crm, "acme", "leads:create", origins=",".join([*origins, *origins]))
+    for wrong in (",".join([*origins, "https://one.more"]), "https://" + "x" * 255):
+        with pytest.raises(Invalid):
+            key_for(crm, "acme", "leads:create", origins=wrong)
+
+
+# Faults
+
+
+def test_faults_stop_at_twenty(crm, api):
+    id = api.create("/clients", name="x")
+    deal = api.create("/deals", title="x")
+    wrong = [{"phone": "?", "email": "?", "odd": 1}] * 150
+    for answer in (
+        api.post("/clients", {"name": "x", "contacts": wrong}),
+        api.patch(f"/clients/{id}", {"contacts": [{"id": str(n)} for n in range(900, 1100)]}),
+        api.patch(f"/clients/{id}", {"contacts": [{"name": "x", "version": 9}] * 200}),
+        api.post("/clients", {f"odd{n}": n for n in range(5000)}),
+        api.post("/clients", {"name": "x", "contacts": [{f"o{n}": 1 for n in range(5000)}]}),
+        api.post(f"/deals/{deal}/items", {"items": [{}] * 100}),
+        api.post(f"/deals/{deal}/items", {"items": [], **{f"odd{n}": n for n in range(5000)}}),
+        api.put(f"/deals/{deal}/items", {"items": [{"id": "999"}] * 1000}),
+        api.post("/pipelines", {"name": "x", "stages": [{"name": None}] * 100}),
+        api.get("/leads?" + "&".join(f"odd{n}=1" for n in range(500))),
+    ):
+        assert len(faults(answer)) == MOST_FAULTS == 20, answer.text[:500]
+
+
+def test_nothing_is_looked_at_behind_the_twentieth(crm, monkeypatch):
+    looked = []
+    monkeypatch.setattr(
+        values, "phone", lambda value: looked.append(value) or values.one_line(5, 1)
+    )
+    with crm.tenants.session("acme"), pytest.raises(Invalid):
+        CLIENT_IN.take({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 1000})
+    assert len(looked) == MOST_FAULTS
+    looked.clear()
+    with crm.tenants.session("acme"), pytest.raises(Invalid):
+        CLIENT_IN.take({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 20_000})
+    assert not looked
+
+
+# Filters
+
+
+def test_repeated_filter_values_count_once(crm, api):
+    api.create("/leads", name="x", phone=PHONE, source="a")
+    api.create("/leads", name="y", phone=PHONE, source="b")
+    queries = []
+    for query in ("source=a&source=b", "&".join(["source=a"] * 60 + ["source=b"] * 60)):
+        answer = api.get(f"/leads?{query}&limit=1")
+        queries.append(answer.json)
+    assert queries[0] == queries[1]  # the cursor too
+    spelled = "phone=067+123+45+67&phone=%2B380671234567&phone=0671234567"
+    assert len(api.read(f"/leads?{spelled}")) == 2
+    with crm.tenants.session("acme"):
+        from werkzeug.datastructures import MultiDict
+
+        from crm.resources.leads.endpoints import LEAD_FILTER
+
+        query = LEAD_FILTER.read(
+            MultiDict([("phone", "067 123 45 67"), ("phone", PHONE), ("status", "new")] * 30)
+        )
+        assert [list(each.params) for each in query.conditions] == [[PHONE], ["new"]]
+
+
+def test_at_most_fifty_different_values(api):
+    fits = "&".join(f"source=s{n}" for n in range(MOST_REPEATED))
+    assert api.get(f"/leads?{fits}").status_code == 200
+    assert faults(api.get(f"/leads?{fits}&source=one-more")) == [("source", "repeated")]
+    tags = "&".join(f"tag=t{n}" for n in range(51))
+    assert faults(api.get(f"/clients?{tags}")) == [("tag", "repeated")]
+    ids = ",".join(map(str, range(1, 201)))
+    assert api.get(f"/leads?ids={ids}&limit=200").status_code == 200
+    assert faults(api.get(f"/leads?ids={ids},201")) == [("ids", "too_many")]
+
+
+# The document
+
+
+def unbounded(document: dict[str, Any]) -> set[str]:
+    """Where in what may be sent a list or a text has no bound."""
+    found = set()
+
+    def look(node: dict[str, Any], where: str, inside: tuple[str, ...] = ()) -> None:
+        if "$ref" in node:
+            name = node["$ref"].rpartition("/")[2]
+            if name not in inside:
+                look(document["components"]["schemas"][name], name, (*inside, name))
+            return
+        kinds = node.get("type", [])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if "array" in kinds and "maxItems" not in node:
+            found.add(f"{where}: list")
+        has_bound = {"maxLength", "enum", "format"} & node.keys() or (
+            node.get("pattern", "").endswith("$") and not set("*+") & set(node["pattern"])
+        )
+        if "string" in kinds and not has_bound and node.get("contentMediaType") is None:
+            found.add(f"{where}: text")
+        for name, inner in node.get("properties", {}).items():
+            look(inner, f"{where}.{name}", inside)
+        for name in ("items", "oneOf", "anyOf", "allOf"):
+            inner = node.get(name, [])
+            for each in inner if isinstance(inner, list) else [inner]:
+                look(each, where, inside)
+
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if not isinstance(operation, dict):
+                continue
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                look(content["schema"], f"{method} {path}")
+            for parameter in operation.get("parameters", []):
+                schema = parameter.get("schema", {})
+                if schema.get("type") == "array" and "maxItems" not in schema:
+                    found.add(f"{method} {path} {parameter['name']}: list")
+    return found
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    crm = create_app(Config(data=Path("unused")), sends=False)
+    return json.loads(dumps(crm.api.document("")))
+
+
+def test_every_list_and_text_that_may_be_sent_has_a_bound_in_the_document(document):
+    assert unbounded(document) == set()
+
+
+def test_a_list_without_a_bound_would_be_found(document):
+    schemas = document["components"]["schemas"]
+    stages = schemas["PipelineIn"]["properties"]["stages"]
+    without = {name: value for name, value in stages.items() if name != "maxItems"}
+    broken = json.loads(json.dumps(document))
+    broken["components"]["schemas"]["PipelineIn"]["properties"]["stages"] = without
+    assert unbounded(broken) == {"PipelineIn.stages: list"}
+
+
+def _one(api: Api, sql: str) -> tuple:
+    with api.crm.tenants.session(api.label):
+        return row(sql)

@@ -1,0 +1,404 @@
+"""Errors (spec: Errors; D14): one body for every 4xx and 5xx, and nothing of the inside."""
+
+import json
+import logging
+import shutil
+import sqlite3
+
+import pytest
+
+from crm import create_app, errors
+from crm.api.problems import STATUS
+from crm.config import Config
+from crm.tenancy import database
+from crm.tenancy.database import NoTenant, transaction
+from crm.tenancy.writer_lock import WriterLock
+from tests.conftest import Api, Clock
+from tests.raw_wsgi import speak, speaker
+
+each = pytest.mark.parametrize
+MEMBERS = ["type", "title", "status", "detail", "instance", "code", "request_id"]
+
+
+def coded(error: sqlite3.Error, code: int) -> sqlite3.Error:
+    """As SQLite raises it: errors are told apart by their codes."""
+    error.sqlite_errorcode = code
+    return error
+
+
+RAISED = {
+    "boom": RuntimeError("the secret inside"),
+    "key": KeyError("the secret inside"),
+    "sql": coded(
+        sqlite3.OperationalError("no such table: the secret inside"), sqlite3.SQLITE_ERROR
+    ),
+    "locked": coded(sqlite3.OperationalError("database is locked"), sqlite3.SQLITE_BUSY),
+    "constraint": coded(
+        sqlite3.IntegrityError("UNIQUE failed: the secret inside"), sqlite3.SQLITE_CONSTRAINT_UNIQUE
+    ),
+    "system": SystemError("the secret inside"),
+    "notenant": NoTenant("the secret inside"),
+    "recursion": RecursionError("the secret inside"),
+    "memory": MemoryError("the secret inside"),
+    "busy": errors.Busy(),
+    "conflict": errors.Conflict("it is so", "so", deals=["1", "2"]),
+    "stale": errors.Stale(),
+    "large": errors.TooLarge(),
+    "many": errors.TooMany(retry_after=7),
+    "type": errors.WrongType(),
+    "several": errors.Invalid(
+        [errors.Fault("/a", "x", "is x"), errors.Fault("b", "y", "is y", "parameter")]
+    ),
+    "told": errors.Invalid("something as a whole does not fit", "as_a_whole"),
+}
+
+
+@pytest.fixture(scope="module")
+def crm(furnished, tmp_path_factory):
+    """The app with a view for everything that a rule may raise."""
+    folder = tmp_path_factory.mktemp("errors") / "data"
+    shutil.copytree(furnished[0], folder)
+    app = create_app(Config(data=folder), Clock(), sends=False)
+
+    def fail(name: str):
+        raise RAISED[name]
+
+    app.add_url_rule("/api/v1/raise/<name>", "fail", fail)
+    yield app
+    app.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def api(crm, furnished):
+    return Api(crm, "acme", furnished[1]["olena"])
+
+
+@pytest.fixture(scope="module")
+def call(crm, furnished):
+    return speaker(crm, furnished[1]["olena"])
+
+
+def check(answer, status: int, code: str) -> dict:
+    """The answer is a problem, whole and in its order."""
+    assert answer.status == status, answer.body
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    body = answer.json
+    assert list(body)[:7] == MEMBERS
+    assert body["type"] == "about:blank"
+    assert body["status"] == status
+    assert body["code"] == code
+    assert body["request_id"] == answer.headers["X-Request-Id"]
+    assert body["title"] and body["detail"] and body["instance"].startswith("/api/v1/")
+    assert not body["detail"].endswith(".")
+    assert body["detail"][0].islower() or body["detail"].startswith("Idempotency-Key")
+    assert len(answer.headers.getlist("X-Request-Id")) == 1
+    text = answer.body.decode()
+    for inside in ("Traceback", "secret inside", "sqlite", 'File "', ".py", "SELECT", "werkzeug"):
+        assert inside not in text
+    return body
+
+
+# One body
+
+
+def test_400_for_what_cannot_be_read(call):
+    body = check(call("POST", body=b"{"), 400, "malformed_body")
+    assert set(body) == set(MEMBERS)
+    check(call(query="cursor=x"), 400, "invalid_cursor")
+    check(call(query="q=\xff"), 400, "malformed_query")
+    check(call("POST", body=b'{"a"', CONTENT_LENGTH="100"), 400, "bad_request")
+
+
+def test_401_without_a_key(crm):
+    answer = speak(crm)
+    check(answer, 401, "invalid_key")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_403_names_the_missing_scope(crm, furnished):
+    body = check(speaker(crm, furnished[1]["form"])(), 403, "missing_scope")
+    assert body["scope"] == "leads:read"
+
+
+def test_404_is_the_same_for_absent_deleted_malformed_and_another_tenants(crm, api, furnished):
+    gone = api.create("/leads", name="a", phone="+380671234567")
+    api.delete(f"/leads/{gone}")
+    theirs = Api(crm, "globex", furnished[1]["ivan"]).create(
+        "/leads", name="b", phone="+380671234567"
+    )
+    paths = [gone, "77", "x", "0", "-1", "1.0", "01", "9" * 30, "%00", "1%2f", "NaN", "٣"]
+    seen = set()
+    for id in [*paths, str(int(theirs) + 100)]:
+        for method in ("GET", "PATCH", "DELETE"):
+            answer = api.call(
+                method, f"/leads/{id}", headers={"X-Request-Id": "x"},
+                json={"name": "c"} if method == "PATCH" else None,
+            )  # fmt: skip
+            assert answer.status_code == 404, (method, id)
+            seen.add(json.dumps({**answer.json, "instance": ""}))
+    assert len(seen) == 1
+
+
+@each("path", ["", "/", "/nothing", "/leads/1/nothing", "/leads/1/2/3", "/../leads", "//"])
+def test_404_for_a_path_that_is_none(call, path):
+    check(call("GET", path or "/"), 404, "not_found")
+
+
+def test_paths_beside_the_api_are_404_too(crm):
+    for path in ("/nothing", "/api", "/api/v2", "/.env", "/static/x"):
+        answer = speak(crm, path=path)
+        assert answer.status == 404 or path.startswith("/api/"), path
+        assert answer.headers["X-Request-Id"]
+
+
+@each(
+    ("path", "methods", "allowed"),
+    [
+        ("/leads", ("PUT", "PATCH", "DELETE", "TRACE", "NONSENSE"), "GET, HEAD, OPTIONS, POST"),
+        ("/leads/1", ("PUT", "POST"), "DELETE, GET, HEAD, OPTIONS, PATCH"),
+        ("/users/me", ("PUT", "POST", "PATCH", "DELETE"), "GET, HEAD, OPTIONS"),
+    ],
+)
+def test_405_says_what_is_allowed(call, path, methods, allowed):
+    for method in methods:
+        answer = call(method, path, body=b"{}" if method == "PUT" else b"")
+        check(answer, 405, "method_not_allowed")
+        assert answer.headers["Allow"] == allowed
+
+
+def test_405_needs_a_key_first(crm):
+    check(speak(crm, "PUT"), 401, "invalid_key")
+
+
+def test_409_carries_what_it_names(call):
+    body = check(call(path="/raise/conflict"), 409, "so")
+    assert (body["detail"], body["deals"]) == ("it is so", ["1", "2"])
+
+
+def test_412_for_another_version(api, call):
+    id = api.create("/leads", name="a", phone="+380671234567")
+    for method in ("PATCH", "DELETE"):
+        headers = {"If-Match": '"other"'}
+        answer = call(method, f"/leads/{id}", headers, b"{}" if method == "PATCH" else b"")
+        check(answer, 412, "precondition_failed")
+
+
+def test_413_for_more_than_a_mebibyte(call):
+    limit = 1 << 20
+
+    def sized(size: int) -> bytes:
+        return b'{"name":"' + b"x" * (size - 11) + b'"}'
+
+    assert call("POST", body=sized(limit)).status == 422
+    assert call("POST", body=sized(limit), chunked=True).status == 422
+    for size in (limit + 1, limit + 2, 3 * limit):
+        check(call("POST", body=sized(size)), 413, "too_large")
+        check(call("POST", body=sized(size), chunked=True), 413, "too_large")
+        check(call("PATCH", "/leads/1", body=sized(size), chunked=True), 413, "too_large")
+    check(call("POST", body=b"{}", CONTENT_LENGTH="9" * 25), 413, "too_large")
+
+
+def test_415_for_another_kind_of_body(call):
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
+                 "text/json", "application/problem+json", "application", "", "\xff"):  # fmt: skip
+        for method, path in (("POST", "/leads"), ("PATCH", "/leads/1")):
+            check(call(method, path, {"Content-Type": kind}, b"{}"), 415, "unsupported_media_type")
+
+
+def test_422_points_into_the_body(call):
+    body = check(call("POST", body=b'{"name": 5, "email": "x"}'), 422, "validation_failed")
+    assert body["errors"][0]["pointer"] == "/name"
+    assert set(body["errors"][0]) == {"pointer", "code", "detail"}
+    assert body["detail"].startswith("name: ")
+    for sent in (b"[]", b"null", b"1", b'"x"', b"true"):
+        body = check(call("POST", body=sent), 422, "validation_failed")
+        assert body["errors"] == [
+            {"pointer": "", "code": "invalid_type", "detail": "the body must be a JSON object"}
+        ]
+
+
+def test_422_names_every_wrong_value_at_once(api, call):
+    id = api.create("/leads", name="a", phone="+380671234567")
+    sent = b'{"name": null, "email": "x", "status": "y", "a/b~c": 1, "version": 9}'
+    body = check(call("PATCH", f"/leads/{id}", body=sent), 422, "validation_failed")
+    assert {(error["pointer"], error["code"]) for error in body["errors"]} == {
+        ("/name", "null"),
+        ("/email", "invalid_email"),
+        ("/status", "invalid_choice"),
+        ("/a~1b~0c", "unknown_field"),
+    }
+
+
+def test_422_names_a_parameter(call):
+    body = check(call(query="limit=0&what=1&status=x"), 422, "validation_failed")
+    assert {(error["parameter"], error["code"]) for error in body["errors"]} == {
+        ("limit", "out_of_range"),
+        ("what", "unknown_parameter"),
+        ("status", "invalid_choice"),
+    }
+
+
+def test_422_names_a_header(call):
+    answer = call(
+        "POST", headers={"Idempotency-Key": "a b"}, body=b'{"name": "a", "email": "a@b.c"}'
+    )
+    body = check(answer, 422, "validation_failed")
+    assert body["errors"][0]["header"] == "Idempotency-Key"
+
+
+def test_422_may_tell_of_the_whole(call):
+    body = check(call(path="/raise/told"), 422, "as_a_whole")
+    assert "errors" not in body
+
+
+def test_429_says_when_to_come_back(call):
+    answer = call(path="/raise/many")
+    check(answer, 429, "rate_limited")
+    assert answer.headers["Retry-After"] == "7"
+
+
+@each("name", ["busy", "locked"])
+def test_503_when_busy_says_when_to_come_back(call, name):
+    answer = call(path=f"/raise/{name}")
+    check(answer, 503, "busy")
+    assert int(answer.headers["Retry-After"]) >= 1
+
+
+def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
+    monkeypatch.setattr(database, "LONGEST_WAIT", 0.02)
+    lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
+    with lock():
+        answer = call("POST", body=b'{"name": "a", "phone": "+380671234567"}')
+    check(answer, 503, "busy")
+    assert answer.headers["Retry-After"]
+
+
+@each("name", ["boom", "key", "sql", "constraint", "system", "notenant", "recursion", "memory"])
+def test_500_without_its_inside(call, name, caplog):
+    with caplog.at_level(logging.ERROR, "crm"):
+        answer = call(path=f"/raise/{name}", headers={"X-Request-Id": f"id-{name}"})
+    body = check(answer, 500, "internal_error")
+    assert set(body) == set(MEMBERS)
+    assert answer.headers["X-RateLimit-Limit"] == "5000"
+    (record,) = caplog.records  # the operator sees all of it
+    assert f"id-{name}" in record.getMessage() and record.exc_info
+
+
+def test_every_kind_of_error_has_its_status():
+    for kind in errors.CRMError.__subclasses__():
+        known = [STATUS[each] for each in kind.__mro__ if each in STATUS]
+        assert known, kind
+    assert sorted(set(STATUS.values())) == [
+        400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503, 507,
+    ]  # fmt: skip
+
+
+# Request ids, HEAD, OPTIONS
+
+
+def test_every_answer_has_a_request_id(crm, call):
+    ids = set()
+    for path in ("/leads", "/leads/77", "/nothing", "/docs", "/openapi.json", "/raise/boom"):
+        ids.add(call(path=path).headers["X-Request-Id"])
+        ids.add(speak(crm, path=f"/api/v1{path}", host="nobody.localhost").headers["X-Request-Id"])
+    ids.add(
+        speak(crm, "OPTIONS", headers={"Access-Control-Request-Method": "POST"}).headers[
+            "X-Request-Id"
+        ]
+    )
+    assert len(ids) == 13 and all(len(id) >= 16 for id in ids)
+
+
+@each("id", ["a", "7f0c", "0a3f7c1e-58b2-4a0e-9a5e-0c9d1f3f7b11", "A" * 128])
+def test_a_sane_request_id_is_echoed(call, id):
+    answer = call(path="/leads/77", headers={"X-Request-Id": id})
+    assert answer.headers["X-Request-Id"] == answer.json["request_id"] == id
+
+
+@each(
+    "id", ["", " ", "-", "a b", "<script>", 'a"b', "a" * 129, "\xe9", "a\tb", "a,b", "x" * 60_000]
+)
+def test_a_strange_request_id_is_replaced(call, id):
+    answer = call(path="/leads/77", headers={"X-Request-Id": id})
+    assert answer.headers["X-Request-Id"] == answer.json["request_id"] != id
+    assert answer.headers["X-Request-Id"].isalnum()
+
+
+def test_head_is_get_without_a_body(api, call):
+    id = api.create("/leads", name="a", phone="+380671234567")
+    for path in ("/leads", f"/leads/{id}", "/leads/77", "/nothing", "/users/me", "/docs"):
+        told, answer = call("GET", path), call("HEAD", path)
+        assert answer.body == b""
+        assert answer.status == told.status, path
+        for name in ("Content-Type", "Content-Length", "ETag"):
+            assert answer.headers.get(name) == told.headers.get(name), (path, name)
+
+
+def test_options_without_a_preflight_says_what_is_allowed(call):
+    answer = call("OPTIONS", "/leads")
+    assert answer.status == 200 and answer.body == b""
+    assert sorted(answer.headers["Allow"].split(", ")) == ["GET", "HEAD", "OPTIONS", "POST"]
+    check(call("OPTIONS", "/nothing"), 404, "not_found")
+
+
+def test_no_header_is_told_twice(crm, api, call):
+    """A proxy refuses an answer with two lengths."""
+    id = api.create("/leads", name="a", phone="+380671234567")
+    known = {"If-None-Match": api.get(f"/leads/{id}").headers["ETag"]}
+    lead = b'{"name":"a","phone":"+380671234567"}'
+    for answer in (
+        call(path="/leads"),
+        call(query="limit=1"),
+        call(path=f"/leads/{id}"),
+        call(path=f"/leads/{id}", headers=known),
+        call("HEAD", f"/leads/{id}"),
+        call("POST", body=lead),
+        call("POST", body=lead, headers={"Idempotency-Key": "a"}),
+        call("POST", body=lead, headers={"Idempotency-Key": "a"}),
+        call("PATCH", f"/leads/{id}", body=b"{}"),
+        call("DELETE", f"/leads/{id}"),
+        call(path="/users/me"),
+        call(path="/nothing"),
+        call(path="/raise/boom"),
+        call(path="/docs"),
+        call(path="/openapi.json"),
+        call("OPTIONS"),
+        speak(crm),
+        speak(crm, host="nobody.localhost"),
+    ):
+        names = [name.lower() for name, _ in answer.headers]
+        assert len(names) == len(set(names)), names
+        length = answer.headers.get("Content-Length")
+        if answer.status in (204, 304):
+            assert length is None
+        elif answer.body:
+            assert int(length) == len(answer.body)
+        else:
+            assert length is not None
+
+
+def test_nothing_is_html(crm, api):
+    for rule in crm.url_map.iter_rules():
+        if rule.rule.startswith("/api/") and "docs" not in rule.rule:
+            path = rule.rule.replace("<", "").replace(">", "").removeprefix("/api/v1")
+            for method in ("GET", "POST", "PATCH", "PUT", "DELETE", "TRACE"):
+                answer = api.call(method, path)
+                assert answer.mimetype != "text/html" or not answer.data, (method, path)
+
+
+def test_a_full_disk_is_503_and_loses_nothing(crm, api):
+    api.create("/leads", name="Марія", phone="+380671234567")
+    before = {lead["id"] for lead in api.read("/leads")}
+    with crm.tenants.session("acme") as here, transaction():
+        (pages,) = here.connection.execute("PRAGMA page_count").fetchone()
+        here.connection.execute(f"PRAGMA max_page_count = {pages}")
+    long = {"name": "Марія", "phone": "+380671234567", "comment": "х" * 20_000}
+    answers = [api.post("/leads", long) for _ in range(9)]
+    full = answers[-1]
+    assert (full.status_code, full.json["code"]) == (503, "storage_full")
+    assert full.headers["Retry-After"] == "60"
+    kept = {answer.json["lead_id"] for answer in answers if answer.status_code == 201}
+    assert {lead["id"] for lead in api.read("/leads")} == before | kept
+    with crm.tenants.session("acme") as here, transaction():
+        here.connection.execute("PRAGMA max_page_count = 1073741823")
+    assert api.post("/leads", long).status_code == 201

@@ -1,0 +1,288 @@
+"""The operator's paths: alive, ready, and for which hosts a certificate may be had."""
+
+import errno
+import http.client
+import json
+import logging
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.api.health import PATHS
+from crm.config import Config
+from crm.tenancy import readiness
+from crm.tenancy.tenants import FRONT, Tenants
+from tests.running import running
+
+HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
+
+
+def get(crm: CRMApp, path: str, host: str = "nobody.localhost", **environ: Any) -> Any:
+    return crm.test_client().get(path, headers={"Host": host}, environ_overrides=environ)
+
+
+def reason(crm: CRMApp) -> str | None:
+    """Why it is not ready, or None."""
+    answer = get(crm, "/readyz")
+    if answer.status_code == 200:
+        if answer.json["status"] == "degraded":
+            assert answer.json["reason"] == "tenant_unavailable" and answer.json["tenants"] > 0
+        else:
+            assert answer.json == {"status": "ok"}
+        return None
+    assert (answer.status_code, answer.json["status"]) == (503, "unavailable")
+    assert set(answer.json) == {"status", "reason"}
+    assert int(answer.headers["Retry-After"]) > 0
+    return answer.json["reason"]
+
+
+def files(crm: CRMApp) -> set[Path]:
+    return set(crm.tenants.config.data.rglob("*"))
+
+
+def damage(crm: CRMApp, label: str) -> None:
+    crm.tenants.path(label).write_bytes(b"not a database " * 1000)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> CRMApp:
+    """An app upon a folder without any file."""
+    (tmp_path / "bare").mkdir()
+    return create_app(Config(data=tmp_path / "bare"), sends=False)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_they_are_answered_on_every_host(crm: CRMApp, path: str, host: str) -> None:
+    answer = get(crm, path, host)
+    assert (answer.status_code, answer.json) == (200, {"status": "ok"})
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.content_type == "application/json"
+    assert answer.headers["X-Request-Id"]
+    head = crm.test_client().head(path, headers={"Host": host})
+    assert (head.status_code, head.data) == (200, b"")
+
+
+def test_they_are_not_counted_and_begin_no_session(crm: CRMApp, api: Any) -> None:
+    for path in ("/livez", "/readyz"):
+        answer = api.crm.test_client().get(
+            path, headers={"Host": "acme.localhost", "Authorization": "Bearer wrong"}
+        )
+        assert not {"X-RateLimit-Limit", "Set-Cookie", "WWW-Authenticate"} & set(answer.headers)
+    assert crm.limiter.used("acme", crm.tenants.clock()) == 0
+
+
+def test_alive_needs_no_file(tmp_path: Path) -> None:
+    app = create_app(Config(data=tmp_path / "nowhere"), sends=True)
+    assert get(app, "/livez").status_code == 200
+    assert not app.sender.started
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_they_can_only_be_read(crm: CRMApp, path: str) -> None:
+    for method in ("POST", "PUT", "DELETE"):
+        answer = crm.test_client().open(path, method=method, headers={"Host": "acme.localhost"})
+        assert answer.status_code in (404, 405)
+    for near in (f"{path}/", path.upper()):
+        assert get(crm, near, "acme.localhost").status_code == 404
+
+
+# Ready
+
+
+def test_a_look_leaves_nothing_behind(crm: CRMApp) -> None:
+    assert reason(crm) is None
+    crm.tenants.forget_idle()
+    before = files(crm)
+    assert reason(crm) is None
+    crm.tenants.forget_idle()
+    assert files(crm) == before
+
+
+def test_an_installation_without_a_file_is_ready(bare: CRMApp) -> None:
+    assert reason(bare) is None
+    assert files(bare) == set()
+
+
+def test_a_folder_that_is_gone_is_told(bare: CRMApp) -> None:
+    bare.tenants.config.data.rmdir()
+    assert reason(bare) == "data_folder_not_writable"
+    bare.tenants.config.data.mkdir()
+    assert reason(bare) is None
+
+
+def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(_file: int, _words: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(readiness.os, "write", write)
+        assert reason(bare) == "storage_full"
+    assert files(bare) == set()
+    assert reason(bare) is None
+
+
+def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
+    damage(crm, "acme")
+    assert reason(crm) is None
+    damage(crm, "globex")
+    assert reason(crm) == "file_unreadable"
+
+
+def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
+    with crm.tenants.session(FRONT):
+        pass
+    for label in ("acme", "globex"):
+        damage(crm, label)
+    assert reason(crm) is None
+    damage(crm, FRONT)
+    assert reason(crm) == "file_unreadable"
+
+
+def test_the_one_tenant_that_is_served_must_be_readable(
+    tmp_path: Path, furnished: tuple[Path, dict[str, str]]
+) -> None:
+    shutil.copytree(furnished[0], tmp_path / "data")
+    app = create_app(Config(data=tmp_path / "data", tenant="acme"), sends=False)
+    assert reason(app) is None
+    damage(app, "acme")
+    assert reason(app) == "file_unreadable"
+    app.tenants = Tenants(Config(data=tmp_path / "data", tenant="initech"))
+    assert reason(app) == "file_unreadable"
+
+
+def test_strangers_get_one_word_and_the_log_the_rest(
+    crm: CRMApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert reason(crm) is None
+    for label in ("acme", "globex"):
+        damage(crm, label)
+    with caplog.at_level(logging.ERROR, "crm"):
+        told = get(crm, "/readyz").text
+        assert reason(crm) == "file_unreadable"
+    assert json.loads(told) == {"status": "unavailable", "reason": "file_unreadable"}
+    # Of two looks: whoever asks often must not fill the log.
+    *tenants, line = [record.message for record in caplog.records]
+    assert line == "not ready: file_unreadable"
+    assert sorted(text.partition(" cannot")[0] for text in tenants) == [
+        "the file of acme",
+        "the file of globex",
+    ]
+    assert all("(SQLITE_NOTADB)" in text or "(SQLITE_CORRUPT)" in text for text in tenants)
+
+
+def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
+    crm: CRMApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    looks = []
+
+    def hang(_tenants: Tenants, label: str) -> None:
+        looks.append(label)
+        assert goes_on.wait(30)
+
+    def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+        began = time.monotonic()
+        return call(), time.monotonic() - began
+
+    with monkeypatch.context() as hanging:
+        hanging.setattr(readiness, "_read", hang)
+        said, seconds = timed(lambda: reason(crm))
+        assert said == "storage_slow" and 0.9 < seconds < 2
+        for _ in range(3):
+            said, seconds = timed(lambda: reason(crm))
+            assert said == "storage_slow" and seconds < 0.5
+        assert len(looks) == 1
+        (thread,) = (one for one in threading.enumerate() if one.name == "readiness")
+        assert thread.daemon
+        goes_on.set()
+        thread.join(10)
+    assert reason(crm) is None
+
+
+def test_a_real_server_is_alive_and_ready(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as port:
+        for path in ("/livez", "/readyz"):
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            line.request("GET", path, headers={"Host": "10.1.2.3"})
+            answer = line.getresponse()
+            assert (answer.status, json.loads(answer.read())) == (200, {"status": "ok"})
+            line.close()
+
+
+# Certificates on demand
+
+FOUND = ("localhost", "acme.localhost", "globex.localhost", "ACME.localhost")
+LOST = (
+    *("nobody.localhost", "www.localhost", "a.acme.localhost", "acme.localhost.evil.example"),
+    *("evil.example", "acme.localhost:443", "127.0.0.1", "", "..%2Facme.localhost", "%00", "%FF"),
+    *("_front.localhost", "xn--a.localhost", "acme", "acme.localhost."),
+)
+
+
+def asked(crm: CRMApp, query: str, **environ: Any) -> int:
+    return get(crm, f"/tls-ask?{query}", "127.0.0.1:8000", **environ).status_code
+
+
+@pytest.mark.parametrize("domain", FOUND)
+def test_a_host_that_exists_gets_its_certificate(crm: CRMApp, domain: str) -> None:
+    assert asked(crm, f"domain={domain}") == 200
+
+
+@pytest.mark.parametrize("domain", LOST)
+def test_no_other_host_gets_one(crm: CRMApp, domain: str) -> None:
+    assert asked(crm, f"domain={domain}") == 404
+    assert asked(crm, "") == 404
+
+
+def test_a_served_single_tenant_has_two_hosts_of_its_own(
+    tmp_path: Path, furnished: tuple[Path, dict[str, str]]
+) -> None:
+    shutil.copytree(furnished[0], tmp_path / "data")
+    own = "https://shop.example"
+    app = create_app(
+        Config(data=tmp_path / "data", tenant="acme", public_url=own, base_domain="crm.example"),
+        sends=False,
+    )
+    told = {
+        domain: asked(app, f"domain={domain}")
+        for domain in ("shop.example", "crm.example", "acme.crm.example", "evil.example")
+    }
+    assert list(told.values()) == [200, 200, 404, 404]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
+def test_the_proxy_of_this_machine_may_ask(crm: CRMApp, address: str) -> None:
+    assert asked(crm, "domain=acme.localhost", REMOTE_ADDR=address) == 200
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"REMOTE_ADDR": "192.0.2.1"},
+        {"REMOTE_ADDR": "::ffff:192.0.2.1"},
+        {"REMOTE_ADDR": ""},
+        {"HTTP_X_FORWARDED_FOR": "192.0.2.1"},
+        {"HTTP_X_FORWARDED_FOR": "127.0.0.1"},
+        {"HTTP_X_FORWARDED_FOR": ""},
+    ],
+)
+def test_for_strangers_nothing_is_there(crm: CRMApp, environ: dict[str, str]) -> None:
+    def told(path: str, host: str) -> tuple[int, str]:
+        answer = get(crm, f"{path}?domain=acme.localhost", host, HTTP_X_REQUEST_ID="a", **environ)
+        text = re.sub(r'(name="csrf_token" value=")[^"]*', r"\1", answer.text)
+        return answer.status_code, text.replace(path, "")
+
+    for host in ("acme.localhost", "localhost", "nobody.localhost"):
+        found = told("/tls-ask", host)
+        assert found[0] == 404
+        assert found == told("/nothing", host)

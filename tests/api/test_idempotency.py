@@ -1,0 +1,245 @@
+"""Idempotency-Key (D4): the same request twice is one change and one answer, for 24 hours."""
+
+import shutil
+
+import pytest
+
+from crm import create_app
+from crm.config import Config
+from crm.outbox import events
+from crm.tenancy.database import current_session, execute, row, rows, transaction
+from tests.concurrency import crowd
+from tests.conftest import TARAS, Api, Clock, key_for
+from tests.raw_wsgi import speaker
+
+BODY = {"name": "Марія", "phone": "+380671234567"}
+DAY = 24 * 3600
+
+
+@pytest.fixture(scope="module")
+def app(furnished, tmp_path_factory):
+    """One app for all; each test has a tenant's day and a key of its own."""
+    folder = tmp_path_factory.mktemp("idempotency") / "data"
+    shutil.copytree(furnished[0], folder)
+    found = create_app(Config(data=folder), Clock(), sends=False)
+    yield found
+    found.tenants.forget_idle()
+
+
+@pytest.fixture
+def api(app):
+    with app.tenants.session("acme"), transaction():
+        execute("DELETE FROM lead")
+        execute("DELETE FROM answer")
+        execute("DELETE FROM event")
+    app.tenants.clock.tick(60)
+    return Api(app, "acme", key_for(app, "acme", "*"))
+
+
+@pytest.fixture
+def clock(app):
+    return app.tenants.clock
+
+
+def send(api, key: str = "once", body=BODY, path: str = "/leads", **headers):
+    return api.post(path, body, headers={"Idempotency-Key": key, **headers})
+
+
+def leads(api) -> int:
+    return len(api.read("/leads"))
+
+
+def test_the_same_request_twice_is_one_lead_and_one_answer(api):
+    first, second, third = send(api), send(api), send(api)
+    assert first.status_code == second.status_code == third.status_code == 201
+    assert first.data == second.data == third.data
+    for name in ("Location", "Content-Type", "Content-Length"):
+        assert first.headers[name] == second.headers[name]
+    assert "Idempotency-Replayed" not in first.headers
+    assert second.headers["Idempotency-Replayed"] == "true"
+    assert second.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert (leads(api), api.kinds()) == (1, ["lead.created"])
+
+
+def test_a_replay_counts_against_the_limit(api):
+    left = [int(send(api).headers["X-RateLimit-Remaining"]) for _ in range(3)]
+    assert left == [left[0], left[0] - 1, left[0] - 2]
+
+
+def test_a_replayed_representation_is_the_first_one(api):
+    first = send(api, Prefer="return=representation")
+    api.patch(f"/leads/{first.json['lead_id']}", {"name": "Changed"})
+    again = send(api)
+    assert again.json == first.json and again.json["data"]["name"] == "Марія"
+    assert again.headers["Preference-Applied"] == "return=representation"
+
+
+def test_without_a_key_every_request_is_a_lead(api):
+    assert {api.post("/leads", BODY).status_code for _ in range(3)} == {201}
+    assert leads(api) == 3
+
+
+def test_another_body_with_the_same_key_is_refused(api):
+    send(api)
+    for other in ({**BODY, "name": "Other"}, {**BODY, "comment": "x"}, {}, []):
+        answer = send(api, body=other)
+        if not other:  # refused for itself
+            assert answer.status_code == 422
+            continue
+        assert answer.status_code == 422
+        assert answer.json["code"] == "idempotency_key_reused"
+        assert answer.json["errors"][0]["header"] == "Idempotency-Key"
+    assert leads(api) == 1
+    assert send(api).headers["Idempotency-Replayed"] == "true"
+
+
+def test_it_lasts_for_24_hours(api, clock):
+    first = send(api)
+    clock.tick(DAY - 1)
+    assert send(api).json == first.json
+    clock.tick(1)
+    later = send(api)
+    assert later.json != first.json and "Idempotency-Replayed" not in later.headers
+    assert send(api).json == later.json
+    clock.tick(1)
+    assert send(api, body={**BODY, "name": "Other"}).status_code == 422
+
+
+def test_of_16_at_once_one_makes_the_lead_and_all_tell_of_it(app, api):
+    key = api.key
+    answers = crowd(16, lambda _: send(Api(app, "acme", key)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.data for answer in answers}) == 1
+    replayed = [answer.headers.get("Idempotency-Replayed") for answer in answers]
+    assert sorted(replayed, key=str) == [None] + ["true"] * 15
+    assert (leads(api), api.kinds()) == (1, ["lead.created"])
+
+
+def test_16_threads_with_25_keys_make_25_leads(app, api):
+    key = api.key
+
+    def work(number: int) -> list[str]:
+        mine = Api(app, "acme", key)
+        return [send(mine, f"k{turn}", {**BODY, "name": f"L{turn}"}).text for turn in range(25)]
+
+    assert len({tuple(answers) for answers in crowd(16, work)}) == 1
+    assert leads(api) == 25
+
+
+def test_the_key_is_the_api_keys_own(app, api):
+    first = send(api)
+    for other in (key_for(app, "acme", "*"), key_for(app, "acme", "*", TARAS)):
+        answer = send(Api(app, "acme", other))
+        assert answer.status_code == 201 and answer.json != first.json
+    assert leads(api) == 3
+
+
+def test_the_key_is_the_tenants_own(app, api, furnished):
+    ivan = Api(app, "globex", furnished[1]["ivan"])
+    before = len(ivan.read("/leads"))
+    send(api)
+    assert "Idempotency-Replayed" not in send(ivan).headers
+    assert len(ivan.read("/leads")) == before + 1
+
+
+def test_the_key_is_the_paths_own(api):
+    send(api)
+    answer = send(api, path="/clients", body={"name": "Марія"})
+    assert answer.status_code == 201
+    assert "Idempotency-Replayed" not in answer.headers
+
+
+def test_other_methods_take_no_notice_of_it(api):
+    id = send(api).json["lead_id"]
+    headers = {"Idempotency-Key": "once"}
+    for name in ("A", "B"):
+        assert api.patch(f"/leads/{id}", {"name": name}, headers=headers).json["name"] == name
+    assert api.get(f"/leads/{id}", headers={"Idempotency-Key": "a b"}).status_code == 200
+    assert [api.delete(f"/leads/{id}", headers=headers).status_code for _ in range(2)] == [204, 404]
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "a\tb", "\xe9", "a" * 256, "\x7f", "\x00"])
+def test_a_key_is_1_to_255_visible_ascii_characters(app, api, key):
+    call = speaker(app, api.key)
+    answer = call(
+        "POST", headers={"Idempotency-Key": key}, body=b'{"name": "a", "email": "a@b.cd"}'
+    )
+    assert answer.status == 422
+    assert answer.json["errors"] == [
+        {
+            "header": "Idempotency-Key",
+            "code": "invalid_header",
+            "detail": "1 to 255 visible ASCII characters",
+        }
+    ]
+    assert leads(api) == 0
+
+
+@pytest.mark.parametrize("key", ["x", "a" * 255, "!~\"'%_;--", "0"])
+def test_any_visible_character_will_do(api, key):
+    assert send(api, key).json == send(api, key).json
+    assert leads(api) == 1
+
+
+def test_refusals_are_not_kept(api):
+    assert send(api, body={"name": "Марія"}).status_code == 422
+    assert send(api, body={"name": ""}).status_code == 422
+    assert send(api).status_code == 201
+    assert send(api).headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_key_without_the_right_replays_nothing(app, api, reader):
+    """The right is asked before: an answer must not outlive it."""
+    assert send(api).status_code == 201
+    with app.tenants.session("acme"), transaction():
+        execute("UPDATE api_key SET scopes = 'leads:read' WHERE id = (SELECT max(id) FROM api_key)")
+    assert send(api).status_code == 403
+
+
+def test_change_and_answer_are_kept_together_or_neither(app, api, monkeypatch):
+    """Each way to fail, before and after the lead is written, leaves no lead, event or answer."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    for target, name in (
+        ("crm.outbox.events", "emit"),
+        ("crm.api.idempotency", "_keep"),
+        ("crm.api.operations", "respond"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{target}.{name}", fail)
+            assert send(api).status_code == 500
+        with app.tenants.session("acme"):
+            counts = row(
+                "SELECT (SELECT count(*) FROM lead), (SELECT count(*) FROM event),"
+                " (SELECT count(*) FROM answer)"
+            )
+        assert counts == (0, 0, 0), name
+    assert send(api).status_code == 201
+
+
+def test_the_answer_is_in_the_transaction_of_the_change(app, api, monkeypatch):
+    seen = []
+    real = events.emit
+
+    def look(*values: object) -> None:
+        real(*values)
+        seen.append(current_session().in_transaction)
+
+    monkeypatch.setattr(events, "emit", look)
+    send(api)
+    with app.tenants.session("acme"):
+        (kept,) = rows("SELECT status, body FROM answer")
+    assert seen == [True] and kept[0] == 201
+
+
+def test_an_empty_body_is_a_body_too(api):
+    assert api.call("POST", "/leads", headers={"Idempotency-Key": "e"}).status_code == 422
+    assert send(api, "e").status_code == 201
+
+
+def test_the_query_tells_requests_apart(api):
+    headers = {"Idempotency-Key": "q"}
+    assert api.post("/leads?x=1", BODY, headers=headers).status_code == 422
+    assert api.post("/leads", BODY, headers=headers).status_code == 201

@@ -1,0 +1,445 @@
+"""The document and its page (D16): true, complete, and of use to tools that read it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.generation.meta import TestPhase
+from schemathesis.specs.openapi import checks
+
+from crm import create_app
+from crm.config import PLANS, Config
+from crm.json import dumps
+from crm.outbox import events
+from tests.conftest import Api, Clock
+from tests.raw_wsgi import speak
+from tests.running import running
+
+CI_CASES = 2000  # requests that schemathesis makes of the document
+CASES = int(os.environ.get("CASES", CI_CASES))
+UNLIMITED = dict.fromkeys(PLANS, 0)
+DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
+METHODS = ("get", "post", "put", "patch", "delete")
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if method in METHODS
+}
+PAGE = "/api/v1/docs"
+KNOWN = Registry().with_resource("urn:crm", Resource(DOCUMENT, DRAFT202012))
+each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def validator(schema: dict[str, Any]) -> Draft202012Validator:
+    """Of a schema of the document, whose references lead into it."""
+
+    def anchored(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {
+                name: f"urn:crm{value}" if name == "$ref" else anchored(value)
+                for name, value in node.items()
+            }
+        return [anchored(value) for value in node] if isinstance(node, list) else node
+
+    checker = Draft202012Validator.FORMAT_CHECKER
+    return Draft202012Validator(anchored(schema), registry=KNOWN, format_checker=checker)
+
+
+def answer_of(reference: dict[str, Any]) -> dict[str, Any]:
+    """A response of the document, looked up if it is one of the shared ones."""
+    if "$ref" not in reference:
+        return reference
+    return DOCUMENT["components"]["responses"][reference["$ref"].rpartition("/")[2]]
+
+
+def places_of(node: Any, name: str, place: str = "#") -> Any:
+    """(place, object) of every object in the document that has `name`."""
+    if isinstance(node, dict):
+        if name in node:
+            yield place, node
+        node = node.items()
+    elif isinstance(node, list):
+        node = enumerate(node)
+    else:
+        return
+    for step, inner in node:
+        yield from places_of(inner, name, f"{place}/{step}")
+
+
+# The document
+
+
+def test_the_document_is_valid_openapi():
+    assert DOCUMENT["openapi"].startswith("3.1.")
+    assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
+
+
+def test_every_reference_leads_somewhere():
+    found = [node["$ref"] for _, node in places_of(DOCUMENT, "$ref")]
+    assert len(found) > 500
+    for reference in set(found):
+        node = DOCUMENT
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+
+
+def test_operation_ids_are_unique_and_are_said_as_in_the_code():
+    ids = [operation["operationId"] for operation in OPERATIONS.values()]
+    ids += [item["post"]["operationId"] for item in DOCUMENT["webhooks"].values()]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)+", id) for id in ids)
+
+
+def test_every_operation_of_the_app_is_in_the_document():
+    app = create_app(Config(data=Path("unused")), sends=False)
+    rules = {
+        (method, re.sub(r"<(\w+)>", r"{\1}", rule.rule.removeprefix("/api/v1")))
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+        if rule.rule.startswith("/api/v1")
+        and not getattr(app.view_functions[rule.endpoint], "public", False)
+    }
+    assert rules == {tuple(name.split(" ")) for name in OPERATIONS}
+
+
+def test_names_of_schemas_are_words():
+    names = list(DOCUMENT["components"]["schemas"])
+    assert all(re.fullmatch(r"([A-Z][a-z]+)+", name) for name in names), names
+    assert {"Lead", "LeadIn", "LeadPatch", "LeadPage", "LeadCreated", "Problem"} <= set(names)
+
+
+@each_operation
+def test_an_operation_says_what_it_is_and_who_may(operation):
+    assert operation["summary"].endswith(".")
+    assert operation["tags"]
+    ((scheme, scopes),) = operation["security"][0].items()
+    assert scheme in DOCUMENT["components"]["securitySchemes"]
+    assert all(f"`{scope}`" in operation["description"] for scope in scopes)
+
+
+@each_operation
+def test_an_operation_has_a_schema_for_each_answer_and_problem(operation):
+    answers = {status: answer_of(answer) for status, answer in operation["responses"].items()}
+    assert {"400", "401", "403", "404", "422", "429", "503"} < set(answers)
+    assert "default" not in answers  # it would make every answer a documented one
+    for status, answer in answers.items():
+        assert answer["description"]
+        if status in ("204", "304"):
+            assert "content" not in answer
+        elif status >= "400":
+            (content,) = answer["content"].items()
+            assert content[0] == "application/problem+json"
+            assert content[1]["schema"] == {"$ref": "#/components/schemas/Problem"}
+        else:
+            assert all("schema" in content for content in answer["content"].values())
+            assert {"X-RateLimit-Remaining", "X-RateLimit-Reset"} < set(answer["headers"])
+
+
+@each_operation
+def test_an_operation_has_examples(operation):
+    contents = [answer_of(answer).get("content", {}) for answer in operation["responses"].values()]
+    contents.append(operation.get("requestBody", {}).get("content", {}))
+    for content in contents:
+        for media_type, told in content.items():
+            assert "example" in told or media_type in ("text/csv", "multipart/form-data")
+
+
+def test_every_example_fits_its_schema():
+    told = [node for node in places_of(DOCUMENT, "example") if "schema" in node[1]]
+    assert len(told) > 100
+    wrong = [
+        f"{place}{error.json_path}: {error.message}"
+        for place, node in told
+        for error in validator(node["schema"]).iter_errors(node["example"])
+    ]
+    assert wrong == []
+
+
+def test_every_example_of_a_field_fits_it():
+    schemas = places_of(DOCUMENT["components"]["schemas"], "examples")
+    wrong = [
+        place
+        for place, schema in schemas
+        if isinstance(schema["examples"], list)
+        for value in schema["examples"]
+        if not validator(schema).is_valid(value)
+    ]
+    assert wrong == []
+
+
+def test_no_body_and_no_record_has_defaults():
+    """openapi-typescript takes a field with one for required; the description has it."""
+    assert list(places_of(DOCUMENT["components"]["schemas"], "default")) == []
+    lead = DOCUMENT["components"]["schemas"]["LeadIn"]
+    assert lead["required"] == ["name"]
+    assert lead["properties"]["status"]["description"] == "By default `new`."
+
+
+def test_only_null_stands_beside_a_type():
+    """Of `type: [number, string]` @hey-api takes the last one alone: such values are `anyOf`."""
+    for place, node in places_of(DOCUMENT, "type"):
+        if isinstance(node["type"], list):
+            assert len(node["type"]) == 2 and node["type"][1] == "null", place
+
+
+def test_deletions_in_lists_are_closed_and_told_by_their_time():
+    schemas = DOCUMENT["components"]["schemas"]
+    deleted = schemas["DeletedRecord"]
+    assert (
+        set(deleted["required"]) == {*deleted["properties"]} == {"id", "deleted_at", "updated_at"}
+    )
+    assert deleted["additionalProperties"] is False
+    for noun in ("Lead", "Client", "Deal", "Product", "Task"):
+        items = schemas[f"{noun}Page"]["properties"]["data"]["items"]
+        names = [schema["$ref"].rpartition("/")[2] for schema in items["oneOf"]]
+        assert names == [noun, "DeletedRecord"]
+        assert "deleted_at" not in schemas[noun]["properties"]
+
+
+def test_answers_are_open_to_validators_and_exact_to_generators():
+    """They may grow (D16); `additionalProperties: true` would make every name a known field."""
+    bodies = {node["$ref"] for _, node in places_of(bodies_of(OPERATIONS), "$ref")}
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        if f"#/components/schemas/{name}" not in bodies and name != "DeletedRecord":
+            assert name.endswith(("In", "Entry", "Line")) or "additionalProperties" not in schema
+
+
+def bodies_of(operations: dict[str, Any]) -> list[Any]:
+    return [each["requestBody"] for each in operations.values() if "requestBody" in each]
+
+
+def test_a_delivery_needs_no_key_of_the_api():
+    assert [item["post"]["security"] for item in DOCUMENT["webhooks"].values()] == [[]] * 14
+
+
+def test_linters_find_what_they_ask_for():
+    assert {"contact", "license", "description"} < DOCUMENT["info"].keys()
+    for operation in [*OPERATIONS.values(), *(i["post"] for i in DOCUMENT["webhooks"].values())]:
+        assert operation["description"]
+
+
+def test_the_fourteen_kinds_of_events_are_webhooks():
+    assert list(DOCUMENT["webhooks"]) == list(events.KINDS)
+    assert len(events.KINDS) == 14
+    for kind, item in DOCUMENT["webhooks"].items():
+        example = item["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert example["type"] == kind
+        assert list(example["data"]) == list(events.records_of(kind))
+        headers = {parameter["name"] for parameter in item["post"]["parameters"]}
+        assert headers == {"webhook-id", "webhook-timestamp", "webhook-signature"}
+
+
+def test_servers_follow_the_mount_point(crm):
+    for root in ("", "/crm", "/a/b"):
+        answer = speak(crm, path="/api/v1/openapi.json", SCRIPT_NAME=root)
+        assert answer.headers["Content-Type"] == "application/json"
+        assert answer.json["servers"] == [{"url": f"{root}/api/v1"}]
+
+
+# The page
+
+
+def test_the_page_and_all_it_names_come_from_the_same_host(crm):
+    for root in ("", "/crm"):
+        page = speak(crm, path=PAGE, SCRIPT_NAME=root)
+        assert page.status == 200
+        text = page.body.decode()
+        named = re.findall(r'(?:src|href)="([^"]*)"', text)
+        assert len(named) == 4
+        assert "//" not in text
+        for path in named:
+            assert path.startswith(f"{root}{PAGE}/")
+            name, _, query = path.removeprefix(root).partition("?")
+            asset = speak(crm, path=name, query=query, SCRIPT_NAME=root)
+            assert asset.status == 200
+            assert asset.body
+            assert "immutable" in asset.headers["Cache-Control"]
+        start = speak(crm, path=f"{PAGE}/start.js").body.decode()
+        assert 'new URL("../openapi.json", document.currentScript.src)' in start
+
+
+def test_the_page_has_a_strict_policy_and_nothing_inline(crm):
+    page = speak(crm, path=PAGE)
+    policy = dict(
+        part.strip().partition(" ")[::2]
+        for part in page.headers["Content-Security-Policy"].split(";")
+    )
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert "unsafe" not in str(policy)
+    text = page.body.decode()
+    assert re.findall(r"<script[^>]*>([^<]+)", text) == []
+    assert "<style" not in text
+    assert " style=" not in text
+
+
+@pytest.mark.parametrize("name", ["index.html", "swagger-ui.js", "..%2f..%2f__init__.py", "x"])
+def test_nothing_else_of_the_package_is_served(crm, name):
+    assert speak(crm, path=f"{PAGE}/{name}").status == 404
+
+
+# Answers as documented, to whatever is sent
+
+served: dict[str, Any] = {}
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+SCHEMA.app = lambda environ, start: served["app"](environ, start)
+TRUE_TO_IT = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+
+
+@SCHEMA.hook
+def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) -> Any:
+    """Half of the paths lead to records that there are."""
+    return path_parameters and {
+        name: "1" if len(str(value)) % 2 else value for name, value in path_parameters.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def furnished_api(furnished, tmp_path_factory) -> Api:
+    """An app with one record of each noun, and no limit."""
+    folder, keys = furnished
+    data = tmp_path_factory.mktemp("openapi") / "data"
+    shutil.copytree(folder, data)
+    api = Api(
+        create_app(Config(data=data, plans=UNLIMITED), Clock(), sends=False), "acme", keys["olena"]
+    )
+    api.create("/leads", name="Марія", phone="+380671234567")
+    client = api.create("/clients", name="ТОВ Ромашка", contacts=[{"name": "Олена"}])
+    deal = api.create("/deals", client_id=client)
+    product = api.create("/products", name="Крісло", price=1250.5)
+    api.create(f"/deals/{deal}/items", product_id=product)
+    api.create("/tasks", title="Зателефонувати")
+    for plural in ("leads", "clients", "deals"):
+        api.create(f"/{plural}/1/notes", text="Зателефонувала")
+    webhook = api.create("/webhooks", url="https://erp.example.com/crm")
+    assert api.post(f"/webhooks/{webhook}/test").json["delivery_id"] == "1"
+    return api
+
+
+@SCHEMA.parametrize()
+@settings(
+    max_examples=-(-CASES // len(OPERATIONS)),
+    derandomize=CASES == CI_CASES,  # each full run tries others
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_answers_are_as_documented(case, furnished_api):
+    served["app"] = at_acme(furnished_api.crm)
+    wanted = [*TRUE_TO_IT]
+    if must_refuse_the_unfit(case):
+        wanted.append(checks.negative_data_rejection)
+    headers = {"Authorization": f"Bearer {furnished_api.key}"}
+    case.call_and_validate(headers=headers, checks=wanted)
+
+
+def at_acme(app: Any) -> Any:
+    def call(environ: dict[str, Any], start_response: Any) -> Any:
+        return app(environ | {"HTTP_HOST": "acme.localhost"}, start_response)
+
+    return call
+
+
+def must_refuse_the_unfit(case: Any) -> bool:
+    """A form loses no lead (D4), the empty string means null in optional fields (D2), and a random
+    value of another type is in a query a text like any other."""
+    if case.operation.label == "POST /leads" or has_an_empty_text(case.body):
+        return False
+    body = case.meta.components.get(ParameterLocation.BODY)
+    in_body = body is not None and body.mode is schemathesis.GenerationMode.NEGATIVE
+    return in_body or case.meta.phase.name is not TestPhase.FUZZING
+
+
+def has_an_empty_text(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(has_an_empty_text, value.values()))
+    return any(map(has_an_empty_text, value)) if isinstance(value, list) else value == ""
+
+
+# A client made of the document by a tool
+
+USE = """
+import sys
+import httpx
+from acme.client import AuthenticatedClient
+from acme.api.leads import create_lead, get_lead, list_leads
+from acme.models import LeadIn
+
+class Loopback(httpx.HTTPTransport):
+    def handle_request(self, request):
+        request.url = request.url.copy_with(host="127.0.0.1")  # the Host header stays
+        return super().handle_request(request)
+
+port, key = sys.argv[1:]
+client = AuthenticatedClient(
+    base_url=f"http://acme.localhost:{port}/api/v1",
+    token=key,
+    raise_on_unexpected_status=True,
+    httpx_args={"transport": Loopback()},
+)
+with client:
+    made = create_lead.sync(client=client, body=LeadIn(name="Марія", phone="050 123 45 67"))
+    (lead,) = list_leads.sync(client=client, q="марія").data
+    again = get_lead.sync(lead.id, client=client)
+    refused = create_lead.sync(client=client, body=LeadIn(name="Марія"))
+print(made.status, made.lead_id == lead.id == again.id, lead.phone, lead.status, refused.code)
+"""
+
+
+def test_a_generated_client_creates_and_lists_a_lead(furnished, tmp_path):
+    folder, keys = furnished
+    shutil.copytree(folder, tmp_path / "data")
+    (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT), "utf-8")
+    (tmp_path / "config.yaml").write_text("post_hooks: []\n", "utf-8")
+    options = [
+        "--path",
+        "openapi.json",
+        "--config",
+        "config.yaml",
+        "--meta",
+        "none",
+        "--output-path",
+        "acme",
+    ]
+    told = run(tmp_path, "-m", "openapi_python_client", "generate", *options)
+    assert "warning" not in told.lower(), told
+    with running(tmp_path / "data") as port:
+        told = run(tmp_path, "-c", USE, str(port), keys["olena"])
+    assert told.split() == ["ok", "True", "+380501234567", "new", "validation_failed"]
+
+
+def run(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_answers_have_the_same_names_on_every_python():
+    """Python 3.13 calls 413 and 422 otherwise than 3.11."""
+    names = set(DOCUMENT["components"]["responses"])
+    assert {"NOT_FOUND", "REQUEST_ENTITY_TOO_LARGE", "UNPROCESSABLE_ENTITY"} <= names

@@ -1,0 +1,207 @@
+"""Headers that keep browsers from guessing and from plain http, and prefixes that are believed."""
+
+import http.client
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from crm import CRM, CRMApp, create_app
+from crm.config import Config
+from tests.conftest import key_for
+from tests.embedding.test_embedding import copied
+from tests.raw_wsgi import Answer, speak
+from tests.running import PATIENCE, running
+from tests.sites import plain
+
+each = pytest.mark.parametrize
+HSTS = "max-age=31536000"  # a year, of this host alone
+FROM_PROXY = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_X_FORWARDED_FOR": "198.51.100.1"}
+
+
+@pytest.fixture
+def behind(furnished: Any, tmp_path: Any, clock: Any) -> Iterator[CRMApp]:
+    """The same data behind one trusted proxy."""
+    config = Config(data=copied(furnished, tmp_path / "behind"), trusted_proxies=1)
+    app = create_app(config, clock, sends=False)
+    yield app
+    app.tenants.forget_idle()
+
+
+def every_kind(crm: CRMApp) -> list[Answer]:
+    """An answer of each kind: pages, API, files, redirects, refusals, health."""
+    key = {"Authorization": f"Bearer {key_for(crm, 'acme', '*')}"}
+    json = {**key, "Content-Type": "application/json"}
+    body = b'{"name": "a", "phone": "+380671234567"}'
+    created = speak(crm, "POST", "/api/v1/leads", json, body)
+    path = created.headers["Location"]
+    record = speak(crm, path=path, headers=key)
+    etag = {**key, "If-None-Match": record.headers["ETag"]}
+    page = speak(crm, path="/login")
+    (file, query) = re.findall(r'"(/cabinet/bootstrap.min.css)\?(v=\w+)"', page.body.decode())[0]
+    answers = [
+        (201, created), (200, record), (304, speak(crm, path=path, headers=etag)),
+        (200, speak(crm, "HEAD", path, key)), (200, speak(crm, headers=key)),
+        (204, speak(crm, "DELETE", path, key)), (404, speak(crm, path=path, headers=key)),
+        (401, speak(crm)), (405, speak(crm, "PUT", headers=key)),
+        (400, speak(crm, "POST", "/api/v1/leads", json, b"{")),
+        (415, speak(crm, "POST", "/api/v1/leads", key, b"{}")),
+        (200, speak(crm, "OPTIONS", headers=key)),
+        (204, speak(crm, "OPTIONS", headers={"Access-Control-Request-Method": "POST"})),
+        (200, speak(crm, path="/api/v1/leads/export", headers=key)),
+        (200, speak(crm, path="/api/v1/openapi.json")), (200, speak(crm, path="/api/v1/docs")),
+        (200, page), (302, speak(crm, path="/leads")), (404, speak(crm, path="/nowhere")),
+        (400, speak(crm, "POST", "/login", body=b"phone=1")),
+        (200, speak(crm, path=file, query=query)),
+        (404, speak(crm, path="/cabinet/nothing.css")), (404, speak(crm, host="nobody.localhost")),
+        (404, speak(crm, host="a b")), (200, speak(crm, path="/", host="localhost")),
+        (200, speak(crm, path="/livez")), (200, speak(crm, path="/readyz")),
+        (404, speak(crm, path="/tls-ask", query="domain=nobody.localhost")),
+    ]  # fmt: skip
+    assert [status for status, _ in answers] == [answer.status for _, answer in answers]
+    return [answer for _, answer in answers]
+
+
+def test_no_browser_guesses_what_an_answer_is(crm: CRMApp) -> None:
+    for answer in every_kind(crm):
+        assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"]
+
+
+def test_plain_http_promises_no_https(crm: CRMApp, behind: CRMApp) -> None:
+    for answer in every_kind(crm):
+        assert "Strict-Transport-Security" not in answer.headers
+    assert "Strict-Transport-Security" not in speak(crm, path="/login", **FROM_PROXY).headers
+    plain = FROM_PROXY | {"HTTP_X_FORWARDED_PROTO": "http"}
+    assert "Strict-Transport-Security" not in speak(behind, path="/login", **plain).headers
+
+
+def test_behind_tls_every_answer_asks_for_https(crm: CRMApp, behind: CRMApp) -> None:
+    def secure(environ: dict, start_response: Any) -> Any:
+        return behind(environ | FROM_PROXY, start_response)
+
+    secure.tenants = behind.tenants
+    for answer in every_kind(secure):
+        assert answer.headers.getlist("Strict-Transport-Security") == [HSTS]
+    by_itself = speak(crm, path="/livez", **{"wsgi.url_scheme": "https"})
+    assert by_itself.headers["Strict-Transport-Security"] == HSTS
+
+
+def test_an_embedded_one_speaks_for_itself_alone(furnished: Any, tmp_path: Any) -> None:
+    site = plain(tmp_path)
+    data = copied(furnished, tmp_path / "embedded")
+    crm = CRM(site, url_prefix="/crm", domain="crm.shop.ua", tenant="acme", data=data, sends=False)
+    secure = {"wsgi.url_scheme": "https", "host": "shop.ua"}
+    for path in ("/", "/nowhere"):
+        answer = speak(site, path=path, **secure)
+        assert "X-Content-Type-Options" not in answer.headers
+        assert "Strict-Transport-Security" not in answer.headers
+    for path in ("/crm", "/crm/", "/crm/login", "/crm/livez", "/crm/api/v1/leads"):
+        answer = speak(site, path=path, **secure)
+        assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"], path
+        assert "Strict-Transport-Security" not in answer.headers, path  # the host is the site's
+    own = speak(site, path="/login", **secure | {"host": "acme.crm.shop.ua"})
+    assert own.headers["Strict-Transport-Security"] == HSTS
+    crm.close()
+
+
+# Where the app is mounted
+
+NOT_PLAIN = [
+    "//evil.example", "/\\evil.example", "/a//b", "//", "/..", "/a/..", "/a/../b", "/./a", "/.",
+    "evil", "evil.example/a", "https://evil.example", "/a?b", "/a#b", "/a b", "/a\tb", "/a\r\nX: 1",
+    '/"><script>alert(1)</script>', "/'onload='", "/a;b", "/a,b", "/a%2f", "/a&b", "/{a}", "/ї",
+    "/<b>", "/a=b", "/@a", "/a:b", "/*",
+]  # fmt: skip
+PAGES = ("/login", "/leads", "/nowhere", "/api/v1/docs", "/api/v1/openapi.json", "/api/v1/leads")
+
+
+def shown(answer: Answer) -> str:
+    return f"{answer.headers}{answer.body.decode()}"
+
+
+@each("prefix", NOT_PLAIN)
+def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, prefix: str) -> None:
+    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1")}
+    for path in PAGES:
+        without = speak(behind, path=path)
+        forged = speak(behind, path=path, **headers)
+        assert (forged.status, shape(forged)) == (without.status, shape(without))
+        mounted = speak(behind, path=path, SCRIPT_NAME=headers["HTTP_X_FORWARDED_PREFIX"])
+        assert (mounted.status, shape(mounted)) == (without.status, shape(without))
+
+
+def shape(answer: Answer) -> str:
+    """What is told without what is random."""
+    return re.sub(
+        r'Date: [^\r]*|csrf_token" value="[^"]*"|_form=[^;]*|[0-9a-f]{24}', "", shown(answer)
+    )
+
+
+@each("prefix", ["/crm", "/a/b.c/~d", "/crm/", "/-_", "/..a", "/a/b..c"])
+def test_a_plain_one_of_a_trusted_proxy_is_followed(
+    crm: CRMApp, behind: CRMApp, prefix: str
+) -> None:
+    headers = {"HTTP_X_FORWARDED_PREFIX": prefix}
+    root = prefix.rstrip("/")
+    assert (
+        speak(behind, path="/leads", **headers).headers["Location"] == f"{root}/login?next=/leads"
+    )
+    assert f'action="{root}/login"' in shown(speak(behind, path="/login", **headers))
+    # A client that reaches the service by itself is not asked where it is.
+    assert speak(crm, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
+    assert root not in shown(speak(crm, path="/login", **headers))
+
+
+def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> None:
+    """gunicorn would believe who is on its own machine, and whom its variable names."""
+    data = copied(furnished, tmp_path / "served")
+    said = {
+        "Host": "acme.localhost", "X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "on",
+        "X-Forwarded-Prefix": "/evil", "SCRIPT_NAME": "/login", "X-Forwarded-For": "8.8.8.8",
+    }  # fmt: skip
+    with running(data, FORWARDED_ALLOW_IPS="*") as port:
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        line.request("GET", "/login", headers=said)
+        answer = line.getresponse()
+        text = answer.read().decode()
+        line.close()
+    assert answer.status == 200 and 'action="/login"' in text and "evil" not in text
+    assert answer.headers["Strict-Transport-Security"] is None
+    assert "__Host-" not in answer.headers["Set-Cookie"]
+
+
+def test_of_several_proxies_the_trusted_one_counts(behind: CRMApp) -> None:
+    headers = {"HTTP_X_FORWARDED_PREFIX": "/evil, /crm"}
+    assert speak(behind, path="/leads", **headers).headers["Location"] == "/crm/login?next=/leads"
+    headers = {"HTTP_X_FORWARDED_PREFIX": "/crm, //evil.example"}
+    assert speak(behind, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
+
+
+def test_a_mount_point_that_a_client_names_is_none(crm: CRMApp, behind: CRMApp) -> None:
+    """As gunicorn hands over a header SCRIPT_NAME: out of the path, and into SCRIPT_NAME."""
+    for header in ("/api", "/api,/api", "/x,/api"):
+        said = {"SCRIPT_NAME": "/api", "HTTP_SCRIPT_NAME": header}
+        assert speak(crm, path="/v1/leads", **said).json["code"] == "invalid_key"
+    assert speak(behind, path="/v1/leads", **said).status == 404  # its proxy said so
+    assert speak(crm, path="/login", SCRIPT_NAME="/crm", HTTP_SCRIPT_NAME="/x").status == 200
+
+
+@each("prefix", NOT_PLAIN)
+def test_below_a_site_the_sites_own_mount_is_checked_too(
+    furnished: Any, tmp_path: Any, prefix: str
+) -> None:
+    site = plain(tmp_path)
+    data = copied(furnished, tmp_path / "embedded")
+    crm = CRM(
+        site, url_prefix="/crm", tenant="acme", data=data, sends=False, current_user=lambda: None
+    )
+    site.wsgi_app = ProxyFix(site.wsgi_app, x_prefix=1)
+    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1"), "host": "shop.ua"}
+    page = speak(site, path="/crm/leads", **headers)
+    assert page.headers["Location"] == "/crm/login?next=/leads"
+    assert shape(speak(site, path="/crm/login", **headers)) == shape(
+        speak(site, path="/crm/login", host="shop.ua")
+    )
+    crm.close()

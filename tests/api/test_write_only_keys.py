@@ -1,0 +1,399 @@
+"""A key that may write and not read sees no stored value, whatever it asks for (D1, D12).
+
+The operations and their bodies come from the OpenAPI document; every text and number of the records
+they act upon is a marker that no answer may show.
+"""
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.config import Config
+from crm.json import dumps
+from crm.tenancy.tenants import Tenants
+from tests.conftest import Api, Clock, key_for
+
+MARK = "qzvxw"  # in every text, without letters of hexadecimal numbers
+NUMBER = "86427.53"  # every price and amount
+PHONE, EMAIL, SITE = "+380508642753", f"{MARK}@example.com", f"https://{MARK}.example.com/"
+MOMENT, DAY = "2019-08-07T06:05:04Z", "2019-08-07"
+MARKED = (MARK, NUMBER, PHONE[-9:], "2019-08-07")
+WRITES = ("post", "put", "patch", "delete")
+
+DOCUMENT = json.loads(dumps(create_app(Config(data=Path("unused")), sends=False).api.document("")))
+SCHEMAS = DOCUMENT["components"]["schemas"]
+OPERATIONS = {
+    operation["operationId"]: (method.upper(), path, operation)
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if method in WRITES
+}
+
+
+def scopes_of(operation: dict[str, Any]) -> list[str]:
+    return operation["security"][0]["ApiKey"]
+
+
+def success_of(operation: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the JSON answer with the lowest status below 300; {} without one."""
+    status = min(status for status in operation["responses"] if status < "300")
+    content = operation["responses"][status].get("content", {})
+    return content.get("application/json", {}).get("schema", {})
+
+
+def short_of(operation: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the short answer, of an operation that documents one."""
+    alternatives = success_of(operation).get("oneOf")
+    return alternatives and SCHEMAS[alternatives[1]["$ref"].rpartition("/")[2]]
+
+
+def gives_a_record(operation: dict[str, Any]) -> bool:
+    """Does `Prefer: return=representation` add it?"""
+    name = success_of(operation).get("$ref", "").rpartition("/")[2]
+    return "data" in SCHEMAS.get(name, {}).get("properties", {})
+
+
+SHORT = [name for name, (_, _, operation) in OPERATIONS.items() if short_of(operation)]
+PREFERRED = [name for name, (_, _, operation) in OPERATIONS.items() if gives_a_record(operation)]
+
+
+@pytest.fixture(scope="module")
+def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, str]]:
+    """An app, a data folder with one record of each noun, the owner's key, and ids by the names
+    that paths and bodies have for them."""
+    folder = tmp_path_factory.mktemp("marked") / "data"
+    shutil.copytree(furnished[0], folder)
+    app = create_app(Config(data=folder), Clock(), sends=False)
+    owner = Api(app, "acme", furnished[1]["olena"])
+    texts = {"comment": MARK, "source": MARK, "tags": [MARK], "extra": {MARK: MARK}}
+    dates = {"created_at": MOMENT}
+    reach = {"phone": PHONE, "email": EMAIL}
+    ids: dict[str, str] = {}
+    ids["product_id"] = owner.create(
+        "/products", sku=MARK, name=MARK, price=NUMBER, currency="EUR", unit=MARK, category=MARK,
+        description=MARK, external_id=MARK, **dates,
+    )  # fmt: skip
+    ids["client_id"] = owner.create(
+        "/clients", type="company", name=MARK, website=SITE, address=MARK, tax_number=MARK,
+        external_id=MARK, contacts=[{"name": MARK, "position": MARK, **reach}],
+        **texts, **reach, **dates,
+    )  # fmt: skip
+    (contact,) = owner.read(f"/clients/{ids['client_id']}")["contacts"]
+    ids["contact_id"] = contact["id"]
+    ids["lead_id"] = owner.create(
+        "/leads", name=MARK, company=MARK, position=MARK, amount=NUMBER, external_id=MARK,
+        page_url=SITE, referrer=SITE, utm_source=MARK, **texts, **reach, **dates,
+    )  # fmt: skip
+    ids["pipeline_id"] = owner.create("/pipelines", name=MARK, stages=[{"name": MARK}])
+    ids["stage_id"] = owner.read(f"/pipelines/{ids['pipeline_id']}/stages")[0]["id"]
+    ids["deal_id"] = owner.create(
+        "/deals", title=MARK, client_id=ids["client_id"], contact_id=ids["contact_id"],
+        pipeline_id=ids["pipeline_id"], expected_close_date=DAY, external_id=MARK, **texts, **dates,
+    )  # fmt: skip
+    item = {"name": MARK, "price": NUMBER, "unit": MARK, "comment": MARK}
+    ids["item_id"] = owner.create(f"/deals/{ids['deal_id']}/items", **item)
+    ids["task_id"] = owner.create(
+        "/tasks", title=MARK, description=MARK, due_at=MOMENT, external_id=MARK, result=MARK,
+        deal_id=ids["deal_id"], **dates,
+    )  # fmt: skip
+    for plural in ("leads", "clients", "deals"):
+        noun = plural.removesuffix("s")
+        about = f"/{plural}/{ids[f'{noun}_id']}/notes"
+        ids[f"note_id of {plural}"] = owner.create(about, text=MARK, **dates)
+    ids["webhook_id"] = owner.create("/webhooks", url=SITE, description=MARK)
+    owner.patch(f"/leads/{ids['lead_id']}", {"position": f"{MARK} {MARK}"})
+    owner.create("/leads", name=MARK, email=EMAIL)
+    sent = owner.post(f"/webhooks/{ids['webhook_id']}/test")
+    ids["delivery_id"] = sent.json["delivery_id"]
+    app.tenants.forget_idle()
+    return app, folder, owner.key, ids
+
+
+@pytest.fixture
+def app(marked, tmp_path) -> Iterator[CRMApp]:
+    """The app with those records, fresh for each test."""
+    app, folder, _, _ = marked
+    shutil.copytree(folder, tmp_path / "data")
+    app.tenants = Tenants(Config(data=tmp_path / "data"), Clock())
+    app.limiter.__init__(app.tenants.counters)
+    yield app
+    app.tenants.forget_idle()
+
+
+@pytest.fixture
+def ids(marked) -> dict[str, str]:
+    return marked[3]
+
+
+@pytest.fixture
+def owner(app, marked) -> Api:
+    return Api(app, "acme", marked[2])
+
+
+def key_with(app: CRMApp, *scopes: str) -> Api:
+    return Api(app, "acme", key_for(app, "acme", ",".join(scopes)))
+
+
+def path_of(path: str, ids: dict[str, str]) -> str:
+    plural = path.split("/")[1]
+    noun = {"deliveries": "delivery"}.get(plural, plural.removesuffix("s"))
+    own = {"id": ids.get(f"{noun}_id", ""), "noteId": ids.get(f"note_id of {plural}")}
+    return re.sub(r"{(\w+)}", lambda m: own.get(m[1]) or ids[m[1].replace("Id", "_id")], path)
+
+
+def bodies_of(operation: dict[str, Any], ids: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """What is sent, as options of a request: nothing, the example, each reference there is."""
+    content = operation.get("requestBody", {}).get("content", {})
+    if "multipart/form-data" in content:
+        for text in ("id,name\n1,!\n", "sku,name\n!,!\n", "id,name,item_name\n1,!,!\n", "x\n"):
+            yield {"data": {"file": (io.BytesIO(text.encode()), "a.csv")}}
+        return
+    yield {"json": {}}
+    if content:
+        example = content["application/json"]["example"]
+        yield {"json": example}
+        schema = content["application/json"]["schema"]
+        schema = schema.get("oneOf", [schema])[0]
+        known = SCHEMAS[schema["$ref"].rpartition("/")[2]]["properties"]
+        references = {name: id for name, id in ids.items() if name in known}
+        for name, id in references.items():
+            yield {"json": {**example, name: id}}
+        yield {"json": references}
+
+
+def shown_in(answer: Any) -> list[str]:
+    """The markers that an answer shows, in its body or its headers."""
+    text = answer.text + str(answer.headers)
+    return [mark for mark in MARKED if mark in text]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_change_shows_no_stored_value(app, ids, name):
+    method, path, operation = OPERATIONS[name]
+    writer = key_with(app, *scopes_of(operation))
+    for number, options in enumerate(bodies_of(operation, ids)):
+        ways: list[dict[str, str]] = [{"Prefer": "return=representation"}]
+        if method == "POST":  # the second time it is a replay
+            ways = [{**ways[0], "Idempotency-Key": f"{number}"}] * 2 if "json" in options else ways
+        for headers in ways:
+            answer = writer.call(method, path_of(path, ids), headers, **options)
+            assert shown_in(answer) == [], answer.text
+            assert answer.status_code < 500
+            assert "ETag" not in answer.headers
+            assert "Preference-Applied" not in answer.headers
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, name):
+    method, path, operation = OPERATIONS[name]
+    (scope,) = scopes_of(operation)
+    body = {"json": {"items": [{"id": ids["item_id"]}]} if method == "PUT" else {}}
+    short = key_with(app, scope).call(method, path_of(path, ids), **body)
+    assert short.status_code == 200
+    assert set(short.json) == set(short_of(operation)["required"])
+    assert short.json["status"] == "ok"
+    (named,) = set(short.json) - {"status"}
+    if method == "PUT":
+        assert short.json[named] == [ids["item_id"]]
+    else:
+        assert short.json[named] == ids[named]
+    reader = key_with(app, scope, scope.replace(":write", ":read"))
+    assert MARK in reader.call(method, path_of(path, ids), **body).text
+
+
+def test_every_change_of_one_record_documents_the_short_answer():
+    """PATCH, `…/complete` and the replacement of items are all that answers with records."""
+    patches = [name for name, (method, _, _) in OPERATIONS.items() if method == "PATCH"]
+    assert sorted(SHORT) == sorted([*patches, "complete_task", "replace_deal_items"])
+    assert len(PREFERRED) > 10
+
+
+@pytest.mark.parametrize("name", PREFERRED)
+def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
+    method, path, operation = OPERATIONS[name]
+    (scope,) = scopes_of(operation)
+    example = dict(operation["requestBody"]["content"]["application/json"]["example"])
+    example.pop("sku", None)  # there can be only one
+    resource = scope.partition(":")[0]
+    sees_events = [f"{noun}:read" for noun in ("leads", "clients", "deals", "products", "tasks")]
+    headers = {"Prefer": "return=representation"}
+    for scopes, shows in ([scope], False), ([scope, f"{resource}:read"], True):
+        more = sees_events if resource == "webhooks" else []
+        answer = key_with(app, *scopes, *more).call(
+            method, path_of(path, ids), headers, json=example
+        )
+        assert answer.status_code == 201, answer.text
+        assert ("data" in answer.json) is shows
+        assert ("Preference-Applied" in answer.headers) is shows
+
+
+# Oracles: an answer that depends on whether a guess is right
+
+
+def test_if_match_needs_the_right_to_read(app, ids, owner):
+    path = f"/leads/{ids['lead_id']}"
+    right = {"If-Match": owner.get(path).headers["ETag"]}
+    wrong = {"If-Match": '"0"'}
+    writer = key_with(app, "leads:write")
+    for method in ("PATCH", "DELETE"):
+        answers = [writer.call(method, path, headers, json={}) for headers in (right, wrong)]
+        assert [answer.status_code for answer in answers] == [403, 403]
+        assert answers[0].json["scope"] == "leads:read"
+    assert writer.patch(path, {}, headers={"If-Match": "*"}).status_code == 200
+    assert owner.patch(path, {}, headers=right).status_code == 200
+    assert owner.patch(path, {}, headers=wrong).status_code == 412
+
+
+@pytest.mark.parametrize("plural", ["leads", "clients", "deals", "products", "tasks", "webhooks"])
+def test_read_only_fields_are_compared_for_readers_alone(app, ids, owner, plural):
+    path = f"/{plural}/{ids[plural.removesuffix('s') + '_id']}"
+    record = owner.read(path)
+    writer = key_with(app, f"{plural}:write")
+    properties = SCHEMAS[f"{plural.removesuffix('s').capitalize()}Patch"]["properties"]
+    for name in record.keys() - properties.keys() - {"id"}:
+        for value in (record[name], "a guess", None):
+            answer = writer.patch(path, {name: value})
+            assert answer.status_code == 422, name
+            assert [fault["code"] for fault in answer.json["errors"]] == ["read_only"]
+        assert owner.patch(path, {name: record[name]}).status_code == 200
+    assert writer.patch(path, {"id": record["id"]}).status_code == 200
+    assert writer.patch(path, {"id": "999"}).status_code == 422
+
+
+def test_read_only_fields_of_parts_are_compared_for_readers_alone(app, ids, owner):
+    client, deal = f"/clients/{ids['client_id']}", f"/deals/{ids['deal_id']}"
+    (contact,) = owner.read(client)["contacts"]
+    (item,) = owner.read(f"{deal}/items")
+    writer = key_with(app, "clients:write", "deals:write")
+    for version in (1, 2):
+        entry = {"id": contact["id"], "version": version}
+        assert writer.patch(client, {"contacts": [entry]}).status_code == 422
+        line = {"id": item["id"], "version": version}
+        assert writer.put(f"{deal}/items", {"items": [line]}).status_code == 422
+    assert owner.patch(client, {"contacts": [contact]}).status_code == 200
+    assert owner.put(f"{deal}/items", {"items": [item]}).status_code == 200
+
+
+def test_the_total_of_items_is_compared_for_readers_alone(app, ids, owner):
+    deal = f"/deals/{ids['deal_id']}"
+    writer = key_with(app, "deals:write")
+    for amount in (NUMBER, "1.00"):
+        answer = writer.patch(deal, {"amount": amount, "amount_mode": "items"})
+        assert answer.json["code"] == "validation_failed"
+    assert writer.patch(deal, {"amount_mode": "items"}).status_code == 200
+    assert owner.patch(deal, {"amount": NUMBER, "amount_mode": "items"}).status_code == 200
+
+
+# Refusals
+
+
+def test_a_clients_open_deals_are_named_to_who_may_read_deals(app, ids):
+    path = f"/clients/{ids['client_id']}"
+    for scopes, shows in (["clients:write"], False), (["clients:write", "deals:read"], True):
+        answer = key_with(app, *scopes).delete(path)
+        assert (answer.status_code, answer.json["code"]) == (409, "client_has_open_deals")
+        assert ("deals" in answer.json) is (MARK in answer.text) is shows
+
+
+def test_how_many_deals_a_stage_has_is_for_who_may_read_deals(app, ids):
+    path = f"/pipelines/{ids['pipeline_id']}"
+    for scopes, shows in (["pipelines:write"], False), (["pipelines:write", "deals:read"], True):
+        answer = key_with(app, *scopes).delete(path)
+        assert (answer.status_code, answer.json["code"]) == (409, "pipeline_in_use")
+        assert ("deals" in answer.json) is shows
+        assert MARK not in answer.text
+
+
+def test_refusals_of_an_item_do_not_quote_its_product(app, ids):
+    writer = key_with(app, "deals:write")
+    items = f"/deals/{ids['deal_id']}/items"
+    refused = writer.post(items, {"product_id": ids["product_id"]})
+    assert refused.json["errors"][0]["code"] == "currency_mismatch"
+    assert "EUR" not in refused.text
+    refused = writer.patch(
+        f"{items}/{ids['item_id']}", {"discount": 999_999, "discount_type": "amount"}
+    )
+    assert refused.json["errors"][0]["code"] == "too_large"
+    assert shown_in(refused) == []
+
+
+def test_possible_duplicates_are_of_nouns_that_the_key_may_read(app, ids):
+    path = f"/leads/{ids['lead_id']}?expand=possible_duplicates"
+    for scopes in (["leads:read"], ["leads:read", "clients:read"]):
+        found = key_with(app, *scopes).read(path)["possible_duplicates"]
+        assert {f"{each['resource']}s:read" for each in found} == set(scopes)
+
+
+# Imports
+
+
+@pytest.mark.parametrize("plural", ["leads", "clients", "deals", "products", "tasks"])
+def test_an_import_tells_counts_and_its_report_needs_the_right_to_read(app, plural):
+    csv = f"sku,name,price\n{MARK},,x\n" if plural == "products" else "id,external_id\n1,?\n"
+    file = (io.BytesIO(csv.encode()), "a.csv")
+    writer = key_with(app, f"{plural}:write")
+    answer = writer.call("POST", f"/{plural}/import", data={"file": file})
+    assert answer.json == {"status": "ok", "created": 0, "updated": 0, "skipped": 1}
+    report = answer.headers["Location"].removeprefix("/api/v1")
+    for path in (report, f"{report}/errors.csv"):
+        assert writer.get(path).json["code"] == "missing_scope"
+    told = key_with(app, f"{plural}:read").get(report)
+    assert told.json["rejected"] == 1
+    assert told.json["errors"]
+
+
+def test_a_report_quotes_no_other_nouns_record(app, ids, owner):
+    """Whoever imported it: it is read by keys that may read deals and nothing else."""
+    csv = f"id,item_sku,item_name,item_discount\n{ids['deal_id']},{MARK},,\n"
+    file = (io.BytesIO(csv.encode()), "a.csv")
+    answer = owner.call("POST", "/deals/import", data={"file": file})
+    assert answer.json["skipped"] == 1
+    reader = key_with(app, "deals:read")
+    (error,) = reader.read(answer.headers["Location"].removeprefix("/api/v1"))["errors"]
+    assert error["code"] == "currency_mismatch"
+    assert "EUR" not in error["message"]
+
+
+# Webhooks
+
+
+def test_what_waits_goes_to_another_address_only_by_who_may_read_it(app, ids, owner):
+    webhook = f"/webhooks/{ids['webhook_id']}"
+    owner.create("/deals", title="!")
+    writer = key_with(app, "webhooks:write", "leads:read")
+    assert writer.patch(webhook, {"events": ["lead.created"]}).status_code == 200
+    refused = writer.patch(webhook, {"url": "https://other.example.com/"})
+    assert (refused.status_code, refused.json["code"]) == (403, "missing_scope")
+    assert owner.patch(webhook, {"url": "https://other.example.com/"}).status_code == 200
+
+
+def test_an_event_is_sent_again_only_by_who_may_read_it(app, ids, owner):
+    webhook = f"/webhooks/{ids['webhook_id']}"
+    owner.create("/deals", title="!")
+    (sent,) = [d for d in owner.read(f"{webhook}/deliveries") if d["type"] == "deal.created"]
+    resend = f"/deliveries/{sent['id']}/resend"
+    writer = key_with(app, "webhooks:write", "leads:read")
+    assert writer.post(resend).status_code == 202  # the endpoint wants it where it is
+    assert writer.patch(webhook, {"events": ["lead.created"]}).status_code == 200
+    assert writer.post(resend).json["scope"] == "deals:read"
+    assert owner.post(resend).status_code == 202
+
+
+# Python
+
+
+def test_a_site_that_embeds_the_crm_keeps_getting_records(app, ids):
+    from crm.embedding import nouns
+
+    verbs = nouns.of(app)
+    with app.tenants.session("acme"):
+        assert verbs["leads"].change(ids["lead_id"], comment="!")["name"] == MARK
+        assert verbs["tasks"].complete(ids["task_id"])["title"] == MARK
+        assert verbs["leads"].create(name="!", phone="0501112233")["phone"] == "+380501112233"

@@ -1,0 +1,388 @@
+"""Writing (D4), shown over leads: patches, read-only fields, bodies, ETags, preferences."""
+
+import json
+import shutil
+
+import pytest
+
+from crm import create_app
+from crm.api.operations import Blueprint
+from crm.config import Config
+from crm.resources.leads.record import LEAD
+from tests.concurrency import crowd
+from tests.conftest import Api, Clock
+from tests.raw_wsgi import speaker
+
+each = pytest.mark.parametrize
+
+
+@pytest.fixture(scope="module")
+def crm(furnished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("writing") / "data"
+    shutil.copytree(furnished[0], folder)
+    app = create_app(Config(data=folder), Clock(), sends=False)
+    bare = Blueprint("bare", "An operation that takes nothing.")
+
+    @bare.post("/bare")
+    @bare.needs()
+    @bare.empty()
+    def take_nothing() -> None:
+        """Take nothing."""
+
+    app.api.register_blueprint(bare)
+    yield app
+    app.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def api(crm, furnished):
+    return Api(crm, "acme", furnished[1]["olena"])
+
+
+@pytest.fixture(scope="module")
+def call(crm, furnished):
+    return speaker(crm, furnished[1]["olena"])
+
+
+@pytest.fixture
+def lead(crm, api):
+    """A lead with something in every kind of field."""
+    crm.tenants.clock.tick(60)
+    id = api.create(
+        "/leads", name="Марія", phone="+380671234567", email="maria@example.com", amount=1250.5,
+        company="Ромашка", tags=["vip", "Київ"], extra={"floor": 3}, comment="a\nb",
+    )  # fmt: skip
+    return api.read(f"/leads/{id}")
+
+
+def path(lead) -> str:
+    return f"/leads/{lead['id']}"
+
+
+def fault(answer) -> tuple[str, str]:
+    assert answer.status_code == 422, answer.text
+    (found,) = answer.json["errors"]
+    return found["pointer"], found["code"]
+
+
+# Merge patches
+
+
+def test_only_the_sent_fields_change(api, lead):
+    answer = api.patch(path(lead), {"name": "Олена"})
+    assert answer.status_code == 200
+    changed = answer.json
+    assert {name for name in lead if lead[name] != changed[name]} == {"name", "version"}
+    assert changed["version"] == lead["version"] + 1
+    assert api.read(path(lead)) == changed
+
+
+def test_null_and_the_empty_text_clear_a_field(api, lead):
+    for nothing in (None, "", "  "):
+        api.patch(path(lead), {"company": "X", "comment": "Y", "email": "a@b.cd"})
+        changed = api.patch(
+            path(lead), {"company": nothing, "comment": nothing, "email": nothing}
+        ).json
+        assert changed["company"] is changed["comment"] is changed["email"] is None, repr(nothing)
+    cleared = api.patch(path(lead), {"tags": None, "extra": None, "amount": None}).json
+    assert (cleared["tags"], cleared["extra"], cleared["amount"]) == ([], {}, None)
+
+
+@each("name", ["name", "status", "currency"])
+def test_a_required_field_cannot_be_cleared(api, lead, name):
+    assert fault(api.patch(path(lead), {name: None})) == (f"/{name}", "null")
+    assert api.read(path(lead)) == lead
+
+
+@each("nothing", ["", "  ", "\n"])
+def test_a_name_cannot_be_empty(api, lead, nothing):
+    assert fault(api.patch(path(lead), {"name": nothing})) == ("/name", "required")
+
+
+def test_the_rule_is_checked_on_the_record_that_would_result(api, lead):
+    assert api.patch(path(lead), {"phone": None}).status_code == 200
+    answer = api.patch(path(lead), {"email": None})
+    assert answer.status_code == 422
+    assert {error["code"] for error in answer.json["errors"]} == {"phone_or_email"}
+    assert api.patch(path(lead), {"email": None, "phone": "0501112233"}).status_code == 200
+
+
+@each("sent", [{}, {"name": "Марія"}, {"phone": "067 123-45-67"}, {"tags": ["vip", "Київ"]},
+               {"amount": "1250.50"}, {"extra": {"floor": 3}}, {"comment": "a\r\nb"}])  # fmt: skip
+def test_a_patch_that_changes_nothing_is_no_change(crm, api, lead, sent):
+    events = len(api.events())
+    crm.tenants.clock.tick(5)
+    answer = api.patch(path(lead), sent)
+    assert answer.status_code == 200
+    assert answer.json == lead
+    assert len(api.events()) == events
+
+
+def test_a_patch_is_all_or_nothing(api, lead):
+    assert api.patch(path(lead), {"name": "Олена", "email": "x"}).status_code == 422
+    assert api.patch(path(lead), {"name": "Олена", "assigned_to": "77"}).status_code == 422
+    assert api.read(path(lead)) == lead
+
+
+def test_a_list_is_replaced_whole(api, lead):
+    assert api.patch(path(lead), {"tags": ["new"]}).json["tags"] == ["new"]
+    assert api.patch(path(lead), {"extra": {"a": 1}}).json["extra"] == {"a": 1}
+
+
+@each("tags", [0, False, {}, "vip", 5, [None], [5], [""], ["a\x00"], [["a"]], True])
+def test_what_is_no_list_of_words_is_no_tags(api, lead, tags):
+    answer = api.patch(path(lead), {"tags": tags})
+    assert answer.status_code == 422
+    assert api.read(path(lead))["tags"] == lead["tags"]
+
+
+# Fields that are not to be written
+
+
+@each("name", ["nickname", "Name", "name ", "", "id_", "deleted_at", "folded", "__class__"])
+def test_an_unknown_field_is_refused(api, lead, name):
+    assert fault(api.patch(path(lead), {name: "x"})) == (f"/{name}", "unknown_field")
+
+
+def test_a_record_may_be_sent_back_as_it_was_read(api, lead):
+    answer = api.patch(path(lead), lead)
+    assert answer.status_code == 200
+    assert answer.json == lead
+    changed = api.patch(path(lead), lead | {"name": "Олена"}).json
+    assert (changed["name"], changed["version"]) == ("Олена", lead["version"] + 1)
+
+
+READ_ONLY = ["id", "client_id", "deal_id", "converted_at", "created_by", "created_at", "updated_at",
+             "version"]  # fmt: skip
+
+
+@each("name", READ_ONLY)
+def test_a_read_only_field_cannot_be_changed(api, lead, name):
+    for value in ("77", 77, None, "2020-01-01T00:00:00Z", [], {}, True):
+        if value == lead[name] and type(value) is type(lead[name]):
+            continue
+        if name == "version" and value is True:
+            continue  # equal to 1 in JSON readers that know no difference
+        assert fault(api.patch(path(lead), {name: value})) == (f"/{name}", "read_only")
+    assert api.read(path(lead)) == lead
+
+
+def test_all_changed_read_only_fields_are_named(api, lead):
+    answer = api.patch(path(lead), {"id": "0", "version": 0, "name": "Олена"})
+    assert {error["pointer"] for error in answer.json["errors"]} == {"/id", "/version"}
+    assert api.read(path(lead)) == lead
+
+
+def test_no_resource_takes_what_it_does_not_know(crm, api):
+    """Every registered body except a new lead's, which keeps it."""
+    seen = []
+    for rule in crm.url_map.iter_rules():
+        operation = crm.api.operations.get(rule.endpoint)
+        if operation is None or (operation.body is None and "POST" not in rule.methods):
+            continue
+        if operation.upload is not None or rule.endpoint == "leads.create_lead":
+            continue
+        (method,) = rule.methods - {"OPTIONS", "HEAD"}
+        target = rule.rule.removeprefix("/api/v1")
+        for name in rule.arguments:
+            target = target.replace(f"<{name}>", "1")
+        answer = api.call(method, target, json={"surely_unknown": 1})
+        assert answer.status_code == 422, (method, rule.rule, answer.text)
+        assert {"pointer": "/surely_unknown", "code": "unknown_field"}.items() <= answer.json[
+            "errors"
+        ][-1].items() or "/surely_unknown" in answer.text, (method, rule.rule)
+        seen.append(rule.rule)
+    assert "/api/v1/leads/<id>" in seen
+
+
+# Bodies
+
+
+@each("kind", ["application/json", "application/merge-patch+json", "APPLICATION/JSON",
+               "application/json; charset=utf-8",
+               "application/json;charset=\"UTF-8\""])  # fmt: skip
+def test_kinds_of_bodies_that_are_read(call, lead, kind):
+    answer = call("PATCH", path(lead), {"Content-Type": kind}, b'{"name": "\xd0\x9e"}')
+    assert (answer.status, answer.json["name"]) == (200, "О")
+
+
+@each("kind", [None, "", "text/plain", "text/json", "application/jsonp", "application/xml",
+               "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+               "json"])  # fmt: skip
+def test_any_other_kind_changes_nothing(call, api, lead, kind):
+    headers = {"Content-Type": kind or ""}
+    assert call("PATCH", path(lead), headers, b'{"name": "X"}').status == 415
+    assert api.read(path(lead)) == lead
+
+
+def test_no_body_needs_no_kind_and_counts_as_empty(call, api, lead):
+    for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Length": "0"}):
+        assert call("PATCH", path(lead), headers).status == 200
+        assert call("POST", "/leads", headers).status == 422
+    assert api.read(path(lead)) == lead
+
+
+def test_an_operation_without_a_body_takes_none(call):
+    assert call("POST", "/bare").status == call("POST", "/bare", body=b"{}").status == 204
+    for body, status in ((b'{"x": 1}', 422), (b"[]", 422), (b"{", 400)):
+        assert call("POST", "/bare", body=body).status == status
+    assert call("POST", "/bare", {"Content-Type": "text/plain"}, b"{}").status == 415
+    assert call("POST", "/bare", body=b" " * ((1 << 20) + 1)).status == 413
+
+
+def test_a_delete_needs_no_body_and_takes_no_notice_of_one(call, api, lead):
+    answer = call("DELETE", path(lead), body=b"whatever")
+    assert (answer.status, answer.body) == (204, b"")
+    assert "Content-Type" not in answer.headers
+    assert call("DELETE", path(lead)).status == 404
+    assert call("GET", path(lead)).status == 404
+
+
+@each("sent", ["[]", "null", "1", '"x"', "true", '[{"name": "x"}]'])
+def test_a_body_is_an_object(call, lead, sent):
+    answer = call("PATCH", path(lead), body=sent.encode())
+    assert answer.status == 422
+    assert answer.json["errors"][0]["pointer"] == ""
+
+
+def test_exact_numbers_stay_exact(call, api, lead):
+    for sent, shown in (
+        ("1250.10", b"1250.1"), ("9999999999999.99", b"9999999999999.99"), ("0", b"0"),
+        ('"0.01"', b"0.01"), ("1e3", b"1000"), ("12.5e-1", b"1.25"), ("-0", b"0"), ("-0.0", b"0"),
+    ):  # fmt: skip
+        answer = call("PATCH", path(lead), body=b'{"amount": %s}' % sent.encode())
+        assert answer.status == 200, sent
+        assert b'"amount":' + shown + b"," in answer.body, sent
+
+
+@each("sent", ["0.001", "-1", "1e30", "10000000000000", "12345678901234567890", "true", '"x"',
+               '"1,5"', "[]", "{}", '"NaN"', '"1_000"', "1e-400", '" 1"'])  # fmt: skip
+def test_other_numbers_are_refused_not_rounded(call, lead, sent):
+    answer = call("PATCH", path(lead), body=b'{"amount": %s}' % sent.encode())
+    assert answer.status == 422
+    assert answer.json["errors"][0]["pointer"] == "/amount"
+
+
+# ETags
+
+
+def test_a_record_has_an_etag_of_its_answer(api, lead):
+    first, again = api.get(path(lead)), api.get(path(lead))
+    etag = first.headers["ETag"]
+    assert etag.startswith('"') and etag == again.headers["ETag"]
+    changed = api.patch(path(lead), {"name": "Олена"})
+    assert changed.headers["ETag"] != etag
+    assert api.get(path(lead)).headers["ETag"] == changed.headers["ETag"]
+    assert api.call("HEAD", path(lead)).headers["ETag"] == changed.headers["ETag"]
+    api.patch(path(lead), {"name": "Марія"})
+    assert api.get(path(lead)).headers["ETag"] != etag  # the version grew
+
+
+def test_what_is_known_is_not_sent_again(api, lead):
+    etag = api.get(path(lead)).headers["ETag"]
+    for known in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+        for method in ("GET", "HEAD"):
+            answer = api.call(method, path(lead), headers={"If-None-Match": known})
+            assert (answer.status_code, answer.data) == (304, b""), known
+            assert answer.headers["ETag"] == etag
+            assert "Content-Type" not in answer.headers
+            assert answer.headers["X-RateLimit-Remaining"]
+    for other in ('"x"', etag[:-2] + '"', ""):
+        assert api.get(path(lead), headers={"If-None-Match": other}).status_code == 200
+    api.patch(path(lead), {"name": "Олена"})
+    assert api.get(path(lead), headers={"If-None-Match": etag}).status_code == 200
+    assert api.get("/leads/777777", headers={"If-None-Match": "*"}).status_code == 404
+
+
+@each("method", ["PATCH", "DELETE"])
+def test_if_match_guards_a_change(api, lead, method):
+    etag = api.get(path(lead)).headers["ETag"]
+    body = {"name": "Олена"} if method == "PATCH" else None
+    for other in ('"x"', "x", f"W/{etag}", '""'):
+        answer = api.call(method, path(lead), headers={"If-Match": other}, json=body)
+        assert (answer.status_code, answer.json["code"]) == (412, "precondition_failed"), other
+    assert api.read(path(lead)) == lead
+    answer = api.call(method, path(lead), headers={"If-Match": f'"x", {etag}'}, json=body)
+    assert answer.status_code in (200, 204)
+    answer = api.call(method, path(lead), headers={"If-Match": etag}, json=body)
+    assert answer.status_code == (412 if method == "PATCH" else 404)
+
+
+def test_if_match_is_optional_and_may_be_anything_that_exists(api, lead):
+    assert api.patch(path(lead), {"name": "A"}).status_code == 200
+    assert api.patch(path(lead), {"name": "B"}, headers={"If-Match": "*"}).status_code == 200
+    assert api.patch("/leads/7777", {"name": "B"}, headers={"If-Match": "*"}).status_code == 404
+    assert api.delete(path(lead), headers={"If-Match": "*"}).status_code == 204
+
+
+def test_a_patch_answers_with_the_next_etag_to_match(api, lead):
+    etag = api.get(path(lead)).headers["ETag"]
+    for name in ("A", "B", "C"):
+        answer = api.patch(path(lead), {"name": name}, headers={"If-Match": etag})
+        assert answer.status_code == 200
+        etag = answer.headers["ETag"]
+
+
+def test_of_many_with_the_same_etag_one_changes_the_lead(crm, api, lead):
+    etag = api.get(path(lead)).headers["ETag"]
+
+    def change(number: int) -> int:
+        mine = Api(crm, "acme", api.key)
+        body = {"name": f"L{number}"}
+        return mine.patch(path(lead), body, headers={"If-Match": etag}).status_code
+
+    assert sorted(crowd(12, change)) == [200] + [412] * 11
+    assert api.read(path(lead))["version"] == lead["version"] + 1
+
+
+def test_of_many_that_add_up_none_is_lost(crm, api, lead):
+    def change(number: int) -> None:
+        mine = Api(crm, "acme", api.key)
+        for turn in range(5):
+            assert mine.patch(path(lead), {"comment": f"{number} {turn}"}).status_code == 200
+
+    crowd(8, change)
+    assert api.read(path(lead))["version"] == lead["version"] + 40
+    assert len(api.read(f"{path(lead)}/changes?limit=200")) == 40
+
+
+# Answers
+
+
+def test_a_new_record_is_told_by_its_id_and_place(api):
+    answer = api.post("/leads", {"name": "Марія", "phone": "+380671234567"})
+    id = answer.json["lead_id"]
+    assert answer.status_code == 201
+    assert answer.json == {"status": "ok", "lead_id": id} and type(id) is str
+    assert answer.headers["Location"] == f"/api/v1/leads/{id}"
+    assert api.get(f"/leads/{id}").status_code == 200
+    slashed = api.post("/leads/", {"name": "Марія", "phone": "+380671234567"})
+    assert slashed.headers["Location"] == f"/api/v1/leads/{slashed.json['lead_id']}"
+
+
+def test_below_a_mount_point_the_place_follows(call):
+    body = b'{"name": "a", "phone": "+380671234567"}'
+    answer = call("POST", body=body, SCRIPT_NAME="/crm")
+    assert answer.headers["Location"] == f"/crm/api/v1/leads/{answer.json['lead_id']}"
+    assert 'rel="next"' in (link := call(query="limit=1", SCRIPT_NAME="/crm").headers["Link"])
+    assert link.startswith("</crm/api/v1/leads?")
+
+
+@each("prefer", ["return=representation", "respond-async, return=representation"])
+def test_a_representation_comes_when_preferred(crm, api, prefer):
+    answer = api.post(
+        "/leads", {"name": "Марія", "phone": "+380671234567"}, headers={"Prefer": prefer}
+    )
+    assert set(answer.json) == {"status", "lead_id", "data"}
+    assert answer.headers["Preference-Applied"] == "return=representation"
+    with crm.tenants.session("acme"):
+        assert answer.json["data"] == json.loads(
+            json.dumps(LEAD.one(answer.json["lead_id"]), default=float)
+        )
+    assert answer.json["data"] == api.read(f"/leads/{answer.json['lead_id']}")
+
+
+def test_a_lead_is_found_and_its_fields_are_all_there(api, lead):
+    (found,) = (each for each in api.read("/leads") if each["id"] == lead["id"])
+    assert found == lead
+    assert list(lead) == list(LEAD.fields)

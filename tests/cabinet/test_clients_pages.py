@@ -1,0 +1,362 @@
+"""The pages of clients: the list, the card with contacts and deals, refusals told kindly (D6)."""
+
+import html
+
+import pytest
+
+from crm.errors import NotFound
+from crm.resources.clients.record import CLIENT, Client, create
+from crm.resources.deals import record as deals
+from crm.resources.leads import record as leads
+from crm.tenancy.database import transaction
+from tests.conftest import TARAS
+from tests.page_client import Person, hidden
+
+ROMASHKA = {"name": "ТОВ Ромашка", "type": "company", "phone": "+380441234567"}
+
+
+def client(crm, **fields):
+    with crm.tenants.session("acme"):
+        return str(create({**ROMASHKA, **fields}))
+
+
+def deal(crm, **fields):
+    with crm.tenants.session("acme"):
+        return str(deals.create({"client_id": 1, **fields}))
+
+
+def one(crm, id="1"):
+    with crm.tenants.session("acme"):
+        return CLIENT.one(id)
+
+
+def plain(page):
+    return html.unescape(page).replace("\xa0", " ")
+
+
+# Undoing a deletion: the rule
+
+
+def test_a_restored_client_has_its_contacts_tags_and_texts(api, crm):
+    client(crm, tags='["Опт"]', contacts=[{"name": "Ольга", "phone": "+380501110001"}])
+    before = one(crm)
+    with crm.tenants.session("acme"), transaction():
+        Client.find(1).remove()
+    assert api.read("/clients") == api.read("/clients?tag=опт") == []
+    with crm.tenants.session("acme"), transaction():
+        Client.removed(1).restore()
+    assert one(crm) == {**before, "version": 3}
+    for query in ("tag=опт", "q=ольга", "phone=0501110001"):
+        assert [found["id"] for found in api.read(f"/clients?{query}")] == ["1"]
+    assert api.kinds() == ["client.created"]
+
+
+def test_a_live_client_is_not_restored(crm):
+    client(crm)
+    with crm.tenants.session("acme"), pytest.raises(NotFound):
+        Client.removed(1)
+
+
+# The list
+
+
+def test_the_list_shows_clients(crm, olena):
+    client(crm, tags='["Опт"]', assigned_to=TARAS)
+    deal(crm)
+    deal(crm, status="won", amount=12_500_000)
+    deal(crm, status="won", amount=10_000, currency="USD")
+    page = plain(olena.sees("/clients"))
+    for text in ("ТОВ Ромашка", "+380441234567", "Опт", "Taras", "1 250 ₴", "1 USD", "Компанія"):
+        assert text in page.replace("1 $", "1 USD"), text
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["type=person", "tag=VIP", "tag=vip&tag=опт", "q=ольг", "assigned_to=2", "phone=0501110001"],
+)
+def test_filters_are_those_of_the_api(crm, olena, query):
+    client(crm)
+    more = {"tags": '["vip", "Опт"]', "assigned_to": TARAS, "phone": None}
+    contacts = [{"name": "Ольга", "phone": "+380501110001"}]
+    client(crm, name="Ганна", type="person", contacts=contacts, **more)
+    page = olena.sees(f"/clients?{query}&tag=")
+    assert "Ганна" in page and "ТОВ Ромашка" not in page
+
+
+def test_filters_stay_in_the_form(crm, olena):
+    client(crm, tags='["vip", "опт"]')
+    page = olena.sees("/clients?type=company&tag=vip&tag=опт&q=ром&assigned_to=none")
+    for text in ('value="company" selected', 'value="vip"', 'value="опт"', 'value="ром"'):
+        assert text in page
+    assert page.count('name="tag"') == 3
+    assert "Ромашка" in page and 'value="none" selected' in page
+
+
+def test_pages_follow_each_other_with_their_filters(crm, olena):
+    with crm.tenants.session("acme"), transaction():
+        for number in range(51):
+            create({**ROMASHKA, "name": f"Клієнт-{number:02}"})
+    page = olena.sees("/clients?type=company&tag=")
+    assert "Клієнт-50" in page and "Клієнт-00" not in page
+    following = html.unescape(page.partition('rel="next" href="')[2].partition('"')[0])
+    page = olena.sees(following)
+    assert "type=company" in following and "Клієнт-00" in page and "Клієнт-50" not in page
+
+
+def test_a_strange_filter_is_refused_as_by_the_api(olena):
+    olena.sees("/clients?type=strange", 422)
+    olena.sees("/clients?strange=1", 422)
+
+
+def test_an_empty_list_tells_why(olena):
+    assert "Клієнтів ще немає" in olena.sees("/clients")
+    assert "Нічого не знайдено" in olena.sees("/clients?q=nobody")
+
+
+# A new client
+
+
+def test_a_new_client_is_there_with_its_event(api, crm, olena):
+    sent = {"type": "company", "name": "ТОВ Ромашка", "phone": "044 123 45 67", "tags": "опт, VIP"}
+    assert olena.sends("/clients", sent) == "/clients/1"
+    assert "Клієнта додано" in olena.sees("/clients/1")
+    found = one(crm)
+    assert (found["type"], found["phone"]) == ("company", "+380441234567")
+    assert found["tags"] == ["опт", "VIP"]
+    assert api.kinds() == ["client.created"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ({"type": "company", "name": "", "email": "a@example.com"}, "name"),
+        ({"type": "person", "name": "Ганна", "phone": "12"}, "phone"),
+        ({"type": "person", "name": "Ганна", "email": "ні"}, "email"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_nothing_typed_is_lost(api, olena, sent, name):
+    page = olena.post("/clients", sent)
+    assert page.status_code == 422
+    assert f'id="{name}-fault"' in page.text and 'id="new" open>' in page.text
+    for each in ("name", "phone", "email"):
+        assert sent.get(each, "") in page.text
+    assert f'value="{sent["type"]}" selected' in page.text
+    assert api.events() == []
+
+
+# The card
+
+
+def test_a_card_shows_every_field(crm, olena):
+    shown = {
+        "email": "office@romashka.example",
+        "website": "https://romashka.example/",
+        "address": "Київ, вул. Хрещатик, 1",
+        "tax_number": "12345678",
+        "source": "referral",
+        "comment": "Платять вчасно",
+        "external_id": "1C-7",
+    }
+    contact = {"name": "Ольга", "position": "бухгалтерка", "phone": "+380501110001"}
+    client(crm, **shown, contacts=[contact], tags='["опт"]', extra='{"floor": 3}')
+    page = plain(olena.sees("/clients/1"))
+    for text in (*shown.values(), *contact.values(), "floor", "Основний", "Компанія"):
+        assert text in page, text
+    assert 'href="https://romashka.example/"' in page and 'href="/clients?tag=' in page
+
+
+def test_what_is_typed_is_shown_as_text_everywhere(crm, olena):
+    evil = "<script>alert(1)</script>"
+    contact = {"name": evil, "position": evil, "comment": evil}
+    client(crm, name=evil, address=evil, tags=f'["{evil}"]', contacts=[contact])
+    deal(crm, title=evil)
+    with crm.tenants.session("acme"), transaction():
+        Client.find(1).change({"website": "javascript:alert(1)"})
+    paths = ("/clients", "/clients/1", "/clients/1/edit", "/clients/1/contacts/1")
+    for path in (*paths, "/clients/1/notes", "/clients/1/history"):
+        page = olena.sees(path)
+        assert evil not in page and html.escape(evil) in page, path
+        assert 'href="javascript:' not in page
+    page = olena.post("/clients/1/delete")
+    assert page.status_code == 409 and evil not in page.text
+
+
+def test_deals_are_shown_with_sums_in_each_currency(crm, olena):
+    client(crm)
+    for amount, currency in ((12_500_000, "UAH"), (5_000, "UAH"), (30_000, "USD"), (None, "EUR")):
+        deal(crm, title="Відкрита угода", amount=amount, currency=currency)
+    deal(crm, title="Продано", status="won", amount=70_000_000)
+    deal(crm, title="Відмова", status="lost", amount=990_000_000)
+    page = plain(olena.sees("/clients/1"))
+    opened, _, closed = page.partition('id="closed-head"')
+    assert "1 250,50 ₴" in opened and "Відкрита угода" in opened and "Продано" not in opened
+    assert "3 USD" in opened.replace("3 $", "3 USD")
+    assert "виграно на 7 000 ₴" in closed and "Продано" in closed and "Відмова" in closed
+    assert 'href="/deals/1"' in opened and 'href="/deals/5"' in closed
+
+
+def test_possible_duplicates_are_hinted_at(crm, olena):
+    client(crm)
+    client(crm, name="Ромашка Плюс")
+    with crm.tenants.session("acme"):
+        leads.create({"name": "Марія", "phone": ROMASHKA["phone"]})
+    page = olena.sees("/clients/1")
+    assert 'href="/clients/2">Ромашка Плюс' in page and 'href="/leads/1">Марія' in page
+
+
+def test_a_client_has_notes_tasks_and_history(crm, olena):
+    client(crm)
+    olena.sends("/clients/1/notes", {"text": "Люблять каву"})
+    sent = {"title": "Привітати", "priority": "normal", "client_id": "1", "back": "/clients/1"}
+    assert olena.sends("/tasks", sent) == "/clients/1"
+    olena.sends("/clients/1/edit", {"type": "person", "name": "Ромашка"})
+    page = olena.sees("/clients/1")
+    for text in ("Люблять каву", "Привітати", "Приватна особа", "ТОВ Ромашка"):
+        assert text in page
+    assert 'name="client_id" value="1"' in page
+
+
+def test_another_tenants_client_is_not_there(crm, olena):
+    client(crm, contacts=[{"name": "Ольга"}])
+    ivan = Person(crm, "globex", 1)
+    assert "Ромашка" not in ivan.sees("/clients")
+    for path in ("/clients/1", "/clients/1/edit", "/clients/1/contacts/1", "/clients/1/notes"):
+        ivan.sees(path, 404)
+    for act in ("delete", "contacts/1/delete", "contacts/1/primary"):
+        assert ivan.post(f"/clients/1/{act}").status_code == 404
+
+
+# Changes
+
+
+def test_an_edit_changes_what_was_typed(api, crm, olena):
+    client(crm, contacts=[{"name": "Ольга"}], extra='{"floor": 3}', tags='["опт"]')
+    page = olena.sees("/clients/1/edit")
+    assert 'value="ТОВ Ромашка"' in page and 'value="опт"' in page
+    sent = {"type": "company", "name": "Ромашка", "tags": "", "website": "https://r.example"}
+    assert olena.sends("/clients/1/edit", sent) == "/clients/1"
+    found = one(crm)
+    assert (found["name"], found["tags"], found["website"]) == ("Ромашка", [], "https://r.example")
+    assert (found["phone"], len(found["contacts"]), found["extra"]) == (None, 1, {"floor": 3})
+    assert api.kinds() == ["client.created", "client.updated"]
+
+
+def test_a_refused_edit_keeps_what_was_typed(crm, olena):
+    client(crm)
+    sent = {"type": "company", "name": "Ромашка", "email": "ні"}
+    page = olena.post("/clients/1/edit", sent)
+    assert page.status_code == 422
+    assert 'value="Ромашка"' in page.text and "email-fault" in page.text
+    assert one(crm)["name"] == "ТОВ Ромашка"
+
+
+def test_who_was_overtaken_is_told_before_overwriting(crm, olena):
+    client(crm)
+    shown = hidden(olena.sees("/clients/1/edit"), "shown")
+    sent = {"type": "company", "name": "Ромашка", "shown": shown}
+    olena.sends("/clients/1/edit", sent)
+    page = olena.post("/clients/1/edit", {**sent, "name": "Волошка"})
+    assert page.status_code == 422 and 'value="Волошка"' in page.text
+    assert "«Ромашка»" in page.text
+    assert one(crm)["name"] == "Ромашка"
+
+
+# Contacts
+
+
+def test_contacts_come_change_and_go(api, crm, olena):
+    client(crm)
+    path = "/clients/1/contacts"
+    sent = {"name": "Ольга", "phone": "050 111 00 01", "position": "бухгалтерка"}
+    assert olena.sends(path, sent) == "/clients/1#contacts"
+    olena.sends(path, {"name": "Іван"})
+    olga, ivan = one(crm)["contacts"]
+    assert (olga["phone"], olga["is_primary"], ivan["is_primary"]) == ("+380501110001", True, False)
+    assert 'value="бухгалтерка"' in olena.sees(f"{path}/1")
+    olena.sends(f"{path}/1", {"name": "Ольга Коваль", "email": "o@example.com"})
+    olga, _ = one(crm)["contacts"]
+    assert (olga["name"], olga["email"], olga["phone"]) == ("Ольга Коваль", "o@example.com", None)
+    assert olga["is_primary"]
+    olena.sends(f"{path}/2/primary")
+    assert [each["is_primary"] for each in one(crm)["contacts"]] == [False, True]
+    assert olena.confirms(f"{path}/2/delete") == "/clients/1#contacts"
+    assert [each["name"] for each in one(crm)["contacts"]] == ["Ольга Коваль"]
+    assert api.kinds() == ["client.created", *["client.updated"] * 5]
+
+
+def test_a_refused_contact_is_shown_again(api, crm, olena):
+    client(crm, contacts=[{"name": "Ольга"}])
+    for path in ("/clients/1/contacts", "/clients/1/contacts/1"):
+        page = olena.post(path, {"name": "Іван", "phone": "12"})
+        assert page.status_code == 422, path
+        assert 'value="Іван"' in page.text and 'value="12"' in page.text
+        assert "phone-fault" in page.text
+        page = olena.post(path, {"name": ""})
+        assert page.status_code == 422 and "name-fault" in page.text
+    assert api.kinds() == ["client.created"]
+
+
+def test_a_contact_changed_meanwhile_is_not_overwritten_unseen(crm, olena):
+    client(crm, contacts=[{"name": "Ольга"}])
+    shown = hidden(olena.sees("/clients/1/contacts/1"), "shown")
+    olena.sends("/clients/1/contacts/1", {"name": "Оля", "shown": shown})
+    page = olena.post("/clients/1/contacts/1", {"name": "Олена", "shown": shown})
+    assert page.status_code == 422 and 'value="Олена"' in page.text and "«Оля»" in page.text
+    assert hidden(page.text, "shown") != shown
+
+
+def test_another_clients_contact_is_not_there(crm, olena):
+    client(crm, contacts=[{"name": "Ольга"}])
+    client(crm, name="Інша")
+    olena.sees("/clients/2/contacts/1", 404)
+    for act in ("", "/primary", "/delete"):
+        assert olena.post(f"/clients/2/contacts/1{act}", {"name": "x"}).status_code == 404
+
+
+# Deleted and back
+
+
+def test_a_client_with_open_deals_stays_and_names_them(crm, olena):
+    client(crm)
+    deal(crm, title="Крісла")
+    deal(crm, title="Столи", status="won")
+    page = olena.post("/clients/1/delete")
+    assert page.status_code == 409
+    told = page.text.partition('id="trouble"')[2].partition("</div>")[0]
+    assert "Клієнт має відкриті угоди." in told and "Спочатку закрийте" in told
+    assert 'href="/deals/1">Крісла' in told and "Столи" not in told
+    assert one(crm)["version"] == 1
+
+
+def test_a_deleted_client_can_be_brought_back(crm, olena):
+    client(crm)
+    assert olena.sends("/clients/1/delete") == "/clients"
+    page = olena.sees("/clients")
+    assert "«ТОВ Ромашка» видалено" in page and 'action="/clients/1/restore"' in page
+    olena.sees("/clients/1", 404)
+    assert olena.sends("/clients/1/restore") == "/clients/1"
+    assert "Клієнта відновлено" in olena.sees("/clients/1")
+
+
+# Who may
+
+
+def test_a_viewer_reads_and_changes_nothing(crm, viewer):
+    client(crm, contacts=[{"name": "Ольга"}])
+    for path in ("/clients", "/clients/1", "/clients/1/notes", "/clients/1/history"):
+        main = viewer.sees(path).partition("<main")[2]
+        assert 'method="post"' not in main and "/edit" not in main, path
+    for path in ("/clients/1/edit", "/clients/1/contacts/1"):
+        viewer.sees(path, 403)
+    acts = ("edit", "delete", "restore", "contacts", "notes")
+    more = ("contacts/1", "contacts/1/primary", "contacts/1/delete")
+    for path in ("/clients", *(f"/clients/1/{act}" for act in (*acts, *more))):
+        assert viewer.post(path, {"name": "x"}).status_code == 403, path
+    assert one(crm)["version"] == 1
+
+
+def test_who_is_not_logged_in_sees_nothing(crm):
+    client(crm)
+    for path in ("/clients", "/clients/1"):
+        page = Person(crm, "acme").get(path)
+        assert page.status_code == 302 and "/login" in page.location

@@ -1,0 +1,116 @@
+"""Hidden tokens of forms: each is good at one tenant and in one session alone."""
+
+import pytest
+
+from crm import CRMApp
+from crm.access import sessions
+from crm.config import Config
+from crm.tenancy.tenants import Tenants
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person
+
+each = pytest.mark.parametrize
+
+
+def token_of(person: Person) -> tuple[str, str]:
+    """The token of a page's forms, and the cookie that goes with it."""
+    person.sees("/tasks" if person.cookie("crm_session") else "/login" if person.label else "/")
+    return person._token, person.cookie("crm_form").value
+
+
+def sent_with(person: Person, token: str, cookie: str) -> int:
+    """A form with a token from elsewhere, whose cookie was planted in this browser."""
+    person.client.set_cookie("crm_form", cookie, domain=person.host)
+    sent = {"language": "en", "csrf_token": token}
+    return person.open("POST", "/language", data=sent).status_code
+
+
+def nobody(crm: CRMApp) -> Person:
+    return Person(crm)
+
+
+def nobody_elsewhere(crm: CRMApp) -> Person:
+    return Person(crm, "globex")
+
+
+def nobody_at_the_base_host(crm: CRMApp) -> Person:
+    return Person(crm, "")
+
+
+def olena(crm: CRMApp) -> Person:
+    return Person(crm, user_id=OLENA)
+
+
+def taras(crm: CRMApp) -> Person:
+    return Person(crm, user_id=TARAS)
+
+
+def ivan(crm: CRMApp) -> Person:
+    return Person(crm, "globex", 1)
+
+
+EVERYBODY = [nobody, nobody_elsewhere, nobody_at_the_base_host, olena, taras, ivan]
+
+
+@each("reader", EVERYBODY)
+@each("maker", EVERYBODY)
+def test_a_token_is_refused_where_it_was_not_made(crm, maker, reader):
+    """Only two browsers nobody has logged in with share a token, if they share its cookie."""
+    token, cookie = token_of(maker(crm))
+    same = maker is reader and maker.__name__.startswith("nobody")
+    assert sent_with(reader(crm), token, cookie) == (303 if same else 400)
+
+
+@each("person", EVERYBODY)
+def test_its_own_is_taken_as_often_as_it_is_sent(crm, person):
+    someone = person(crm)
+    token, cookie = token_of(someone)
+    assert [sent_with(someone, token, cookie) for _ in range(3)] == [303] * 3
+
+
+def test_a_token_from_before_a_login_is_refused_after_it(crm):
+    person = Person(crm)
+    token, cookie = token_of(person)
+    with crm.tenants.session("acme"):
+        person.client.set_cookie("crm_session", sessions.open(OLENA, ""), domain=person.host)
+    assert sent_with(person, token, cookie) == 400
+    person.sees("/tasks")
+    person.sends("/language", {"language": "en"})
+
+
+def test_a_token_from_before_a_logout_is_refused_after_it(crm):
+    person = olena(crm)
+    token, cookie = token_of(person)
+    person.sends("/logout")
+    assert sent_with(person, token, cookie) == 400
+    again = olena(crm)
+    again.sees("/tasks")
+    assert sent_with(again, token, cookie) == 400  # nor is it good in the next session
+
+
+@each("path", ["/nothing", "/signup"])
+def test_forms_on_pages_of_errors_work(crm, path):
+    person = olena(crm)
+    person.sees(path, 404)
+    person.sends("/language", {"language": "en"})
+
+
+def test_a_session_that_has_ended_leaves_the_login_usable(crm):
+    person = olena(crm)
+    with crm.tenants.session("acme"):
+        sessions.end_others(OLENA)
+    person.sees("/login")
+    person.sends("/language", {"language": "en"})
+
+
+@each("headers", [{"Referer": ""}, {"Referer": "https://globex.localhost/"}])
+def test_by_https_the_form_must_have_stood_here(crm, headers):
+    crm.tenants = Tenants(
+        Config(data=crm.tenants.config.data, public_url="https://{label}.localhost"),
+        crm.tenants.clock,
+    )
+    person = Person(crm, scheme="https")
+    person.sees("/login")
+    sent = {"language": "en"}
+    assert person.post("/language", sent, headers=headers).status_code == 400
+    person.sends("/language", sent)

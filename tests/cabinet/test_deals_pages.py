@@ -1,0 +1,659 @@
+"""Deals in the cabinet: the board, the list, the card, and what their forms change."""
+
+import html
+import re
+
+import pytest
+
+from crm.resources.users import User
+from crm.tenancy.database import transaction
+from tests.conftest import TARAS
+from tests.page_client import Person
+
+each = pytest.mark.parametrize
+NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = "123456"  # ids of the first pipeline's stages
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def viewer(crm) -> Person:
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).put({"role": "viewer"})
+    return Person(crm, "acme", TARAS)
+
+
+@pytest.fixture
+def chairs(api) -> str:
+    """The path of a deal with a client."""
+    client = api.create("/clients", name="Світанок", type="company", phone="+380441234567")
+    return f"/deals/{api.create('/deals', title='Крісла', client_id=client, amount=1200)}"
+
+
+def column(page: str, stage: str) -> str:
+    """The HTML of one column of the board."""
+    return re.search(rf'data-stage="{stage}">(.*?)</section>', page, re.S)[1]
+
+
+def text(page: str) -> str:
+    """What a page says, in one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\xa0", " ").split())
+
+
+def value(page: str, name: str) -> str:
+    return html.unescape(re.search(rf'<input[^>]* name="{name}"[^>]* value="([^"]*)"', page)[1])
+
+
+def refused(person: Person, path: str, sent: dict, status: int = 422) -> str:
+    page = person.post(path, sent)
+    assert page.status_code == status, page.text
+    return page.text
+
+
+# The board
+
+
+def test_the_board_has_a_column_for_each_stage_with_count_and_sum_per_currency(olena, api):
+    for amount, currency in ((100, "UAH"), (50.5, "UAH"), (7, "USD")):
+        api.create("/deals", title="Стіл", amount=amount, currency=currency)
+    page = olena.sees("/deals")
+    names = [text(found) for found in re.findall(r"<h2[^>]*>(.*?)</h2>", page, re.S)]
+    assert names == ["New 3", "Qualified 0", "Proposal 0", "Negotiation 0", "Won 0", "Lost 0"]
+    assert "150,50 ₴ 7 USD" in text(column(page, NEW))
+
+
+def test_sums_may_be_larger_than_64_bits_of_the_kept_form(olena, api):
+    for _ in range(100):
+        api.create("/deals", title="Завод", amount=9_999_999_999_999.99)
+    assert "999 999 999 999 999 ₴" in text(column(olena.sees("/deals"), NEW))
+
+
+def test_a_card_tells_title_client_amount_manager_and_age(olena, chairs):
+    card = text(column(olena.sees("/deals"), NEW))
+    for told in ("Крісла", "Світанок", "1 200 ₴", "Olena", "тому"):
+        assert told in card
+
+
+def test_another_pipeline_has_its_own_board(olena, api, chairs):
+    id = api.create("/pipelines", name="Сервіс", stages=[{"name": "Заявка", "type": "open"}])
+    page = olena.sees(f"/deals?pipeline_id={id}")
+    assert "Заявка" in page and "Крісла" not in page
+    assert f"/deals?pipeline_id={id}" in olena.sees("/deals")
+    olena.sees("/deals?pipeline_id=99", status=404)
+
+
+def test_a_column_shows_50_and_the_way_to_the_rest(olena, api):
+    for number in range(52):
+        api.create("/deals", title=f"Угода {number}")
+    stage = column(olena.sees("/deals"), NEW)
+    assert stage.count("data-deal=") == 50
+    assert "ще 2 у списку" in stage
+    assert "/deals?view=list&amp;stage_id=1" in stage
+
+
+def test_an_open_stage_shows_what_is_open_and_counts_what_was_closed_in_it(olena, api):
+    api.create("/deals", title="Виграна тут", stage_id=NEW, status="won", amount=10)
+    api.create("/deals", title="Відкрита тут", amount=5)
+    stage = column(olena.sees("/deals"), NEW)
+    assert "Виграна тут" not in stage and "Відкрита тут" in stage
+    assert "1 закрита тут" in stage and "5 ₴" in text(stage)
+    found = olena.sees("/deals?view=list&stage_id=1&status=won&status=lost")
+    assert "Виграна тут" in found and "Відкрита тут" not in found
+
+
+def test_the_newest_at_a_stage_stand_first(olena, api, clock):
+    first, second = (api.create("/deals", title=title) for title in ("Перша", "Друга"))
+    clock.tick(60)
+    for id in (second, first):
+        clock.tick(60)
+        api.patch(f"/deals/{id}", {"stage_id": QUALIFIED})
+    stage = column(olena.sees("/deals"), QUALIFIED)
+    assert stage.index("Перша") < stage.index("Друга")
+
+
+def test_a_move_goes_by_the_deals_own_rule(manager, api, chairs):
+    assert manager.sends(f"{chairs}/stage", {"stage_id": PROPOSAL}) == "/deals?pipeline_id=1"
+    event = api.events()[-1]
+    assert event["type"] == "deal.stage_changed"
+    assert event["data"]["to_stage"]["id"] == PROPOSAL
+    assert event["previous"]["stage_id"] == NEW
+    page = manager.sees("/deals?pipeline_id=1")
+    assert "Крісла" in column(page, PROPOSAL) and "Крісла" not in column(page, NEW)
+    assert "«Крісла» переміщено на етап «Proposal»" in page
+    assert api.read(f"{chairs}/history")[-1]["user_id"] == str(TARAS)
+
+
+@each("stage, status", [(WON, "won"), (LOST, "lost")])
+def test_a_move_to_a_closed_stage_closes(olena, api, chairs, stage, status):
+    olena.sends(f"{chairs}/stage", {"stage_id": stage, "lost_reason": ""})
+    assert api.read(chairs)["status"] == status
+    assert api.kinds()[-2:] == ["deal.stage_changed", f"deal.{status}"]
+
+
+def test_a_move_from_the_card_leads_back_to_it(olena, chairs):
+    assert olena.sends(f"{chairs}/stage", {"stage_id": WON, "next": chairs}) == chairs
+
+
+def test_a_move_leads_to_no_other_host(olena, chairs):
+    way = olena.sends(f"{chairs}/stage", {"stage_id": WON, "next": "//evil.example/"})
+    assert way == "/deals?pipeline_id=1"
+
+
+@each("stage", ["99", "x", ""])
+def test_a_refused_move_says_why_where_it_was_sent_from(olena, api, chairs, stage):
+    before = api.kinds()
+    page = refused(olena, f"{chairs}/stage", {"stage_id": stage})
+    assert 'id="board"' in page and "Цього запису вже немає." in page
+    page = refused(olena, f"{chairs}/stage", {"stage_id": stage, "next": chairs})
+    assert 'id="items"' in page and "Цього запису вже немає." in page
+    assert api.kinds() == before
+
+
+def test_a_move_of_a_deleted_deal_is_nothing(olena, api, chairs):
+    api.delete(chairs)
+    olena.post(f"{chairs}/stage", {"stage_id": WON})
+    assert olena.page.status_code == 404
+
+
+# The list
+
+
+@each(
+    "asked, found",
+    [
+        ("pipeline_id=1", {"Крісла", "Столи", "Шафа"}),
+        ("stage_id=2", {"Столи"}),
+        ("assigned_to=2", {"Шафа"}),
+        ("assigned_to=me", {"Крісла", "Столи"}),
+        ("status=won", {"Шафа"}),
+        ("q=крісл", {"Крісла"}),
+        ("q=&status=&stage_id=", {"Крісла", "Столи", "Шафа"}),
+        ("q=нема", set()),
+    ],
+)
+def test_the_list_has_the_filters_of_the_api(olena, api, chairs, asked, found):
+    api.create("/deals", title="Столи", stage_id=QUALIFIED)
+    api.create("/deals", title="Шафа", status="won", assigned_to=str(TARAS))
+    page = olena.sees(f"/deals?view=list&{asked}")
+    assert set(re.findall(r'<a href="/deals/\d+">(.*?)</a>', page)) == found
+
+
+def test_the_list_goes_on_and_keeps_its_filters(olena, api):
+    for number in range(3):
+        api.create("/deals", title=f"Угода {number}")
+    page = olena.sees("/deals?view=list&status=open&limit=2")
+    onward = html.unescape(re.search(r'rel="next" href="([^"]+)"', page)[1])
+    assert "view=list" in onward and "status=open" in onward
+    assert set(re.findall(r'<a href="/deals/\d+">(.*?)</a>', olena.sees(onward))) == {"Угода 0"}
+
+
+def test_a_mistyped_filter_does_not_show_everything(olena):
+    olena.sees("/deals?view=list&statsu=won", status=422)
+
+
+# A new deal
+
+
+def test_a_new_deal(olena, api, chairs):
+    sent = {
+        **{"title": "Столи", "client": "світанок", "stage_id": QUALIFIED, "amount": "1 250,50"},
+        **{"currency": "EUR", "assigned_to": str(TARAS), "expected_close_date": "2026-04-01"},
+        **{"source": "виставка", "tags": "опт, терміново", "comment": "Зателефонувати"},
+    }
+    assert olena.sends("/deals", sent) == "/deals/2"
+    deal = api.read("/deals/2")
+    told = {name: deal[name] for name in sent if name not in ("client", "tags", "amount")}
+    assert told == {name: sent[name] for name in told}
+    assert (deal["amount"], deal["tags"]) == (1250.5, ["опт", "терміново"])
+    assert (deal["client_id"], deal["client_name"]) == ("1", "Світанок")
+    assert api.kinds()[-1] == "deal.created"
+
+
+def test_the_form_proposes_what_the_way_to_it_says(olena, chairs):
+    page = olena.sees("/deals/new?client_id=1&stage_id=3")
+    assert value(page, "client") == "Світанок" and value(page, "client_id") == "1"
+    assert '<option value="3" selected>' in page
+    olena.sees("/deals/new?client_id=99", status=404)
+
+
+def test_without_a_title_it_is_called_like_its_client(olena, api, chairs):
+    olena.sends("/deals", {"title": "", "client": "Світанок", "stage_id": NEW})
+    assert api.read("/deals/2")["title"] == "Світанок"
+
+
+def test_what_was_typed_is_not_lost_and_all_faults_are_told(olena, api):
+    sent = {"title": "Столи", "client": "Ніхто", "stage_id": NEW, "amount": "багато"}
+    page = refused(olena, "/deals", {**sent, "expected_close_date": "2026-02-30"})
+    for name in ("title", "client", "amount"):
+        assert value(page, name) == sent[name]
+    for fault in ("Клієнта не знайдено.", "Введіть число.", "Введіть дату."):
+        assert fault in page
+    assert api.read("/deals") == []
+
+
+def test_one_of_several_clients_is_chosen_from_a_list(olena, api, chairs):
+    api.create("/clients", name="Світанок", type="person", phone="+380501112233")
+    sent = {"title": "Столи", "client": "Світанок", "stage_id": NEW}
+    page = refused(olena, "/deals", sent)
+    assert "Виберіть одного з цих клієнтів." in page and "050\u00a0111\u00a022\u00a033" in page
+    assert olena.sends("/deals", {**sent, "client_id": "2"}) == "/deals/2"
+    assert api.read("/deals/2")["client_id"] == "2"
+
+
+def test_a_client_is_found_by_phone_but_never_taken_unasked(olena, api, chairs):
+    sent = {"title": "Столи", "client": "044 123-45-67", "stage_id": NEW}
+    page = refused(olena, "/deals", sent)
+    assert '<option value="1" selected>Світанок' in page
+    olena.sends("/deals", {**sent, "client_id": "1"})
+    assert api.read("/deals/2")["client_id"] == "1"
+
+
+def test_a_new_deal_may_convert_its_lead(olena, api):
+    lead = api.create("/leads", name="Марія", phone="+380671234567")
+    assert f'name="lead_id" value="{lead}"' in olena.sees(f"/deals/new?lead_id={lead}")
+    olena.sends("/deals", {"title": "Шафа", "lead_id": lead, "stage_id": NEW})
+    assert api.read(f"/leads/{lead}")["status"] == "converted"
+    assert api.kinds()[-1] == "lead.converted"
+    page = refused(olena, "/deals", {"title": "Ще", "lead_id": lead, "stage_id": NEW}, 409)
+    assert "Цей лід уже конвертовано." in page
+
+
+# The card
+
+
+def test_the_card_tells_the_deal(olena, api, chairs):
+    api.patch(chairs, {"comment": "Терміново", "tags": ["опт"], "extra": {"utm": "осінь"}})
+    api.create("/tasks", title="Зателефонувати", deal_id="1")
+    api.create(f"{chairs}/notes", text="Просили знижку")
+    page = olena.sees(chairs)
+    for told in ("Крісла", "Терміново", "опт", "осінь", "Зателефонувати", "Просили знижку"):
+        assert told in page
+    assert '<a href="/clients/1">Світанок</a>' in page
+    olena.sees("/deals/99", status=404)
+
+
+def test_a_deleted_client_is_a_name_without_a_link(olena, api, chairs):
+    api.patch(chairs, {"status": "won"})
+    api.delete("/clients/1")
+    page = olena.sees(chairs)
+    assert "Світанок" in page and "/clients/1" not in page
+
+
+def test_the_card_tells_the_way_through_the_stages(olena, api, chairs):
+    api.patch(chairs, {"stage_id": PROPOSAL})
+    moves = re.search(r'id="moves-head".*?</section>', olena.sees(chairs), re.S)[0]
+    assert re.search(r"New.*New.*Proposal", text(moves))
+
+
+def test_a_task_from_the_card_belongs_to_the_deal(olena, api, chairs):
+    page = olena.sees(chairs)
+    sent = {"deal_id": value(page, "deal_id"), "back": value(page, "back"), "priority": "normal"}
+    assert olena.sends("/tasks", {**sent, "title": "Надіслати рахунок"}) == chairs
+    assert api.read("/tasks/1")["deal_id"] == "1"
+
+
+def test_won_goes_to_the_won_stage(olena, api, chairs):
+    assert olena.sends(f"{chairs}/status", {"status": "won"}) == chairs
+    deal = api.read(chairs)
+    assert (deal["status"], deal["stage_id"]) == ("won", WON)
+    assert api.kinds()[-2:] == ["deal.stage_changed", "deal.won"]
+
+
+def test_lost_has_a_reason_which_is_proposed_next_time(olena, api, chairs):
+    olena.sends(f"{chairs}/status", {"status": "lost", "lost_reason": "задорого"})
+    deal = api.read(chairs)
+    assert (deal["status"], deal["stage_id"], deal["lost_reason"]) == ("lost", LOST, "задорого")
+    assert api.kinds()[-1] == "deal.lost"
+    assert "задорого" in olena.sees(chairs)
+    other = api.create("/deals", title="Столи", status="lost")
+    assert '<option value="задорого">' in olena.sees(f"/deals/{other}/edit")
+
+
+def test_without_such_a_stage_it_is_won_where_it_stands(olena, api):
+    id = api.create("/pipelines", name="Сервіс", stages=[{"name": "Заявка", "type": "open"}])
+    deal = api.create("/deals", title="Ремонт", pipeline_id=id)
+    stage = api.read(f"/deals/{deal}")["stage_id"]
+    olena.sends(f"/deals/{deal}/status", {"status": "won"})
+    found = api.read(f"/deals/{deal}")
+    assert (found["status"], found["stage_id"]) == ("won", stage)
+    assert api.kinds()[-1] == "deal.won"
+
+
+def test_reopened_it_goes_to_the_last_open_stage(olena, api, chairs):
+    api.patch(chairs, {"stage_id": LOST})
+    assert "Відкрити знову" in olena.sees(chairs)
+    olena.sends(f"{chairs}/status", {"status": "open"})
+    deal = api.read(chairs)
+    assert (deal["status"], deal["stage_id"]) == ("open", NEGOTIATION)
+
+
+def test_a_wrong_status_says_so(olena, chairs):
+    page = refused(olena, f"{chairs}/status", {"status": "gone", "lost_reason": "задорого"})
+    assert "Виберіть зі списку." in page
+
+
+# Editing
+
+
+def edited(person: Person, path: str, **changed: str) -> dict[str, str]:
+    """The edit form as a browser would send it, with changes."""
+    page = person.sees(f"{path}/edit")
+    form = re.search(r'<form method="post" action="[^"]*/edit".*?</form>', page, re.S)[0]
+    sent = {
+        html.unescape(name): html.unescape(text)
+        for name, text in re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form)
+    }
+    for name, inner in re.findall(r'<select[^>]* name="([^"]+)".*?>(.*?)</select>', form, re.S):
+        chosen = re.search(r'value="([^"]*)" selected', inner)
+        sent[name] = chosen[1] if chosen else re.search(r'value="([^"]*)"', inner)[1]
+    found = re.search(r'<textarea[^>]* name="comment"[^>]*>(.*?)</textarea>', form, re.S)
+    sent["comment"] = html.unescape(found[1])
+    del sent["csrf_token"]
+    return {**sent, **changed}
+
+
+def test_saving_without_a_change_changes_nothing(olena, api, chairs):
+    api.patch(chairs, {"tags": ["опт"], "comment": "Дзвінок\nі лист", "amount": 1200.5})
+    before = api.read(chairs)
+    assert olena.sends(f"{chairs}/edit", edited(olena, chairs)) == chairs
+    assert api.read(chairs) == before
+
+
+def test_what_is_edited_is_kept(olena, api, chairs):
+    other = api.create("/clients", name="Обрій", type="company")
+    changed = {"title": "Крісла та столи", "client": "Обрій", "amount": "2 000", "tags": ""}
+    olena.sends(f"{chairs}/edit", edited(olena, chairs, **changed))
+    deal = api.read(chairs)
+    assert (deal["title"], deal["client_id"], deal["amount"]) == ("Крісла та столи", other, 2000)
+    olena.sends(f"{chairs}/edit", edited(olena, chairs, client=""))
+    assert api.read(chairs)["client_id"] is None
+
+
+def test_a_contact_goes_with_its_client(olena, api, chairs):
+    api.create("/clients/1/contacts", name="Ірина")
+    api.create("/clients", name="Обрій", type="company")
+    olena.sends(f"{chairs}/edit", edited(olena, chairs, contact_id="1"))
+    assert api.read(chairs)["contact_id"] == "1"
+    assert "Ірина" in olena.sees(chairs)
+    olena.sends(f"{chairs}/edit", edited(olena, chairs, client="Обрій"))
+    assert api.read(chairs)["contact_id"] is None
+
+
+def test_a_manager_who_left_stays_until_another_is_chosen(olena, crm, api, chairs):
+    api.patch(chairs, {"assigned_to": str(TARAS)})
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"active": 0})
+    olena.sends(f"{chairs}/edit", edited(olena, chairs, title="Інша"))
+    assert api.read(chairs)["assigned_to"] == str(TARAS)
+
+
+def test_changes_of_different_fields_are_both_kept_and_told(olena, api, chairs):
+    sent = edited(olena, chairs, title="Моя назва")
+    api.patch(chairs, {"comment": "Чужа зміна", "tags": ["опт"]})
+    assert olena.sends(f"{chairs}/edit", sent) == chairs
+    deal = api.read(chairs)
+    assert (deal["title"], deal["comment"], deal["tags"]) == ("Моя назва", "Чужа зміна", ["опт"])
+    page = olena.sees(chairs)
+    assert "Тим часом хтось інший змінив це (Теги, Коментар): обидві зміни збережено." in page
+
+
+def test_a_change_of_the_same_field_is_shown_before_it_is_replaced(olena, api, chairs):
+    sent = edited(olena, chairs, title="Моя назва", comment="Мій коментар")
+    api.patch(chairs, {"title": "Чужа назва", "source": "сайт"})
+    page = refused(olena, f"{chairs}/edit", sent)
+    assert "Хтось інший тим часом змінив ті самі поля" in page
+    assert "Хтось інший змінив це на «Чужа назва»." in page
+    assert value(page, "title") == "Моя назва"
+    assert api.read(chairs)["comment"] is None
+    olena.sends(f"{chairs}/edit", {**sent, "shown": value(page, "shown")})
+    deal = api.read(chairs)
+    assert (deal["title"], deal["comment"]) == ("Моя назва", "Мій коментар")
+    assert deal["source"] == "сайт"  # not what the form was opened with
+
+
+def test_a_refused_value_does_not_hide_what_others_changed(olena, api, chairs):
+    sent = edited(olena, chairs, title="Моя назва", amount="багато")
+    api.patch(chairs, {"title": "Чужа назва"})
+    page = refused(olena, f"{chairs}/edit", sent)
+    again = {**sent, "shown": value(page, "shown"), "amount": "5"}
+    assert "Чужа назва" in refused(olena, f"{chairs}/edit", again)
+
+
+def test_the_amount_comes_from_the_items_or_from_hand(olena, api, chairs):
+    api.create(f"{chairs}/items", name="Стіл", price=100)
+    page = refused(olena, f"{chairs}/edit", edited(olena, chairs, amount="5"))
+    assert "Сума рахується за позиціями" in page
+    olena.sends(f"{chairs}/edit", edited(olena, chairs, amount="5", amount_mode="manual"))
+    assert (api.read(chairs)["amount"], api.read(chairs)["amount_mode"]) == (5, "manual")
+    assert "Взяти суму з позицій" in olena.sees(chairs)
+    olena.sends(f"{chairs}/edit", {"amount_mode": "items"})
+    assert (api.read(chairs)["amount"], api.read(chairs)["amount_mode"]) == (100, "items")
+    assert (api.read(chairs)["title"], api.read(chairs)["client_id"]) == ("Крісла", "1")
+
+
+def test_the_currency_of_a_deal_with_items_is_not_offered_and_stays(olena, api, chairs):
+    assert 'name="currency"' in olena.sees(f"{chairs}/edit")
+    api.create(f"{chairs}/items", name="Стіл", price=100)
+    assert 'name="currency"' not in olena.sees(f"{chairs}/edit")
+    page = refused(olena, f"{chairs}/edit", edited(olena, chairs, currency="USD"), 409)
+    assert "Валюту не можна змінити, доки в угоді є позиції." in page
+
+
+# Items
+
+
+def lines(api, path: str) -> list[tuple]:
+    return [
+        (line["name"], line["quantity"], line["price"], line["discount"], line["total"])
+        for line in api.read(f"{path}/items")
+    ]
+
+
+@pytest.fixture
+def two_lines(api, chairs) -> str:
+    items = [{"name": "Стіл", "price": 100, "quantity": 2}, {"name": "Стілець", "price": 30}]
+    api.post(f"{chairs}/items", {"items": items})
+    return chairs
+
+
+def items_form(person: Person, path: str) -> dict[str, str]:
+    """The form of the items as a browser would send it."""
+    page = person.sees(path)
+    form = re.search(r'<form method="post" action="[^"]*/items".*?</form>', page, re.S)[0]
+    sent = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form))
+    for name, inner in re.findall(r'<select[^>]* name="([^"]+)".*?>(.*?)</select>', form, re.S):
+        sent[name] = (re.search(r'value="([^"]*)" selected', inner) or ["", "percent"])[1]
+    return sent
+
+
+def at(number: int, **values: str) -> dict[str, str]:
+    """What is typed into one line."""
+    return {f"items-{number}-{name}": text for name, text in values.items()}
+
+
+def test_the_lines_stand_in_a_form_with_their_totals(olena, two_lines):
+    page = olena.sees(two_lines)
+    assert value(page, "items-0-quantity") == "2" and value(page, "items-1-price") == "30"
+    assert "Разом за позиціями 230 ₴" in text(page)
+
+
+def test_quantity_price_and_discount_of_several_lines_are_one_change(olena, api, two_lines):
+    count = len(api.kinds())
+    changed = {**at(0, quantity="3", discount="10"), **at(1, price="25,50")}
+    changed |= at(1, discount="5,5", discount_type="amount")
+    way = olena.sends(f"{two_lines}/items", {**items_form(olena, two_lines), **changed})
+    assert way == f"{two_lines}#items"
+    assert lines(api, two_lines) == [("Стіл", 3, 100, 10, 270), ("Стілець", 1, 25.5, 5.5, 20)]
+    assert api.read(two_lines)["amount"] == 290
+    assert api.kinds()[count:] == ["deal.items_changed"]
+
+
+def test_the_form_as_it_is_changes_nothing(olena, api, two_lines):
+    before = api.kinds(), api.read(two_lines)
+    olena.sends(f"{two_lines}/items", items_form(olena, two_lines))
+    assert (api.kinds(), api.read(two_lines)) == before
+
+
+def test_a_free_line_has_a_name_and_a_price(olena, api, chairs):
+    new = at(0, name="Доставка", price="350,5")
+    olena.sends(f"{chairs}/items", {**items_form(olena, chairs), **new})
+    assert lines(api, chairs) == [("Доставка", 1, 350.5, 0, 350.5)]
+    assert api.read(chairs)["amount_mode"] == "items"
+
+
+@each("typed", ["KR-7", "kr-7", "Крісло", "крісло"])
+def test_a_product_is_named_by_sku_or_name(olena, api, chairs, typed):
+    product = api.create("/products", name="Крісло", sku="KR-7", price=900, unit="шт")
+    assert '<option value="KR-7">Крісло' in olena.sees(chairs)
+    olena.sends(f"{chairs}/items", {**items_form(olena, chairs), **at(0, name=typed)})
+    (line,) = api.read(f"{chairs}/items")
+    assert (line["product_id"], line["sku"], line["price"]) == (product, "KR-7", 900)
+
+
+def test_a_product_may_have_another_price_here(olena, api, chairs):
+    api.create("/products", name="Крісло", sku="KR-7", price=900)
+    new = at(0, name="KR-7", price="800", quantity="2", discount="50")
+    olena.sends(f"{chairs}/items", {**items_form(olena, chairs), **new})
+    assert lines(api, chairs) == [("Крісло", 2, 800, 50, 800)]
+
+
+def test_a_part_of_a_name_asks_which_product_is_meant(olena, api, chairs):
+    api.create("/products", name="Крісло офісне", sku="KR-7", price=900)
+    api.create("/products", name="Крісло старе", price=1, active=False)
+    sent = {**items_form(olena, chairs), **at(0, name="крісло", quantity="4")}
+    page = refused(olena, f"{chairs}/items", sent)
+    assert "Можливо, це один із цих товарів?" in page and "Крісло офісне · KR-7" in page
+    assert "Крісло старе" not in page
+    assert value(page, "items-0-name") == "крісло" and value(page, "items-0-quantity") == "4"
+    olena.sends(f"{chairs}/items", {**sent, **at(0, product_id="1")})
+    assert lines(api, chairs) == [("Крісло офісне", 4, 900, 0, 3600)]
+
+
+def test_faults_of_lines_stand_at_their_fields_and_nothing_is_kept(olena, api, two_lines):
+    wrong = {**at(0, quantity="0"), **at(1, discount="101"), **at(2, price="5")}
+    page = refused(olena, f"{two_lines}/items", {**items_form(olena, two_lines), **wrong})
+    for name, was_typed in wrong.items():
+        assert value(page, name) == was_typed
+    assert 'id="items-0-quantity-fault"' in page
+    assert lines(api, two_lines)[0][1] == 2
+    right = {**wrong, **at(0, quantity="1")}
+    page = refused(olena, f"{two_lines}/items", {**items_form(olena, two_lines), **right})
+    for name in ("1-discount", "2-name"):
+        assert f'id="items-{name}-fault"' in page
+
+
+def test_who_was_overtaken_keeps_the_others_line(olena, api, two_lines):
+    sent = {**items_form(olena, two_lines), **at(0, quantity="9")}
+    api.create(f"{two_lines}/items", name="Чужий", price=1)
+    page = refused(olena, f"{two_lines}/items", sent, 409)
+    assert "Хтось інший тим часом це змінив." in page
+    assert [line[:2] for line in lines(api, two_lines)] == [
+        ("Стіл", 2),
+        ("Стілець", 1),
+        ("Чужий", 1),
+    ]
+    assert value(page, "items-0-quantity") == "2" and value(page, "items-2-id") == "3"
+
+
+def test_a_line_is_removed(olena, api, two_lines):
+    count = len(api.kinds())
+    olena.confirms(f"{two_lines}/items/remove", {"item_id": "1"})
+    assert [line[0] for line in lines(api, two_lines)] == ["Стілець"]
+    assert api.kinds()[count:] == ["deal.items_changed"]
+    assert olena.post(f"{two_lines}/items/remove", {"item_id": "1"}).status_code == 404
+
+
+def test_another_deals_line_is_not_removed(olena, api, two_lines):
+    other = api.create("/deals", title="Інша")
+    assert olena.post(f"/deals/{other}/items/remove", {"item_id": "1"}).status_code == 404
+    assert len(lines(api, two_lines)) == 2
+
+
+def test_a_product_of_another_currency_needs_a_price(olena, api, chairs):
+    api.create("/products", name="Крісло", sku="KR-7", price=9, currency="EUR")
+    sent = {**items_form(olena, chairs), **at(0, name="KR-7")}
+    assert "Валюти різні." in refused(olena, f"{chairs}/items", sent)
+    olena.sends(f"{chairs}/items", {**sent, **at(0, price="400")})
+    assert lines(api, chairs)[0][:3] == ("Крісло", 1, 400)
+
+
+# Deleting
+
+
+def test_deleted_and_brought_back(olena, api, chairs):
+    assert olena.sends(f"{chairs}/delete") == "/deals?pipeline_id=1"
+    page = olena.sees("/deals?pipeline_id=1")
+    assert f'action="{chairs}/restore"' in page
+    olena.sees(chairs, status=404)
+    assert api.get(chairs).status_code == 404
+    assert olena.sends(f"{chairs}/restore") == chairs
+    assert api.read(chairs)["title"] == "Крісла"
+    assert "Крісла" in olena.sees("/deals?view=list&q=крісла")
+
+
+def test_brought_back_into_a_stage_that_is_closed_it_is_closed(olena, api, chairs):
+    olena.sends(f"{chairs}/delete")
+    api.create("/deals", title="Інша")  # so that somebody asks where to
+    assert api.delete("/pipelines/1/stages/1?move_to=5").status_code == 204
+    olena.sends(f"{chairs}/restore")
+    deal = api.read(chairs)
+    assert (deal["stage_id"], deal["status"]) == (WON, "won")
+
+
+# Who may, and what may be in it
+
+
+@each("path", ["/deals", "/deals?view=list", "/deals/1"])
+def test_a_viewer_reads_and_is_offered_nothing_else(viewer, two_lines, path):
+    page = viewer.sees(path)
+    assert "Крісла" in page
+    main = page[page.index("<main") :]
+    assert '<form method="post"' not in main and "/deals/new" not in main
+    assert "data-deal" not in re.sub(r"data-deals", "", main)
+
+
+@each("path", ["/deals/new", "/deals/1/edit"])
+def test_a_viewer_gets_no_form(viewer, chairs, path):
+    viewer.sees(path, status=403)
+
+
+@each(
+    "path",
+    [
+        *("/deals", "/deals/1/stage", "/deals/1/edit", "/deals/1/status", "/deals/1/items"),
+        *("/deals/1/items/remove", "/deals/1/delete", "/deals/1/restore"),
+    ],
+)
+def test_a_viewer_changes_nothing(viewer, api, two_lines, path):
+    before = api.read("/deals/1"), api.kinds()
+    sent = {"title": "Ні", "stage_id": WON, "status": "won", "item_id": "1"}
+    assert viewer.post(path, sent).status_code == 403
+    assert (api.read("/deals/1"), api.kinds()) == before
+
+
+def test_a_form_without_its_token_changes_nothing(olena, api, chairs):
+    olena.sees(chairs)
+    assert olena.post(f"{chairs}/delete", {"csrf_token": "x"}).status_code == 400
+    assert api.read(chairs)["title"] == "Крісла"
+
+
+def test_another_tenants_deal_is_not_there(crm, chairs):
+    ivan = Person(crm, "globex", 1)
+    ivan.sees(chairs, status=404)
+    assert "Крісла" not in ivan.sees("/deals")
+    assert ivan.post(f"{chairs}/delete").status_code == 404
+
+
+def test_nothing_of_a_deal_becomes_markup(olena, api):
+    client = api.create("/clients", name=EVIL, type="company")
+    api.create("/products", name=EVIL, sku="<i>", price=1)
+    deal = api.create(
+        "/deals", title=EVIL, client_id=client, comment=EVIL, tags=[EVIL], source=EVIL[:64]
+    )
+    api.patch(f"/deals/{deal}", {"status": "lost", "lost_reason": EVIL, "extra": {EVIL: EVIL}})
+    api.create(f"/deals/{deal}/items", name=EVIL, price=1)
+    for path in ("/deals", "/deals?view=list", f"/deals/{deal}", f"/deals/{deal}/edit"):
+        page = olena.sees(path)
+        assert EVIL not in page and "<i>" not in page
+        assert path == "/deals" or html.escape(EVIL) in page
+    refused_page = refused(olena, "/deals", {"title": EVIL, "client": EVIL + "?", "stage_id": NEW})
+    assert EVIL not in refused_page

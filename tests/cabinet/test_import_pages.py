@@ -1,0 +1,577 @@
+"""The pages of moving in and out, of leads, clients, deals and tasks; price lists have their own
+in test_cabinet_products."""
+
+import csv
+import html
+import io
+import re
+from typing import Any
+
+import pytest
+
+from crm import sheets
+from crm.cabinet import formatting
+from crm.cabinet.moving import columns, nouns, reasons
+from crm.errors import TooLarge
+from crm.outbox import events
+from crm.resources import moving
+from crm.resources.imports import MOST_BYTES
+from crm.resources.moving import engine
+from crm.tenancy import uploads
+from crm.tenancy.database import rows
+from tests.conftest import OLENA, TARAS
+from tests.csv_helpers import load
+from tests.page_client import TOKEN, Person, cells, counts, file, sent_whole
+
+HOSTILE = "<script>alert(1)</script>"
+NBSP = "\u00a0"
+# Of each noun a file with one good record; the deal has two rows.
+FILES = {
+    "leads": "external_id,name,phone,amount,tags,assigned_to,created_at\n"
+    'L-1,Марія Коваль,067 123 45 67,"1 250,50","опт, vip",Taras,2024-03-01\n',
+    "clients": "external_id,type,name,contact_name,contact_is_primary\n"
+    "C-1,company,ТОВ Ромашка,Ігор,так\n",
+    "deals": "external_id,title,stage,item_name,item_quantity,item_price\n"
+    "D-1,Меблі,Won,Стіл,2,100\nD-1,,,Доставка,1,350\n",
+    "tasks": "external_id,title,type,due_at\nT-1,Передзвонити,call,2026-03-05\n",
+}
+KINDS = {
+    "leads": [events.LEAD_CREATED],
+    "clients": [events.CLIENT_CREATED],
+    "deals": [events.DEAL_CREATED, events.DEAL_WON, events.DEAL_ITEMS_CHANGED],
+    "tasks": [events.TASK_CREATED],
+}
+BAD = f"""external_id,name,phone,email,status,assigned_to,amount,created_at
+L-1,Добра,067 123 45 67,,new,Taras,5,2024-03-01
+L-2,{HOSTILE},ніякий,,new,,12 грн,
+L-3,Без зв’язку,,,,,,
+L-1,Ще раз,067 123 45 68,,,,,
+L-4,Четверта,067 123 45 69,,готово,,,
+L-5,П’ята,067 123 45 60,,,Хтось,,
+L-6,Шоста,067 123 45 61,,,,,2099-01-01
+L-7,Сьома,067 123 45 62,,,,,,зайве
+"""
+each_noun = pytest.mark.parametrize("noun", FILES)
+
+
+def sent(person: Person, noun: str, text: str | bytes | None = None, **options: Any) -> str:
+    """The path of the check of a file that must be taken."""
+    options = {"name": f"{noun}.csv", **options}
+    return person.sends(f"/{noun}/import", file(text or FILES[noun], **options))
+
+
+def everything(crm: Any) -> list[Any]:
+    """What an import could write at acme."""
+    tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "price_import")
+    with crm.tenants.session("acme"):
+        ids = "SELECT * FROM sqlite_sequence WHERE name <> 'session'"
+        return [*(rows(f"SELECT * FROM {table}") for table in tables), rows(ids)]
+
+
+def kinds(crm: Any) -> list[str]:
+    with crm.tenants.session("acme"):
+        return [kind for (kind,) in rows("SELECT type FROM event ORDER BY sequence")]
+
+
+# The file
+
+
+@each_noun
+def test_the_first_step_tells_every_column_the_limit_and_the_order(manager, noun):
+    page = manager.sees(f"/{noun}/import")
+    told = {row[0]: row[1] for row in cells(page) if len(row) == 2}
+    expected = {column.name for column in moving.MOVING[noun].all_columns}
+    assert told.keys() - {"Стовпчик"} == expected
+    assert all(told.values())
+    assert f"10{NBSP}000 рядків" in page
+    order = re.findall(r"<li><[^>]*>([^<]+)</", page[page.index('id="order"') :])
+    assert order == ["Товари", "Клієнти", "Угоди", "Ліди", "Завдання"]
+    assert f'href="/{noun}/export?dialect=excel"' in page
+    assert f'href="/{noun}/import/sample.csv"' in page
+
+
+@each_noun
+def test_columns_with_few_words_name_them_all(crm, noun):
+    with crm.tenants.session("acme"), crm.test_request_context("/"):
+        told = dict(pair for _, group in columns.groups(noun) for pair in group)
+    for name, field in moving.MOVING[noun].body.fields.items():
+        for word in getattr(field, "choices", ()):
+            assert name not in told or word in told[name]
+
+
+def test_the_samples_move_in_one_after_the_other(crm, manager):
+    for noun in moving.NOUNS:
+        answer = manager.get(f"/{noun}/import/sample.csv")
+        assert f'filename="{noun}-sample.csv"' in answer.headers["Content-Disposition"]
+        assert answer.data.startswith(b"\xef\xbb\xbf")
+        header, row = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")), delimiter=";")
+        assert set(header) <= set(nouns.columns(noun)) and len(row) == len(header)
+        page = manager.sees(manager.sends(sent(manager, noun, answer.data)))
+        assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 0}, noun
+    with crm.tenants.session("acme"):
+        assert rows("SELECT amount, assigned_to FROM deal") == [(237_500_000, TARAS)]
+        assert rows("SELECT client_id FROM task") == rows("SELECT id FROM client")
+
+
+def test_a_sample_keeps_a_spreadsheet_from_counting_with_phones(manager):
+    assert b";'+380501110002;" in manager.get("/leads/import/sample.csv").data
+
+
+@each_noun
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "Файл порожній"),
+        (b"PK\x03\x04\0\0", "Це не текстовий файл"),
+        (b"external_id,external_id\n", "Стовпчик «external_id» є двічі"),
+        (b"<script>\n", "Стовпчика «&lt;script&gt;» не буває"),
+        ("Ім'я,Телефон,external_id\n".encode(), "не буває: «ім&#39;я», «телефон»."),
+        (b"external_id\n" + b"A\n" * 10_001, f"більше ніж 10{NBSP}000 рядків"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_reason(crm, olena, noun, data, why):
+    page = olena.post(f"/{noun}/import", file(data))
+    assert page.status_code == 422
+    assert why in page.text and "<script>" not in page.text
+    assert not (crm.tenants.config.data / "uploads").exists()
+
+
+@each_noun
+def test_without_a_file_the_page_asks_for_one(olena, noun):
+    page = olena.post(f"/{noun}/import", {})
+    assert page.status_code == 422 and "Оберіть файл." in page.text
+
+
+@each_noun
+def test_more_than_10_mib_are_413(crm, olena, noun):
+    page = sent_whole(olena, f"/{noun}/import", b"external_id\n" + b"x" * MOST_BYTES)
+    assert page.status_code == 413 and "не більшим за 10 МБ" in page.text
+    assert not (crm.tenants.config.data / "uploads").exists()
+
+
+# The check
+
+
+@each_noun
+def test_the_check_tells_what_would_be_and_writes_nothing(crm, manager, noun):
+    before = everything(crm)
+    path = sent(manager, noun)
+    for _ in range(2):
+        page = manager.sees(path)
+        assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 0}
+        assert "Імпортувати 1 запис" in page and f"{noun}.csv" in page
+    assert everything(crm) == before
+
+
+def test_the_first_rows_are_shown_as_they_are_read(olena):
+    (row,) = cells(olena.sees(sent(olena, "leads")))[1:]
+    assert row == [
+        *("2", "L-1", "Марія Коваль", "+380671234567", "Taras", "1\u00a0250,5", "опт,vip"),
+        "1 бер. 2024, 02:00",
+    ]
+
+
+def test_an_amount_is_shown_in_the_currency_of_its_row(olena):
+    text = "name,phone,amount,currency\nА,0671234567,5,EUR\n"
+    assert cells(olena.sees(sent(olena, "leads", text)))[1][3] == f"5{NBSP}EUR"
+
+
+def test_a_price_is_shown_with_all_its_decimals(olena):
+    text = "title,item_name,item_quantity,item_price\nА,Цвях,0.125,1234.5678\n"
+    assert cells(olena.sees(sent(olena, "deals", text)))[1][3:] == ["0,125", f"1{NBSP}234,5678"]
+
+
+def test_the_last_hour_of_all_times_has_its_pages(olena):
+    path = sent(olena, "tasks", "title,due_at\nКолись,9999-12-31T23:00:00Z\n")
+    assert cells(olena.sees(path))[1][2] == "31 груд. 9999, 23:00"
+    olena.sends(path)
+    assert "31 груд. 9999, 23:00" in olena.sees("/tasks?assigned_to=all")
+
+
+def test_the_check_names_columns_that_are_there_and_that_are_not(olena):
+    page = olena.sees(sent(olena, "tasks"))
+    facts = page[page.index('id="read"') : page.index('id="first"')]
+    assert re.findall(r"<code>(\w+)</code>", facts) == ["external_id", "title", "type", "due_at"]
+    assert "id, status, priority, assigned_to" in facts and "ids_of" in facts
+
+
+def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
+    page = olena.sees(sent(olena, "leads", BAD))
+    assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 7}
+    people = "Такого колеги тут немає: вкажіть повне ім’я, е-пошту або телефон."
+    statuses = "new, in_progress, qualified, unqualified, converted"
+    assert cells(page)[-9:] == [
+        ["3", "phone", "Введіть номер телефону, наприклад 067 123 45 67."],
+        ["3", "amount", "Це не число: пишіть 1250.00 або 1 250,00. 12 грн"],
+        ["4", "phone", "Вкажіть телефон або е-пошту."],
+        ["4", "email", "Вкажіть телефон або е-пошту."],
+        ["5", "external_id", "Цей самий запис уже є в рядку вище."],
+        ["6", "status", f"Пишіть одне з цих слів: {statuses}."],
+        ["7", "assigned_to", f"{people} Хтось"],
+        ["8", "created_at", "Це не може бути в майбутньому."],
+        ["9", "—", "У рядку більше клітинок, ніж стовпчиків у заголовку."],
+    ]
+    marked = re.findall(r'Неправильно:</span> <code class="cell">([^<]*)<', page)
+    assert marked == ["ніякий", "12 грн", "L-1", "готово", "Хтось", "2099-01-01"]
+    assert page.count('<tr class="table-warning"') == 6  # of those shown that have cells
+    assert HOSTILE not in page and html.escape(HOSTILE) in page
+
+
+def test_a_record_of_several_rows_is_marked_as_a_whole(olena):
+    text = FILES["deals"] + "D-2,Інша,,Стіл,1,7\nD-2,,,Полиця,багато,7\n"
+    page = olena.sees(sent(olena, "deals", text))
+    assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 1}
+    assert page.count('<tr class="table-warning"') == 2
+    assert cells(page)[-1][:2] == ["5", "item_quantity"]
+
+
+def test_reasons_are_told_in_english_too(olena):
+    olena.client.set_cookie("crm_language", "en", domain=olena.host)
+    page = olena.sees(sent(olena, "leads", BAD))
+    assert "There is no such colleague: write the full name, the e-mail or the phone." in page
+    assert "Write one of these: new, in_progress" in page
+
+
+@pytest.mark.parametrize(
+    ("noun", "row", "column", "why"),
+    [
+        ("deals", "title,client\nА,Ніхто\n", "client", "спершу імпортуйте клієнтів. Ніхто"),
+        ("deals", "title,stage\nА,Ніде\n", "stage", "Такого етапу немає. Ніде"),
+        ("deals", "title,pipeline\nА,Ніяка\n", "pipeline", "Такої воронки немає. Ніяка"),
+        ("deals", "title,client_id\nА,77\n", "client_id", "спершу імпортуйте клієнтів. 77"),
+        ("deals", "title,manager\nА,Ніхто\n", "manager", "е-пошту або телефон. Ніхто"),
+        ("deals", "id,title\n77,А\n", "id", "Запису з таким номером немає"),
+        ("deals", "title,status\nА,win\n", "status", "Пишіть одне з цих слів: open, won, lost."),
+        ("deals", "title,closed_at\nА,2024-01-01\n", "closed_at", "виграної чи програної"),
+        ("deals", "title,item_sku\nА,X\n", "item_sku", "Товару з таким артикулом немає"),
+        ("deals", "title,item_name\nА,Стіл\n", "item_price", "обов’язково"),
+        ("deals", "title,extra\nА,{\n", "extra", "Тут має бути об’єкт JSON"),
+        ("leads", "name,phone,status\nА,0671234567,converted\n", "deal_id", "разом з його угодою"),
+        ("leads", "name,phone,deal_id\nА,0671234567,7\n", "deal_id", "спершу імпортуйте угоди. 7"),
+        ("leads", "name,email\nА,ні\n", "email", "Введіть адресу"),
+        ("clients", "type\ncompany\n", "name", "Новому запису це обов’язково."),
+        ("clients", "name,contact_is_primary\nА,мабуть\n", "contact_is_primary", "«так» або «ні»"),
+        ("clients", "name,contact_id,contact_name\nА,7,Б\n", "contact_id", "номером немає"),
+        ("clients", f"name\n{'x' * 256}\n", "name", "Текст задовгий."),
+        ("tasks", "title,due_at\nА,завтра\n", "due_at", "Введіть дату й час."),
+        ("tasks", "title,lead_id\nА,7\n", "lead_id", "спершу імпортуйте ліди. 7"),
+        ("tasks", "external_id,type\nТ,call\n", "title", "Новому запису це обов’язково."),
+    ],
+)
+def test_a_reason_names_the_cell_and_the_way_out(olena, noun, row, column, why):
+    found = cells(olena.sees(sent(olena, noun, row)))[-1]
+    assert found[:2] == ["2", column]
+    assert why in found[2]
+
+
+def test_a_reason_without_words_here_is_told_in_those_of_the_api(crm):
+    with crm.tenants.session("acme"), crm.test_request_context("/"):
+        error = {"line": 2, "column": "name", "code": "new_rule", "message": "name: must rhyme"}
+        assert reasons.why("leads", error) == "name: must rhyme"
+        error = {**error, "code": "currency_fixed"}
+        assert reasons.why("deals", error) == formatting.refusal(TooLarge("x", "currency_fixed"))
+
+
+def test_many_rejected_rows_are_told_in_short(olena):
+    bad = "".join(f"А,ні{n}\n" for n in range(1500))
+    page = olena.sees(sent(olena, "leads", f"name,phone\n{bad}"))
+    assert "і ще 1300 рядків" in page and len(page) < 200_000
+    bad = "".join(f"А{n},ні\n" for n in range(300))
+    page = olena.sees(sent(olena, "deals", f"title,amount\n{bad}"))
+    assert "Це не всі: решта — у файлі." in page
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "windows-1251", "utf-16"])
+@each_noun
+def test_semicolons_mean_a_spreadsheet(crm, olena, noun, encoding):
+    found = csv.reader(io.StringIO(FILES[noun]))
+    text = "\r\n".join(";".join(cells) for cells in found).replace("-1;", "-'1;")
+    page = olena.sees(sent(olena, noun, text, name="список.csv", encoding=encoding))
+    shown = {"utf-8-sig": "UTF-8", "windows-1251": "Windows-1251", "utf-16": "UTF-16"}[encoding]
+    assert f"<dd>{shown}</dd>" in page and "крапка з комою" in page and "список.csv" in page
+    assert counts(page)["created"] == 1 and counts(page)["rejected"] == 0
+
+
+def test_the_dialect_is_the_person_s_choice(crm, olena):
+    path = sent(olena, "leads", "name;phone\n'=Ігор;0671234567\n")
+    assert cells(olena.sees(path))[1][1] == "=Ігор"
+    assert cells(olena.sees(f"{path}?dialect=plain"))[1][1] == "'=Ігор"
+    olena.sends(path, {"dialect": "plain"})
+    with crm.tenants.session("acme"):
+        assert rows("SELECT name FROM lead") == [("'=Ігор",)]
+
+
+# The doing and its report
+
+
+@each_noun
+def test_the_steps_lead_to_a_report_and_no_further(crm, manager, noun):
+    path = sent(manager, noun, name=f"{HOSTILE}.csv")
+    manager.sees(path)
+    report = manager.sends(path, {"dialect": "plain"})
+    assert report == f"/{noun}/imports/1"
+    page = manager.sees(report)
+    assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 0}
+    assert "Taras" in page and HOSTILE not in page and html.escape(HOSTILE) in page
+    assert kinds(crm) == KINDS[noun]
+    before = everything(crm)
+    assert manager.sends(path, {"dialect": "plain"}) == f"/{noun}/imports"  # sent once more
+    assert manager.get(path).status_code == 303
+    assert "строк його зберігання минув" in manager.sees(report)
+    assert everything(crm) == before
+    assert not list((crm.tenants.config.data / "uploads").iterdir())
+    assert f'href="{report}"' in manager.sees(f"/{noun}/imports")
+
+
+@each_noun
+def test_an_export_sent_back_changes_nothing(crm, olena, noun):
+    olena.sends(sent(olena, noun))
+    before = everything(crm)
+    for dialect in ("", "?dialect=excel"):
+        page = olena.sees(sent(olena, noun, olena.get(f"/{noun}/export{dialect}").data))
+        assert counts(page) == {"created": 0, "updated": 0, "unchanged": 1, "rejected": 0}
+        assert "Імпорт нічого не змінить." in page
+    assert everything(crm) == before
+
+
+def test_rejected_rows_can_be_downloaded_mended_and_sent_again(crm, olena):
+    report = olena.sends(sent(olena, "leads", BAD))
+    page = olena.sees(report)
+    assert counts(page)["rejected"] == 7 and HOSTILE not in page
+    errors = olena.get(f"{report}/errors.csv")
+    assert errors.mimetype == "text/csv" and "attachment" in errors.headers["Content-Disposition"]
+    mended = errors.text.replace("12 грн", "12").replace("ніякий", "0671234501")
+    mended = mended.replace("готово", "qualified").replace("Хтось", "Olena")
+    page = olena.sees(olena.sends(sent(olena, "leads", mended)))
+    assert counts(page) == {"created": 3, "updated": 1, "unchanged": 0, "rejected": 3}
+
+
+FORMULAS = ["=1+1", "+380-x", "-2+3", "@SUM(A1)", "\tx", "\rx", "'=1", '="a";b']
+
+
+@pytest.mark.parametrize("by", ["api", "cabinet"])
+def test_rejected_rows_are_no_formulas_and_come_back_unchanged(crm, api, olena, by):
+    """Whoever sent them, in whichever dialect: a person opens them in a spreadsheet."""
+    table = [[f"A-{at}", text, "", text] for at, text in enumerate(FORMULAS)]  # no phone, no e-mail
+    plain = sheets.write(["external_id", "name", "phone", "comment"], table)
+    if by == "api":
+        answer = api.post("/leads/import", data={"file": (io.BytesIO(plain), "a.csv")})
+        assert answer.json["skipped"] == len(table)
+        assert api.get("/imports/1/errors.csv").text.count("'") == 2  # exact for programs
+        report = "/leads/imports/1"
+    else:
+        report = olena.sends(sent(olena, "leads", plain))
+    errors = olena.get(f"{report}/errors.csv").data
+    shown = list(csv.reader(io.StringIO(errors.decode("utf-8-sig"), newline=""), delimiter=";"))
+    assert len(shown) == len(table) + 1
+    for row in shown:
+        assert not [cell for cell in row if cell[:1] in tuple("=+-@\t\r")], row
+    mended = errors.decode().replace(";;", ";0671234501;")
+    page = olena.sees(olena.sends(sent(olena, "leads", mended)))
+    assert counts(page)["created"] == len(table), page
+    with crm.tenants.session("acme"):
+        kept = rows("SELECT name, comment FROM lead ORDER BY id")
+    assert kept == [(text.strip(), text.strip() or text) for text in FORMULAS]
+
+
+@each_noun
+def test_a_report_is_shown_to_its_own_noun_only(crm, olena, noun):
+    with crm.tenants.session("acme"):
+        load(noun, FILES[noun], file_name="наш.csv")
+    for other in moving.NOUNS:
+        status = 200 if other == noun else 404
+        assert olena.get(f"/{other}/imports/1").status_code == status
+        assert olena.get(f"/{other}/imports/1/errors.csv").status_code == status
+        assert ("наш.csv" in olena.sees(f"/{other}/imports")) is (other == noun)
+
+
+@each_noun
+def test_an_unknown_report_is_not_found(olena, noun):
+    for path in ("imports/7", "imports/x", "imports/7/errors.csv"):
+        assert olena.get(f"/{noun}/{path}").status_code == 404
+
+
+def test_a_file_is_good_for_its_noun_only(crm, olena):
+    path = sent(olena, "leads", "external_id\nA\n").removeprefix("/leads")
+    for other in ("clients", "deals", "tasks", "products"):
+        assert olena.get(f"/{other}{path}").status_code == 303
+        assert olena.sends(f"/{other}{path}") == f"/{other}/imports"
+    assert counts(olena.sees(f"/leads{path}"))["rejected"] == 1
+    assert kinds(crm) == []
+
+
+@each_noun
+def test_a_file_waits_for_the_session_that_sent_it(crm, olena, manager, noun):
+    path = sent(olena, noun)
+    before = everything(crm)
+    for stranger in (manager, Person(crm, user_id=OLENA), Person(crm, "globex", OLENA)):
+        assert stranger.get(path).status_code == 303
+        assert "строк його зберігання минув" in stranger.sees(stranger.page.location)
+        assert stranger.sends(path) == f"/{noun}/imports"
+        stranger.sends(f"{path}/drop")
+    assert everything(crm) == before
+    assert counts(olena.sees(path))["created"] == 1
+
+
+def test_another_file_may_be_sent_instead(crm, olena):
+    path = sent(olena, "tasks")
+    assert olena.sends(f"{path}/drop") == "/tasks/import"
+    assert not list((crm.tenants.config.data / "uploads").iterdir())
+    for _ in range(5):
+        sent(olena, "tasks")
+    assert len(list((crm.tenants.config.data / "uploads").iterdir())) == uploads.MOST_OF_SESSION
+
+
+def test_the_file_waits_on_when_the_import_fails(crm, olena, monkeypatch):
+    path = sent(olena, "leads")
+    olena.sees(path)
+
+    def fails(*_, **__):
+        raise TooLarge
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "import_csv", fails)
+        assert olena.post(path).status_code == 413
+    assert olena.sends(path) == "/leads/imports/1"
+
+
+# The files to take away
+
+
+@pytest.fixture
+def busy(crm) -> None:
+    """Some records of each noun at acme."""
+    texts = {
+        "clients": "external_id,name,tags\nC-1,Ромашка,vip\nC-2,Мрія,\n",
+        "deals": "external_id,title,status,stage\nD-1,Меблі,won,Won\nD-2,Стіл,open,New\n",
+        "leads": "external_id,name,phone,status,source\n"
+        "L-2,Яна,0671234567,new,сайт і чат\nL-1,Ада,0671234568,qualified,\n",
+        "tasks": "external_id,title,status,assigned_to\n"
+        "T-1,Моє,open,Olena\nT-2,Нічиє,in_progress,\nT-3,Зроблене,done,Olena\n"
+        "T-4,Чуже,open,Taras\n",
+    }
+    with crm.tenants.session("acme"):
+        for noun, text in texts.items():
+            assert load(noun, text).rejected == 0
+
+
+def ways(page: str) -> tuple[str, str]:
+    """The paths of the two exports on a page: for a spreadsheet and for the API."""
+    found = re.findall(r'href="(/\w+/export[^"]*)"', page)
+    excel, plain = (html.unescape(path) for path in found)
+    return excel, plain
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/leads", ["L-2", "L-1"]),
+        ("/leads?q=&status=&sort=", ["L-2", "L-1"]),
+        ("/leads?status=new&limit=1", ["L-2"]),
+        ("/leads?source=сайт+і+чат", ["L-2"]),
+        ("/leads?sort=name", ["L-1", "L-2"]),
+        ("/clients?tag=VIP", ["C-1"]),
+        ("/clients?q=мрія&cursor=", ["C-2"]),
+        ("/deals?view=list", ["D-1", "D-2"]),
+        ("/deals?view=list&status=won", ["D-1"]),
+        ("/tasks", ["T-1"]),
+        ("/tasks?assigned_to=none", ["T-2"]),
+        ("/tasks?assigned_to=all", ["T-1", "T-2", "T-4"]),
+        ("/tasks/done", ["T-3"]),
+    ],
+)
+def test_an_export_has_the_filters_of_its_list(busy, viewer, olena, path, expected):
+    person = olena if path.startswith("/tasks") else viewer
+    excel, plain = ways(person.sees(path))
+    answer = person.get(plain)
+    found = [row["external_id"] for row in csv.DictReader(io.StringIO(answer.data.decode()))]
+    assert found == expected
+    name = moving.FILES[plain.split("/")[1]]
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}"'
+    assert answer.mimetype == "text/csv" and answer.headers["X-Content-Type-Options"] == "nosniff"
+    spreadsheet = person.get(excel).data
+    assert spreadsheet.startswith(b"\xef\xbb\xbf")
+    found = csv.DictReader(io.StringIO(spreadsheet.decode("utf-8-sig")), delimiter=";")
+    assert [row["external_id"] for row in found] == expected
+
+
+@each_noun
+def test_an_export_is_that_of_the_api(busy, olena, api, noun):
+    for query in ("", "?dialect=excel"):
+        assert olena.get(f"/{noun}/export{query}").data == api.get(f"/{noun}/export{query}").data
+
+
+def test_only_an_owner_s_export_tells_how_users_are_reached(olena, viewer, api):
+    api.create("/leads", name="Марія", phone="0671234567", assigned_to="1")
+    theirs, hers = (each.get("/leads/export").text for each in (viewer, olena))
+    assert "olena@acme.example" in hers
+    assert "olena@acme.example" not in theirs
+    assert hers.replace("olena@acme.example", "1") == theirs
+
+
+def test_a_filter_that_does_not_fit_is_refused(olena):
+    assert olena.get("/leads/export?status=maybe").status_code == 422
+
+
+# Who may do what
+
+
+def steps(noun: str) -> list[str]:
+    waiting = "0" * 32
+    return [f"/{noun}/import", f"/{noun}/import/{waiting}", f"/{noun}/import/{waiting}/drop"]
+
+
+@each_noun
+def test_a_viewer_reads_reports_and_exports_and_imports_nothing(crm, olena, viewer, noun):
+    text = FILES[noun] + "X-1\n"
+    report = olena.sends(sent(olena, noun, text))
+    for path in (f"/{noun}/export", f"/{noun}/imports", report, f"{report}/errors.csv"):
+        assert viewer.get(path).status_code == 200
+    page = viewer.sees("/deals?view=list" if noun == "deals" else f"/{noun}")
+    assert f'href="/{noun}/import"' not in page and f'href="/{noun}/imports"' in page
+    assert f'href="/{noun}/import"' not in viewer.sees(report)
+    before = everything(crm)
+    for path in (*steps(noun)[:2], f"/{noun}/import/sample.csv"):
+        assert viewer.get(path).status_code == 403
+    for path in steps(noun):
+        assert viewer.post(path, file(FILES[noun])).status_code == 403
+    assert everything(crm) == before
+
+
+@each_noun
+def test_a_manager_is_led_from_the_list_to_the_import(manager, noun):
+    page = manager.sees("/deals?view=list" if noun == "deals" else f"/{noun}")
+    assert f'href="/{noun}/import"' in page
+
+
+@each_noun
+def test_a_form_of_another_site_does_nothing(crm, olena, noun):
+    path = sent(olena, noun)
+    before = everything(crm)
+    for form in (path, f"{path}/drop", f"/{noun}/import"):
+        assert olena.open("POST", form, data=file(FILES[noun])).status_code == 400
+    assert everything(crm) == before
+    assert len(list((crm.tenants.config.data / "uploads").iterdir())) == 1
+
+
+@each_noun
+def test_another_tenant_sees_nothing(crm, olena, noun):
+    report = olena.sends(sent(olena, noun, FILES[noun] + "X-1\n"))
+    ivan = Person(crm, "globex", OLENA)
+    assert ivan.get(f"/{noun}/export").data.count(b"\n") == 1
+    for path in (report, f"{report}/errors.csv"):
+        assert ivan.get(path).status_code == 404
+
+
+@each_noun
+def test_every_form_has_its_token(olena, noun):
+    for path in (f"/{noun}/import", sent(olena, noun)):
+        page = olena.sees(path)
+        assert len(TOKEN.findall(page)) == page.count('method="post"') > 0
+
+
+@pytest.mark.parametrize("path", ["import", "export", "imports", "import/sample.csv"])
+@each_noun
+def test_a_stranger_is_sent_to_the_login(crm, noun, path):
+    page = Person(crm).get(f"/{noun}/{path}")
+    assert page.status_code == 302 and page.location.startswith("/login")

@@ -1,0 +1,579 @@
+"""The pages of leads: the list, the card, the way into a deal, and undoing a deletion (D5, D17)."""
+
+import html
+import re
+
+import pytest
+
+from crm.errors import Conflict, NotFound
+from crm.records.retention import KEPT_DAYS
+from crm.resources.clients import record as clients
+from crm.resources.deals import record as deals
+from crm.resources.leads.record import LEAD, Lead, create
+from crm.resources.tasks import TASK
+from crm.resources.users import User
+from crm.tenancy.database import transaction
+from crm.tenancy.sweeps import DAY_SECONDS
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person, hidden
+
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+
+
+def lead(crm, **fields):
+    with crm.tenants.session("acme"):
+        return str(create({**MARIA, **fields}))
+
+
+def one(crm, id="1"):
+    with crm.tenants.session("acme"):
+        return LEAD.one(id)
+
+
+# Undoing a deletion: the rule
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def remove(id):
+    with transaction():
+        Lead.find(id).remove()
+
+
+def restore(id):
+    with transaction():
+        Lead.removed(id).restore()
+
+
+def test_a_restored_lead_is_as_it_was(acme, clock):
+    id = create({**MARIA, "tags": '["vip"]'})
+    before = LEAD.one(id)
+    remove(id)
+    clock.tick(60)
+    restore(id)
+    after = LEAD.one(id)
+    assert after == {**before, "version": 3, "updated_at": "2026-03-02T09:01:00Z"}
+
+
+def test_a_restored_lead_is_found_again(api, crm):
+    id = lead(crm)
+    with crm.tenants.session("acme"):
+        remove(id)
+    assert api.read("/leads?q=марія") == api.read("/leads") == []
+    with crm.tenants.session("acme"):
+        restore(id)
+    assert [found["id"] for found in api.read("/leads?q=марія")] == [id]
+
+
+def test_the_trail_tells_of_a_return_and_no_event_does(api, crm):
+    id = lead(crm)
+    with crm.tenants.session("acme") as here:
+        here.user_id = TARAS
+        remove(id)
+        restore(id)
+    (change,) = api.read(f"/leads/{id}/changes")
+    assert change["user_id"] == str(TARAS)
+    assert change["before"] == {"deleted_at": "2026-03-02T09:00:00Z"}
+    assert change["after"] == {"deleted_at": None}
+    assert api.kinds() == ["lead.created"]
+
+
+def test_a_follower_sees_a_restored_lead_as_live(api, crm, clock):
+    id = lead(crm)
+    with crm.tenants.session("acme"):
+        remove(id)
+    clock.tick(5)
+    with crm.tenants.session("acme"):
+        restore(id)
+    path = "/leads?include_deleted=true&updated_since=2026-03-02T09:00:05Z"
+    assert [found["name"] for found in api.read(path)] == ["Марія"]
+
+
+def test_an_external_id_taken_meanwhile_forbids_the_return(acme):
+    id = create({**MARIA, "external_id": "A-1"})
+    remove(id)
+    create({**MARIA, "external_id": "A-1"})
+    with pytest.raises(Conflict) as refused:
+        restore(id)
+    assert refused.value.code == "duplicate_external_id"
+    with pytest.raises(NotFound):
+        LEAD.one(id)
+
+
+def test_only_what_was_deleted_and_is_still_kept_returns(acme, clock):
+    id = create(MARIA)
+    for unknown in (id, 77, "x"):
+        with pytest.raises(NotFound):
+            restore(unknown)
+    remove(id)
+    clock.tick(KEPT_DAYS * DAY_SECONDS)
+    Lead.removed(id)
+    clock.tick(1)
+    with pytest.raises(NotFound):
+        restore(id)
+
+
+# The list
+
+
+def test_the_list_shows_leads_and_their_filters(crm, olena):
+    lead(crm, source="site-form", status="qualified", assigned_to=TARAS, amount=12_500_000)
+    lead(crm, name="Ганна", company="ТОВ Ромашка")
+    page = olena.sees("/leads")
+    for text in ("Марія", "site-form", "Taras", "1 250", "Ганна", "ТОВ Ромашка", "+380671234567"):
+        assert text in html.unescape(page).replace("\xa0", " ")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["source=site-form", "status=qualified", "assigned_to=2", "assigned_to=me", "q=ганн", "q=0509"],
+)
+def test_filters_are_those_of_the_api_and_stay_in_the_form(crm, olena, query):
+    lead(crm)
+    more = {"source": "site-form", "status": "qualified", "assigned_to": TARAS}
+    lead(crm, name="Ганна", phone="+380509990011", **more)
+    taras = Person(crm, "acme", TARAS)
+    page = taras.sees(f"/leads?{query}&sort=&source=")
+    assert "Ганна" in page and "Марія" not in page
+    name, value = query.split("=")
+    shown = f'name="{name}"' in page
+    kept = f'value="{value}" selected' in page or f'value="{value}"' in page
+    assert shown and kept
+
+
+def test_a_lead_of_nobody_is_found_by_that(crm, olena):
+    lead(crm, assigned_to=TARAS)
+    lead(crm, name="Ганна")
+    page = olena.sees("/leads?assigned_to=none")
+    assert "Ганна" in page and "Марія" not in page
+
+
+def test_pages_follow_each_other_with_their_filters(crm, olena):
+    with crm.tenants.session("acme"), transaction():
+        for number in range(51):
+            create({**MARIA, "name": f"Лід-{number:02}", "source": "fair"})
+    page = olena.sees("/leads?source=fair&status=")
+    assert "Лід-50" in page and "Лід-00" not in page
+    following = html.unescape(page.partition('rel="next" href="')[2].partition('"')[0])
+    assert "source=fair" in following
+    page = olena.sees(following)
+    assert "Лід-00" in page and "Лід-50" not in page and 'rel="next"' not in page
+
+
+def test_a_strange_filter_is_refused_as_by_the_api(olena):
+    olena.sees("/leads?status=strange", 422)
+    olena.sees("/leads?strange=1", 422)
+    olena.sees("/leads?cursor=strange", 400)
+
+
+def test_an_empty_list_tells_why(crm, olena):
+    assert "Лідів ще немає" in olena.sees("/leads")
+    assert "Нічого не знайдено" in olena.sees("/leads?q=nobody")
+
+
+# A new lead
+
+
+def test_a_new_lead_is_there_with_its_event(api, crm, olena):
+    sent = {"name": " Марія ", "phone": "067 123 45 67", "email": "", "assigned_to": "2"}
+    assert olena.sends("/leads", sent) == "/leads/1"
+    assert "Лід додано" in olena.sees("/leads/1")
+    found = one(crm)
+    assert (found["name"], found["phone"], found["email"]) == ("Марія", "+380671234567", None)
+    assert (found["assigned_to"], found["created_by"], found["extra"]) == ("2", "1", {})
+    assert api.kinds() == ["lead.created"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        ({"name": "", "phone": "+380671234567"}, "Заповніть"),
+        ({"name": "Марія", "comment": "дзвонила"}, "Вкажіть телефон або е-пошту"),
+        ({"name": "Марія", "phone": "12", "email": "m@example.com"}, "phone-fault"),
+        ({"name": "Марія", "phone": "0671234567", "email": "ні"}, "email-fault"),
+        ({"name": "Марія", "phone": "0671234567", "assigned_to": "77"}, "assigned_to-fault"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_nothing_typed_is_lost(api, olena, sent, text):
+    page = olena.post("/leads", sent)
+    assert page.status_code == 422
+    assert text in page.text and "<details" in page.text and " open>" in page.text
+    for name in ("name", "phone", "email", "comment"):
+        assert sent.get(name, "") in page.text
+    assert api.events() == []
+
+
+# The card
+
+
+def test_a_card_shows_every_field(crm, olena):
+    shown = {
+        "email": "maria@example.com",
+        "company": "ТОВ Ромашка",
+        "position": "директорка",
+        "source": "site-form",
+        "comment": "Передзвонити",
+        "lost_reason": "задорого",
+        "utm_source": "google",
+        "utm_medium": "cpc",
+        "utm_campaign": "spring",
+        "utm_content": "banner",
+        "utm_term": "стіл",
+        "page_url": "https://example.com/tables",
+        "referrer": "https://example.org/",
+        "external_id": "1C-7",
+    }
+    lead(crm, **shown, tags='["vip"]', extra='{"floor": 3, "who": {"а": 1}}', amount=125_000)
+    page = html.unescape(olena.sees("/leads/1"))
+    for value in (*shown.values(), "vip", "floor", "3", '{"а":1}', "12.50 ₴", "Марія"):
+        assert value in page.replace("\xa0", " ").replace("12,50", "12.50"), value
+
+
+def test_what_is_typed_is_shown_as_text_everywhere(crm, olena):
+    evil = "<script>alert(1)</script>"
+    lead(crm, name=evil, company=evil, comment=evil, source=evil, page_url="javascript:alert(1)")
+    olena.sends("/leads/1/notes", {"text": evil})
+    olena.sends("/leads/1/edit", {"name": f"{evil}!", "phone": MARIA["phone"], "currency": "UAH"})
+    for path in ("/leads", "/leads/1", "/leads/1/edit", "/leads/1/convert", "/leads/1/notes"):
+        page = olena.sees(path)
+        assert evil not in page and html.escape(evil) in page, path
+    assert 'href="javascript:' not in olena.sees("/leads/1")
+    olena.sends("/leads/1/delete")
+    page = olena.sees("/leads")
+    assert evil not in page and html.escape(evil) in page
+
+
+def test_possible_duplicates_are_hinted_at(crm, olena):
+    lead(crm)
+    lead(crm, name="Маша")
+    with crm.tenants.session("acme"):
+        clients.create({"name": "Марія Шевчук", "phone": MARIA["phone"]})
+    page = olena.sees("/leads/1")
+    assert 'href="/leads/2">Маша' in page and 'href="/clients/1">Марія Шевчук' in page
+    lead(crm, name="Інша", phone="+380509990011")
+    assert "Можливі дублікати" not in olena.sees("/leads/3")
+
+
+def test_another_tenants_lead_is_not_there(crm, olena):
+    lead(crm)
+    ivan = Person(crm, "globex", 1)
+    for path in ("/leads/1", "/leads/1/edit", "/leads/1/convert", "/leads/1/notes"):
+        ivan.sees(path, 404)
+    assert ivan.post("/leads/1/delete").status_code == 404
+    assert "Марія" not in ivan.sees("/leads")
+
+
+# Changes and their history
+
+
+def test_an_edit_changes_what_was_typed(crm, olena):
+    lead(crm, extra='{"floor": 3}', utm_source="google", status="qualified")
+    sent = {
+        "name": "Марія Шевчук",
+        "phone": "050 999 00 11",
+        "email": "maria@example.com",
+        "amount": "1 250,50",
+        "currency": "usd",
+        "tags": "vip, опт",
+        "assigned_to": "2",
+        "comment": "рядок\r\nрядок",
+    }
+    assert olena.sends("/leads/1/edit", sent) == "/leads/1"
+    found = one(crm)
+    assert (found["phone"], found["amount"]) == ("+380509990011", 1250.5)
+    assert (found["currency"], found["tags"]) == ("USD", ["vip", "опт"])
+    assert (found["assigned_to"], found["comment"]) == ("2", "рядок\nрядок")
+    assert (found["extra"], found["utm_source"]) == ({"floor": 3}, "google")
+    assert (found["status"], found["version"]) == ("qualified", 2)
+
+
+def test_the_form_of_an_edit_holds_what_is_kept(crm, olena):
+    lead(crm, tags='["vip", "опт"]', amount=12_505_000, comment="Передзвонити")
+    page = olena.sees("/leads/1/edit")
+    for text in ('value="Марія"', 'value="vip, опт"', 'value="1250.5"', ">Передзвонити</textarea>"):
+        assert text in page
+
+
+def test_a_refused_edit_keeps_what_was_typed(crm, olena):
+    lead(crm)
+    page = olena.post("/leads/1/edit", {"name": "Ганна", "phone": "", "currency": "UAH"})
+    assert page.status_code == 422
+    assert 'value="Ганна"' in page.text and "phone-fault" in page.text
+    assert one(crm)["name"] == "Марія"
+
+
+def test_who_was_overtaken_is_told_before_overwriting(crm, olena):
+    lead(crm)
+    taras = Person(crm, "acme", TARAS)
+    shown = hidden(taras.sees("/leads/1/edit"), "shown")
+    sent = {"name": "Ганна", "phone": MARIA["phone"], "currency": "UAH", "shown": shown}
+    olena.sends("/leads/1/edit", sent)
+    page = taras.post("/leads/1/edit", {**sent, "name": "Галина"})
+    assert page.status_code == 422
+    assert 'value="Галина"' in page.text and "«Ганна»" in page.text
+    assert "Хтось інший" in page.text
+    assert one(crm)["name"] == "Ганна"
+    taras.sends("/leads/1/edit", {**sent, "name": "Галина", "shown": hidden(page.text, "shown")})
+    assert one(crm)["name"] == "Галина"
+
+
+def test_who_has_left_stays_responsible_after_an_edit(crm, olena):
+    lead(crm, assigned_to=TARAS)
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"active": 0})
+    assert 'value="2" selected>Taras' in olena.sees("/leads/1/edit")
+    assert ">Taras</option>" not in olena.sees("/leads")
+
+
+def test_status_buttons_change_the_status(crm, olena):
+    lead(crm)
+    page = olena.sees("/leads/1")
+    assert 'value="qualified"' in page and 'value="new"' not in page
+    assert olena.sends("/leads/1/status", {"status": "qualified"}) == "/leads/1"
+    assert one(crm)["status"] == "qualified"
+    assert olena.post("/leads/1/status", {"status": "strange"}).status_code == 422
+
+
+def test_history_reads_as_sentences(api, taras, crm, olena):
+    lead(crm, assigned_to=OLENA)
+    olena.sends("/leads/1/status", {"status": "in_progress"})
+    taras.patch("/leads/1", {"assigned_to": "2", "amount": 100, "tags": ["vip"], "extra": {"a": 1}})
+    page = olena.sees("/leads/1")
+    told = " ".join(html.unescape(strip(page.partition('id="history"')[2])).split())
+    assert "Стан: Новий змінено на В роботі" in told
+    assert "Відповідальний: Olena змінено на Taras" in told
+    assert "Сума: — змінено на 100 ₴" in told.replace("\xa0", " ")
+    assert "Теги: — змінено на vip" in told
+    assert 'Інші дані: — змінено на {"a":1}' in told
+    assert "Taras, ключем API «tests»" in told
+    assert told.index("Відповідальний") < told.index("Стан")
+
+
+def test_a_return_is_told_in_the_history(crm, olena):
+    lead(crm)
+    olena.sees("/leads/1")
+    olena.sends("/leads/1/delete")
+    olena.sends("/leads/1/restore")
+    told = strip(olena.sees("/leads/1").partition('id="history"')[2])
+    assert "Видалено" in told and "Olena" in told
+
+
+def test_older_changes_have_their_pages(crm, olena):
+    lead(crm)
+    assert "/leads/1/history" not in olena.sees("/leads/1")
+    with crm.tenants.session("acme"), transaction():
+        for number in range(60):
+            Lead.find(1).change({"comment": f"крок-{number:02}"})
+    page = olena.sees("/leads/1")
+    assert "крок-59" in page and "крок-40" not in page and 'href="/leads/1/history"' in page
+    page = olena.sees("/leads/1/history")
+    assert "крок-40" in page and "крок-01" not in page
+    following = html.unescape(page.partition('rel="next" href="')[2].partition('"')[0])
+    assert "крок-01" in olena.sees(following)
+
+
+def strip(page):
+    return re.sub(r"<[^>]+>", "", page)
+
+
+# Notes and tasks, for all cards
+
+
+def test_a_note_is_written_and_deleted(crm, olena):
+    lead(crm)
+    assert (
+        olena.sends("/leads/1/notes", {"text": "Зателефонувати\nпісля 15:00"}) == "/leads/1#notes"
+    )
+    page = olena.sees("/leads/1")
+    assert "Зателефонувати\nпісля 15:00" in page and "Olena" in page
+    assert olena.confirms("/leads/1/notes/1/delete") == "/leads/1#notes"
+    assert "Зателефонувати" not in olena.sees("/leads/1")
+    assert olena.post("/leads/1/notes/1/delete").status_code == 404
+
+
+def test_an_empty_note_is_refused(crm, olena):
+    lead(crm)
+    page = olena.post("/leads/1/notes", {"text": "  "})
+    assert page.status_code == 422 and "text-fault" in page.text
+
+
+def test_a_note_of_another_record_is_not_deleted(crm, olena):
+    lead(crm)
+    lead(crm)
+    olena.sends("/leads/1/notes", {"text": "тут"})
+    assert olena.post("/leads/2/notes/1/delete").status_code == 404
+    assert olena.post("/leads/77/notes", {"text": "тут"}).status_code == 404
+    assert "тут" in olena.sees("/leads/1")
+
+
+def test_more_notes_have_a_page_of_their_own(crm, olena):
+    lead(crm)
+    for number in range(11):
+        olena.sends("/leads/1/notes", {"text": f"нотатка-{number:02}"})
+    page = olena.sees("/leads/1")
+    assert "нотатка-10" in page and "нотатка-00" not in page and 'href="/leads/1/notes"' in page
+    assert "нотатка-00" in olena.sees("/leads/1/notes")
+
+
+@pytest.mark.parametrize("plural", ["clients", "deals"])
+def test_clients_and_deals_have_notes_and_history_too(crm, olena, plural):
+    with crm.tenants.session("acme"):
+        clients.create({"name": "Ромашка"})
+        deals.create({"client_id": 1})
+    olena.sees("/tasks")
+    assert olena.sends(f"/{plural}/1/notes", {"text": "тут"}) == f"/{plural}/1#notes"
+    assert "тут" in olena.sees(f"/{plural}/1/notes")
+    olena.sees(f"/{plural}/1/history")
+
+
+def test_a_quick_task_is_the_leads(api, crm, olena):
+    lead(crm)
+    olena.sees("/leads/1")
+    sent = {"title": "Подзвонити", "type": "call", "assigned_to": "2", "priority": "normal"}
+    more = {"due_at": "2026-03-03T12:00", "lead_id": "1", "back": "/leads/1"}
+    assert olena.sends("/tasks", sent | more) == "/leads/1"
+    with crm.tenants.session("acme"):
+        task = TASK.one("1")
+    assert (task["lead_id"], task["assigned_to"]) == ("1", "2")
+    assert task["due_at"] == "2026-03-03T10:00:00Z"
+    assert "Подзвонити" in olena.sees("/leads/1")
+    assert olena.sends("/tasks/1/complete", {"back": "/leads/1"}) == "/leads/1"
+    assert "Подзвонити" in olena.sees("/leads/1")
+    assert api.kinds() == ["lead.created", "task.created", "task.completed"]
+
+
+def test_a_refused_quick_task_still_knows_its_lead(crm, olena):
+    lead(crm)
+    olena.sees("/leads/1")
+    page = olena.post("/tasks", {"title": "", "lead_id": "1", "back": "/leads/1"})
+    assert page.status_code == 422
+    assert 'name="lead_id" value="1"' in page.text and 'name="back" value="/leads/1"' in page.text
+
+
+def test_a_task_leads_back_to_this_host_only(crm, olena):
+    olena.sees("/tasks")
+    for back in ("//evil.example", "https://evil.example", "/\\evil.example"):
+        sent = {"title": "x", "priority": "normal", "back": back}
+        assert olena.sends("/tasks", sent) == "/tasks"
+
+
+# Into a deal
+
+
+def test_a_lead_becomes_a_deal(api, crm, olena):
+    lead(crm, amount=125_000_000, assigned_to=TARAS)
+    page = olena.sees("/leads/1/convert")
+    assert 'value="12500"' in page and 'value="2" selected>Taras' in page
+    sent = {"title": "Крісла", "stage_id": "2", "amount": "13 000,50", "assigned_to": "1"}
+    assert olena.sends("/leads/1/convert", sent) == "/deals/1"
+    deal = api.read("/deals/1")
+    assert (deal["title"], deal["stage_id"], deal["amount"]) == ("Крісла", "2", 13000.5)
+    assert (deal["assigned_to"], deal["client_name"], deal["lead_id"]) == ("1", "Марія", "1")
+    kinds = ["lead.created", "client.created", "deal.created", "lead.converted"]
+    assert api.kinds() == kinds
+    page = olena.sees("/leads/1")
+    assert 'href="/deals/1"' in page and 'href="/clients/1"' in page
+    assert 'name="status"' not in page and "/leads/1/convert" not in page
+
+
+def test_a_known_client_is_hinted_at_and_taken(api, crm, olena):
+    lead(crm, company="ТОВ Ромашка")
+    assert "ТОВ Ромашка" in olena.sees("/leads/1/convert")
+    with crm.tenants.session("acme"):
+        clients.create({"name": "Інша", "phone": "+380509990011"})
+        clients.create({"name": "Марія Шевчук", "phone": MARIA["phone"]})
+    assert 'value="2" selected>Марія Шевчук' in olena.sees("/leads/1/convert")
+    olena.sends("/leads/1/convert", {"client_id": "2", "stage_id": "1"})
+    assert api.read("/deals/1")["client_id"] == "2"
+    assert len(api.read("/clients")) == 2
+
+
+def test_a_lead_joins_an_open_deal(api, crm, olena):
+    lead(crm)
+    with crm.tenants.session("acme"):
+        clients.create({"name": "Марія Шевчук", "phone": MARIA["phone"]})
+        deals.create({"client_id": 1, "title": "Крісла"})
+        deals.create({"client_id": 1, "title": "Старі столи", "status": "won"})
+    page = olena.sees("/leads/1/convert")
+    assert "Крісла" in page and "Старі столи" not in page
+    assert olena.sends("/leads/1/convert", {"deal_id": "1"}) == "/deals/1"
+    assert (one(crm)["deal_id"], len(api.read("/deals"))) == ("1", 2)
+    assert api.kinds()[-1] == "lead.converted"
+
+
+def test_a_refused_conversion_changes_nothing_and_loses_nothing(api, crm, olena):
+    lead(crm)
+    page = olena.post("/leads/1/convert", {"title": "Крісла", "stage_id": "1", "amount": "багато"})
+    assert page.status_code == 422
+    assert 'value="Крісла"' in page.text and 'value="багато"' in page.text
+    assert "amount-fault" in page.text
+    assert (one(crm)["status"], api.kinds()) == ("new", ["lead.created"])
+
+
+def test_a_converted_lead_leads_to_its_deal(api, crm, olena):
+    lead(crm)
+    olena.sees("/leads/1")
+    olena.sends("/leads/1/convert", {"stage_id": "1"})
+    assert olena.sends("/leads/1/convert", {"stage_id": "1"}) == "/deals/1"
+    assert olena.get("/leads/1/convert").location == "/deals/1"
+    assert olena.post("/leads/1/status", {"status": "new"}).status_code == 409
+    assert len(api.read("/deals")) == 1
+
+
+# Deleted and back
+
+
+def test_a_deleted_lead_can_be_brought_back(crm, olena):
+    lead(crm)
+    olena.sees("/leads/1")
+    assert olena.sends("/leads/1/delete") == "/leads"
+    page = olena.sees("/leads")
+    assert "«Марія» видалено" in page and 'action="/leads/1/restore"' in page
+    olena.sees("/leads/1", 404)
+    assert "/restore" not in olena.sees("/leads")
+    assert olena.sends("/leads/1/restore") == "/leads/1"
+    assert "Лід відновлено" in olena.sees("/leads/1")
+    assert olena.post("/leads/1/restore").status_code == 404
+
+
+def test_a_return_that_cannot_be_is_told(crm, olena):
+    lead(crm, external_id="A-1")
+    olena.sees("/leads/1")
+    olena.sends("/leads/1/delete")
+    lead(crm, external_id="A-1")
+    assert olena.post("/leads/1/restore").status_code == 409
+    assert "зовнішн" in olena.page.text.lower()
+
+
+# Who may
+
+
+def test_a_viewer_reads_and_changes_nothing(crm, viewer):
+    lead(crm)
+    for path in ("/leads", "/leads/1", "/leads/1/notes", "/leads/1/history"):
+        page = viewer.sees(path)
+        main = page.partition("<main")[2]
+        assert 'method="post"' not in main, path
+    for path in ("/leads/1/edit", "/leads/1/convert"):
+        viewer.sees(path, 403)
+    acts = ("edit", "status", "convert", "delete", "restore", "notes", "notes/1/delete")
+    for path in ("/leads", *(f"/leads/1/{act}" for act in acts)):
+        assert viewer.post(path, {"name": "x"}).status_code == 403, path
+    assert one(crm)["version"] == 1
+
+
+def test_who_is_not_logged_in_sees_nothing(crm):
+    lead(crm)
+    for path in ("/leads", "/leads/1", "/leads/1/notes"):
+        page = Person(crm, "acme").get(path)
+        assert page.status_code == 302 and "/login" in page.location
+
+
+def test_a_form_without_its_token_changes_nothing(crm, olena):
+    lead(crm)
+    assert olena.client.post("/leads/1/delete", base_url=olena.home).status_code == 400
+    assert one(crm)

@@ -1,0 +1,1145 @@
+"""The cabinet's doors: sign-up, login by code, password and link, and that they tell nothing."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.access import codes, links, passwords, sessions
+from crm.access.sms_limits import SmsLimits
+from crm.cabinet import formatting
+from crm.cabinet.signup import propose
+from crm.config import SMS_LIMITS, Config
+from crm.resources import tenant
+from crm.resources.pipelines import PIPELINE
+from crm.resources.users import User
+from crm.tenancy.database import row, transaction
+from crm.tenancy.sms_log import SmsLog
+from crm.tenancy.tenants import FRONT, Tenants
+from tests.concurrency import crowd
+from tests.conftest import OLENA, TARAS, Clock
+from tests.page_client import Person, Recorder
+
+each = pytest.mark.parametrize
+OLENAS, TARASS, NOBODYS = "+380501110001", "+380501110002", "+380679998877"
+OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"
+PASSWORD = "горобці та їжаки"
+TOO_OLD = "Код неправильний або його строк минув."
+NOT_GOOD = "Посилання вже не діє"
+
+
+@pytest.fixture(autouse=True)
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hashing costs is claimed elsewhere."""
+    cheap = "scrypt:1024:8:1"
+    monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
+    monkeypatch.setattr(passwords, "METHOD", cheap)
+
+
+@pytest.fixture
+def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(crm, "post", Recorder())
+    return crm.post
+
+
+@pytest.fixture
+def stranger(crm: CRMApp, post: Recorder) -> Person:
+    """Somebody at acme's host who has not logged in."""
+    return Person(crm)
+
+
+@pytest.fixture
+def newcomer(crm: CRMApp, post: Recorder) -> Person:
+    """Somebody at the base host."""
+    return Person(crm, "")
+
+
+@pytest.fixture
+def password(crm: CRMApp) -> str:
+    """Olena's."""
+    with crm.tenants.session("acme"):
+        passwords.set_for(OLENA, PASSWORD)
+    return PASSWORD
+
+
+def wrong(code: str) -> str:
+    return f"{(int(code) + 1) % 10**6:06}"
+
+
+def link(crm: CRMApp, purpose: str, user_id: int = OLENA, about: str | None = None) -> str:
+    with crm.tenants.session("acme"):
+        return links.make(purpose, user_id, about)
+
+
+def who(person: Person) -> str | None:
+    """The name of who is logged in, as the menu tells."""
+    page = person.get("/tasks")
+    found = re.search(r'#person-circle"/></svg> (.+?)</a>', page.text)
+    return found and found[1]
+
+
+def telling(page: Any) -> tuple[int, dict[str, str], str]:
+    """What an answer tells; without the request's id, cookies, their tokens and what was typed."""
+    untold = ("X-Request-Id", "Set-Cookie")
+    headers = {name: value for name, value in page.headers if name not in untold}
+    text = re.sub(r'(?<=name="csrf_token" value=")[^"]+', "", page.text)
+    for typed in (OLENAS, NOBODYS, OLENAS_MAIL, NOBODYS_MAIL):
+        text = text.replace(typed, "").replace(formatting.phone(typed), "")
+    headers.pop("Content-Length")  # tokens differ in length with the time in them
+    return page.status_code, headers, re.sub("[0-9a-f]{24}", "", text)
+
+
+def log_in(person: Person, post: Recorder, phone: str = OLENAS) -> str:
+    assert person.sends("/login", {"phone": phone}) == "/login/code"
+    return person.sends("/login/code", {"code": post.code()})
+
+
+# By a code
+
+
+def test_a_stranger_is_led_to_the_login(stranger):
+    assert stranger.get("/").location == "/login"
+    assert stranger.get("/tasks?assigned_to=all").location == "/login?next=/tasks?assigned_to%3Dall"
+    assert "Увійти" in stranger.sees("/login")
+
+
+@each("typed", [OLENAS, "050 111-00-01", "8 (050) 1110001", " 380501110001 "])
+def test_the_code_of_an_sms_lets_in(stranger, post, typed):
+    assert stranger.sends("/login", {"phone": typed}) == "/login/code"
+    assert post.texts == [(OLENAS, f"Код для входу: {post.code()}. Нікому його не повідомляйте.")]
+    assert "050\u00a0111\u00a000\u00a001" in stranger.sees("/login/code")
+    assert stranger.sends("/login/code", {"code": f" {post.code()[:3]} {post.code()[3:]} "}) == "/"
+    assert who(stranger) == "Olena"
+
+
+def test_the_sms_goes_out_after_the_answer(stranger, post):
+    stranger.get("/login")
+    page = stranger.post("/login", {"phone": OLENAS}, buffered=False)
+    assert page.status_code == 303 and not post.texts
+    page.close()
+    assert [to for to, _ in post.texts] == [OLENAS]
+
+
+@each("text", ["", "12", "+38050111000a", "olena@acme.example"])
+def test_what_is_no_phone_comes_back(stranger, post, text):
+    page = stranger.post("/login", {"phone": text})
+    assert page.status_code == 422 and 'aria-invalid="true"' in page.text
+    assert f'value="{text}"' in page.text
+    assert not post.texts
+
+
+def test_a_wrong_code_comes_back_and_costs_a_try(stranger, post):
+    stranger.sends("/login", {"phone": OLENAS})
+    code = post.code()
+    for _ in range(5):
+        page = stranger.post("/login/code", {"code": wrong(code)})
+        assert page.status_code == 422 and TOO_OLD in page.text
+    assert stranger.post("/login/code", {"code": code}).status_code == 422
+    assert who(stranger) is None
+
+
+@each("code", ["", "12345", "x" * 100_000, "кодкод"])
+def test_any_text_can_come_as_a_code(stranger, post, code):
+    stranger.sends("/login", {"phone": OLENAS})
+    assert stranger.post("/login/code", {"code": code}).status_code == 422
+
+
+def test_a_code_is_good_for_five_minutes(stranger, post, clock):
+    stranger.sends("/login", {"phone": OLENAS})
+    clock.tick(300)
+    assert stranger.post("/login/code", {"code": post.code()}).status_code == 422
+
+
+def test_a_code_is_good_in_the_browser_that_asked_for_it(crm, stranger, post):
+    stranger.sends("/login", {"phone": OLENAS})
+    code = post.code()
+    other = Person(crm)
+    assert other.post("/login/code", {"code": code}).status_code == 422
+    other.sends("/login", {"phone": NOBODYS})
+    assert other.post("/login/code", {"code": code}).status_code == 422
+    assert stranger.sends("/login/code", {"code": code}) == "/"
+
+
+def test_a_code_is_good_once(crm, stranger, post):
+    log_in(stranger, post)
+    code = post.code()
+    stranger.sends("/logout")
+    assert stranger.post("/login/code", {"code": code}).status_code == 422
+
+
+def test_of_parallel_submits_one_gets_in(crm, post):
+    person = Person(crm)
+    person.sends("/login", {"phone": OLENAS})
+    sent = {"code": post.code(), "csrf_token": person._token}
+    cookies = "; ".join(
+        f"{name}={person.cookie(name).value}" for name in ("crm_browser", "crm_form")
+    )
+
+    def enter(_: int) -> int:
+        return crm.test_client(use_cookies=False).post(
+            "/login/code", data=sent, base_url=person.home, headers={"Cookie": cookies}
+        ).status_code  # fmt: skip
+
+    answers = crowd(8, enter)
+    assert sorted(answers) == [303] + [422] * 7
+    with crm.tenants.session("acme"):
+        assert len(sessions.every(OLENA)) == 1
+
+
+def test_another_code_takes_a_minute(stranger, post, clock):
+    stranger.sends("/login", {"phone": OLENAS})
+    assert "через 1 хвилину" in stranger.sees("/login/code")
+    clock.tick(20)
+    for path, sent in (("/login/code/again", {}), ("/login", {"phone": OLENAS})):
+        page = stranger.post(path, sent)
+        assert page.status_code == 429 and page.headers["Retry-After"] == "40"
+        assert "Спробуйте ще раз через 40 секунд." in page.text
+    clock.tick(40)
+    assert 'action="/login/code/again"' in stranger.sees("/login/code")
+    assert stranger.sends("/login/code/again") == "/login/code"
+    assert len(post.texts) == 2
+    assert stranger.sends("/login/code", {"code": post.code()}) == "/"
+
+
+def test_who_asked_for_no_code_is_led_back(stranger):
+    assert stranger.get("/login/code").location == "/login"
+    assert stranger.sends("/login/code/again") == "/login"
+
+
+def test_sms_are_counted_before_any_is_sent(crm, stranger, post, monkeypatch):
+    sms_log = SmsLog(crm.tenants.config.data, crm.tenants.secret_key)
+    monkeypatch.setattr(crm, "sms_limits", SmsLimits(sms_log, SMS_LIMITS | {"tenant": 1}))
+    stranger.sends("/login", {"phone": TARASS})
+    page = stranger.post("/login", {"phone": OLENAS})
+    assert page.status_code == 429 and "через 1 годину" in page.text
+    assert page.headers["Retry-After"] == "3600"
+    assert [to for to, _ in post.texts] == [TARASS]
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM code WHERE phone = ?", (OLENAS,)) == (0,)
+    page = both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})[1].page
+    assert page.status_code == 429  # for who has no account as well: it tells nothing
+
+
+def test_waiting_for_another_code_counts_no_sms(stranger, post, clock):
+    stranger.sends("/login", {"phone": OLENAS})
+    for _ in range(10):
+        assert stranger.post("/login", {"phone": OLENAS}).status_code == 429
+    clock.tick(60)
+    stranger.sends("/login", {"phone": OLENAS})
+    assert len(post.texts) == 2
+
+
+def test_an_sms_speaks_its_readers_language(crm, stranger, post):
+    with crm.tenants.session("acme"), transaction():
+        User.find(OLENA).change({"language": "en"})
+    stranger.sends("/login", {"phone": OLENAS})
+    assert post.texts[-1][1] == f"Login code: {post.code()}. Do not share it."
+    assert "Код із SMS" in stranger.sees("/login/code")
+
+
+@each("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
+@each("language", ["uk", "en"])
+def test_a_text_is_one_sms(crm, purpose, language):
+    from crm.cabinet import phone_codes
+
+    with crm.test_request_context("/", headers={"Cookie": f"language={language}"}):
+        assert len(phone_codes._text(purpose, "123456")) <= 70
+
+
+# By a password
+
+
+@each("name", [OLENAS_MAIL, "OLENA@acme.example", OLENAS, "050 1110001"])
+def test_a_password_lets_in(stranger, password, name):
+    assert stranger.sends("/login/password", {"email": name, "password": password}) == "/"
+    assert who(stranger) == "Olena"
+
+
+@each(
+    ("name", "typed"),
+    [
+        (OLENAS_MAIL, "горобці"),
+        (OLENAS_MAIL, ""),
+        (OLENAS_MAIL, "x" * 10_000),
+        (OLENAS_MAIL, "\ud800"),
+        (NOBODYS_MAIL, PASSWORD),
+        ("+380501110002", PASSWORD),  # Taras, who has none
+        ("", PASSWORD),
+        ("Olena", PASSWORD),
+    ],
+)
+def test_a_wrong_password_does_not(stranger, password, name, typed):
+    typed = typed.encode("utf-8", "replace").decode()
+    page = stranger.post("/login/password", {"email": name, "password": typed})
+    assert page.status_code == 422
+    assert "Неправильний пароль, е-пошта або номер телефону." in page.text
+    assert f'value="{name}"' in page.text
+    assert not typed or f'"{typed}"' not in page.text  # a password is never shown
+    assert who(stranger) is None
+
+
+def test_a_password_costs_the_same_work_for_everybody(stranger, password, monkeypatch):
+    tried = []
+    monkeypatch.setattr(passwords, "fits", lambda kept, typed: bool(tried.append(kept)))
+    for name in (OLENAS_MAIL, NOBODYS_MAIL, "+380501110002", NOBODYS, "rubbish"):
+        stranger.post("/login/password", {"email": name, "password": "x"})
+    assert len(tried) == 5
+    assert tried[0] is not None and tried[1:] == [None] * 4
+
+
+@each("name", [OLENAS_MAIL, NOBODYS_MAIL])
+def test_tries_of_an_account_are_limited(crm, stranger, password, monkeypatch, clock, name):
+    monkeypatch.setattr(passwords, "check_password_hash", lambda kept, typed: typed == PASSWORD)
+    clock.moment += 900 - clock.moment % 900  # a window begins
+    for number in range(10):
+        page = Person(crm).post("/login/password", {"email": name, "password": "x"})
+        assert page.status_code == 422, number
+    clock.tick(60)
+    page = stranger.post("/login/password", {"email": name, "password": PASSWORD})
+    assert page.status_code == 429 and page.headers["Retry-After"] == "840"
+    assert "через 14 хвилин" in page.text
+    clock.tick(840)
+    page = stranger.post("/login/password", {"email": name, "password": PASSWORD})
+    assert page.status_code == (303 if name == OLENAS_MAIL else 422)
+
+
+@each(
+    "names",
+    [
+        ("OLENA@acme.example", "Olena@ACME.example", OLENAS_MAIL),
+        ("NOBODY@acme.example", "Nobody@ACME.example", NOBODYS_MAIL),
+        ("050 111-00-01", "80501110001", OLENAS),
+        ("067 999-88-77", "80679998877", NOBODYS),
+    ],
+)
+def test_a_name_has_one_count_however_it_is_typed(crm, stranger, monkeypatch, names):
+    monkeypatch.setattr(passwords, "check_password_hash", lambda kept, typed: False)
+    for number in range(10):
+        sent = {"email": names[number % 2], "password": "x"}
+        assert stranger.post("/login/password", sent).status_code == 422
+    assert stranger.post("/login/password", {"email": names[2]}).status_code == 429
+    # That two names are one user's is told to nobody, nor is it another tenant's matter.
+    for other in {OLENAS, OLENAS_MAIL, NOBODYS, NOBODYS_MAIL} - {names[2]}:
+        assert stranger.post("/login/password", {"email": other}).status_code == 422
+    assert Person(crm, "globex").post("/login/password", {"email": names[2]}).status_code == 422
+
+
+def test_tries_from_an_address_are_limited(stranger, monkeypatch):
+    monkeypatch.setattr(passwords, "check_password_hash", lambda kept, typed: False)
+    for number in range(50):
+        sent = {"email": f"a{number}@b.cd", "password": "x"}
+        assert stranger.post("/login/password", sent).status_code == 422
+    assert stranger.post("/login/password", {"email": OLENAS}).status_code == 429
+    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
+    page = stranger.post("/login/password", {"email": OLENAS}, environ_overrides=elsewhere)
+    assert page.status_code == 422
+
+
+# Sessions
+
+
+def test_a_login_begins_a_new_session_and_ends_the_one_before(crm, stranger, post, clock):
+    log_in(stranger, post)
+    first = stranger.cookie("crm_session").value
+    clock.tick(60)
+    log_in(stranger, post)
+    assert stranger.cookie("crm_session").value != first
+    with crm.tenants.session("acme"):
+        assert len(sessions.every(OLENA)) == 1
+        assert sessions.find(first) is None
+
+
+def test_a_session_that_somebody_planted_is_nobodys(crm, stranger, post):
+    stranger.client.set_cookie("crm_session", "planted", domain=stranger.host)
+    log_in(stranger, post)
+    assert stranger.cookie("crm_session").value != "planted"
+    with crm.tenants.session("acme"):
+        assert sessions.find("planted") is None
+
+
+def test_a_login_changes_the_hidden_token_of_forms(stranger, post):
+    stranger.sees("/login")
+    before = stranger.cookie("crm_form").value
+    log_in(stranger, post)
+    assert stranger.cookie("crm_form") is None
+    stranger.sees("/tasks")
+    assert stranger.cookie("crm_form").value != before
+
+
+def test_a_session_means_nothing_at_another_tenant(crm):
+    olena = Person(crm, "acme", OLENA)
+    assert who(olena) == "Olena"
+    ivan = Person(crm, "globex")
+    ivan.client.set_cookie("crm_session", olena.cookie("crm_session").value, domain=ivan.host)
+    assert ivan.get("/tasks").location.startswith("/login")
+
+
+def test_a_code_means_nothing_at_another_tenant(crm, stranger, post):
+    stranger.sends("/login", {"phone": OLENAS})
+    globex = Person(crm, "globex")
+    for name in ("crm_browser", "crm_form"):
+        globex.client.set_cookie(name, stranger.cookie(name).value, domain=globex.host)
+    globex.sees("/login")
+    assert globex.post("/login/code", {"code": post.code()}).status_code == 422
+
+
+def test_who_is_logged_in_is_led_past_the_login(crm):
+    olena = Person(crm, "acme", OLENA)
+    for path in ("/login", "/login/password"):
+        assert olena.get(path).location == "/"
+        assert olena.get(f"{path}?next=/tasks").location == "/tasks"
+
+
+def test_logging_out_ends_the_session(crm):
+    olena = Person(crm, "acme", OLENA)
+    token = olena.cookie("crm_session").value
+    olena.sees("/tasks")
+    assert olena.sends("/logout") == "/login"
+    assert olena.cookie("crm_session") is None
+    with crm.tenants.session("acme"):
+        assert sessions.find(token) is None
+    assert olena.get("/tasks").location.startswith("/login")
+
+
+def test_logging_out_takes_a_form(crm):
+    olena = Person(crm, "acme", OLENA)
+    assert olena.get("/logout").status_code == 405
+    assert olena.open("POST", "/logout").status_code == 400
+    assert who(olena) == "Olena"
+
+
+# Who may not
+
+
+@each("way", ["code", "password", "enter", "invite", "reset"])
+def test_who_was_deactivated_stays_out(crm, stranger, post, password, way):
+    token = {name: link(crm, name) for name in (links.LOGIN, links.INVITE, links.RESET)}
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"role": "owner"})
+        User.find(OLENA).change({"active": 0})
+    if way == "code":
+        stranger.sends("/login", {"phone": OLENAS})
+        assert not post.texts
+    elif way == "password":
+        sent = {"email": OLENAS_MAIL, "password": password}
+        assert stranger.post("/login/password", sent).status_code == 422
+    else:
+        path = f"/{way}/{token.get(way, token[links.LOGIN])}"
+        assert NOT_GOOD in stranger.sees(path, 404)
+        assert stranger.post(path, {"password": PASSWORD}).status_code == 404
+    assert who(stranger) is None
+
+
+def test_who_is_deactivated_meanwhile_stays_out(crm, stranger, post):
+    stranger.sends("/login", {"phone": OLENAS})
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"role": "owner"})
+        User.find(OLENA).change({"active": 0})
+    page = stranger.post("/login/code", {"code": post.code()})
+    assert page.status_code == 422 and TOO_OLD in page.text
+
+
+@each("path", ["/login", "/login/password", "/forgot"])
+def test_a_suspended_tenant_lets_nobody_in(crm, stranger, post, path):
+    stranger.sees(path)
+    with crm.tenants.session("acme"):
+        tenant.suspend()
+    page = stranger.post(path, {"phone": OLENAS, "email": OLENAS_MAIL, "password": PASSWORD})
+    assert page.status_code == 403 and "Цей кабінет призупинено." in page.text
+    assert "Цей кабінет призупинено." in stranger.sees(path, 403)
+    assert not post.texts and not post.letters
+
+
+def test_suspending_a_tenant_shuts_out_who_is_in(crm):
+    olena = Person(crm, "acme", OLENA)
+    token = link(crm, links.LOGIN)
+    with crm.tenants.session("acme"):
+        tenant.suspend()
+    olena.sees("/tasks", 403)
+    Person(crm).sees(f"/enter/{token}", 403)
+
+
+# Nothing is told of who has an account
+
+
+def both(crm: CRMApp, path: str, known: dict, unknown: dict) -> list[Person]:
+    """Two browsers send a form, and are told the same."""
+    people = [Person(crm), Person(crm)]
+    for person, sent in zip(people, (known, unknown), strict=True):
+        person.post(path, sent, environ_overrides={"REMOTE_ADDR": "203.0.113.7"})
+    assert telling(people[0].page) == telling(people[1].page)
+    assert names_of_cookies(people[0].page) == names_of_cookies(people[1].page)
+    return people
+
+
+def names_of_cookies(page: Any) -> list[str]:
+    """The cookies that an answer sets, without their values."""
+    return [re.sub(r"=[^;]*|Expires=[^;]*; ", "=", kept, count=1).split("Expires")[0]
+            for kept in page.headers.getlist("Set-Cookie")]  # fmt: skip
+
+
+def test_a_known_phone_and_an_unknown_one_are_told_the_same(crm, post, clock):
+    people = both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})
+    assert [to for to, _ in post.texts] == [OLENAS]
+    for page in ("/login/code", "/login/code"):
+        assert telling(people[0].get(page)) == telling(people[1].get(page))
+    for number in range(7):
+        pages = [person.post("/login/code", {"code": f"00000{number}"}) for person in people]
+        assert telling(pages[0]) == telling(pages[1])
+        assert pages[0].status_code == 422
+    pages = [person.post("/login/code/again") for person in people]
+    assert pages[0].status_code == 429 and telling(pages[0]) == telling(pages[1])
+    clock.tick(60)
+    pages = [person.post("/login/code/again") for person in people]
+    assert pages[0].status_code == 303 and telling(pages[0]) == telling(pages[1])
+
+
+def test_an_unknown_phone_costs_the_same_work(crm, post):
+    both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})
+    with crm.tenants.session("acme"):
+        kept = [
+            row("SELECT count(*), sum(tries) FROM code WHERE phone = ?", (phone,))
+            for phone in (OLENAS, NOBODYS)
+        ]
+    assert kept == [(1, 0), (1, 0)]
+
+
+def test_the_right_code_of_an_unknown_phone_is_told_as_wrong(crm, stranger, post, monkeypatch):
+    monkeypatch.setattr(
+        codes,
+        "secrets",
+        SimpleNamespace(randbelow=lambda below: 42, token_bytes=codes.secrets.token_bytes),
+    )
+    stranger.sends("/login", {"phone": NOBODYS})
+    page = stranger.post("/login/code", {"code": "000042"})
+    assert page.status_code == 422 and TOO_OLD in page.text
+    assert who(stranger) is None
+
+
+def test_a_known_address_and_an_unknown_one_are_told_the_same(crm, post):
+    people = both(crm, "/forgot", {"email": OLENAS_MAIL}, {"email": NOBODYS_MAIL})
+    assert people[0].page.location == "/forgot/sent"
+    assert [to for to, _, _ in post.letters] == [OLENAS_MAIL]
+    pages = [person.get("/forgot/sent") for person in people]
+    assert telling(pages[0]) == telling(pages[1])
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM link") == (2,)  # the same work
+
+
+def test_a_wrong_password_and_an_unknown_account_are_told_the_same(crm, password):
+    known, unknown = ({"email": name, "password": "x"} for name in (OLENAS_MAIL, NOBODYS_MAIL))
+    both(crm, "/login/password", known, unknown)
+
+
+# A forgotten password
+
+
+def test_a_forgotten_password_is_set_anew_by_a_link(crm, stranger, post, password):
+    elsewhere = Person(crm, "acme", OLENA)
+    assert stranger.sends("/forgot", {"email": "Olena@Acme.example"}) == "/forgot/sent"
+    (letter,) = post.letters
+    assert letter[:2] == (OLENAS_MAIL, "Новий пароль")
+    path = post.link()
+    assert path.startswith("/reset/") and "протягом 30 хвилин" in letter[2]
+    for _ in range(2):
+        stranger.sees(path)  # looking uses nothing up
+    assert stranger.sends(path, {"password": "a new password"}) == "/"
+    assert who(stranger) == "Olena"
+    assert who(elsewhere) is None
+    fresh = Person(crm)
+    sent = {"email": OLENAS_MAIL, "password": "a new password"}
+    assert fresh.sends("/login/password", sent) == "/"
+    sent["password"] = PASSWORD
+    assert Person(crm).post("/login/password", sent).status_code == 422
+
+
+def test_a_reset_link_works_once(crm, stranger, post):
+    stranger.sends("/forgot", {"email": OLENAS_MAIL})
+    path = post.link()
+    stranger.sends(path, {"password": "a new password"})
+    assert NOT_GOOD in Person(crm).sees(path, 404)
+    assert Person(crm).post(path, {"password": "another password"}).status_code == 404
+
+
+def test_a_reset_link_is_good_for_30_minutes(stranger, post, clock):
+    stranger.sends("/forgot", {"email": OLENAS_MAIL})
+    clock.tick(1799)
+    stranger.sees(post.link())
+    clock.tick(1)
+    assert stranger.post(post.link(), {"password": "a new password"}).status_code == 404
+
+
+def test_a_password_too_short_leaves_the_link_good(stranger, post):
+    stranger.sends("/forgot", {"email": OLENAS_MAIL})
+    page = stranger.post(post.link(), {"password": "short"})
+    assert page.status_code == 422 and 'aria-invalid="true"' in page.text
+    assert '"short"' not in page.text
+    stranger.sends(post.link(), {"password": "long enough"})
+
+
+def test_the_link_is_built_from_the_settings_alone(crm, post):
+    crm.tenants = Tenants(
+        Config(data=crm.tenants.config.data, public_url="https://{label}.crm.ua"), crm.tenants.clock
+    )
+    forged = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "gopher"}
+    Person(crm).post("/forgot", {"email": OLENAS_MAIL}, headers=forged)
+    assert re.findall(r"\S+://\S+/", post.letters[0][2]) == ["https://acme.crm.ua/reset/"]
+
+
+@each("email", [OLENAS_MAIL, NOBODYS_MAIL])
+def test_letters_to_an_address_are_limited(stranger, post, clock, email):
+    clock.moment += 900 - clock.moment % 900
+    for _ in range(3):
+        stranger.sends("/forgot", {"email": email})
+    page = stranger.post("/forgot", {"email": email.upper()})
+    assert page.status_code == 429 and "через 15 хвилин" in page.text
+    assert len(post.letters) == (3 if email == OLENAS_MAIL else 0)
+
+
+# Links
+
+
+def test_an_invitation_lets_in_and_sets_a_password(crm, stranger):
+    path = f"/invite/{link(crm, links.INVITE, TARAS)}"
+    page = stranger.sees(path)
+    assert "Вітаємо, Taras!" in page and "Acme" in page
+    assert stranger.post(path, {"password": "short"}).status_code == 422
+    assert stranger.sends(path, {"password": PASSWORD}) == "/"
+    assert who(stranger) == "Taras"
+    sent = {"email": "+380501110002", "password": PASSWORD}
+    assert Person(crm).sends("/login/password", sent) == "/"
+    assert Person(crm).post(path).status_code == 404
+
+
+def test_an_invitation_needs_no_password(crm, stranger):
+    assert stranger.sends(f"/invite/{link(crm, links.INVITE, TARAS)}", {"password": ""}) == "/"
+    assert who(stranger) == "Taras"
+    with crm.tenants.session("acme"):
+        assert passwords.of(TARAS) is None
+
+
+def test_a_login_link_lets_in_once_and_not_by_looking(crm, stranger):
+    path = f"/enter/{link(crm, links.LOGIN)}"
+    for _ in range(2):
+        assert "Olena" in stranger.sees(path)
+        assert who(stranger) is None
+    assert stranger.sends(path) == "/"
+    assert who(stranger) == "Olena"
+    assert Person(crm).post(path).status_code == 404
+    assert NOT_GOOD in Person(crm).sees(path, 404)
+
+
+def test_a_login_link_is_good_for_15_minutes(crm, stranger, clock):
+    path = f"/enter/{link(crm, links.LOGIN)}"
+    clock.tick(900)
+    assert stranger.post(path).status_code == 404
+
+
+def test_a_handover_lets_in_at_first_sight_once(crm, stranger, clock):
+    path = f"/enter/{link(crm, links.HANDOVER)}"
+    assert stranger.get(path).location == "/"
+    assert who(stranger) == "Olena"
+    Person(crm).sees(path, 404)
+    late = f"/enter/{link(crm, links.HANDOVER)}"
+    clock.tick(120)
+    Person(crm).sees(late, 404)
+
+
+def test_a_link_into_one_account_ends_the_session_of_another(crm):
+    taras = Person(crm, "acme", TARAS)
+    before = taras.cookie("crm_session").value
+    taras.sends(f"/enter/{link(crm, links.LOGIN)}")
+    assert who(taras) == "Olena"
+    with crm.tenants.session("acme"):
+        assert sessions.find(before) is None
+
+
+@each("purpose", [links.RESET, links.INVITE, links.HANDOVER, links.LOGIN, links.EMAIL])
+def test_a_link_opens_its_own_door_only(crm, purpose):
+    path = {links.HANDOVER: "enter", links.LOGIN: "enter"}.get(purpose, purpose)
+    token = link(crm, purpose, about="new@acme.example")
+    for door in {"reset", "invite", "enter", "email"} - {path}:
+        assert Person(crm).get(f"/{door}/{token}").status_code == 404
+        page = Person(crm).post(f"/{door}/{token}", {"password": PASSWORD})
+        assert page.status_code == 404
+    assert Person(crm, "globex").get(f"/{path}/{token}").status_code == 404
+    assert Person(crm).get(f"/{path}/{token}").status_code in (200, 303)
+
+
+@each("door", ["reset", "invite", "enter", "email"])
+@each("token", ["x", "x" * 5000, "%ED%A0%80", "їжак", "%00"])
+def test_any_text_can_come_as_a_token(crm, door, token):
+    assert Person(crm).get(f"/{door}/{token}").status_code == 404
+    page = Person(crm).post(f"/{door}/{token}", {"password": PASSWORD})
+    assert page.status_code == 404
+
+
+def test_a_changed_address_is_confirmed_by_its_link(crm, stranger):
+    path = f"/email/{link(crm, links.EMAIL, about='new@acme.example')}"
+    assert "new@acme.example" in stranger.sees(path)
+    with crm.tenants.session("acme"):
+        assert User.find(OLENA).email == OLENAS_MAIL
+    assert stranger.sends(path) == "/"
+    with crm.tenants.session("acme"):
+        assert User.find(OLENA).email == "new@acme.example"
+    assert "Адресу е-пошти підтверджено" in stranger.sees("/login")
+    stranger.sees(path, 404)
+    assert who(stranger) is None
+
+
+def test_an_address_that_is_anothers_by_now_is_refused(crm, stranger):
+    path = f"/email/{link(crm, links.EMAIL, about='new@acme.example')}"
+    with crm.tenants.session("acme"), transaction():
+        User.find(TARAS).change({"email": "new@acme.example"})
+    page = stranger.post(path)
+    assert page.status_code == 409
+    assert "Цей телефон або е-пошту вже має інший користувач." in page.text
+
+
+# Where to go after a login
+
+
+@each("path", ["/tasks", "/tasks?assigned_to=all", "/leads/5?a=b&c=d", "/a/../b", "/їжак"])
+def test_after_a_login_one_sees_what_one_asked_for(crm, stranger, post, password, path):
+    from urllib.parse import quote
+
+    expected = quote(path, safe="/?&=%")
+    stranger.sends("/login", {"phone": OLENAS, "next": path})
+    assert stranger.sends("/login/code", {"code": post.code()}) == expected
+    sent = {"email": OLENAS_MAIL, "password": password, "next": path}
+    assert Person(crm).sends("/login/password", sent) == expected
+
+
+@each(
+    "path",
+    [
+        *("https://evil.example", "//evil.example", "/\\evil.example", "\\\\evil.example"),
+        *("javascript:alert(1)", "evil.example", "/\t/evil.example", "/\r\nSet-Cookie: a=b"),
+        *("", " //evil.example", "///evil.example", "http:evil.example", "/\u2028/evil.example"),
+        "/" + "long" * 250,
+    ],
+)
+def test_nobody_is_led_to_another_host(crm, stranger, post, password, path):
+    stranger.sends("/login", {"phone": OLENAS, "next": path})
+    assert stranger.sends("/login/code", {"code": post.code()}) == "/"
+    sent = {"email": OLENAS_MAIL, "password": password, "next": path}
+    assert Person(crm).sends("/login/password", sent) == "/"
+    assert Person(crm, "acme", OLENA).get("/login", query_string={"next": path}).location == "/"
+    assert Person(crm).sends("/language", {"language": "en", "next": path}) == "/"
+
+
+# The language
+
+
+def test_a_strangers_language_is_the_browsers(stranger):
+    assert '<html lang="uk">' in stranger.sees("/login")
+    assert stranger.sends("/language", {"language": "en", "next": "/login"}) == "/login"
+    assert '<html lang="en">' in stranger.sees("/login")
+    assert "Your phone number" in stranger.page.text
+
+
+def test_a_users_language_is_his_own(crm):
+    olena = Person(crm, "acme", OLENA)
+    olena.sends("/language", {"language": "en"})
+    assert olena.cookie("crm_language") is None
+    assert '<html lang="en">' in olena.sees("/tasks")
+    assert '<html lang="en">' in Person(crm, "acme", OLENA).sees("/tasks")
+    assert '<html lang="uk">' in Person(crm, "acme", TARAS).sees("/tasks")
+
+
+@each("language", ["", "ru", "../uk"])
+def test_no_other_language_can_be_chosen(stranger, language):
+    assert stranger.post("/language", {"language": language}).status_code == 404
+
+
+# Sign-up
+
+
+def sign_up(person: Person, post: Recorder, phone: str = "0671234567") -> None:
+    """The first two steps."""
+    assert person.sends("/signup", {"phone": phone}) == "/signup/code"
+    assert person.sends("/signup/code", {"code": post.code()}) == "/signup/company"
+
+
+def test_the_base_host_shows_the_ways_in(newcomer):
+    page = newcomer.sees("/")
+    assert 'href="/signup"' in page and 'action="/open"' in page
+
+
+def test_a_sign_up_ends_inside_the_new_cabinet(crm, newcomer, post):
+    assert newcomer.sends("/signup", {"phone": "067 123-45-67"}) == "/signup/code"
+    code = post.code()
+    assert post.texts == [
+        ("+380671234567", f"Код для реєстрації: {code}. Нікому його не повідомляйте.")
+    ]
+    assert "067\u00a0123\u00a045\u00a067" in newcomer.sees("/signup/code")
+    assert newcomer.sends("/signup/code", {"code": code}) == "/signup/company"
+    newcomer.sees("/signup/company")
+    company = "Кав’ярня «Згода»"
+    page = newcomer.post("/signup/company", {"company": company, "name": "Оля"})
+    assert page.status_code == 200
+    assert 'value="kaviarnia-zghoda"' in page.text and 'value="Оля"' in page.text
+    assert company in page.text and not crm.tenants.exists("kaviarnia-zghoda")
+    sent = {"company": company, "name": "Оля", "label": "Zghoda"}
+    there = newcomer.sends("/signup/company", sent)
+    found = re.fullmatch(r"http://zghoda\.localhost:8000(/enter/\S+)", there)
+    owner = Person(crm, "zghoda")
+    assert owner.get(found[1]).location == "/"
+    assert who(owner) == "Оля"
+    assert company in owner.sees("/tasks")
+    Person(crm, "zghoda").sees(found[1], 404)
+    with crm.tenants.session("zghoda"):
+        user = User.find(1)
+        assert (user.phone, user.role, user.language) == ("+380671234567", "owner", "uk")
+        assert tenant.about()["name"] == company
+        assert tenant.about()["plan"] == "start"
+        assert pipeline_names() == UKRAINIAN
+
+
+UKRAINIAN = "Продажі: Нова, Кваліфікація, Пропозиція, Переговори, Виграно, Програно"
+
+
+def pipeline_names() -> str:
+    (found,) = PIPELINE.every("1")
+    return f"{found['name']}: {', '.join(stage['name'] for stage in found['stages'])}"
+
+
+def test_an_english_sign_up_gets_an_english_pipeline(crm, newcomer, post):
+    newcomer.sends("/language", {"language": "en"})
+    sign_up(newcomer, post)
+    newcomer.sends("/signup/company", {"company": "Zghoda", "label": "zghoda"})
+    with crm.tenants.session("zghoda"):
+        assert User.find(1).language == "en"
+        assert pipeline_names() == "Sales: New, Qualified, Proposal, Negotiation, Won, Lost"
+
+
+def test_a_company_without_a_persons_name_is_its_owner(crm, newcomer, post):
+    sign_up(newcomer, post)
+    newcomer.sends("/signup/company", {"company": "Zghoda", "label": "zghoda"})
+    with crm.tenants.session("zghoda"):
+        assert User.find(1).name == "Zghoda"
+
+
+def test_a_confirmed_phone_opens_one_tenant(crm, newcomer, post):
+    sign_up(newcomer, post)
+    newcomer.sends("/signup/company", {"company": "A", "label": "first"})
+    assert newcomer.get("/signup/company").location == "/signup"
+    assert newcomer.sends("/signup/company", {"company": "A", "label": "second"}) == "/signup"
+    assert not crm.tenants.exists("second")
+
+
+def test_parallel_submits_open_one_tenant(crm, newcomer, post):
+    sign_up(newcomer, post)
+    cookies = "; ".join(
+        f"{name}={newcomer.cookie(name).value}" for name in ("crm_browser", "crm_form")
+    )
+
+    def submit(number: int) -> str:
+        sent = {"company": "A", "label": f"new-{number}", "csrf_token": newcomer._token}
+        return crm.test_client(use_cookies=False).post(
+            "/signup/company", data=sent, base_url=newcomer.home, headers={"Cookie": cookies}
+        ).location  # fmt: skip
+
+    answers = crowd(8, submit)
+    assert len([path for path in answers if path != "/signup"]) == 1
+    assert len(crm.tenants.labels()) == 3
+
+
+@each(
+    ("label", "status", "text"),
+    [
+        ("acme", 409, "Ця адреса зайнята."),
+        ("ACME", 409, "Ця адреса зайнята."),
+        ("www", 422, "Ця адреса зарезервована."),
+        ("a b", 422, "Використовуйте латинські літери, цифри й дефіс."),
+        ("кава", 422, "Використовуйте латинські літери, цифри й дефіс."),
+        ("../acme", 422, "Використовуйте латинські літери, цифри й дефіс."),
+        ("_front", 422, "Використовуйте латинські літери, цифри й дефіс."),
+        ("a" * 64, 422, "Текст задовгий."),
+    ],
+)
+def test_a_label_that_cannot_be_had_comes_back(crm, newcomer, post, label, status, text):
+    sign_up(newcomer, post)
+    page = newcomer.post("/signup/company", {"company": "Кава", "label": label})
+    assert page.status_code == status and text in page.text
+    assert f'value="{label}"' in page.text and 'value="Кава"' in page.text
+    assert newcomer.sends("/signup/company", {"company": "Кава", "label": "kava"})
+
+
+def test_a_company_needs_a_name(newcomer, post):
+    sign_up(newcomer, post)
+    page = newcomer.post("/signup/company", {"company": " ", "label": "kava"})
+    assert page.status_code == 422 and 'value="kava"' in page.text
+
+
+@each(
+    ("company", "label"),
+    [
+        ("Кавомайстер", "kavomaister"),
+        ("ТОВ «Згода та Ко»", "tov-zghoda-ta-ko"),
+        ("Acme", "acme-2"),
+        ("www", "www-2"),
+        ("Щур і Єнот", "shchur-i-yenot"),
+        ("Café Zoë №5", "cafe-zoe-5"),
+        ("咖啡", "crm"),
+        ("!!!", "crm"),
+        ("xn--a", "xn-a"),
+        ("Дуже довга назва, яка не вміщається ніколи", "duzhe-dovha-nazva-yaka-ne-vmis"),
+    ],
+)
+def test_a_label_is_proposed_in_latin_letters(crm, company, label):
+    with crm.app_context():
+        assert propose(company) == label
+
+
+def test_a_sign_up_takes_ukrainian_numbers_only(newcomer, post):
+    page = newcomer.post("/signup", {"phone": "+48 501 234 567"})
+    assert page.status_code == 422 and "Для реєстрації потрібен український номер" in page.text
+    assert not post.texts
+
+
+def test_no_step_of_a_sign_up_can_be_left_out(newcomer, post):
+    assert newcomer.get("/signup/code").location == "/signup"
+    assert newcomer.get("/signup/company").location == "/signup"
+    newcomer.sends("/signup", {"phone": OLENAS})
+    assert newcomer.get("/signup/company").location == "/signup"
+    assert newcomer.sends("/signup/company", {"company": "A", "label": "aaa"}) == "/signup"
+
+
+def test_a_sign_up_belongs_to_its_browser(crm, newcomer, post):
+    sign_up(newcomer, post)
+    other = Person(crm, "")
+    other.sees("/")
+    other.client.set_cookie("crm_form", newcomer.cookie("crm_form").value, domain=other.host)
+    other.sees("/signup")
+    assert other.sends("/signup/company", {"company": "A", "label": "aaa"}) == "/signup"
+
+
+def test_a_confirmed_phone_stays_so_for_half_an_hour(crm, newcomer, post, clock):
+    sign_up(newcomer, post)
+    clock.tick(1799)
+    newcomer.sees("/signup/company")
+    clock.tick(1)
+    assert newcomer.get("/signup/company").location == "/signup"
+    assert newcomer.sends("/signup/company", {"company": "A", "label": "aaa"}) == "/signup"
+
+
+def test_a_login_code_signs_nobody_up(crm, newcomer, post):
+    with crm.tenants.session(FRONT):
+        code = codes.ask(codes.LOGIN, OLENAS, "x" * 43).code
+        codes.check(codes.LOGIN, OLENAS, "x" * 43, code)
+    newcomer.client.set_cookie("crm_browser", "x" * 43, domain=newcomer.host)
+    assert newcomer.get("/signup/company").location == "/signup"
+
+
+def test_a_closed_installation_signs_nobody_up(crm, post):
+    config = Config(data=crm.tenants.config.data, signup=False)
+    crm.tenants = Tenants(config, crm.tenants.clock)
+    newcomer = Person(crm, "")
+    assert "/signup" not in newcomer.sees("/")
+    for path in ("/signup", "/signup/code", "/signup/company"):
+        newcomer.sees(path, 404)
+        assert newcomer.post(path, {"phone": OLENAS}).status_code == 404
+    assert newcomer.sends("/open", {"label": "acme"}) == "http://acme.localhost:8000/login"
+
+
+@each("text", ["acme", " ACME ", "acme.localhost", "http://acme.localhost:8000/leads", "acme:80"])
+def test_ones_cabinet_opens_by_its_address(newcomer, text):
+    assert newcomer.sends("/open", {"label": text}) == "http://acme.localhost:8000/login"
+
+
+@each("text", ["", "nobody", "../acme", "acme@evil.example", "_front", "//evil.example", "їжак"])
+def test_an_address_that_nobody_has_is_told_kindly(newcomer, text):
+    page = newcomer.post("/open", {"label": text})
+    assert page.status_code == 422 and "Кабінет не знайдено." in page.text
+    assert f'value="{text}"' in page.text
+
+
+# Hosts
+
+
+@each("path", ["/signup", "/signup/code", "/signup/company", "/open"])
+def test_a_tenants_host_signs_nobody_up(stranger, path):
+    assert stranger.post(path, {"label": "acme"}).status_code == 404
+
+
+@each("path", ["/login", "/login/code", "/login/password", "/forgot", "/logout", "/enter/x"])
+def test_the_base_host_logs_nobody_in(newcomer, path):
+    assert newcomer.post(path, {"phone": OLENAS}).status_code == 404
+
+
+# Forms and cookies
+
+
+FORMS = [
+    *("/login", "/login/code", "/login/code/again", "/login/password", "/forgot", "/logout"),
+    *("/reset/x", "/invite/x", "/enter/x", "/email/x", "/language"),
+]
+
+
+@each("path", FORMS)
+def test_a_form_of_another_site_is_refused(crm, post, path):
+    sent = {"phone": OLENAS, "email": OLENAS_MAIL, "password": PASSWORD, "language": "en"}
+    for token in ({}, {"csrf_token": ""}, {"csrf_token": "x"}):
+        page = Person(crm).open("POST", path, data={**sent, **token})
+        assert page.status_code == 400 and "Set-Cookie: crm_session" not in str(page.headers)
+    assert not post.texts and not post.letters
+
+
+@each("path", ["/signup", "/signup/code", "/signup/code/again", "/signup/company", "/open"])
+def test_so_is_one_at_the_base_host(newcomer, path):
+    assert newcomer.open("POST", path, data={"phone": OLENAS}).status_code == 400
+
+
+def test_every_form_is_tried_without_its_token(crm):
+    rooms = ("login_pages", "front_pages", "home_pages")
+    found = {
+        re.sub("<.*>", "x", rule.rule)
+        for rule in crm.url_map.iter_rules()
+        if rule.endpoint.split(".")[0] in rooms and "POST" in rule.methods
+    }
+    front = {"/signup", "/signup/code", "/signup/code/again", "/signup/company", "/open"}
+    assert found == {*FORMS, *front}
+
+
+def attributes(page: Any) -> dict[str, set[str]]:
+    """The cookies that were set, each with its attributes."""
+    found = {}
+    for line in page.headers.getlist("Set-Cookie"):
+        first, *more = line.split("; ")
+        found[first.partition("=")[0]] = {part for part in more if "=" not in part or "Site" in part
+                                          or part.startswith(("Path", "Domain"))}  # fmt: skip
+    return found
+
+
+def test_cookies_are_of_this_host_and_out_of_reach_of_scripts(stranger, post):
+    strict = {"HttpOnly", "SameSite=Lax", "Path=/"}
+    stranger.post("/login", {"phone": OLENAS})
+    assert attributes(stranger.page) == {"crm_browser": strict, "crm_form": strict}
+    stranger.post("/login/code", {"code": post.code()})
+    mine = {"crm_session": strict, "crm_known": strict, "crm_form": strict}
+    assert attributes(stranger.page) == mine
+    stranger.post("/logout")
+    assert attributes(stranger.page)["crm_session"] == strict
+
+
+@pytest.fixture
+def proxied(crm: CRMApp, clock: Clock):
+    """The app behind a proxy that it trusts."""
+    config = Config(data=crm.tenants.config.data, trusted_proxies=1)
+    app = create_app(config, clock, sends=False)
+    app.post = Recorder()
+    yield app
+    app.tenants.forget_idle()
+
+
+def test_under_https_cookies_are_bound_to_it(proxied):
+    strict = {"HttpOnly", "SameSite=Lax", "Path=/", "Secure"}
+    person = Person(proxied, scheme="https")
+    headers = {"X-Forwarded-Proto": "https", "Referer": f"{person.home}/"}
+    options = {"headers": headers, "base_url": "http://acme.localhost"}
+    person.get("/login", **options)
+    person.client.set_cookie("__Host-crm_form", person.cookie("__Host-crm_form").value,
+                             domain="acme.localhost", secure=True)  # fmt: skip
+    person.post("/login", {"phone": OLENAS}, **options)
+    assert attributes(person.page) == {"__Host-crm_browser": strict, "__Host-crm_form": strict}
+    person.post("/login/code", {"code": proxied.post.code()}, **options)
+    names = ("session", "known", "form")
+    assert attributes(person.page) == {f"__Host-crm_{name}": strict for name in names}
+    person.post("/language", {"language": "en"}, **options)
+    assert person.page.status_code == 303
+
+
+def test_a_proxy_that_nobody_trusts_makes_no_https(stranger, post):
+    stranger.post("/login", {"phone": OLENAS}, headers={"X-Forwarded-Proto": "https"})
+    assert "crm_browser" in attributes(stranger.page)
+
+
+def test_below_a_prefix_paths_keep_it(proxied):
+    # The browser's cookies belong to the paths that it asks for, which have the prefix.
+    options = {"headers": {"X-Forwarded-Prefix": "/crm"}, "base_url": "http://acme.localhost/crm"}
+    person = Person(proxied)
+    assert person.get("/tasks", **options).location == "/crm/login?next=/tasks"
+    person.get("/login?next=/tasks", **options)
+    assert 'action="/crm/login"' in person.page.text
+    sent = {"phone": OLENAS, "next": "/tasks"}
+    assert person.sends("/login", sent, **options) == "/crm/login/code"
+    sent = {"code": proxied.post.code()}
+    assert person.sends("/login/code", sent, **options) == "/crm/tasks"
+
+
+def test_a_page_is_kept_by_nobody_and_runs_nothing_of_others(stranger):
+    headers = stranger.get("/login").headers
+    assert headers["Cache-Control"] == "no-store"
+    assert "default-src 'none'; script-src 'self'" in headers["Content-Security-Policy"]
+    assert headers["Referrer-Policy"] == "same-origin"
+
+
+def test_the_api_has_no_cookies(api):
+    headers = api.get("/leads").headers
+    assert "Set-Cookie" not in headers and "Cookie" not in headers.get("Vary", "")
+
+
+def test_what_was_typed_is_shown_as_text(crm, stranger, newcomer, post):
+    evil = '"><script>alert(1)</script>'
+    for path, field in (("/login", "phone"), ("/login/password", "email"), ("/forgot", "email")):
+        page = stranger.post(path, {field: evil, "next": f"/{evil}"})
+        assert page.status_code == 422 and "<script>alert" not in page.text
+        assert "&lt;script&gt;alert(1)" in page.text
+    sign_up(newcomer, post)
+    page = newcomer.post("/signup/company", {"company": evil})
+    assert "<script>alert" not in page.text and 'value="script-alert-1-script"' in page.text
+
+
+# A demo
+
+
+def test_a_demo_shows_the_code_on_its_page(crm, clock, capsys):
+    app = create_app(crm.tenants.config, clock, sends=False, shows_codes=True)
+    try:
+        person = Person(app)
+        person.sends("/login", {"phone": OLENAS})
+        code = re.search(r"Код для входу: ([0-9]{6})", person.sees("/login/code"))[1]
+        assert person.sends("/login/code", {"code": code}) == "/"
+        other = Person(app)
+        other.sends("/login", {"phone": NOBODYS})
+        assert "Код для входу" not in other.sees("/login/code")
+    finally:
+        app.post.close()
+        app.tenants.forget_idle()
+
+
+def test_no_other_page_shows_a_code(stranger, post):
+    stranger.sends("/login", {"phone": OLENAS})
+    assert post.code() not in stranger.sees("/login/code")
+
+
+def test_a_session_that_is_used_keeps_its_cookie(crm, clock):
+    olena = Person(crm, user_id=OLENA)
+    olena.get("/tasks")
+    assert "crm_session=" not in str(olena.page.headers)
+    clock.tick(86_400)
+    olena.get("/tasks")
+    (renewed,) = [c for c in olena.page.headers.getlist("Set-Cookie") if "crm_session=" in c]
+    assert renewed.startswith(f"crm_session={olena.cookie('crm_session').value};")
+    assert "Max-Age=2592000" in renewed and "HttpOnly" in renewed and "SameSite=Lax" in renewed
+    for days, seconds in ((28, 2592000), (28, 2592000), (28, 5 * 86_400), (4, 86_400)):
+        clock.tick(days * 86_400)
+        olena.sees("/tasks")
+        assert f"Max-Age={seconds};" in str(olena.page.headers)
+    olena.sees("/settings/profile")
+    clock.tick(86_399)
+    olena.sees("/tasks")
+    clock.tick(1)
+    assert olena.get("/tasks").location == "/login?next=/tasks"
+    assert Person(crm, user_id=OLENA).sees("/tasks")
+
+
+def test_logging_out_takes_the_renewed_cookie_away(crm, clock):
+    olena = Person(crm, user_id=OLENA)
+    olena.get("/tasks")
+    clock.tick(86_400)
+    olena.post("/logout")
+    assert "crm_session=;" in str(olena.page.headers)

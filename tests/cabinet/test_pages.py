@@ -1,0 +1,179 @@
+"""Every page in a real browser: silent under its CSP, accessible, and fit for a phone."""
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page
+
+from crm.resources import moving
+from tests.chromium import NARROW, WIDE, browsing, session_or_none
+from tests.running import ROOT, free_port
+
+LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
+AXE = Axe()
+PAGES = (
+    *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/deals/new"),
+    *("/clients", "/clients/1", "/tasks", "/tasks/done", "/tasks/1"),
+    *("/products", "/products/1", "/search?q=стіл"),
+    *(f"/{noun}/import" for noun in moving.NOUNS),
+    *("/leads/imports", "/products/imports"),
+    *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
+    *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),
+    *("/settings/forms", "/nothing"),
+)
+DOORS = ("/login", "/forgot")
+FILES = {
+    "products": "sku;name;price\nZ-1;Стіл;дорого\n;Полиця;5\n",
+    "deals": "title;client;status;amount;item_name;item_quantity\n"
+    "Меблі для офісу;ТОВ Невідоме;open;;;\nКрісла;;win;дорого;Крісло;\n",
+    "leads": f"name;phone;comment\nМарія;ні;{'довгий' * 60}\n;;\nІгор;;\n",
+}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
+    """The demo as a process of its own: its port, and the link that lets its owner in."""
+    port = free_port()
+    data = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
+    server = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        for line in server.stdout:
+            if found := LINK.search(line):
+                break
+        # What it says later must not fill the pipe.
+        threading.Thread(target=server.stdout.read, daemon=True).start()
+        yield port, found[0]
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, demo: tuple[int, str]) -> dict:
+    """The cookies of the owner, who came by the demo's link."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(demo[1])
+    page.locator("main form button").first.click()
+    page.wait_for_url(f"http://acme.localhost:{demo[0]}/")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+def check(page: Page, path: str) -> None:
+    assert page.title(), path
+    assert page.locator("h1").count() == 1, path
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, f"{path} is {wide} px wider than the screen"
+    found = AXE.run(page)
+    assert found.response["passes"], "axe did not run"
+    assert found.violations_count == 0, f"{path}\n{found.generate_report()}"
+
+
+def send(form: Locator, name: str, data: bytes) -> None:
+    file = {"name": name, "mimeType": "text/csv", "buffer": data}
+    form.locator("input[type=file]").set_input_files(file)
+    form.locator("button").click()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, width):
+    with session_or_none(browser, width, storage_state=session) as page:
+        page.goto(f"http://acme.localhost:{demo[0]}{path}")
+        assert page.url.endswith(quote(path, "/?=")), "not the page that was asked for"
+        check(page, path)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("noun", FILES)
+def test_an_import_is_silent_accessible_and_fits_at_each_step(browser, demo, session, noun, width):
+    with session_or_none(browser, width, storage_state=session) as page:
+        form = page.locator(f"main form[action='/{noun}/import']")
+        page.goto(f"http://acme.localhost:{demo[0]}/{noun}/import")
+        send(form, "bad.csv", b"colour\n")
+        page.locator("#trouble").wait_for()
+        check(page, f"/{noun}/import, refused")
+        send(form, "аркуш.csv", FILES[noun].encode("cp1251"))
+        page.wait_for_url("**/import/*")
+        check(page, f"/{noun}/import/…")
+        page.locator(f"main form[action^='/{noun}/import/'] button").first.click()
+        page.wait_for_url("**/imports/*")
+        check(page, f"/{noun}/imports/…")
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", DOORS)
+def test_a_door_is_silent_accessible_and_fits(browser, demo, path, width):
+    with session_or_none(browser, width) as page:
+        page.goto(f"http://acme.localhost:{demo[0]}{path}")
+        check(page, path)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", ["/", "/signup"])
+def test_the_base_host_is_silent_accessible_and_fits(browser, demo, path, width):
+    with session_or_none(browser, width) as page:
+        page.goto(f"http://localhost:{demo[0]}{path}")
+        check(page, path)
+
+
+STAGES = ["Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно"]
+
+
+def stages_of(page: Page) -> list[str]:
+    heads = page.locator("main").get_by_role("heading", level=2).all_inner_texts()
+    return [re.sub(r"[\s\d].*", "", head, flags=re.S) for head in heads]
+
+
+def test_the_demos_board_is_ukrainian(browser, demo, session):
+    with session_or_none(browser, storage_state=session) as page:
+        page.goto(f"http://acme.localhost:{demo[0]}/deals")
+        assert stages_of(page) == STAGES
+
+
+def test_a_ukrainian_sign_up_leads_to_a_ukrainian_board(browser, demo):
+    with session_or_none(browser) as page:
+        page.goto(f"http://localhost:{demo[0]}/signup")
+        page.locator("main [name=phone]").fill("067 123 45 67")
+        page.locator("main form button").first.click()
+        page.wait_for_url("**/signup/code")
+        code = re.search(r"Код для реєстрації: (\d{6})", page.locator("main").inner_text())[1]
+        page.locator("main [name=code]").fill(code)
+        page.locator("main form button").first.click()
+        page.wait_for_url("**/signup/company")
+        page.locator("main [name=company]").fill("Кав’ярня «Згода»")
+        page.locator("main form button").first.click()
+        page.locator("main [name=label]").fill("zghoda")
+        page.locator("main form button").first.click()
+        page.wait_for_url(f"http://zghoda.localhost:{demo[0]}/")
+        page.goto(f"http://zghoda.localhost:{demo[0]}/deals")
+        assert stages_of(page) == STAGES
+        page.goto(f"http://zghoda.localhost:{demo[0]}/settings/plan")
+        assert "Start" in page.locator("main").inner_text()
+
+
+def test_the_list_has_every_address_people_can_guess():
+    wanted = {
+        *("/", "/leads", "/clients", "/deals", "/products", "/products/import", "/tasks"),
+        *(f"/settings/{name}" for name in ("profile", "company", "pipelines", "users")),
+        *(f"/settings/{name}" for name in ("api-keys", "webhooks", "plan")),
+    }
+    assert wanted <= set(PAGES)

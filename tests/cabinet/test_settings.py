@@ -1,0 +1,623 @@
+"""Settings of a business: who sees them, profile, company, users, pipelines, plan."""
+
+import re
+
+import pytest
+
+from crm.access import links, passwords, sessions
+from crm.cabinet.settings import emails
+from crm.config import Config
+from crm.resources import tenant, users
+from crm.resources.deals.record import Deal
+from crm.resources.pipelines import PIPELINE, Pipeline
+from crm.resources.users import USER
+from crm.tenancy.database import row, transaction
+from crm.tenancy.tenants import Tenants
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person
+
+each = pytest.mark.parametrize
+OWNERS = [
+    "/settings", "/settings/company", "/settings/users", "/settings/users/2",
+    "/settings/pipelines", "/settings/pipelines/1", "/settings/pipelines/1/stages/1",
+    "/settings/api-keys", "/settings/api-keys/new", "/settings/webhooks", "/settings/forms",
+    "/settings/plan",
+]  # fmt: skip
+
+
+@pytest.fixture
+def worker(crm) -> Person:
+    """Taras, a manager."""
+    return Person(crm, user_id=TARAS)
+
+
+@pytest.fixture
+def post(crm, monkeypatch) -> list[tuple[str, ...]]:
+    """What was sent by SMS and e-mail."""
+    sent: list[tuple[str, ...]] = []
+
+    class Box:
+        sends_sms = sends_mail = True
+
+        def sms(self, *letter):
+            sent.append(letter)
+
+        mail = sms
+
+    monkeypatch.setattr(crm, "post", Box())
+    return sent
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def user(crm, id=TARAS):
+    with crm.tenants.session("acme"):
+        return USER.one(id)
+
+
+def user_names(crm) -> list[str]:
+    with crm.tenants.session("acme"):
+        return [found["name"] for found in USER.every("1 ORDER BY id")]
+
+
+def tokens_of(letter) -> str:
+    return re.search(r"http://acme\.localhost:\d+(/\S+)", letter[-1])[1]
+
+
+# Who sees what
+
+
+@each("path", OWNERS)
+def test_the_owner_sees_every_page(olena, path):
+    page = olena.sees(path)
+    assert page.count("<h1") == 1
+    assert "/settings/company" in page
+    assert olena.page.headers["Cache-Control"] == "no-store"
+
+
+@each("path", OWNERS[1:])
+def test_the_others_see_none_of_them(crm, worker, path):
+    worker.sees(path, 403)
+    with crm.tenants.session("acme"), transaction():
+        users.User.find(TARAS).change({"role": "viewer"})
+    worker.sees(path, 403)
+
+
+@each("role", ["manager", "viewer"])
+def test_the_others_have_their_profile(crm, worker, role):
+    with crm.tenants.session("acme"), transaction():
+        users.User.find(TARAS).change({"role": role})
+    assert worker.get("/settings").location == "/settings/profile"
+    page = worker.sees("/settings/profile")
+    assert "Taras" in page and "/settings/company" not in page
+    worker.sends("/settings/profile", {"name": "Тарас", "language": "uk"})
+    assert user(crm)["name"] == "Тарас"
+
+
+@each(
+    "path",
+    ["company", "users", "users/1", "users/1/deactivate", "pipelines", "pipelines/1",
+     "pipelines/1/delete", "pipelines/1/stages/1/delete", "api-keys", "api-keys/1/revoke",
+     "webhooks", "webhooks/1/rotate", "webhooks/1/recover", "forms"],
+)  # fmt: skip
+def test_the_others_change_nothing(api, worker, path):
+    before = api.events(), api.read("/users"), api.read("/pipelines")
+    worker.get("/settings/profile")
+    assert worker.post(f"/settings/{path}", {"name": "x"}).status_code == 403
+    assert (api.events(), api.read("/users"), api.read("/pipelines")) == before
+
+
+def test_a_form_without_its_token_changes_nothing(crm, olena):
+    olena.client.post("/settings/company", data={"name": "X"}, base_url=olena.home)
+    with crm.tenants.session("acme"):
+        assert tenant.about()["name"] == "Acme"
+
+
+def test_another_tenants_users_are_not_there(crm):
+    ivan = Person(crm, "globex", 1)
+    assert "Taras" not in ivan.sees("/settings/users")
+    ivan.sees("/settings/users/2", 404)
+
+
+# Profile
+
+
+def test_the_language_is_spoken_at_once(olena):
+    assert "Мій профіль" in olena.sees("/settings/profile")
+    olena.sends("/settings/profile", {"name": "Olena", "language": "en"})
+    page = olena.sees("/settings/profile")
+    assert "My profile" in page and "Saved." in page
+
+
+def test_a_profile_that_does_not_fit_is_shown_again(olena):
+    page = olena.post("/settings/profile", {"name": " ", "language": "en"})
+    assert page.status_code == 422 and 'id="name-fault"' in page.text
+    assert '<option value="en" selected' in page.text
+    assert 'value="olena@acme.example"' in page.text
+    assert olena.post("/settings/profile", {"name": "O", "language": "de"}).status_code == 422
+
+
+def test_a_new_address_counts_once_its_link_is_opened(crm, olena, post):
+    olena.sends("/settings/profile/email", {"email": " olena@new.example "})
+    assert user(crm, OLENA)["email"] == "olena@acme.example"
+    (to, subject, text), (before, _, notice) = post
+    assert (to, before) == ("olena@new.example", "olena@acme.example") and subject
+    path = tokens_of(post[0])
+    assert "olena@new.example" not in notice and path.rpartition("/")[2] not in notice
+    assert path.startswith("/email/")
+    with crm.tenants.session("acme"):
+        link = links.peek(links.EMAIL, path.rpartition("/")[2])
+    assert (link.user_id, link.about) == (OLENA, "olena@new.example")
+
+
+@each(
+    ("email", "status"),
+    [("", 422), ("olena", 422), ("TARAS@acme.example", 409), ("olena@acme.example", 303)],
+)
+def test_an_address_that_cannot_be_taken_gets_no_letter(crm, olena, post, email, status):
+    with crm.tenants.session("acme"), transaction():
+        users.User.find(TARAS).change({"email": "taras@acme.example"})
+    page = olena.post("/settings/profile/email", {"email": email})
+    assert page.status_code == status
+    assert post == []
+    if status > 400:
+        assert f'value="{email}"' in page.text
+        assert 'value="Olena"' in page.text
+
+
+def test_the_first_password_needs_no_other(crm, olena):
+    assert 'name="current"' not in olena.sees("/settings/profile")
+    other = Person(crm, user_id=OLENA)
+    olena.sends("/settings/profile/password", {"password": "довгий пароль"})
+    with crm.tenants.session("acme"):
+        assert passwords.fits(passwords.of(OLENA), "довгий пароль")
+    assert 'name="current"' in olena.sees("/settings/profile")
+    assert other.get("/settings/profile").status_code == 302  # logged out there
+
+
+def test_a_password_is_changed_by_who_knows_the_current_one(crm, olena):
+    with crm.tenants.session("acme"):
+        passwords.set_for(OLENA, "first password")
+        link = links.make(links.RESET, OLENA)
+    page = olena.post(
+        "/settings/profile/password", {"current": "wrong", "password": "second password"}
+    )
+    assert page.status_code == 422 and 'id="current-fault"' in page.text
+    assert "second password" not in page.text
+    sent = {"current": "first password", "password": "short"}
+    page = olena.post("/settings/profile/password", sent)
+    assert page.status_code == 422 and 'id="password-fault"' in page.text
+    olena.sends("/settings/profile/password", {**sent, "password": "second password"})
+    with crm.tenants.session("acme"):
+        assert passwords.fits(passwords.of(OLENA), "second password")
+        assert links.peek(links.RESET, link) is None
+
+
+def test_the_current_password_is_not_guessed_for_ever(crm, olena):
+    with crm.tenants.session("acme"):
+        passwords.set_for(OLENA, "first password")
+    sent = {"current": "", "password": "second password"}
+    seen = [olena.post("/settings/profile/password", sent).status_code for _ in range(11)]
+    assert seen == [422] * 10 + [429]
+
+
+def test_a_session_is_ended(crm, olena, worker):
+    other, third = Person(crm, user_id=OLENA), Person(crm, user_id=OLENA)
+    with crm.tenants.session("acme"):
+        own, *_ = sorted(found.id for found in sessions.every(OLENA))
+        (theirs,) = sessions.every(TARAS)
+    page = olena.sees("/settings/profile")
+    assert f"/sessions/{own}/end" not in page and f"/sessions/{own + 2}/end" in page
+    olena.sends(f"/settings/profile/sessions/{own + 2}/end")
+    assert other.get("/settings/profile").status_code == 302
+    third.sees("/settings/profile")
+    olena.sends(f"/settings/profile/sessions/{theirs.id}/end")
+    worker.sees("/settings/profile")
+    olena.sends("/settings/profile/sessions/end-others")
+    assert third.get("/settings/profile").status_code == 302
+    olena.sees("/settings/profile")
+
+
+@each(
+    ("agent", "shown"),
+    [
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/149.0 Safari/537.36 Edg/1", "Edge, Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/604.1", "Safari, iPhone"),
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0", "Firefox, Linux"),
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+    ],
+)  # fmt: skip
+def test_a_browser_is_told_in_words(crm, agent, shown):
+    with crm.tenants.session("acme"):
+        sessions.open(OLENA, agent)
+    page = Person(crm, user_id=OLENA).sees("/settings/profile")
+    assert f">{shown}</td>" in page
+    assert "<script>alert" not in page
+
+
+# Company
+
+
+def test_a_company_is_renamed_and_settled(crm, olena):
+    sent = {"name": "<b>Меблі</b>", "currency": "EUR", "time_zone": "Europe/Warsaw"}
+    olena.sends("/settings/company", sent)
+    with crm.tenants.session("acme"):
+        about = tenant.about()
+        assert {name: about[name] for name in sent} == sent
+    page = olena.sees("/settings/company")
+    assert "&lt;b&gt;Меблі" in page and "<b>Меблі" not in page
+    assert '<option value="Europe/Warsaw" selected>' in page
+
+
+def test_a_company_that_does_not_fit_is_shown_again(crm, olena):
+    sent = {"name": "Меблі", "currency": "XXQ", "time_zone": "Mars/Base"}
+    page = olena.post("/settings/company", sent)
+    assert page.status_code == 422
+    assert 'id="currency-fault"' in page.text and 'id="time_zone-fault"' in page.text
+    assert 'value="Меблі"' in page.text
+    with crm.tenants.session("acme"):
+        assert tenant.about()["name"] == "Acme"  # all or nothing
+
+
+def test_kyiv_is_the_first_zone(olena, acme):
+    assert tenant.time_zones()[0] == "Europe/Kyiv"
+    assert {"America/New_York", "UTC"} < set(tenant.time_zones())
+    page = olena.sees("/settings/company")
+    assert page.index('value="Europe/Kyiv"') < page.index('value="Africa/Abidjan"')
+
+
+# Users
+
+
+def test_a_colleague_is_invited_by_e_mail(crm, olena, post):
+    sent = {"name": "Марія", "email": "m@acme.example", "phone": "0671234567", "role": "viewer"}
+    assert olena.sends("/settings/users", sent) == "/settings/users"
+    made = user(crm, 3)
+    assert (made["name"], made["phone"], made["role"]) == ("Марія", "+380671234567", "viewer")
+    ((to, _, text),) = post
+    assert to == "m@acme.example" and "Acme" in text
+    path = tokens_of(post[0])
+    with crm.tenants.session("acme"):
+        assert links.peek(links.INVITE, path.removeprefix("/invite/")).user_id == 3
+    assert "Марія" in olena.sees("/settings/users")
+
+
+def test_a_colleague_without_e_mail_is_invited_by_sms(crm, olena, post):
+    olena.sends("/settings/users", {"name": "Марія", "phone": "0671234567", "role": "manager"})
+    ((to, text),) = post
+    assert to == "+380671234567"
+    page = Person(crm).sees(tokens_of(post[0]))
+    assert "Марія" in page
+    assert Person(crm).sends(re.search(r'action="(/invite/[^"]+)"', page)[1]) == "/"
+
+
+def test_an_invitation_is_sent_again_and_the_first_ends(crm, olena, post):
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    olena.sends("/settings/users/3/invite")
+    first, second = (tokens_of(letter).removeprefix("/invite/") for letter in post)
+    with crm.tenants.session("acme"):
+        assert links.peek(links.INVITE, first) is None
+        assert links.peek(links.INVITE, second)
+
+
+@pytest.fixture
+def console(post, crm):
+    """Nothing is sent: mail and SMS are written to the console."""
+    type(crm.post).sends_sms = type(crm.post).sends_mail = False
+    return post
+
+
+@each("sent", [{"email": "m@acme.example"}, {"phone": "0671234567"}])
+def test_while_nothing_is_sent_the_link_is_shown_once_to_who_invited(crm, olena, console, sent):
+    to = sent.get("email") or "067\u00a0123\u00a045\u00a067"
+    page = olena.post("/settings/users", {"name": "Марія", "role": "viewer", **sent})
+    assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store"
+    assert f"На {to} нічого не надіслано" in page.text and "Запрошення надіслано" not in page.text
+    link = re.search(r'<pre id="invitation"[^>]*><code>(.*?)</code>', page.text)[1]
+    assert link.startswith("http://acme.localhost:8000/i")
+    path = link.removeprefix("http://acme.localhost:8000")
+    for other in ("/settings/users", "/settings/users/3", "/"):
+        assert path not in olena.sees(other)
+    assert "нічого не надіслано" not in olena.sees("/settings/users")
+    # Another one ends the first.
+    page = olena.post("/settings/users/3/invite")
+    again = re.search(r"<code>http://acme.localhost:8000(.*?)</code>", page.text)[1]
+    newcomer = Person(crm)
+    newcomer.sees(path, 404)
+    shown = newcomer.sees(again)
+    newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
+    assert "Огляд" in newcomer.sees("/")
+    Person(crm).sees(again, 404)
+
+
+def test_only_an_owner_gets_the_link(crm, worker, console):
+    worker.sees("/settings/users", 403)
+    for path in ("/settings/users", "/settings/users/2/invite"):
+        page = worker.post(path, {"name": "Марія", "email": "m@a.example", "role": "viewer"})
+        assert page.status_code == 403 and "/invite/" not in page.text
+    assert console == []
+
+
+def test_an_invitation_that_was_sent_is_told_so_and_shows_no_link(olena, post):
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    page = olena.sees("/settings/users")
+    assert "Запрошення надіслано: m@a.example" in page
+    assert tokens_of(post[0]) not in page and "нічого не надіслано" not in page
+
+
+def test_the_list_shows_who_is_invited_and_has_not_come_in(crm, olena, post, clock):
+    assert "Запрошено" not in olena.sees("/settings/users")
+    olena.sends("/settings/users", {"name": "Марія", "email": "m@a.example", "role": "manager"})
+    page = olena.sees("/settings/users")
+    assert page.count("Запрошено") == 1
+    assert "2 бер. 2026" in page and "11:00, ще не увійшли" in page
+    assert 'action="/settings/users/3/invite"' in page
+    clock.tick(7 * 86_400 + 1)
+    olena = Person(crm, user_id=OLENA)
+    page = olena.sees("/settings/users")
+    assert "Строк дії минув" in page and "так і не увійшли" in page
+    olena.sends("/settings/users/3/invite")
+    assert "9 бер. 2026" in olena.sees("/settings/users")
+    newcomer = Person(crm)
+    shown = newcomer.sees(tokens_of(post[-1]))
+    newcomer.sends(re.search(r'action="(/invite/[^"]+)"', shown)[1])
+    assert "Запрошено" not in olena.sees("/settings/users")
+    assert "/settings/users/3/invite" not in olena.sees("/settings/users")
+
+
+def test_who_was_let_in_before_is_not_called_invited(crm, olena, post):
+    with crm.tenants.session("acme"):
+        sessions.open(TARAS, "tests")
+    olena.sends("/settings/users/2/invite")  # a new way in, for a lost phone
+    assert "ще не увійшли" not in olena.sees("/settings/users")
+
+
+def test_sms_of_invitations_are_counted(crm, olena, post, clock):
+    clock.tick(8 * 86_400)  # a young business may send no more than that anyway
+    for _ in range(6):
+        olena.sends("/settings/users/2/invite")
+    assert len(post) == 3
+    assert "050\u00a0111\u00a000\u00a002" in olena.sees("/settings/users")
+
+
+@each(("days", "most"), [(0, 5), (6.9, 5), (7, 50)])
+def test_a_business_sends_few_letters_a_day(crm, olena, post, clock, days, most):
+    clock.tick(days * 86_400)
+    with crm.tenants.session("acme"):
+        for number in range(most):
+            emails.may_go()
+            links.make((links.INVITE, links.EMAIL)[number % 2], TARAS)
+        passwords.set_for(OLENA, "a password")  # which ends links, and they count all the same
+    sent = {"name": "Марія", "email": "m@a.example", "role": "manager"}
+    page = olena.post("/settings/users", sent)
+    assert page.status_code == 409 and 'value="Марія"' in page.text
+    asked = {"email": "o@n.example", "email_password": "a password"}
+    assert olena.post("/settings/profile/email", asked).status_code == 409
+    assert post == []
+    assert user_names(crm) == ["Olena", "Taras"]
+    clock.tick(86_401)
+    olena.sends("/settings/users", sent)
+    assert len(post) == 1
+
+
+@each(
+    ("sent", "status", "place"),
+    [
+        ({"name": "", "email": "m@a.example"}, 422, "name-fault"),
+        ({"name": "M", "email": "m"}, 422, "email-fault"),
+        ({"name": "M"}, 422, "phone-fault"),
+        ({"name": "M", "phone": "050 111 00 02"}, 409, "trouble"),
+        ({"name": "M", "email": "m@a.example", "role": "boss"}, 422, "role-fault"),
+    ],
+)
+def test_who_cannot_be_invited_is_told_at_the_place(api, olena, post, sent, status, place):
+    page = olena.post("/settings/users", {"role": "viewer", **sent})
+    assert page.status_code == status and f'id="{place}"' in page.text
+    for value in sent.values():
+        assert f'value="{value}"' in page.text or value == "boss"
+    assert len(api.read("/users")) == 2 and post == []
+
+
+def test_a_user_is_changed(crm, olena):
+    sent = {"name": "Т", "email": "t@a.example", "phone": "0671234567", "role": "viewer"}
+    olena.sends("/settings/users/2", sent)
+    changed = user(crm)
+    assert (changed["name"], changed["email"]) == ("Т", "t@a.example")
+    assert (changed["phone"], changed["role"]) == ("+380671234567", "viewer")
+
+
+def test_the_own_address_is_not_changed_among_users(crm, olena):
+    assert 'name="email"' not in olena.sees("/settings/users/1")
+    sent = {"name": "O", "email": "x@a.example", "phone": "0501110001", "role": "owner"}
+    olena.sends("/settings/users/1", sent)
+    assert (user(crm, 1)["name"], user(crm, 1)["email"]) == ("O", "olena@acme.example")
+
+
+def test_a_letter_to_an_address_that_changed_is_good_no_more(crm, olena):
+    with crm.tenants.session("acme"):
+        with transaction():
+            users.User.find(TARAS).change({"email": "wrong@a.example"})
+        made = [links.make(each, TARAS) for each in (links.INVITE, links.RESET)]
+        assert all(
+            links.peek(each, token)
+            for each, token in zip((links.INVITE, links.RESET), made, strict=True)
+        )
+    sent = {"name": "T", "email": "t@a.example", "phone": "", "role": "manager"}
+    olena.sends("/settings/users/2", sent)
+    with crm.tenants.session("acme"):
+        assert links.peek(links.INVITE, made[0]) is links.peek(links.RESET, made[1]) is None
+
+
+@each("path", ["/settings/users/1", "/settings/users/1/deactivate"])
+def test_the_last_owner_stays(crm, olena, path):
+    page = olena.post(path, {"name": "Olena", "phone": "0501110001", "role": "viewer"})
+    assert page.status_code == 409 and 'id="trouble"' in page.text
+    assert 'value="Olena"' in page.text
+    assert (user(crm, 1)["role"], user(crm, 1)["active"]) == ("owner", True)
+
+
+def test_who_is_deactivated_is_out_and_comes_back_anew(crm, olena, worker, taras):
+    worker.sees("/settings/profile")
+    olena.sends("/settings/users/2/deactivate")
+    assert user(crm)["active"] is False
+    assert worker.get("/settings/profile").status_code == 302
+    assert taras.get("/users/me").status_code == 401
+    olena.sends("/settings/users/2/activate")
+    assert user(crm)["active"] is True
+    assert worker.get("/settings/profile").status_code == 302  # that session has ended
+    assert taras.get("/users/me").status_code == 200
+
+
+def test_a_users_name_is_escaped(crm, olena):
+    with crm.tenants.session("acme"), transaction():
+        users.User.find(TARAS).change({"name": "<script>alert(1)</script>"})
+    for path in ("/settings/users", "/settings/users/2"):
+        assert "<script>alert" not in olena.sees(path)
+
+
+# Pipelines
+
+
+def stages(crm, id=1):
+    with crm.tenants.session("acme"):
+        return PIPELINE.one(id)["stages"]
+
+
+def names(crm, id=1):
+    return [stage["name"] for stage in stages(crm, id)]
+
+
+def test_a_pipeline_is_made_with_the_usual_stages(crm, olena):
+    assert olena.sends("/settings/pipelines", {"name": "Опт"}) == "/settings/pipelines/2"
+    with crm.tenants.session("acme"):
+        made = PIPELINE.one(2)
+    assert (made["name"], made["is_default"], made["position"]) == ("Опт", False, 2)
+    types = [stage["type"] for stage in made["stages"]]
+    assert types == ["open"] * 4 + ["won", "lost"]
+    names = [stage["name"] for stage in made["stages"]]
+    assert " ".join(names) == "Нова Кваліфікація Пропозиція Переговори Виграно Програно"
+
+
+def test_a_pipeline_is_renamed_moved_and_made_the_default(crm, olena):
+    olena.sends("/settings/pipelines", {"name": "B"})
+    olena.sends("/settings/pipelines/2", {"name": "C"})
+    olena.sends("/settings/pipelines/2/move", {"position": "1"})
+    olena.sends("/settings/pipelines/2/default")
+    with crm.tenants.session("acme"):
+        found = [(p.name, p.is_default) for p in Pipeline.every("1 ORDER BY position")]
+    assert found == [("C", 1), ("Sales", 0)]
+
+
+@each(("name", "status"), [("", 422), ("x" * 256, 422)])
+def test_a_pipeline_needs_a_name(crm, olena, name, status):
+    for path in ("/settings/pipelines", "/settings/pipelines/1"):
+        page = olena.post(path, {"name": name})
+        assert page.status_code == status and "is-invalid" in page.text
+        assert f'value="{name}"' in page.text
+
+
+def test_a_stage_is_added_changed_and_moved(crm, olena):
+    sent = {"name": "Договір", "type": "open", "probability": "90", "color": "#1f6feb"}
+    olena.sends("/settings/pipelines/1/stages", sent)
+    made = stages(crm)[4]  # before won and lost
+    assert (made["name"], made["probability"], made["color"]) == ("Договір", 90, "#1f6feb")
+    at = f"/settings/pipelines/1/stages/{made['id']}"
+    olena.sends(f"{at}/move", {"position": "1"})
+    assert names(crm)[0] == "Договір"
+    olena.sends(at, {"name": "Угода", "type": "won", "probability": "", "color": "#6c757d"})
+    changed = stages(crm)[0]
+    assert (changed["name"], changed["type"]) == ("Угода", "won")
+    assert changed["probability"] is changed["color"] is None
+
+
+@each(
+    ("sent", "place"),
+    [({"name": ""}, "name"), ({"probability": "101"}, "probability"),
+     ({"probability": "x"}, "probability"), ({"type": "x"}, "type"), ({"color": "red"}, "color")],
+)  # fmt: skip
+def test_a_stage_that_does_not_fit_is_shown_again(crm, olena, sent, place):
+    good = {"name": "S<", "type": "open", "probability": "5", "color": "#1f6feb"}
+    before = stages(crm)
+    for path in ("/settings/pipelines/1/stages", "/settings/pipelines/1/stages/1"):
+        page = olena.post(path, {**good, **sent})
+        assert page.status_code == 422 and f'id="{place}-fault"' in page.text
+        assert 'value="S&lt;"' in page.text or "name" in sent
+    assert stages(crm) == before
+
+
+def test_a_stage_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olena):
+    deal = api.create("/deals", title="D")
+    assert olena.post("/settings/pipelines/1/stages/1/delete").status_code == 409
+    page = olena.post("/settings/pipelines/1/stages/1/delete", {"move_to": "99"})
+    assert page.status_code == 422 and 'id="move_to-fault"' in page.text
+    olena.confirms("/settings/pipelines/1/stages/1/delete", {"move_to": "2"})
+    assert "New" not in names(crm)
+    assert api.read(f"/deals/{deal}")["stage_id"] == "2"
+    assert api.kinds()[-1] == "deal.stage_changed"
+    with crm.tenants.session("acme"):
+        (by,) = row("SELECT user_id FROM change WHERE noun = 'deal' ORDER BY id DESC LIMIT 1")
+    assert by == OLENA
+
+
+def test_an_unused_stage_is_deleted_and_the_last_open_one_never(crm, olena):
+    for id in (1, 2, 3):
+        olena.confirms(f"/settings/pipelines/1/stages/{id}/delete")
+    page = olena.post("/settings/pipelines/1/stages/4/delete")
+    assert page.status_code == 409 and 'id="trouble"' in page.text
+    assert names(crm) == ["Negotiation", "Won", "Lost"]
+
+
+def test_a_pipeline_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olena):
+    olena.sends("/settings/pipelines", {"name": "B"})
+    deal = api.create("/deals", title="D", pipeline_id="2")
+    assert 'name="move_to"' in olena.sees("/settings/pipelines/2")
+    assert olena.post("/settings/pipelines/2/delete").status_code == 409
+    olena.confirms("/settings/pipelines/2/delete", {"move_to": "3"})
+    with crm.tenants.session("acme"):
+        assert Deal.find(deal).stage_id == 3
+    olena.sees("/settings/pipelines/2", 404)
+
+
+def test_the_default_pipeline_is_not_deleted(olena):
+    assert "/settings/pipelines/1/delete" not in olena.sees("/settings/pipelines/1")
+    page = olena.post("/settings/pipelines/1/delete")
+    assert page.status_code == 409 and 'id="trouble"' in page.text
+
+
+@each("path", ["2", "2/stages/1", "1/stages/99", "x"])
+def test_what_is_not_there_is_404(olena, path):
+    olena.sees(f"/settings/pipelines/{path}", 404)
+
+
+# Plan
+
+
+def test_the_plan_tells_what_this_minute_has_used(crm, olena, api, clock):
+    with crm.tenants.session("acme"):
+        tenant.change_plan("start")
+    for _ in range(7):
+        api.get("/users/me")
+    page = olena.sees("/settings/plan")
+    assert '<meter min="0" max="60" value="7"' in page
+    assert crm.limiter.used("acme", clock()) == 7
+    assert crm.limiter.used("globex", clock()) == 0
+    clock.tick(60)
+    assert 'value="0"' in olena.sees("/settings/plan")
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "59"  # looking cost nothing
+
+
+@each("closed", [{"signup": False}, {"tenant": "acme"}])
+def test_a_plan_is_shown_only_where_sign_up_is_open(crm, olena, clock, closed):
+    provider = "хто надає цей сервіс"
+    assert 'href="/settings/plan"' in olena.sees("/settings")
+    assert provider in olena.sees("/settings/plan")
+    crm.tenants.forget_idle()
+    crm.tenants = Tenants(Config(data=crm.tenants.config.data, **closed), clock)
+    for path in ("/settings", "/settings/profile", "/settings/company", "/"):
+        page = olena.sees(path)
+        assert "/settings/plan" not in page and provider not in page
+    olena.sees("/settings/plan", 404)

@@ -1,0 +1,173 @@
+"""Tasks in the cabinet: what is overdue, for today and for later; done with one click."""
+
+import html
+import re
+
+import pytest
+
+from crm.resources import tasks, users
+from crm.resources.tasks import TASK_IN
+from crm.tenancy.database import transaction
+from tests.conftest import OLENA, TARAS
+from tests.page_client import Person
+
+NOON = "2026-03-02T12:00"  # in Kyiv; the clock stands at 11:00 there
+
+
+def groups(page):
+    """The titles under each heading."""
+    found = re.findall(r'<section class="panel" aria-labelledby="group.*?</section>', page, re.S)
+    return [re.findall(r'<a href="/tasks/\d+">(.*?)</a>', section) for section in found]
+
+
+def test_tasks_stand_under_overdue_today_and_later(olena, api, clock):
+    for title, due in (
+        ("прострочене", "2026-03-02T08:59:59Z"),
+        ("зараз", "2026-03-02T09:00:00Z"),
+        ("увечері", "2026-03-02T21:59:59Z"),
+        ("після півночі в Києві", "2026-03-02T22:00:00Z"),
+        ("без терміну", None),
+    ):
+        api.create("/tasks", title=title, due_at=due)
+    assert groups(olena.sees("/tasks")) == [
+        ["прострочене"],
+        ["зараз", "увечері"],
+        ["після півночі в Києві", "без терміну"],
+    ]
+
+
+def test_mine_nobodys_and_all(olena, api):
+    for title, assigned_to in (("моє", OLENA), ("нічиє", None), ("Тарасове", TARAS)):
+        api.create("/tasks", title=title, assigned_to=assigned_to)
+    assert groups(olena.sees("/tasks"))[2] == ["моє"]
+    assert groups(olena.sees("/tasks?assigned_to=none"))[2] == ["нічиє"]
+    assert sorted(groups(olena.sees("/tasks?assigned_to=all"))[2]) == ["Тарасове", "моє", "нічиє"]
+
+
+def test_a_new_task_is_due_at_the_local_time_and_fires_its_event(olena, api):
+    sent = {"title": "Дзвінок", "due_at": NOON, "assigned_to": "2", "priority": "high"}
+    assert olena.sends("/tasks", {**sent, "type": "call", "description": ""}) == "/tasks"
+    task = api.read("/tasks/1")
+    assert (task["due_at"], task["assigned_to"]) == ("2026-03-02T10:00:00Z", "2")
+    assert (task["priority"], task["type"], task["description"]) == ("high", "call", None)
+    assert api.kinds() == ["task.created"]
+
+
+def test_what_is_refused_comes_back_as_it_was_typed(olena, api):
+    page = olena.post("/tasks", {"title": "", "description": "тут <b>все</b>"})
+    assert page.status_code == 422
+    assert "тут &lt;b&gt;все&lt;/b&gt;" in page.text
+    assert 'id="title-fault"' in page.text
+    assert api.kinds() == []
+
+
+def test_one_click_completes_a_task_and_leads_back(olena, api):
+    api.create("/tasks", title="Дзвінок")
+    assert olena.sends("/tasks/1/complete", {"back": "/leads"}) == "/leads"
+    assert api.read("/tasks/1")["status"] == "done"
+    assert api.kinds() == ["task.created", "task.completed"]
+    assert "Дзвінок" in olena.sees("/tasks/done")
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example"])
+def test_the_way_back_never_leads_elsewhere(olena, api, back):
+    api.create("/tasks", title="Дзвінок")
+    assert olena.sends("/tasks/1/complete", {"back": back}) == "/tasks"
+
+
+def test_a_task_is_changed_and_deleted_on_its_card(olena, api):
+    api.create("/tasks", title="Дзвінок", due_at="2026-03-02T10:00:00Z")
+    assert f'value="{NOON}"' in olena.sees("/tasks/1")
+    sent = {"title": "Зустріч", "due_at": NOON, "assigned_to": "1", "priority": "low"}
+    olena.sends("/tasks/1", {**sent, "status": "in_progress", "result": "домовились"})
+    task = api.read("/tasks/1")
+    assert (task["title"], task["status"], task["result"]) == (
+        "Зустріч",
+        "in_progress",
+        "домовились",
+    )
+    olena.sends("/tasks/1/delete")
+    olena.sees("/tasks/1", 404)
+
+
+def test_a_cancelled_task_is_not_done_by_a_stale_page(olena, api):
+    api.create("/tasks", title="Дзвінок", status="cancelled")
+    page = olena.post("/tasks/1/complete")
+    assert page.status_code == 409
+    assert "Скасоване завдання не можна виконати" in page.text
+
+
+def test_a_viewer_sees_no_form_and_no_button(crm, api):
+    api.create("/tasks", title="Дзвінок", assigned_to=None)
+    with crm.tenants.session("acme"):
+        viewer = users.create({"name": "Зоя", "role": "viewer"}).id
+    page = Person(crm, user_id=viewer).sees("/tasks?assigned_to=none")
+    assert "Дзвінок" in page
+    assert 'name="title"' not in page
+    assert "/complete" not in page
+
+
+def titles(page):
+    return re.findall(r'<a href="/tasks/\d+">(.*?)</a>', page)
+
+
+def test_a_cancelled_task_is_found_by_its_status(olena, api):
+    api.create("/tasks", title="скасоване", status="cancelled")
+    api.create("/tasks", title="виконане", status="done")
+    api.create("/tasks", title="відкрите")
+    api.create("/tasks", title="у роботі", status="in_progress")
+    assert sum(groups(olena.sees("/tasks")), []) == ["відкрите", "у роботі"]
+    page = olena.sees("/tasks?status=cancelled")
+    assert titles(page) == ["скасоване"]
+    assert "Стан: Скасоване" in page and "/complete" not in page
+    assert 'option value="cancelled" selected' in page
+    assert titles(olena.sees("/tasks?status=done")) == ["виконане"]
+    everything = olena.sees("/tasks?status=all")
+    assert sorted(titles(everything)) == ["виконане", "відкрите", "скасоване", "у роботі"]
+    assert titles(olena.sees("/tasks?q=скас&status=all")) == ["скасоване"]
+    assert titles(olena.sees("/tasks?q=скас")) == []
+
+
+def test_tasks_beyond_200_are_on_further_pages(olena, crm):
+    with crm.tenants.session("acme") as here, transaction():
+        here.user_id = OLENA
+        for number in range(205):
+            due = f"2026-03-{number % 28 + 1:02}T10:00:00Z" if number % 3 else None
+            tasks.create(TASK_IN.take({"title": f"№{number}", "due_at": due}))
+    seen, path = [], "/tasks?assigned_to=all"
+    while path:
+        page = olena.sees(path)
+        assert "Знайдено: 205" in page
+        seen.append(titles(page))
+        following = re.search(r'rel="next" href="([^"]*)"', page)
+        path = following and html.unescape(following[1])
+    assert [len(each) for each in seen] == [200, 5]
+    assert {*seen[0], *seen[1]} == {f"№{number}" for number in range(205)}
+
+
+def test_days_are_those_of_the_tenant(olena, api):
+    for title, due in (
+        ("вчора", "2026-03-01T21:59:59Z"),
+        ("опівночі", "2026-03-01T22:00:00Z"),
+        ("увечері", "2026-03-02T21:59:59Z"),
+        ("завтра", "2026-03-02T22:00:00Z"),
+        ("без терміну", None),
+    ):
+        api.create("/tasks", title=title, due_at=due)
+    page = olena.sees("/tasks?due_since=2026-03-02&due_before=2026-03-02")
+    assert titles(page) == ["опівночі", "увечері"]
+    assert titles(olena.sees("/tasks?due_since=2026-03-01T22:00:01Z")) == ["увечері", "завтра"]
+    file = olena.sees("/tasks/export?due_before=2026-03-01")
+    assert "вчора" in file and "опівночі" not in file
+    for wrong in ("2026-02-31", "0001-01-01", "9999-12-31", "1969-12-31", "soon"):
+        olena.sees(f"/tasks?due_before={wrong}", 422)
+    assert titles(olena.sees("/tasks?due_since=9999-12-30")) == []
+
+
+def test_whose_tasks_and_their_status_are_chosen_together(olena, api):
+    api.create("/tasks", title="Тарасове", status="cancelled", assigned_to=TARAS)
+    page = olena.sees("/tasks?status=cancelled")
+    assert 'href="/tasks?status=cancelled&amp;assigned_to=all"' in page
+    assert titles(olena.sees("/tasks?status=cancelled&assigned_to=all")) == ["Тарасове"]
+    file = olena.sees("/tasks/export?status=cancelled")
+    assert "Тарасове" in file

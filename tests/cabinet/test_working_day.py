@@ -1,0 +1,284 @@
+"""A day of a small business in a real browser, against a real server, mail server and receiver."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.handlers import Message
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests import log_leaks
+from tests.chromium import browsing, session_or_none
+from tests.receiving import Hook, receiving
+from tests.running import ROOT, free_port, wait_for
+
+STAGES = ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно")
+PHONE = "+380671234567"
+PRICES = (
+    "sku;name;price\r\nST-1;Стіл дубовий;1 250,50\r\nKR-2;Крісло «Граф»;780\r\n;Без артикула;5\r\n"
+)
+
+
+class Told:
+    """What the server says on its standard output: the SMS of the console."""
+
+    def __init__(self, stream) -> None:
+        self.lines: list[str] = []
+        self._came = threading.Condition()
+        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._thread.start()
+
+    def _read(self, stream) -> None:
+        for line in stream:
+            with self._came:
+                self.lines.append(line)
+                self._came.notify_all()
+
+    def code(self, number: int) -> str:
+        """The digits of the SMS with that number."""
+
+        def codes() -> list[str]:
+            return re.findall(rf"^SMS to \{PHONE}: .*?(\d{{6}})", "".join(self.lines), re.M)
+
+        with self._came:
+            assert self._came.wait_for(lambda: len(codes()) >= number, 10), self.lines
+        return log_leaks.note_code(codes()[number - 1])
+
+
+class Mailbox(Message):
+    """Every e-mail that came, by a real SMTP server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.letters: list[str] = []
+        self.came = threading.Event()
+
+    def handle_message(self, message) -> None:
+        whole = message_from_bytes(message.as_bytes(), policy=policy.default)
+        self.letters.append(whole.get_content())
+        self.came.set()
+
+
+@pytest.fixture(scope="module")
+def mailbox() -> Iterator[tuple[Mailbox, int]]:
+    box, port = Mailbox(), free_port()
+    controller = Controller(box, hostname="127.0.0.1", port=port)
+    controller.start()
+    yield box, port
+    controller.stop()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
+    port = free_port()
+    data = tmp_path_factory.mktemp("day")
+    command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
+    settings = {
+        "CRM_WEBHOOK_ALLOW": "127.0.0.0/8",
+        "CRM_MAIL": f"smtp://127.0.0.1:{mailbox[1]}",
+        "CRM_MAIL_FROM": "CRM <crm@example.com>",
+    }
+    log = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={"PATH": "/usr/bin:/bin", **settings}, text=True,
+        stdout=subprocess.PIPE, stderr=log,
+    )  # fmt: skip
+    try:
+        wait_for(port, process)
+        yield port, Told(process.stdout)
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+        with log:
+            log.seek(0)
+            said = log.read()
+    log_leaks.heard("server", said)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert "error" not in {line["level"] for line in lines}, said
+    assert {"/login/code", "/api/v1/leads"} <= {line.get("route") for line in lines}
+    assert PHONE not in said
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(browser) -> Iterator[Page]:
+    """One browser for the whole day, whose tests follow each other."""
+    with session_or_none(browser) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(server) -> str:
+    return f"http://zatyshok.localhost:{server[0]}"
+
+
+def send(page: Page, **fields: str) -> None:
+    """Fill the form of the page and send it as by the Enter key."""
+    for name, value in fields.items():
+        page.locator(f"main [name={name}]").fill(value)
+    with page.expect_navigation():
+        page.locator(f"main [name={[*fields][-1]}]").press("Enter")
+
+
+def click(page: Page, what: Locator) -> None:
+    """Click what leads to another page, and wait for that."""
+    with page.expect_navigation():
+        what.click()
+
+
+def test_1_sign_up_by_the_code_of_an_sms(page, server, home):
+    page.goto(f"http://localhost:{server[0]}/")
+    click(page, page.locator("main a[href$='/signup']"))
+    send(page, phone="067 123 45 67")
+    send(page, code=server[1].code(1))
+    send(page, name="Олена", company="Меблі Затишок")
+    expect(page.locator("main [name=label]")).to_have_value("mebli-zatyshok")
+    send(page, label="zatyshok")
+    page.wait_for_url(f"{home}/")
+    expect(page.locator("header .brand")).to_have_text("Меблі Затишок")
+    page.goto(f"{home}/deals")
+    for stage in STAGES:
+        expect(page.get_by_role("heading", name=stage)).to_be_visible()
+
+
+def test_2_log_out_and_in_again(page, server, home):
+    click(page, page.get_by_role("button", name="Вийти"))
+    page.wait_for_url(re.compile("/login"))
+    page.goto(f"{home}/leads")
+    page.wait_for_url(re.compile("/login"))
+    send(page, phone="+380 67 123-45-67")
+    send(page, code=server[1].code(2))
+    page.wait_for_url(f"{home}/leads")
+
+
+def test_3_confirm_an_address_and_reset_the_password_by_its_mail(page, mailbox, home):
+    box = mailbox[0]
+    page.goto(f"{home}/settings/profile")
+    page.locator("main [name=email]").fill("olena@example.com")
+    click(page, page.locator("form:has([name=email])").first.locator("button").last)
+    assert box.came.wait(10)
+    page.goto(re.search(r"http://\S+/email/\S+", box.letters[-1])[0])
+    click(page, page.locator("main form button").first)
+    click(page, page.get_by_role("button", name="Вийти"))
+    box.came.clear()
+    page.goto(f"{home}/forgot")
+    send(page, email="olena@example.com")
+    assert box.came.wait(10)
+    page.goto(re.search(r"http://\S+/reset/\S+", box.letters[-1])[0])
+    send(page, password="дуже довгий пароль")
+    page.wait_for_url(f"{home}/")
+    click(page, page.get_by_role("button", name="Вийти"))
+    page.goto(f"{home}/login/password")
+    send(page, email="olena@example.com", password="дуже довгий пароль")
+    page.wait_for_url(f"{home}/")
+
+
+def test_4_a_key_made_here_works_at_the_api(page, server, home):
+    page.goto(f"{home}/settings/api-keys/new?preset=full")
+    send(page, name="ERP")
+    key = re.search(r"crm_\w{46}", page.locator("main").inner_text())[0]
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server[0]}/api/v1/leads",
+        b'{"name": "Petro", "phone": "+380501234567"}',
+        {
+            "Host": f"zatyshok.localhost:{server[0]}",
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+        },
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+    page.goto(f"{home}/leads")
+    expect(page.get_by_role("link", name="Petro")).to_be_visible()
+    page.goto(f"{home}/settings/api-keys")
+    assert key not in page.content()
+
+
+def test_5_a_webhook_and_its_test_in_the_log(page, hook_of_the_day: Hook, home):
+    page.goto(f"{home}/settings/webhooks")
+    send(page, url=hook_of_the_day.url)
+    assert re.search(r"whsec_\S{40,}", page.locator("main").inner_text())
+    page.goto(f"{home}/settings/webhooks")
+    click(page, page.locator("main table a").first)
+    click(page, page.locator("form[action$='/test'] button"))
+    (received,) = hook_of_the_day.wait_for(1)
+    assert received.event["type"] == "webhook.test"
+    until = time.monotonic() + 10
+    while "204" not in page.locator("main").inner_text():  # it is noted just after it arrived
+        assert time.monotonic() < until
+        page.reload()
+
+
+def test_6_a_price_list_of_windows_1251(page, home, tmp_path):
+    file: Path = tmp_path / "ціни.csv"
+    file.write_bytes(PRICES.encode("cp1251"))
+    page.goto(f"{home}/products/import")
+    page.locator("main input[type=file]").set_input_files(file)
+    click(page, page.locator("main form button").last)
+    expect(page.locator("main")).to_contain_text("Стіл дубовий")
+    expect(page.locator("main")).to_contain_text("1251")
+    click(page, page.locator("main form[action*=import] button").first)
+    expect(page.locator("main")).to_contain_text("sku")
+    page.goto(f"{home}/products")
+    expect(page.get_by_role("link", name="Крісло «Граф»")).to_be_visible()
+
+
+def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Hook, home):
+    page.goto(f"{home}/deals/new")
+    send(page, title="Кухня")
+    page.set_viewport_size({"width": 1900, "height": 900})
+    page.goto(f"{home}/deals")
+    card = page.locator("[data-deal]", has_text="Кухня").bounding_box()
+    won = page.locator(".column", has=page.get_by_role("heading", name="Виграно")).bounding_box()
+    page.mouse.move(card["x"] + card["width"] - 8, card["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(won["x"] + won["width"] / 2, won["y"] + won["height"] / 2, steps=12)
+    page.mouse.up()
+    hook_of_the_day.wait_until(
+        lambda: "deal.won" in [each.event["type"] for each in hook_of_the_day.received]
+    )
+    page.wait_for_load_state("networkidle")
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_8_a_task_done_by_one_click(page, hook_of_the_day: Hook, home):
+    page.goto(f"{home}/tasks")
+    send(page, title="Зателефонувати Петру")
+    click(page, page.get_by_role("button", name="Виконати").first)
+    hook_of_the_day.wait_until(
+        lambda: "task.completed" in [each.event["type"] for each in hook_of_the_day.received]
+    )
+    page.goto(f"{home}/tasks/done")
+    expect(page.get_by_role("link", name="Зателефонувати Петру")).to_be_visible()
+
+
+def test_9_the_language_is_switched(page, home):
+    page.goto(f"{home}/settings/profile")
+    page.locator("main select[name=language]").select_option("en")
+    click(page, page.locator("form:has([name=language])").first.locator("button").last)
+    page.goto(f"{home}/tasks")
+    expect(page.locator("h1")).to_have_text("Tasks")
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+@pytest.fixture(scope="module")
+def hook_of_the_day() -> Iterator[Hook]:
+
+    with receiving() as hook:
+        yield hook

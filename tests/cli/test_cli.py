@@ -1,0 +1,1387 @@
+"""The command line, alone and beside a running server; few real processes, for they are slow."""
+
+import contextlib
+import http.client
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from crm import CRMApp, cli, create_app, server
+from crm.access import links
+from crm.cli.serving import default_workers
+from crm.config import LOOPBACK, Config
+from crm.outbox import deliveries, signature
+from crm.outbox.call import Outcome
+from crm.resources import webhooks
+from crm.tenancy import migrations
+from crm.tenancy.database import execute, now, transaction
+from crm.tenancy.tenants import Tenants
+from tests.conftest import Api
+from tests.page_client import Person
+from tests.receiving import Hook
+
+pytestmark = pytest.mark.usefixtures("own_log")
+ROOT = Path(__file__).resolve().parents[2]
+APP = (sys.executable, "-W", "error", str(ROOT / "app.py"))
+HEADER = "sku,name,price,unit,category,description,active\n"
+KEY = re.compile(r"crm_[0-9A-Za-z]{46}")
+
+
+class Folder:
+    """A data folder and the command line upon it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def run(self, *words: Any, code: int = 0, env: dict[str, str] | None = None) -> Result:
+        """What a command printed; it ended with `code`."""
+        told = CliRunner().invoke(
+            cli.group, [*map(str, words), "--data", str(self.path)], prog_name="crm", env=env
+        )
+        assert told.exit_code == code, (told.output, told.exception)
+        if code < 2 and words[0] != "serve":
+            assert told.stderr.startswith(f"data folder: {self.path}\n")
+        return told
+
+    def refused(self, *words: Any) -> str:
+        """The one line that a command ended with."""
+        told = self.run(*words, code=1)
+        assert told.stdout == ""
+        _, line, *more = told.stderr.splitlines()
+        assert not more
+        assert line.startswith("Error: ")
+        return line.removeprefix("Error: ")
+
+    def key(self, *words: str, tenant: str = "acme") -> str:
+        key = self.run("key", "create", tenant, "--name", "robot", *words).stdout
+        assert KEY.fullmatch(key.removesuffix("\n"))
+        return key.strip()
+
+    def id_of(self, key: str, tenant: str = "acme") -> str:
+        return self.api(key, tenant).read("/users/me")["key"]["id"]
+
+    def api(self, key: str, tenant: str = "acme") -> Api:
+        """A caller of an application of its own, as a server beside the command line is."""
+        return Api(create_app(Config(data=self.path), sends=False), tenant, key)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """Acme's file, for what a sender does."""
+        tenants = Tenants(Config(data=self.path, webhook_allow=LOOPBACK))
+        with tenants.session("acme"):
+            yield
+        tenants.forget_idle()
+
+    def webhook(self, **data: Any) -> str:
+        """The id of a new webhook of acme."""
+        with self.session():
+            return str(webhooks.create({"url": "https://erp.example.com/crm", **data})[0])
+
+    def deliver(self, outcome: Outcome) -> None:
+        """All that is due was sent, and that is what became of it."""
+        with self.session():
+            for sent in deliveries.claim("tests", 50, 50)[0]:
+                deliveries.record(sent, now(), outcome)
+
+    def rows(self, *words: Any) -> list[list[str]]:
+        """A printed table without its headings, whose cells may have single spaces."""
+        _, *lines = self.run(*words).stdout.splitlines()
+        return [re.split(r"  +", line) for line in lines]
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def folder(furnished: tuple[Path, dict[str, str]], tmp_path: Path) -> Folder:
+    """A folder with the cast."""
+    shutil.copytree(furnished[0], tmp_path / "data")
+    return Folder(tmp_path / "data")
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "empty")
+
+
+@pytest.fixture
+def olena(folder: Folder, furnished: tuple[Path, dict[str, str]]) -> Api:
+    return folder.api(furnished[1]["olena"])
+
+
+# What all commands have in common
+
+COMMANDS = {
+    "doctor": (),
+    "serve": (),
+    "demo": (),
+    "migrate": (),
+    "openapi": (),
+    "config": (),
+    "systemd": (),
+    "proxy nginx": (),
+    "proxy caddy": (),
+    "backup create": ("--to", "."),
+    "backup list": (),
+    "backup verify": ("globex-20260302T090000Z.db",),
+    "backup drill": ("--from", "."),
+    "restore": ("globex-20260302T090000Z.db", "--tenant", "hooli"),
+    "litestream config": ("--to", "s3://copies/one"),
+    "litestream systemd": ("--to", "s3://copies/one"),
+    "tenant create": ("initech",),
+    "tenant list": (),
+    "tenant plan": ("acme", "pro"),
+    "tenant suspend": ("acme",),
+    "tenant resume": ("acme",),
+    "tenant export": ("acme", "--to", "-"),
+    "tenant clone": ("acme", "initech"),
+    "tenant delete": ("globex", "--yes"),
+    "user add": ("acme", "--name", "Pavlo"),
+    "user list": ("acme",),
+    "user login-link": ("acme", "1"),
+    "key create": ("acme", "--name", "robot"),
+    "key list": ("acme",),
+    "key revoke": ("acme", "1"),
+    "import products": ("prices.csv", "--tenant", "acme"),
+    "import leads": ("leads.csv", "--tenant", "acme"),
+    "import clients": ("clients.csv", "--tenant", "acme"),
+    "import deals": ("deals.csv", "--tenant", "acme"),
+    "import tasks": ("tasks.csv", "--tenant", "acme"),
+    **{
+        f"export {noun}": ("--tenant", "acme")
+        for noun in ("products", "leads", "clients", "deals", "tasks")
+    },
+    "webhook list": ("acme",),
+    "webhook test": ("acme", "1"),
+    "webhook deliveries": ("acme", "1"),
+    "webhook resend": ("acme", "1"),
+    "webhook recover": ("acme", "1", "--since", "2026-03-02"),
+}
+NEEDS_NO_FOLDER = {"webhook listen"}
+NEEDS_COPIES = {"litestream restore"}  # test_continuous_copies.py makes them
+FILES = {
+    "prices.csv": HEADER,
+    **{f"{noun}.csv": "external_id\n" for noun in ("leads", "clients", "deals", "tasks")},
+}
+
+
+def leaves(parent: click.Group, path: str = "") -> Iterator[str]:
+    for name, found in parent.commands.items():
+        if isinstance(found, click.Group):
+            yield from leaves(found, f"{path}{name} ")
+        else:
+            yield f"{path}{name}"
+
+
+def test_no_command_is_forgotten_here() -> None:
+    assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_tells_its_data_folder_on_stderr(
+    command: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.serving, "serve", lambda *_, **__: None)
+    monkeypatch.chdir(folder.path.parent)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    shutil.copy(folder.path / "tenants" / "globex.db", "globex-20260302T090000Z.db")
+    webhook = folder.webhook()
+    with folder.session():
+        deliveries.test(webhook)
+    words = [*command.split(), *COMMANDS[command]]
+    told = CliRunner().invoke(cli.group, [*words, "--data", "data"])
+    assert told.exit_code == 0, told.output
+    line = told.stderr.splitlines()[0]
+    said = json.loads(line)["message"] if command == "serve" else line
+    assert said == f"data folder: {folder.path}"
+    assert "data folder" not in told.stdout
+
+
+def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
+    told = CliRunner().invoke(cli.group, ["tenant", "list"], env={"CRM_DATA": str(folder.path)})
+    assert told.stderr == f"data folder: {folder.path}\n"
+    assert told.stdout.splitlines()[1].startswith("acme ")
+
+
+def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
+    doors = {
+        "app.py": APP,
+        "python -m crm": (sys.executable, "-W", "error", "-m", "crm"),
+        "python -m flask crm": (sys.executable, "-m", "flask", "--app", "app", "crm"),
+    }
+    asked = ("tenant", "list"), ("key", "list", "nobody"), ("tenant", "create")
+    folder_line = f"data folder: {folder.path}\n"
+    tenants = (
+        "LABEL   PLAN      STATE   NAME\n"
+        "acme    business  active  Acme\n"
+        "globex  business  active  globex\n"
+    )
+    with contextlib.ExitStack() as stack:
+
+        def start(door: tuple[str, ...], words: tuple[str, ...]) -> subprocess.Popen[str]:
+            begun = running([*door, *words], tmp_path, CRM_DATA=str(folder.path))
+            return stack.enter_context(begun)
+
+        started = {name: [start(door, words) for words in asked] for name, door in doors.items()}
+        for name, (listing, refused, misused) in started.items():
+            assert listing.communicate(timeout=30) == (tenants, folder_line)
+            error = f"{folder_line}Error: there is no tenant nobody\n"
+            assert refused.communicate(timeout=30) == ("", error)
+            out, err = misused.communicate(timeout=30)
+            assert (out, err.split(" [")[0]) == ("", f"Usage: {name} tenant create")
+            codes = [process.returncode for process in (listing, refused, misused)]
+            assert codes == [0, 1, 2]
+    (script,) = re.findall(r'^crm = "(\S+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+    assert script == f"{cli.main.__module__}:{cli.main.__name__}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dance",),
+        ("tenant", "create"),
+        ("tenant", "plan", "acme", "gold"),
+        ("user", "add", "acme"),
+        ("user", "add", "acme", "--name", "Pavlo", "--role", "king"),
+        ("key", "create", "acme", "--name", "robot", "--user", "olena"),
+        ("import", "products", "no-such-file.csv", "--tenant", "acme"),
+        ("serve", "--port", "0"),
+        ("serve", "--threads", "none"),
+        ("webhook", "deliveries", "acme", "1", "--limit", "0"),
+        ("webhook", "recover", "acme", "1"),
+        ("webhook", "resend", "acme"),
+        ("backup", "create", "--keep", "0"),
+        ("backup", "create", "--all", "--tenant", "acme"),
+        ("backup", "verify"),
+        ("restore", "no-such-file.db", "--tenant", "acme"),
+    ],
+)
+def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None:
+    assert "Error: " in folder.run(*words, code=2).stderr
+
+
+@pytest.mark.parametrize("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
+def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
+    for name, text in FILES.items():
+        (empty.path.parent / name).write_text(text)
+    given = [empty.path.parent / word if word in FILES else word for word in COMMANDS[words]]
+    assert empty.refused(*words.split(), *given) == "there is no tenant acme"
+    assert not empty.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("CRM_PLANS", "gold=1", "it looks like business=0,base=600"),
+        ("CRM_SMS_LIMITS", "day=0", "it looks like day=1000,signup=200"),
+        ("CRM_SMS_LIMITS", "day=5,reserve=5", "it has a reserve that is a part of day"),
+        ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
+        ("CRM_PORT", "high", "it is a whole number"),
+        ("CRM_OPEN_FILES", "-1", "it is a whole number"),
+        ("CRM_PUBLIC_URL", "ftp://{label}", "it looks like https://"),
+        ("CRM_TENANT", "Ácme", "it is a tenant's label"),
+    ],
+)
+def test_a_bad_setting_is_one_line(folder: Folder, variable: str, value: str, said: str) -> None:
+    told = CliRunner().invoke(
+        cli.group, ["tenant", "list", "--data", str(folder.path)], env={variable: value}
+    )
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"Error: {variable}={value!r}: {said}")
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_newer_file_is_one_line(folder: Folder) -> None:
+    change_file(folder, "PRAGMA user_version = 99")
+    for words in (("tenant", "list"), ("key", "list", "acme")):
+        assert folder.refused(*words).startswith("the file of acme has version 99, this release")
+
+
+def test_a_damaged_file_is_one_line(folder: Folder) -> None:
+    (folder.path / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
+    for words in (("tenant", "list"), ("export", "products", "--tenant", "acme")):
+        assert folder.refused(*words).startswith("the file of acme cannot be used: ")
+
+
+def test_an_unreadable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    inside = Folder(tmp_path / "file" / "data")
+    for words in (("tenant", "list"), ("migrate",), ("tenant", "create", "acme")):
+        assert inside.refused(*words) == f"Not a directory: {inside.path / 'tenants'}"
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> None:
+    rows = "".join(f"s{n},{'Nut ' * 50},1,,,,\n" for n in range(1000))
+    folder.run("import", "products", folder.file("long.csv", HEADER + rows), "--tenant", "acme")
+    export = [*APP, "export", "products", "--tenant", "acme", "--data", str(folder.path)]
+    with running(export, tmp_path) as started:
+        assert started.stdout
+        started.stdout.close()
+        assert started.communicate(timeout=30)[1] == f"data folder: {folder.path}\n"
+        assert started.returncode == 1
+
+
+# Tenants
+
+
+def test_tenant_create_makes_an_owner_and_a_pipeline(empty: Folder) -> None:
+    person = ("--owner-name", "Olena", "--owner-email", "O@acme.example")
+    given = ("--name", "Acme Ltd", "--plan", "base", *person, "--owner-phone", "050 111 00 01")
+    assert empty.run("tenant", "create", "acme", *given).stdout == "http://acme.localhost:8000\n"
+    api = empty.api(empty.key())
+    me = api.read("/users/me")
+    assert (me["name"], me["role"], me["phone"]) == ("Olena", "owner", "+380501110001")
+    assert me["tenant"] == {"name": "Acme Ltd", "plan": "base"}
+    (pipeline,) = api.read("/pipelines")
+    assert pipeline["name"] == "Sales"
+    assert [stage["name"] for stage in pipeline["stages"]] == [
+        *("New", "Qualified", "Proposal", "Negotiation", "Won", "Lost"),
+    ]
+
+
+def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> None:
+    said = empty.run("tenant", "create", "acme", "--owner-name", "Olena").stderr
+    (path,) = re.findall(
+        r"its owner enters once, within 15 minutes, by http://acme\.localhost:8000(/enter/\S+)\n",
+        said,
+    )
+    app = create_app(Config(data=empty.path), sends=False)
+    person = Person(app)
+    assert person.sends(path) == "/"
+    assert "Olena" in person.sees("/")
+
+
+def test_a_tenant_speaks_ukrainian_if_told_to(empty: Folder) -> None:
+    empty.run("tenant", "create", "acme", "--language", "uk")
+    (pipeline,) = empty.api(empty.key()).read("/pipelines")
+    assert pipeline["name"] == "Продажі"
+    assert [(stage["name"], stage["type"]) for stage in pipeline["stages"]] == [
+        *(("Нова", "open"), ("Кваліфікація", "open"), ("Пропозиція", "open")),
+        *(("Переговори", "open"), ("Виграно", "won"), ("Програно", "lost")),
+    ]
+    empty.run("tenant", "create", "globex", "--language", "de", code=2)
+
+
+def test_a_tenant_needs_no_more_than_a_label(empty: Folder) -> None:
+    told = empty.run("tenant", "create", "acme", env={"CRM_PUBLIC_URL": "https://{label}.crm.ua"})
+    assert told.stdout == "https://acme.crm.ua\n"
+    assert empty.rows("tenant", "list") == [["acme", "business", "active", "acme"]]
+
+
+def test_a_tenant_has_its_currency(empty: Folder) -> None:
+    empty.run("tenant", "create", "acme", "--currency", "usd")
+    api = empty.api(empty.key())
+    lead = api.read(f"/leads/{api.create('/leads', name='Ann', email='ann@acme.example')}")
+    assert lead["currency"] == "USD"
+    assert "currency" in empty.refused("tenant", "create", "other", "--currency", "ZZZ")
+
+
+def test_what_makes_no_tenant(folder: Folder) -> None:
+    assert folder.refused("tenant", "create", "acme") == "the label acme is taken"
+    for label in ("Acme", "www", "a_b", "../acme"):
+        assert folder.refused("tenant", "create", label).startswith("label: use Latin letters")
+    create = ("tenant", "create", "initech")
+    assert folder.refused(*create, "--owner-phone", "12").startswith("phone: ")
+    assert folder.refused(*create, "--owner-email", "@").startswith("email: ")
+    folder.run(*create, "--plan", "gold", code=2)
+    assert "initech" not in folder.run("tenant", "list").stdout
+
+
+def test_tenant_list_of_nothing_makes_nothing(empty: Folder) -> None:
+    assert empty.rows("tenant", "list") == []
+    assert not empty.path.exists()
+
+
+def test_plan_and_suspension_are_told_by_the_list(folder: Folder) -> None:
+    folder.run("tenant", "plan", "acme", "base")
+    folder.run("tenant", "suspend", "acme")
+    assert folder.rows("tenant", "list")[0] == ["acme", "base", "suspended", "Acme"]
+    folder.run("tenant", "resume", "acme")
+    assert folder.rows("tenant", "list")[0] == ["acme", "base", "active", "Acme"]
+
+
+def test_migrate_brings_every_file_up_to_date(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = len(migrations.STEPS)
+    assert folder.run("migrate").stdout == f"acme: version {now}\nglobex: version {now}\n"
+    step = ("later.sql", ["CREATE TABLE later (id INTEGER) STRICT"])
+    monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
+    told = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
+    assert folder.run("migrate").stdout == "".join(told)
+    assert change_file(folder, "SELECT count(*) FROM later") == [(0,)]
+
+
+# Users and keys
+
+
+def test_user_add_prints_the_id(folder: Folder, olena: Api) -> None:
+    given = ("--name", "Pavlo", "--phone", "0501110003", "--email", "p@acme.example")
+    id = folder.run("user", "add", "acme", *given, "--role", "viewer").stdout.strip()
+    (user,) = (user for user in olena.read("/users") if user["id"] == id)
+    assert (user["name"], user["phone"], user["role"]) == ("Pavlo", "+380501110003", "viewer")
+    assert folder.refused("user", "add", "acme", *given) == "another user has this email"
+    assert folder.refused("user", "add", "acme", "--name", "Б", "--phone", "1").startswith("phone")
+
+
+@pytest.mark.parametrize("user", ["1", "050 111-00-01", "Olena@acme.example"])
+def test_a_login_link_lets_its_user_in_once(folder: Folder, user: str) -> None:
+    told = folder.run("user", "login-link", "acme", user)
+    assert told.stderr.endswith("it is good for 15 minutes\n")
+    found = re.fullmatch(r"http://acme\.localhost:8000/enter/([\w-]{43})\n", told.stdout)
+    with folder.session():
+        assert links.use(links.LOGIN, found[1]).user_id == 1
+        assert links.use(links.LOGIN, found[1]) is None
+
+
+@pytest.mark.parametrize("user", ["9", "0", "", "olena", "+380999999999", "a@b.cd"])
+def test_nobody_gets_no_login_link(folder: Folder, user: str) -> None:
+    said = f"there is no active user {user}".strip()
+    assert folder.refused("user", "login-link", "acme", user) == said
+
+
+def test_key_create_prints_a_key_that_works(folder: Folder) -> None:
+    told = folder.run("key", "create", "acme", "--name", "robot")
+    assert told.stdout.count("\n") == 1
+    key = told.stdout.strip()
+    assert KEY.fullmatch(key)
+    assert key not in told.stderr
+    me = folder.api(key).read("/users/me")
+    assert (me["name"], me["key"]["name"]) == ("Olena", "robot")
+    assert folder.api(key).create("/leads", name="Марія", phone="+380671234567")
+
+
+def test_a_key_has_its_scopes_user_and_expiry(folder: Folder) -> None:
+    taras = folder.api(
+        folder.key("--scopes", "leads:read", "--user", "2", "--expires", "2099-01-01")
+    )
+    assert taras.read("/users/me")["name"] == "Taras"
+    assert taras.read("/leads") == []
+    assert taras.get("/clients").status_code == 403
+    over = folder.api(folder.key("--expires", "2026-01-01T00:00:00+02:00"))
+    assert over.get("/leads").status_code == 401
+
+
+def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
+    site = {"Origin": "https://shop.example.ua"}
+    form = folder.api(folder.key("--scopes", "leads:create", "--origins", site["Origin"]))
+    lead = {"name": "Марія", "phone": "+380671234567"}
+    assert form.post("/leads", lead, headers=site).status_code == 201
+    assert form.post("/leads", lead).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--scopes", "leads:steal"), "leads:steal"),
+        (("--scopes", ""), "scope"),
+        (("--user", "999"), "user_id: there is no active user with this id"),
+        (("--user", "0"), "user_id: there is no active user with this id"),
+        (("--expires", "soon"), "expires: is a date or a time with offset"),
+        (("--expires", "2099-01-01T00:00:00"), "expires: is a date or a time with offset"),
+        (("--expires", "2099-02-30"), "expires: is a date or a time with offset"),
+        (("--origins", "https://shop.example.ua"), "only a leads:create key names origins"),
+        (("--name", " "), "name: a key needs a name"),
+    ],
+)
+def test_what_makes_no_key(folder: Folder, words: tuple[str, ...], said: str) -> None:
+    before = folder.run("key", "list", "acme").stdout
+    assert said in folder.refused("key", "create", "acme", "--name", "robot", *words)
+    assert folder.run("key", "list", "acme").stdout == before
+
+
+def test_key_list_never_shows_a_key(folder: Folder) -> None:
+    keys = [
+        folder.key(),
+        folder.key("--scopes", "leads:read"),
+        folder.key("--expires", "2020-01-01"),
+    ]
+    folder.run("key", "revoke", "acme", folder.id_of(keys[0]))
+    columns = folder.rows("key", "list", "acme")[-3:]
+    assert [row[5] for row in columns] == ["revoked", "live", "expired"]
+    assert [row[2] for row in columns] == ["*", "leads:read", "*"]
+    assert columns[1][3:5] == ["1", "never"]
+    printed = (
+        folder.run("key", "list", "acme").stdout
+        + folder.run("key", "list", "acme", "--json").stdout
+    )
+    for key, row in zip(keys, columns, strict=True):
+        assert row[1] == f"{key[:8]}…"
+        assert key[8:16] not in printed
+
+
+def test_a_revoked_key_is_refused(folder: Folder) -> None:
+    key = folder.key()
+    api = folder.api(key)
+    id = folder.id_of(key)
+    assert folder.run("key", "revoke", "acme", id).stdout == ""
+    assert api.get("/leads").status_code == 401
+    folder.run("key", "revoke", "acme", id)
+    assert folder.refused("key", "revoke", "acme", "999") == "there is no key 999"
+    assert folder.refused("key", "revoke", "acme", "x") == "there is no key x"
+
+
+# The price list
+
+
+def test_import_products_with_a_report(folder: Folder, olena: Api) -> None:
+    prices = folder.file("prices.csv", f"{HEADER}a,Nut,1.50,,,,\nb,Bolt,cheap,,,,\n,Nail,1,,,,\n")
+    words = ("import", "products", prices, "--tenant", "acme")
+    dry = folder.run(*words, "--dry-run")
+    assert olena.read("/products") == []
+    told = folder.run(*words)
+    assert dry.output == told.output
+    assert told.stdout == "created 1, updated 0, skipped 2 (0 unchanged, 2 rejected)\n"
+    _, first, second = told.stderr.splitlines()
+    assert first.startswith("line 3: price: ")
+    assert second.startswith("line 4: sku: ")
+    (product,) = olena.read("/products")
+    assert (product["sku"], product["price"]) == ("a", 1.5)
+    assert olena.kinds() == ["product.imported"]
+    again = folder.run(*words).stdout
+    assert again == "created 0, updated 0, skipped 3 (1 unchanged, 2 rejected)\n"
+
+
+def test_import_tells_the_first_errors(folder: Folder) -> None:
+    rows = "".join(f"s{n},Nut,cheap,,,,\n" for n in range(21))
+    prices = folder.file("prices.csv", HEADER + rows)
+    _, *lines = folder.run("import", "products", prices, "--tenant", "acme").stderr.splitlines()
+    assert len(lines) == 21
+    assert lines[19].startswith("line 21: ")
+    assert lines[20] == "… and more"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "file: "), ("sku,colour\na,red\n", "colour"), ("name,price\nNut,1\n", "sku")],
+)
+def test_a_bad_price_list_is_one_line(folder: Folder, text: str, said: str) -> None:
+    prices = folder.file("prices.csv", text)
+    assert said in folder.refused("import", "products", prices, "--tenant", "acme")
+
+
+def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path) -> None:
+    prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
+    words = ("import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path))
+    ours, theirs = pty.openpty()
+    with running([*APP, *words], tmp_path, stderr=theirs, TERM="xterm") as started:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # so a terminal says that nobody writes to it any more
+            while came := os.read(ours, 65536):
+                shown += came
+        os.close(ours)
+        told, _ = started.communicate(timeout=10)
+    assert told == "created 6000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert b"100%" in shown
+    assert "%" not in folder.run(*words[:-2]).output
+
+
+@pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
+def test_what_is_exported_can_be_imported(folder: Folder, dialect: tuple[str, ...]) -> None:
+    rows = 'a,"Гайка, М6","1,5",шт,Кріплення,=1+1,так\nb,Nut,2.25,,,,ні\n'
+    prices = folder.file("prices.csv", HEADER + rows)
+    folder.run("import", "products", prices, "--tenant", "acme")
+    told = folder.run("export", "products", "--tenant", "acme", *dialect)
+    assert "data folder" not in told.stdout
+    exported = told.stdout_bytes
+    if dialect:
+        assert exported.startswith(b"\xef\xbb\xbfsku;name;price;")
+        assert b"1,5" in exported
+    else:
+        assert exported.startswith(b"sku,name,price,")
+        assert b"1.5" in exported
+    copy = folder.path / "copy.csv"
+    copy.write_bytes(exported)
+    again = folder.run("import", "products", copy, "--tenant", "acme", *dialect).stdout
+    assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
+
+
+# Moving in
+
+MOVED = {
+    "clients": "name,phone,contact_name\nРомашка,0441234567,=Олена\n,,Ігор\nЛипа,0441234568,\n",
+    "deals": 'title,amount,item_name,item_price\n+Столи,,Стіл,"1,5"\n,,Шафа,2\nЛави,"10,50",,\n',
+    "leads": "name,phone,tags\n@Марія,0671234567,опт\nІгор,0671234568,\n",
+    "tasks": "title,status,due_at\n-Дзвінок,done,2026-01-01\nЛист,open,\n",
+}
+
+
+@pytest.mark.parametrize("dialect", [(), ("--excel",)], ids=["plain", "excel"])
+@pytest.mark.parametrize("noun", MOVED)
+def test_every_noun_moves_in_and_out(
+    folder: Folder, olena: Api, noun: str, dialect: tuple[str, ...]
+) -> None:
+    sent = folder.file("sent.csv", MOVED[noun])
+    words = ("import", noun, sent, "--tenant", "acme")
+    told = "created 2, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert folder.run(*words, "--dry-run").stdout == told
+    assert olena.read(f"/{noun}") == []
+    assert folder.run(*words).stdout == told
+    assert len(olena.read(f"/{noun}")) == 2
+    told = folder.run("export", noun, "--tenant", "acme", *dialect)
+    copy = folder.path / "copy.csv"
+    copy.write_bytes(told.stdout_bytes)
+    again = folder.run("import", noun, copy, "--tenant", "acme", *dialect).stdout
+    assert again == "created 0, updated 0, skipped 2 (2 unchanged, 0 rejected)\n"
+
+
+def test_rejected_rows_are_told_line_by_line(folder: Folder) -> None:
+    leads = folder.file("leads.csv", "name,phone\nМарія,0671234567\nІгор,дома\n,0671234567\n")
+    told = folder.run("import", "leads", leads, "--tenant", "acme")
+    assert told.stdout == "created 1, updated 0, skipped 2 (0 unchanged, 2 rejected)\n"
+    _, first, second = told.stderr.splitlines()
+    assert first.startswith("line 3: phone: must be a phone number")
+    assert second == "line 4: name: a new lead needs it"
+    bad = folder.file("leads.csv", "name,colour\n")
+    assert "unknown column 'colour'" in folder.refused("import", "leads", bad, "--tenant", "acme")
+
+
+# Webhooks
+
+
+def test_webhook_list_tells_what_each_gets_and_how_it_is(folder: Folder) -> None:
+    assert folder.rows("webhook", "list", "acme") == []
+    folder.webhook()
+    folder.webhook(url="https://shop.example.com/", events='["lead.created","deal.won"]')
+    folder.webhook(active=0)
+    with folder.session(), transaction():
+        webhooks.Webhook.find("2").failed(now(), 500)
+        webhooks.Webhook.find("1").succeeded("2026-03-02T09:00:00Z")
+    erp, shop = "https://erp.example.com/crm", "https://shop.example.com/"
+    assert folder.rows("webhook", "list", "acme") == [
+        ["1", "active", erp, "all kinds", "2026-03-02T09:00:00Z"],
+        ["2", "failing", shop, "lead.created,deal.won", "never"],
+        ["3", "inactive", erp, "all kinds", "never"],
+    ]
+    assert "whsec_" not in folder.run("webhook", "list", "acme").output
+
+
+def test_deliveries_are_told_with_what_became_of_them(folder: Folder, olena: Api) -> None:
+    id = folder.webhook(events='["lead.created"]')
+    other = folder.webhook(events='["client.created"]')
+    assert folder.rows("webhook", "deliveries", "acme", id) == []
+    for outcome in (Outcome(3, 204), Outcome(3, 503), Outcome(3, None, "connection refused")):
+        olena.create("/leads", name="Марія", phone="+380671234567")
+        folder.deliver(outcome)
+    test = folder.run("webhook", "test", "acme", id).stdout.strip()
+    told = folder.rows("webhook", "deliveries", "acme", id)
+    shown = {row["id"]: row for row in olena.read(f"/webhooks/{id}/deliveries")}
+    assert list(shown) == [row[0] for row in told]
+    assert [row[1:6] for row in told] == [
+        ["pending", "webhook.test", "-", "0", "-"],
+        ["pending", "lead.created", "3", "1", "connection refused"],
+        ["pending", "lead.created", "2", "1", "503"],
+        ["delivered", "lead.created", "1", "1", "204"],
+    ]
+    assert told[0][0] == test
+    assert [row[6] for row in told] == [row["next_attempt_at"] or "-" for row in shown.values()]
+    assert told[2][6] > told[0][6] > told[3][6] == "-"
+    assert folder.rows("webhook", "deliveries", "acme", id, "--limit", 2) == told[:2]
+    assert folder.rows("webhook", "deliveries", "acme", other) == []
+
+
+def test_a_delivery_is_resent(folder: Folder, olena: Api) -> None:
+    id = folder.webhook()
+    olena.create("/leads", name="Марія", phone="+380671234567")
+    folder.deliver(Outcome(3, 204))
+    ((delivery, state, *_),) = folder.rows("webhook", "deliveries", "acme", id)
+    assert state == "delivered"
+    assert folder.run("webhook", "resend", "acme", delivery).stdout == ""
+    assert folder.rows("webhook", "deliveries", "acme", id)[0][1] == "pending"
+    folder.deliver(Outcome(3, 200))
+    assert folder.rows("webhook", "deliveries", "acme", id)[0][1:6] == [
+        *("delivered", "lead.created", "1", "2", "200")
+    ]
+
+
+def test_a_paused_webhook_is_recovered(folder: Folder, olena: Api) -> None:
+    id = folder.webhook()
+    for phone in ("+380671234567", "+380671234568"):
+        olena.create("/leads", name="Марія", phone=phone)
+    with folder.session(), transaction():
+        execute("UPDATE webhook SET failing_since = '2026-03-02T09:00:00Z' WHERE id = ?", (id,))
+    folder.deliver(Outcome(3, 500))
+    recover = ("webhook", "recover", "acme", id, "--since")
+    before = folder.rows("webhook", "deliveries", "acme", id)
+    assert [row[1] for row in before] == ["held", "held"]
+    assert folder.rows("webhook", "list", "acme")[0][1] == "paused"
+    assert folder.run(*recover, "2026-01-01", "--dry-run").stdout == "2\n"
+    assert folder.rows("webhook", "deliveries", "acme", id) == before
+    assert folder.run(*recover, "2099-01-01T00:00:00+02:00", "--dry-run").stdout == "0\n"
+    assert folder.run(*recover, "2026-01-01").stdout == "2\n"
+    assert folder.rows("webhook", "list", "acme")[0][1] == "active"
+    assert [row[1] for row in folder.rows("webhook", "deliveries", "acme", id)] == ["pending"] * 2
+    folder.deliver(Outcome(3, 204))
+    assert folder.run(*recover, "2026-01-01").stdout == "0\n"
+
+
+def test_what_is_no_webhook_and_no_delivery(folder: Folder) -> None:
+    folder.webhook(active=0)
+    with folder.session():
+        delivery = deliveries.test("1")
+    for id in ("999", "x"):
+        for verb, *more in (("test",), ("deliveries",), ("recover", "--since", "2026-01-01")):
+            said = folder.refused("webhook", verb, "acme", id, *more)
+            assert said == f"there is no webhook {id}"
+        assert folder.refused("webhook", "resend", "acme", id) == f"there is no delivery {id}"
+    recover = ("webhook", "recover", "acme", "1", "--since")
+    for moment in ("soon", "2026-02-30", "2026-01-01T00:00:00"):
+        assert folder.refused(*recover, moment) == "since: is a date or a time with offset"
+    off = "this webhook is switched off: set active to true"
+    assert folder.refused(*recover, "2026-01-01") == off
+    folder.run("webhook", "resend", "acme", delivery)  # a test is sent all the same
+
+
+# A receiver for a laptop
+
+SECRET = signature.new_secret()
+EVENT = {"id": "evt_1", "type": "lead.created", "sequence": 7, "data": {"lead": {"name": "Марія"}}}
+
+
+@contextlib.contextmanager
+def listening(home: Path, port: int, *words: str) -> Iterator[subprocess.Popen[str]]:
+    command = [*APP, "webhook", "listen", "--port", str(port), *words]
+    with running(command, home) as started:
+        assert started.stdout
+        assert started.stdout.readline() == f"listening on http://127.0.0.1:{port}/\n"
+        yield started
+
+
+def deliver(port: int, headers: dict[str, str]) -> int:
+    """The status that the receiver answers to an event with."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=15)) as link:
+        link.request("POST", "/", json.dumps(EVENT), headers)
+        return link.getresponse().status
+
+
+def delivery_told(started: subprocess.Popen[str]) -> tuple[list[str], Any]:
+    """The columns and the body of the next delivery that a receiver tells of."""
+    assert started.stdout
+    columns = started.stdout.readline().rstrip("\n").split("\t")
+    body = ""
+    while not body.endswith("\n}\n"):
+        line = started.stdout.readline()
+        assert line
+        body += line
+    return columns, json.loads(body)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_listen_shows_what_comes_until_it_is_stopped(tmp_path: Path, stop: signal.Signals) -> None:
+    port = free_port()
+    sent = json.dumps(EVENT).encode()
+    old = signature.new_secret()
+    words = ("--secret", old, "--secret", SECRET, "--status", "202")
+    with listening(tmp_path, port, *words) as started:
+        good = signature.headers([SECRET], "evt_1", int(time.time()), sent)
+        assert deliver(port, good) == 202
+        (at, *told), body = delivery_told(started)
+        assert told == ["lead.created", "7", "evt_1", "signature good"]
+        assert abs(datetime.fromisoformat(at).timestamp() - time.time()) < 60
+        assert body == EVENT
+        assert deliver(port, good | {"webhook-id": "evt_2"}) == 400
+        (_, *told), body = delivery_told(started)
+        assert told[:3] == ["lead.created", "7", "evt_2"]
+        assert told[3].startswith("signature bad: ")
+        assert body == EVENT
+        os.killpg(started.pid, stop)
+        assert started.communicate(timeout=10) == ("", "")
+        assert started.returncode == 0
+    assert not (tmp_path / "data").exists()
+
+
+def test_listen_without_a_secret_checks_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    with listening(tmp_path, port) as started:
+        assert deliver(port, {}) == 204
+        assert delivery_told(started)[0][1:] == ["lead.created", "7", "-", "signature not checked"]
+        taken = listen("--port", port)
+        assert (taken.exit_code, taken.stdout) == (1, "")
+        assert taken.stderr == f"Error: port {port} is in use\n"
+
+
+def test_listen_ends_when_nobody_reads_on(tmp_path: Path) -> None:
+    port = free_port()
+    with listening(tmp_path, port) as started:
+        assert started.stdout
+        started.stdout.close()
+        deliver(port, {})
+        assert started.communicate(timeout=10)[1] == ""
+        assert started.returncode == 1
+
+
+def listen(*words: Any) -> Result:
+    return CliRunner().invoke(cli.group, ["webhook", "listen", *map(str, words)])
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_not base64", "whsec_Ї", f"{SECRET}="])
+def test_what_is_no_secret_is_not_repeated(secret: str) -> None:
+    told = listen("--port", free_port(), "--secret", secret)
+    assert told.exit_code == 2
+    assert "a secret looks like whsec_…" in told.stderr
+    assert not secret.removeprefix("whsec_") or secret not in told.output
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--port", "0"), ("--port", "9000", "--status", "100"), ("--data", "data")]
+)
+def test_wrong_usage_of_listen_ends_with_2(words: tuple[str, ...]) -> None:
+    assert listen(*words).exit_code == 2
+
+
+# The document, and what serve is given
+
+
+def test_openapi_is_valid_json(empty: Folder) -> None:
+    document = json.loads(empty.run("openapi").stdout)
+    assert document["openapi"].startswith("3.1")
+    assert "post" in document["paths"]["/leads"]
+    assert not empty.path.exists()
+
+
+def test_serve_takes_its_port_from_the_option_else_the_environment(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+
+    def serve(*given: Any, announce: Callable[[], None], **options: Any) -> None:
+        taken.append((*given[1:], options["workers"], options["threads"], options["behind_proxy"]))
+        announce()
+
+    monkeypatch.setattr(cli.serving, "serve", serve)
+    env = {"CRM_PORT": "9123"}
+    told = folder.run("serve", env=env)
+    said = [json.loads(line)["message"] for line in told.stderr.splitlines()]
+    tenant = "http://<label>.localhost:9123"
+    assert said == [
+        f"data folder: {folder.path}",
+        "listening on http://127.0.0.1:9123",
+        f"workspace of each tenant: {tenant}/",
+        f"API of each tenant: {tenant}/api/v1, documentation: {tenant}/api/v1/docs",
+    ]
+    one = {"CRM_TENANT": "acme", "CRM_PUBLIC_URL": "https://crm.example.ua"}
+    *_, workspace, api = folder.run("serve", env=env | one).stderr.splitlines()
+    assert json.loads(workspace)["message"] == "workspace: https://crm.example.ua/"
+    assert "API: https://crm.example.ua/api/v1, " in json.loads(api)["message"]
+    taken.pop()
+    options = ("--port", "9124", "--host", "0.0.0.0", "--threads", "8", "--workers", "3")
+    folder.run("serve", *options, env=env | {"CRM_TRUSTED_PROXIES": "1"})
+    folder.run("serve", env={"CRM_PORT": None})
+    assert taken == [
+        (folder.path, "127.0.0.1", 9123, default_workers(), 4, False),
+        (folder.path, "0.0.0.0", 9124, 3, 8, True),
+        (folder.path, "127.0.0.1", 8000, default_workers(), 4, False),
+    ]
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (64, 4)])
+def test_serve_makes_a_process_for_two_cores_but_never_more_than_four(
+    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
+    assert default_workers() == workers
+
+
+@pytest.mark.parametrize(
+    ("command", "env"), [("serve", {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}), ("demo", {})]
+)
+def test_what_waited_for_the_server_is_sent_before_anybody_asks(
+    folder: Folder, hook: Hook, monkeypatch: pytest.MonkeyPatch, command: str, env: dict[str, str]
+) -> None:
+    folder.run("webhook", "test", "acme", folder.webhook(url=hook.url))
+
+    def serve(app_factory: Callable[[], CRMApp], *_: Any, **__: Any) -> None:
+        app = app_factory()
+        try:
+            assert hook.wait_for(1)[0].event["type"] == "webhook.test"
+        finally:
+            app.sender.close()
+            app.tenants.forget_idle()
+
+    monkeypatch.setattr(cli.serving, "serve", serve)
+    folder.run(command, env=env)
+
+
+# Beside a running server
+
+
+@contextlib.contextmanager
+def running(command: list[str], home: Path, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """A real process, which ends with the test whatever becomes of it; capitals are its
+    environment."""
+    env = {name: more.pop(name) for name in list(more) if name.isupper()}
+    started = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        **{"stderr": subprocess.PIPE, **more},
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate(timeout=10)
+
+
+def change_file(folder: Folder, sql: str) -> list[tuple[Any, ...]]:
+    """Do what no command does to the file of acme."""
+    path = folder.path / "tenants" / "acme.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Caller:
+    """A client of a real server, with one kept connection."""
+
+    def __init__(self, port: int, key: str, tenant: str = "acme"):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
+        self.headers = {
+            "Host": f"{tenant}.localhost",
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+        }
+
+    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any, Any]:
+        """Status, headers and body of the answer."""
+        sent = None if body is None else json.dumps(body)
+        self.link.request(method, f"/api/v1{path}", sent, self.headers)
+        answer = self.link.getresponse()
+        return answer.status, answer.headers, json.loads(answer.read() or "null")
+
+    def get(self, path: str) -> Any:
+        status, _, body = self("GET", path)
+        assert status == 200, body
+        return body
+
+
+@contextlib.contextmanager
+def calling(port: int, key: str, tenant: str = "acme") -> Iterator[Caller]:
+    caller = Caller(port, key, tenant)
+    with contextlib.closing(caller.link):
+        yield caller
+
+
+def eventually(claim: Callable[[], bool], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if claim():
+            return True
+        time.sleep(0.02)
+    return claim()
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def beside(
+    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Folder, int]]:
+    """A folder with the cast, and the port of a real server on it. The plan pro has no limit."""
+    home = tmp_path_factory.mktemp("beside")
+    shutil.copytree(furnished[0], home / "data")
+    port = free_port()
+    serve = [*APP, "serve", "--port", str(port), "--data", str(home / "data")]
+    env = {"CRM_PLANS": "pro=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_LOG": "warnings"}
+    with running(serve, home, **env) as server:
+        assert server.stderr
+        said = [json.loads(server.stderr.readline())["message"] for _ in range(4)]
+        listens = f"listening on http://127.0.0.1:{port}"
+        assert said[:2] == [f"data folder: {home / 'data'}", listens]
+        yield Folder(home / "data"), port
+        server.terminate()
+        assert server.communicate(timeout=20) == ("", "")
+        assert server.returncode == 0
+
+
+def test_a_tenant_with_its_key_is_served_at_once(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    folder.run("tenant", "create", "initech", "--owner-name", "Bill")
+    with calling(port, folder.key(tenant="initech"), "initech") as call:
+        assert call.get("/users/me")["name"] == "Bill"
+
+
+def test_a_revoked_key_is_refused_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    key = folder.key()
+    with calling(port, key) as call:
+        assert call("GET", "/leads")[0] == 200
+        folder.run("key", "revoke", "acme", call.get("/users/me")["key"]["id"])
+        assert eventually(lambda: call("GET", "/leads")[0] == 401, 1)
+
+
+def test_a_changed_plan_holds_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    with calling(port, folder.key(tenant="globex"), "globex") as call:
+        assert call("GET", "/leads")[1]["X-RateLimit-Limit"] == "5000"
+        folder.run("tenant", "plan", "globex", "base")
+        assert eventually(lambda: call("GET", "/leads")[1]["X-RateLimit-Limit"] == "300", 1)
+
+
+def test_a_suspension_and_its_end_hold_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    with calling(port, folder.key(tenant="globex"), "globex") as call:
+        folder.run("tenant", "suspend", "globex")
+        assert eventually(lambda: call("GET", "/leads")[0] == 403, 1)
+        assert call("GET", "/leads")[2]["code"] == "tenant_suspended"
+        folder.run("tenant", "resume", "globex")
+        assert eventually(lambda: call("GET", "/leads")[0] == 200, 1)
+
+
+def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    with calling(port, folder.key()) as call:
+        assert len(call.get("/users")["data"]) == 2
+        id = folder.run("user", "add", "acme", "--name", "Pavlo").stdout.strip()
+        assert eventually(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
+
+
+def test_a_server_sends_at_once_what_the_command_line_asks_for(
+    beside: tuple[Folder, int], hook: Hook
+) -> None:
+    folder, port = beside
+    with calling(port, folder.key()) as call:
+        status, _, made = call("POST", "/webhooks", {"url": hook.url, "events": ["lead.created"]})
+        assert status == 201, made
+        id = made["webhook_id"]
+        delivery = folder.run("webhook", "test", "acme", id).stdout.strip()
+        assert hook.wait_for(1, 2)[0].event["type"] == "webhook.test"
+        done = [delivery, "delivered", "webhook.test", "-", "1", "204", "-"]
+        deliveries = ("webhook", "deliveries", "acme", id)
+        assert eventually(lambda: folder.rows(*deliveries) == [done], 2)
+        folder.run("webhook", "resend", "acme", delivery)
+        first, second = hook.wait_for(2, 2)
+        assert first.body == second.body
+        call("DELETE", f"/webhooks/{id}")
+
+
+def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> None:
+    folder, port = beside
+    folder.run("tenant", "plan", "acme", "pro")
+    key = folder.key()
+    prices = folder.file("many.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(2000)))
+    answers: list[tuple[int, str]] = []
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def write() -> None:
+        try:
+            with calling(port, key) as call:
+                while not over.is_set():
+                    status, _, body = call("POST", "/leads", {"name": "М", "email": "m@a.example"})
+                    answers.append((status, body["lead_id"] if status == 201 else body["code"]))
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert eventually(lambda: len(answers) > 20, 5)
+        words = ["import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path)]
+        with running([*APP, *words], folder.path) as importing:
+            told, _ = importing.communicate(timeout=30)
+        before = len(answers)
+        assert eventually(lambda: len(answers) > before + 20, 5)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert told == "created 2000, updated 0, skipped 0 (0 unchanged, 0 rejected)\n"
+    assert {(201, "") if status == 201 else (status, code) for status, code in answers} <= {
+        (201, ""),
+        (503, "busy"),
+    }
+    created = [id for status, id in answers if status == 201]
+    with calling(port, key) as call:
+        assert call.get("/leads?total=true&limit=1")["meta"]["total"] == len(set(created))
+        assert call.get("/products?total=true&limit=1")["meta"]["total"] == 2000
+        told_ids = {row["data"]["lead"]["id"] for row in feed(call, "lead.created")}
+        assert told_ids == set(created)
+        assert len(feed(call, "product.imported")) == 1
+    assert change_file(folder, "PRAGMA integrity_check") == [("ok",)]
+
+
+def feed(call: Caller, kind: str) -> list[dict[str, Any]]:
+    """All events of a kind."""
+    found: list[dict[str, Any]] = []
+    while rows := call.get(
+        f"/events?type={kind}&limit=200&after={found[-1]['sequence'] if found else 0}"
+    )["data"]:
+        found += rows
+    return found
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_second_serve_on_the_folder_is_refused(
+    beside: tuple[Folder, int], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    folder, _ = beside
+    monkeypatch.setattr(server, "TAKEOVER_SECONDS", 0.2)
+    said = folder.refused(command, "--port", str(free_port()))
+    assert re.fullmatch(rf"another serve runs on {re.escape(str(folder.path))} \(pid \d+\)", said)
+
+
+def test_gunicorn_and_flask_serve_the_app(folder: Folder, tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    key = folder.key()
+    gunicorn = ["-m", "gunicorn", "--no-control-socket", "-b", f"127.0.0.1:{ports[0]}", "app:app"]
+    flask = ["-m", "flask", "--app", "app", "run", "--port", str(ports[1])]
+    with contextlib.ExitStack() as servers:
+        for words in (gunicorn, flask):
+            start = running([sys.executable, *words], tmp_path, CRM_DATA=str(folder.path))
+            servers.enter_context(start)
+        for number, port in enumerate(ports, 1):
+            assert eventually(lambda port=port: listens(port), 15)
+            with calling(port, key) as call:
+                lead = {"name": "Марія", "phone": "+380671234567"}
+                status, headers, body = call("POST", "/leads", lead)
+                assert (status, body["status"]) == (201, "ok")
+                assert headers["X-RateLimit-Limit"] == "5000"
+                assert len(call.get("/leads")["data"]) == number
+                assert call.get("/openapi.json")["openapi"].startswith("3.1")
+
+
+# Lists
+
+LISTS = {
+    "tenant list": ("label", "plan", "state", "name", "created_at", "url"),
+    "user list": ("id", "name", "email", "phone", "role", "active", "created_at"),
+    "key list": (
+        *("id", "hint", "scopes", "user_id", "last_used_at", "expires_at", "state", "name"),
+    ),
+    "webhook list": ("id", "url", "events", "state", "last_success_at"),
+    "webhook deliveries": ("id", "status", "type", "sequence", "attempts", "next_attempt_at"),
+    "backup list": ("tenant", "file", "bytes"),
+}
+TABLE_COMMANDS = [name for name in COMMANDS if name.split()[-1] in ("list", "deliveries")]
+
+
+def test_no_list_is_forgotten_here() -> None:
+    assert set(TABLE_COMMANDS) == set(LISTS)
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, words: str) -> None:
+    webhook = folder.webhook()
+    with folder.session():
+        deliveries.test(webhook)
+    folder.run("backup", "create", "--tenant", "acme")
+    asked = (*words.split(), *COMMANDS[words])
+    headings, first, *_ = folder.run(*asked).stdout.splitlines()
+    assert re.fullmatch(r"[A-Z]+( [A-Z]+)*(  +[A-Z]+( [A-Z]+)*)*", headings)
+    for start in re.finditer(r"(?:^|  )([A-Z])", headings):
+        assert first[start.start(1)] != " "  # a cell begins below its heading
+        assert start.start(1) == 0 or first[start.start(1) - 1] == " "
+    printed = folder.run(*asked, "--json").stdout
+    rows = json.loads(printed)
+    assert rows and printed.count("\n") == 1
+    assert all(set(LISTS[words]) <= set(row) for row in rows)
+
+
+def test_an_empty_list_is_its_headings_or_an_empty_array(empty: Folder) -> None:
+    assert empty.run("tenant", "list").stdout == "LABEL  PLAN  STATE  NAME\n"
+    assert json.loads(empty.run("tenant", "list", "--json").stdout) == []
+
+
+def test_copies_are_listed_of_the_folder_where_they_are(folder: Folder, tmp_path: Path) -> None:
+    folder.run("backup", "create", "--to", tmp_path / "copies")
+    assert folder.rows("backup", "list") == []
+    rows = folder.rows("backup", "list", "--from", tmp_path / "copies")
+    assert [row[0] for row in rows] == ["acme", "globex"]
+    assert all(Path(row[2]).stat().st_size == int(row[1]) for row in rows)
+
+
+# The demo
+
+
+def demo_text(started: subprocess.Popen[str]) -> str:
+    """What the demo says when it listens."""
+    assert started.stdout
+    too_late = threading.Timer(30, started.kill)
+    too_late.start()
+    text = ""
+    for line in started.stdout:
+        text += line
+        if "Stop with" in line:
+            break
+    too_late.cancel()
+    assert "Stop with" in text
+    return text
+
+
+def curl(line: str, home: Path) -> Any:
+    """The answer to a command line, which is run as it stands."""
+    with running(["/bin/sh", "-c", line], home) as shell:
+        out, err = shell.communicate(timeout=20)
+        assert shell.returncode == 0, err
+    return json.loads(out)
+
+
+def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) -> None:
+    port = free_port()
+    command = [*APP, "demo", "--port", str(port), "--data", str(empty.path)]
+    with running(command, tmp_path) as started:
+        text = demo_text(started)
+        assert re.match(rf"Open http://acme\.localhost:{port}/enter/\S+\n", text)
+        assert "Open it in the browser?" not in text  # it is no terminal
+        (key,) = set(KEY.findall(text))
+        receiver = free_port()
+        lines = text.replace(":9000/", f":{receiver}/").splitlines()
+        curls = [line for line in lines if line.startswith("curl ")]
+        deals, lead, products = (curl(line, tmp_path) for line in curls[:3])
+        assert [deal["status"] for deal in deals["data"]] == ["open"] * 3
+        assert lead["status"] == "ok"
+        assert products["data"]
+        assert all("диван" in str(product).lower() for product in products["data"])
+        (listen,) = (line for line in lines if line.endswith(" webhook listen --port 9000"))
+        listen = listen.replace("9000", str(receiver))
+        with running(["/bin/sh", "-c", f"exec {listen}"], tmp_path) as watching:
+            assert watching.stdout
+            assert watching.stdout.readline().startswith("listening on ")
+            assert curl(curls[3], tmp_path)["status"] == "ok"
+            again = curl(curls[1], tmp_path)
+            (_, kind, *_), event = delivery_told(watching)
+            assert (kind, event["data"]["lead"]["id"]) == ("lead.created", again["lead_id"])
+        with calling(port, key) as call:
+            total = call.get("/leads?total=true")["meta"]["total"]
+        os.killpg(started.pid, signal.SIGINT)
+        _, said = started.communicate(timeout=20)
+        assert (started.returncode, said) == (0, f"data folder: {empty.path}\n")
+    with running(command, tmp_path) as started:
+        (new_key,) = set(KEY.findall(demo_text(started)))
+        with calling(port, new_key) as call:
+            assert call.get(f"/leads/{lead['lead_id']}")["name"] == "Марія Левченко"
+            assert call.get("/leads?total=true")["meta"]["total"] == total
+        with calling(port, key) as call:
+            assert call("GET", "/leads")[0] == 401
+
+
+def test_the_demo_leaves_the_tenants_of_others_alone(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.serving, "serve", lambda *_, announce, **__: announce())
+    before = folder.run("key", "list", "acme").stdout
+    assert folder.refused("demo").startswith("the data folder has a tenant acme that is not")
+    assert folder.run("key", "list", "acme").stdout == before
+
+
+@contextlib.contextmanager
+def demo_at_a_terminal(folder: Path, *words: str) -> Iterator[tuple[int, Path, int]]:
+    """A demo that believes it is at a terminal: our end of that, what its browser was given, and
+    the demo's process."""
+    opened = folder / "opened"
+    script = folder / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    script.chmod(0o755)
+    port = free_port()
+    ours, theirs = pty.openpty()
+    command = [*APP, "demo", "--port", str(port), "--data", str(folder / "data"), *words]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    started = subprocess.Popen(
+        ["/usr/bin/setsid", "--ctty", *command], cwd=ROOT,
+        stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL,
+        env=environ | {"BROWSER": f"{script} %s &", "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        yield ours, opened, started.pid
+    finally:
+        started.terminate()
+        assert started.wait(30) == 0
+        os.close(ours)
+
+
+def read_until(terminal: int, text: str) -> str:
+    """What is said on a terminal until that text."""
+    said = b""
+    until = time.monotonic() + 60
+    while text.encode() not in said:
+        ready, _, _ = select.select([terminal], [], [], max(0, until - time.monotonic()))
+        assert ready, said.decode()
+        said += os.read(terminal, 65536)
+    return said.decode()
+
+
+def appears(path: Path) -> bool:
+    until = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    return path.exists()
+
+
+@pytest.mark.parametrize(("answer", "opens"), [("\n", True), ("y\n", True), ("n\n", False)])
+def test_the_demo_offers_to_open_the_browser(tmp_path: Path, answer: str, opens: bool) -> None:
+    with demo_at_a_terminal(tmp_path) as (terminal, opened, pid):
+        said = read_until(terminal, "Open it in the browser? [Y/n] ")
+        (url,) = re.findall(r"\AOpen (\S+)\r\n", said)
+        host, port = re.fullmatch(r"http://(acme\.localhost):(\d+)/enter/\S+", url).groups()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))) as link:
+            link.request("GET", "/livez", headers={"Host": host})
+            assert link.getresponse().read()  # nobody has answered the question yet
+        os.write(terminal, answer.encode())
+        if opens:
+            assert appears(opened) and opened.read_text() == f"{url}\n"
+        else:
+            children = Path(f"/proc/{pid}/task/{pid}/children")
+            until = time.monotonic() + 30
+            while len(children.read_text().split()) > 1 and time.monotonic() < until:
+                time.sleep(0.05)
+            assert not opened.exists()
+
+
+@pytest.mark.parametrize(("option", "opens"), [("--open", True), ("--no-open", False)])
+def test_the_demo_is_told_about_the_browser_beforehand(
+    tmp_path: Path, option: str, opens: bool
+) -> None:
+    with demo_at_a_terminal(tmp_path, option) as (terminal, opened, _):
+        said = read_until(terminal, "Stop with Ctrl-C.")
+        assert appears(opened) if opens else not opened.exists()
+        os.set_blocking(terminal, False)
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(terminal, 65536).decode()
+        assert "Open it in the browser?" not in said
+
+
+def test_a_question_ends_with_the_demo_and_holds_no_lock(tmp_path: Path) -> None:
+    with demo_at_a_terminal(tmp_path) as (terminal, opened, _):
+        read_until(terminal, "Open it in the browser? [Y/n] ")
+    assert server.running(tmp_path / "data") is None
+    assert not opened.exists()

@@ -1,0 +1,726 @@
+"""The doctor finds what is wrong: in real folders, before a real server, through a real nginx."""
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from crm import CRMApp, cli
+from crm.access.sms_limits import SmsLimits
+from crm.cli import network_checks
+from crm.config import Config
+from crm.resources import leads, tenant, webhooks
+from crm.resources.leads.record import LEAD_IN
+from crm.tenancy import integrity, migrations
+from crm.tenancy.database import execute, transaction
+from crm.tenancy.disk import stamp
+from crm.tenancy.sms_log import SmsLog
+from crm.tenancy.steady_clock import boot_seconds
+from crm.tenancy.tenants import Tenants
+from crm.timed_checks import FAULT, OK, WARNING, Finding, examine
+from tests.messages.test_messages import MailBox, listening, mailing, replying
+from tests.raw_wsgi import speak
+from tests.running import ROOT, free_port, running
+from tests.server.test_proxy import nginx, printed, proxying
+
+NOBODY = 65_534
+PHONE = "+380501110001"
+
+
+@dataclass
+class Report:
+    """What the doctor said."""
+
+    code: int
+    text: str
+
+    @property
+    def lines(self) -> list[tuple[str, str, str]]:
+        return [
+            (line[:8].strip(), line[9:21].strip(), line[22:])
+            for line in self.text.splitlines()
+            if not line.startswith(("SMS to", "MAIL to", "A test"))
+        ]
+
+    def of(self, what: str) -> list[tuple[str, str]]:
+        return [(level, detail) for level, name, detail in self.lines if name == what]
+
+    def one(self, what: str) -> tuple[str, str]:
+        (found,) = self.of(what)
+        return found
+
+    def levels(self) -> set[str]:
+        return {level for level, _, _ in self.lines}
+
+
+def doctor(data: Path, *words: Any, **settings: str) -> Report:
+    cleared = {setting.metadata["env"]: None for setting in fields(Config)} | {"CRM_CONFIG": None}
+    told = CliRunner().invoke(
+        cli.group, ["doctor", "--data", str(data), *map(str, words)], env=cleared | settings
+    )
+    assert told.stderr == f"data folder: {data}\n", told.output
+    assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
+    found = Report(told.exit_code, told.stdout)
+    assert (found.code == 1) == (FAULT in found.levels())
+    return found
+
+
+@pytest.fixture
+def data(crm: CRMApp) -> Path:
+    """A folder with the cast, by the real clock: nothing is wrong with it."""
+    crm.tenants = Tenants(Config(data=crm.tenants.config.data))
+    crm.tenants.config.data.chmod(0o700)
+    return crm.tenants.config.data
+
+
+def change(data: Path, sql: str, label: str = "acme") -> None:
+    with closing(sqlite3.connect(data / "tenants" / f"{label}.db")) as connection:
+        connection.execute(sql)
+        connection.commit()
+
+
+# Checks
+
+
+def test_a_check_that_fails_or_hangs_stops_no_other() -> None:
+    def fails() -> Iterator[tuple[str, str]]:
+        yield OK, "so far"
+        raise FileNotFoundError(2, "No such file or directory", "a.db")
+
+    def hangs() -> list[tuple[str, str]]:
+        time.sleep(1)
+        return [(OK, "late")]
+
+    assert list(examine("a", fails)) == [
+        Finding(OK, "a", "so far"),
+        Finding(FAULT, "a", "No such file or directory: a.db"),
+    ]
+    began = time.monotonic()
+    assert list(examine("b", hangs, 0.05)) == [Finding(FAULT, "b", "it is not done after 0.05 s")]
+    assert time.monotonic() - began < 0.5
+    assert list(examine("c", lambda: 1 / 0))[0].detail == "division by zero"
+
+
+# The folder
+
+
+def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
+    before = {path: path.read_bytes() for path in sorted(data.rglob("*.db"))}
+    found = doctor(data)
+    assert found.code == 0 and FAULT not in found.levels()
+    assert {what for _, what, _ in found.lines} == {
+        *("settings", "python", "sqlite", "folder", "secret key", "disk", "clock", "tenants"),
+        *("sms", "backups", "names", "public url", "server"),
+    }
+    assert found.one("tenants") == (OK, "2 of 2 files are whole and up to date")
+    assert found.of("folder") == [
+        (OK, f"{data} can be written"),
+        (OK, "nobody else may look into it"),
+    ]
+    assert {path: path.read_bytes() for path in sorted(data.rglob("*.db"))} == before
+
+
+def test_it_tells_how_many_sms_are_used(data: Path) -> None:
+    config = Config(data=data)
+    tenants = Tenants(config)
+    limits = SmsLimits(SmsLog(data, tenants.secret_key), config.sms_limits)
+    used = "{} of 800 in 24 hours are used by all tenants and sign-up"
+    rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
+    for number in range(79):
+        assert limits.take(f"a{number}", f"b{number}", time.time(), tenant="acme")
+    before = (data / "sms.log").read_bytes()
+    assert doctor(data).of("sms") == [(OK, f"{used.format(79)}, {rest}")]
+    assert (data / "sms.log").read_bytes() == before
+    assert limits.take("a", "b", time.time(), tenant="acme")
+    assert doctor(data).of("sms") == [
+        (WARNING, "80 of 100 in 24 hours are used by tenant acme: see CRM_SMS_LIMITS"),
+        (OK, f"{used.format(80)}, {rest}"),
+    ]
+
+
+def test_a_folder_to_come_is_no_fault(tmp_path: Path) -> None:
+    found = doctor(tmp_path / "none")
+    assert found.one("folder")[0] == WARNING
+    assert not (tmp_path / "none").exists()
+
+
+@contextmanager
+def as_an_ordinary_user(folder: Path) -> Iterator[None]:
+    """Root may do everything, so nobody owns the folder meanwhile, and looks."""
+    if os.geteuid():
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def reachable(data: Path) -> Iterator[Path]:
+    """A copy of the folder where every user may go."""
+    with tempfile.TemporaryDirectory() as apart:
+        os.chmod(apart, 0o755)
+        shutil.copytree(data, Path(apart) / "data")
+        yield Path(apart) / "data"
+        (Path(apart) / "data").chmod(0o700)
+
+
+def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
+    reachable: Path,
+) -> None:
+    reachable.chmod(0o500)
+    with as_an_ordinary_user(reachable):
+        found = doctor(reachable)
+    assert found.of("folder") == [(FAULT, f"Permission denied: {reachable}/.ready")]
+    assert found.one("tenants") == (OK, "2 of 2 files are whole and up to date")
+    assert found.of("server")
+
+
+def test_tenants_that_cannot_be_listed_are_a_fault(reachable: Path) -> None:
+    (reachable / "tenants").chmod(0o000)
+    with as_an_ordinary_user(reachable):
+        found = doctor(reachable)
+    assert found.one("tenants") == (FAULT, "they cannot be listed: Permission denied")
+    (reachable / "tenants").chmod(0o700)
+
+
+def test_nothing_is_touched_in_somebody_elses_folder(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid():
+        monkeypatch.setattr(integrity.os, "geteuid", lambda: 0)
+    else:
+        os.chown(data, NOBODY, NOBODY)
+    names = sorted(data.rglob("*"))
+    found = doctor(data)
+    level, detail = found.one("folder")
+    assert level == FAULT and "run the doctor as " in detail
+    assert not found.of("tenants")
+    assert sorted(data.rglob("*")) == names
+
+
+def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid():  # who is not root cannot give a file away
+        monkeypatch.setattr(integrity, "_files", lambda _: [Path("/etc/passwd")])
+    else:
+        os.chown(data / "tenants" / "acme.db", NOBODY, NOBODY)
+    level, said = doctor(data).of("folder")[1]
+    assert level == FAULT
+    assert said.endswith("'s as the folder is: " + ("passwd" if os.geteuid() else "acme.db"))
+
+
+def test_files_that_others_may_read_are_told(data: Path) -> None:
+    (data / "tenants" / "acme.db").chmod(0o644)
+    assert (OK, "nobody else may look into it") in doctor(data).of("folder")
+    data.chmod(0o755)
+    assert doctor(data).of("folder")[1:] == [
+        (WARNING, f"others may read acme.db: chmod 700 {data}")
+    ]
+    (data / "tenants" / "acme.db").chmod(0o600)
+    told = f"others may look into it, but read no file: chmod 700 {data}"
+    assert doctor(data).of("folder")[1:] == [(WARNING, told)]
+    data.chmod(0o750)
+    assert doctor(data).of("folder")[1:] == [(OK, "its group may look into it, but read no file")]
+
+
+def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> None:
+    crm.tenants.secret_key()
+    path = data / "secret.key"
+    assert doctor(data).one("secret key") == (OK, "secret.key is there, for its owner alone")
+    path.chmod(0o640)
+    assert doctor(data).one("secret key")[0] == FAULT
+    path.write_bytes(b"short")
+    assert "damaged" in doctor(data).one("secret key")[1]
+
+
+@pytest.mark.parametrize(
+    ("free", "level", "said"),
+    [
+        (1 << 40, OK, "MiB free"),
+        (integrity.LEAST_FREE + 1000, WARNING, "too little to restore the largest"),
+        (10 << 20, FAULT, ": the disk is full, or soon will be"),
+    ],
+)
+def test_a_disk_without_room_is_told(
+    data: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str, said: str
+) -> None:
+    usage = SimpleNamespace(free=free)
+    monkeypatch.setattr(integrity.shutil, "disk_usage", lambda _: usage)
+    found = doctor(data).one("disk")
+    assert found[0] == level and said in found[1]
+
+
+def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integrity, "NEEDED", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",))
+    level, said = doctor(data).one("sqlite")
+    assert level == FAULT and said.endswith("no such module: of_tomorrow")
+    monkeypatch.undo()
+    monkeypatch.setattr(integrity, "WAL_RESET", (3, 0, 0))
+    assert "fault" not in doctor(data).one("sqlite")[1]
+
+
+def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.doctor, "YEARS", range(1970, 1971))
+    assert doctor(data).one("clock")[0] == FAULT
+
+
+# The tenants
+
+
+def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
+    (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
+    found = doctor(data)
+    (level, said), advice = found.of("acme")
+    assert level == FAULT and said.startswith("its file cannot be used: file is not a database")
+    assert advice == (
+        FAULT,
+        f"no copy of it is in {data}/backups: restore FILE --tenant acme",
+    )
+    assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
+
+
+def test_a_damaged_page_is_found(data: Path) -> None:
+    path = data / "tenants" / "acme.db"
+    with path.open("r+b") as file:
+        file.seek(3 * 4096)
+        file.write(b"\xff" * 4096 * 4)
+    level, said = doctor(data).of("acme")[0]
+    assert level == FAULT and "its file" in said
+
+
+def test_only_full_compares_indexes_with_their_tables(data: Path) -> None:
+    """A row that its index lacks: the index is not there while the row is written."""
+    with without_index(data, "note_record"):
+        names = "noun, record_id, text, created_at, updated_at"
+        change(data, f"INSERT INTO note ({names}) VALUES ('lead', 1, 'a', 'now', 'now')")
+    assert not doctor(data).of("acme")
+    level, said = doctor(data, "--full").of("acme")[0]
+    assert level == FAULT and said.startswith("its file is damaged: row 1 missing from index note")
+
+
+@contextmanager
+def without_index(data: Path, name: str) -> Iterator[None]:
+    def schema(sql: str, values: tuple = ()) -> list[tuple]:
+        with closing(sqlite3.connect(data / "tenants" / "acme.db")) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            found = connection.execute(sql, values).fetchall()
+            connection.commit()
+        return found
+
+    (entry,) = schema("SELECT * FROM sqlite_schema WHERE name = ?", (name,))
+    schema("DELETE FROM sqlite_schema WHERE name = ?", (name,))
+    yield
+    schema("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
+
+
+def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
+    change(data, "PRAGMA user_version = 1")
+    for _ in range(2):
+        assert doctor(data).one("acme") == (
+            WARNING,
+            f"version 1 of {len(migrations.STEPS)}: run migrate",
+        )
+
+
+def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
+    path = data / "tenants" / "empty.db"
+    path.touch()
+    assert doctor(data).one("empty") == (FAULT, "its file is empty: restore a copy, or remove it")
+    assert path.stat().st_size == 0
+
+
+def test_a_newer_file_is_a_fault(data: Path) -> None:
+    change(data, "PRAGMA user_version = 99")
+    said = f"version 99 is of a newer release, this one knows {len(migrations.STEPS)}"
+    assert doctor(data).one("acme") == (FAULT, said)
+
+
+def test_a_suspended_tenant_is_told(data: Path, crm: CRMApp) -> None:
+    with crm.tenants.session("acme"):
+        tenant.suspend()
+    crm.tenants.forget_idle()
+    assert doctor(data).one("acme") == (OK, "it is suspended")
+
+
+def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
+    with crm.tenants.session("acme"), transaction():
+        webhooks.create({"url": "https://erp.example.com/crm"})
+        for name in "abcd":
+            leads.create(LEAD_IN.take({"name": name, "email": f"{name}@a.example"}))
+        execute("UPDATE delivery SET status = 'held' WHERE id = 1")
+        execute("UPDATE delivery SET status = 'failed' WHERE id = 2")
+        execute("UPDATE delivery SET created_at = '2026-01-01T00:00:00Z' WHERE id = 3")
+        execute("UPDATE delivery SET status = 'delivered' WHERE id = 4")
+    crm.tenants.forget_idle()
+    found = doctor(data).of("acme")
+    assert [(level, detail.partition(",")[0]) for level, detail in found] == [
+        (WARNING, "1 deliveries are failed"),
+        (WARNING, "1 deliveries are held"),
+        (WARNING, "1 deliveries are pending"),
+    ]
+    assert found[2][1].endswith("the oldest of 2026-01-01T00:00:00Z")
+    change(data, "UPDATE delivery SET created_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now')")
+    assert doctor(data).of("acme")[2][0] == OK
+
+
+def test_a_clock_behind_the_newest_event_is_a_fault(data: Path, crm: CRMApp) -> None:
+    with crm.tenants.session("acme"):
+        leads.create(LEAD_IN.take({"name": "a", "email": "a@a.example"}))
+    crm.tenants.forget_idle()
+    assert not doctor(data).of("acme")
+    change(data, "UPDATE event SET at = '2098-01-01T00:00:00Z'")
+    level, said = doctor(data).one("acme")
+    assert level == FAULT and "the clock of this machine is behind" in said
+
+
+def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
+    place = data / "backups"
+    assert doctor(data).one("backups") == (
+        WARNING, f"no copy in {place} of acme, globex: backup create")  # fmt: skip
+    told = CliRunner().invoke(cli.group, ["backup", "create", "--data", str(data)])
+    assert told.exit_code == 0
+    assert doctor(data).one("backups")[0] == OK
+    (copy,) = place.glob("acme-*.db")
+    old = stamp(time.time() - 3 * 86_400)
+    copy.rename(copy.with_name(f"acme-{old}.db"))
+    assert doctor(data).one("backups")[1] == "the newest copy is older than two days of acme"
+    assert doctor(data, "--from", data / "other").one("backups")[0] == WARNING
+
+
+# The settings
+
+
+def test_secrets_in_a_file_that_others_may_read_are_told(data: Path) -> None:
+    path = data / "crm.env"
+    path.write_text("CRM_SMS_TOKEN=abc\n")
+    path.chmod(0o644)
+    assert doctor(data).of("settings")[0] == (
+        WARNING, f"{path} has secrets that others may read: chmod 600 {path}")  # fmt: skip
+    path.chmod(0o600)
+    assert doctor(data).of("settings")[0] == (OK, f"{path} is read")
+    path.write_text("CRM_PORT=9000\n")
+    path.chmod(0o644)
+    assert doctor(data).of("settings")[0] == (OK, f"{path} is read")
+    other = data.parent / "other.env"
+    other.write_text("")
+    said = (WARNING, f"{path} is not read: {other} is named instead")
+    assert said in doctor(data, "--config", other).of("settings")
+
+
+def test_codes_on_the_console_are_told(data: Path) -> None:
+    told = "prints codes and links where the service's output goes"
+    warnings = [(WARNING, f"CRM_{way}=console {told}") for way in ("SMS", "MAIL")]
+    assert doctor(data).of("settings")[1:] == warnings
+    sending = {"CRM_SMS": "turbosms", "CRM_SMS_TOKEN": "a", "CRM_SMS_SENDER": "A"}
+    assert doctor(data, **sending).of("settings")[1:] == warnings[1:]
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "said"),
+    [
+        ({}, OK, "http://<label>.localhost:8000"),
+        ({"CRM_PUBLIC_URL": "http://{label}.crm.invalid"}, WARNING, "not below CRM_BASE_DOMAIN"),
+        ({"CRM_BASE_DOMAIN": "crm.invalid"}, WARNING, "plain http"),
+        ({"CRM_PUBLIC_URL": "https://localhost"}, WARNING, "has no {label}"),
+        ({"CRM_BASE_DOMAIN": "crm.invalid", "CRM_PUBLIC_URL": "https://{label}.crm.invalid"}, OK,
+         "https://<label>.crm.invalid"),
+    ],
+)  # fmt: skip
+def test_the_public_address_fits_the_base_domain(
+    data: Path, settings: dict[str, str], level: str, said: str
+) -> None:
+    found = doctor(data, **settings).one("public url")
+    assert found[0] == level and said in found[1]
+
+
+def test_names_without_an_address_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"crm.example": "192.0.2.1"}
+
+    def resolve(host: str, *_: Any) -> list:
+        if host not in known:
+            raise network_checks.socket.gaierror
+        return [(0, 0, 0, "", (known[host], 0))]
+
+    monkeypatch.setattr(network_checks.socket, "getaddrinfo", resolve)
+    found = doctor(data, CRM_BASE_DOMAIN="crm.example").of("names")
+    assert found == [
+        (OK, "crm.example is at 192.0.2.1"),
+        (FAULT, "<any label>.crm.example has no address: its DNS record is missing"),
+    ]
+    assert doctor(data).of("names")[0][0] == WARNING
+
+
+# Sending
+
+
+def test_a_test_is_sent_now_through_the_gateway(data: Path) -> None:
+    with listening() as gateway:
+        settings = {"CRM_SMS": "http", "CRM_SMS_URL": gateway.url + "/?to={phone}&text={text}"}
+        level, said = doctor(data, "--send-test", "050 111 00 01", **settings).one("send test")
+        assert level == OK and said.startswith("http took it in ")
+        assert "%2B380501110001" in gateway.last.path
+        gateway.answer = replying(403)
+        refused = doctor(data, "--send-test", PHONE, **settings)
+        assert refused.one("send test") == (FAULT, "http: the gateway answered 403")
+    gone = doctor(data, "--send-test", PHONE, **settings)
+    assert gone.one("send test") == (FAULT, "http: the connection was refused")
+
+
+def test_a_test_is_sent_now_by_mail(data: Path) -> None:
+    box = MailBox()
+    with mailing(box) as port:
+        settings = {"CRM_MAIL": f"smtp://127.0.0.1:{port}", "CRM_MAIL_FROM": "crm@crm.example"}
+        found = doctor(data, "--send-test", "olena@acme.example", **settings)
+        assert found.one("send test")[0] == OK
+        assert len(box.came) == 1
+    found = doctor(data, "--send-test", "olena@acme.example", **settings)
+    assert found.one("send test") == (FAULT, "127.0.0.1: the connection was refused")
+
+
+def test_a_test_goes_to_a_phone_or_an_address(data: Path) -> None:
+    for to in ("olena", "a@b@c", "12"):
+        level, said = doctor(data, "--send-test", to).one("send test")
+        assert level == FAULT and said.startswith("PHONE|EMAIL must be ")
+    assert doctor(data, "--send-test", PHONE).one("send test")[0] == OK
+
+
+# The doctor's pass
+
+
+def ask(crm: CRMApp, token: str | None, method: str = "GET", **headers: str) -> Any:
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    return speak(crm, method, "/doctor", headers, host="anything.example")
+
+
+def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
+    strangers = speak(crm, "GET", "/unknown", host="anything.example")
+    told = {"X-Forwarded-For": "198.51.100.1", "X-Request-Id": "a"}
+
+    def is_a_stranger(answer: Any) -> bool:
+        names = [set(found.headers.keys()) for found in (answer, strangers)]
+        return answer.status == strangers.status == 404 and names[0] == names[1]
+
+    assert is_a_stranger(ask(crm, None)) and is_a_stranger(ask(crm, ""))
+    with integrity.visiting_pass(crm.tenants) as token:
+        file = crm.tenants.config.data / ".doctor"
+        assert file.stat().st_mode & 0o777 == 0o600
+        for wrong in (None, "", token[:-1], token + "a", "ї"):
+            assert is_a_stranger(ask(crm, wrong and wrong.encode().decode("latin-1")))
+        assert is_a_stranger(ask(crm, token, "POST"))
+        answer = ask(crm, token, **told)
+        assert answer.json == {
+            "status": "ok",
+            "address": "127.0.0.1",
+            "scheme": "http",
+            "host": "anything.example",
+            "forwarded": "198.51.100.1",
+        }
+        assert is_a_stranger(ask(crm, token))
+    assert not file.exists()
+    assert is_a_stranger(ask(crm, token))
+
+
+def test_a_pass_that_was_left_behind_is_good_for_nothing(crm: CRMApp) -> None:
+    with integrity.visiting_pass(crm.tenants) as token:
+        file = crm.tenants.config.data / ".doctor"
+        os.utime(file, (time.time() - 2 * integrity.PASS_SECONDS,) * 2)
+        assert ask(crm, token).status == 404
+    file.write_bytes(b"")
+    assert ask(crm, "").status == 404
+
+
+# Through a proxy
+
+
+@dataclass
+class Doors:
+    """A server that trusts so many proxies, behind an nginx with a door for each way of it."""
+
+    data: Path
+    settings: dict[str, str]
+    ports: dict[str, int]
+
+    def ask(self, door: str, **more: str) -> list[tuple[str, str]]:
+        scheme = "http" if door in ("plain", "direct") else "https"
+        url = f"{scheme}://{{label}}.localhost:{self.ports[door]}"
+        return doctor(self.data, **self.settings | {"CRM_PUBLIC_URL": url} | more).of("proxy")
+
+
+FOR = "proxy_set_header X-Forwarded-For $remote_addr;"
+PROTO = "proxy_set_header X-Forwarded-Proto $scheme;"
+HOST = "proxy_set_header Host $host;"
+ITS_HOST = "proxy_set_header X-Forwarded-Host $host;"
+WAYS: dict[str, Callable[[str], str]] = {
+    "as printed": lambda text: text,
+    "no scheme": lambda text: text.replace(PROTO, ""),
+    "appended": lambda text: text.replace("$remote_addr", "$proxy_add_x_forwarded_for"),
+    "not added": lambda text: text.replace(FOR, "proxy_set_header X-Forwarded-For '';"),
+    "passed on": lambda text: text.replace(FOR, ""),
+    "host lost": lambda text: text.replace(HOST, "").replace(ITS_HOST, ""),
+}
+
+
+@contextmanager
+def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Iterator[Doors]:
+    nginx()
+    shutil.copytree(data, folder / "data")
+    names = authority.issue_cert("localhost", "acme.localhost")
+    names.private_key_pem.write_to_path(folder / "privkey.pem")
+    for part in names.cert_chain_pems:
+        part.write_to_path(folder / "fullchain.pem", append=True)
+    settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": str(trusted)}
+    ports = {way: free_port() for way in (*WAYS, "plain")}
+    with running(folder / "data", **settings) as behind:
+        text = printed("--upstream", f"127.0.0.1:{behind}")
+        for there, here in (
+            ("/etc/letsencrypt/live/localhost/", f"{folder}/"),
+            ("    listen [::]:80;\n", ""),
+            ("    listen [::]:443 ssl;\n", ""),
+        ):
+            text = text.replace(there, here)
+        onward, _, secure = text.partition("\nserver {\n    listen 443")
+        secure = "server {\n    listen 443" + secure
+        every = [onward.replace("listen 80;", f"listen 127.0.0.1:{ports['plain']};")]
+        for way, edit in WAYS.items():
+            place = f"listen 127.0.0.1:{ports[way]} ssl;"
+            every.append(edit(secure.replace("listen 443 ssl;", place)))
+        with proxying(folder, "\n".join(every), ports["as printed"]):
+            yield Doors(folder / "data", settings, ports | {"direct": behind})
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def doors(
+    furnished: tuple[Path, dict[str, str]],
+    tmp_path_factory: pytest.TempPathFactory,
+    authority: trustme.CA,
+) -> Iterator[dict[int, Doors]]:
+    with ExitStack() as stack:
+        yield {
+            trusted: stack.enter_context(
+                opened(tmp_path_factory.mktemp("doors"), furnished[0], authority, trusted)
+            )
+            for trusted in (0, 1, 2)
+        }
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+
+
+ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
+
+
+@pytest.mark.usefixtures("trusting")
+@pytest.mark.parametrize(
+    ("trusted", "door", "level", "said"),
+    [
+        (1, "as printed", OK, "a forged address is not believed; 1 in front"),
+        (1, "appended", OK, "a forged address is not believed; 1 in front"),
+        (1, "no scheme", FAULT, "the service takes it for http, not https"),
+        (1, "host lost", FAULT, "the host arrives as 127.0.0.1:"),
+        (1, "not added", FAULT, "the proxy adds no X-Forwarded-For, so all clients seem 127.0.0.1"),
+        (1, "passed on", FAULT, f"a forged address was believed: {ONE.format(1, 0)}"),
+        (1, "plain", FAULT, "does not lead here: it answers 301, on to https://acme.localhost"),
+        (1, "direct", FAULT, "a forged address was believed"),
+        (2, "appended", FAULT, f"a forged address was believed: {ONE.format(2, 1)}"),
+        (2, "as printed", FAULT, f"all clients seem to be 127.0.0.1: {ONE.format(2, 1)}"),
+        (0, "as printed", FAULT, f"all clients seem to be 127.0.0.1: {ONE.format(0, 1)}"),
+        (0, "direct", OK, "a forged address is not believed; none in front"),
+    ],
+)
+def test_what_the_proxy_does_is_found_out(
+    doors: dict[int, Doors], trusted: int, door: str, level: str, said: str
+) -> None:
+    found = doors[trusted].ask(door)
+    assert found and found[-1][0] == level
+    assert any(said in detail for _, detail in found), found
+    assert not (doors[trusted].data / ".doctor").exists()
+
+
+def test_a_certificate_that_is_not_good_is_told(doors: dict[int, Doors]) -> None:
+    ((level, said),) = doors[1].ask("as printed")
+    assert level == FAULT and "its certificate is not good: " in said
+    assert "unable to get local issuer" in said or "self-signed" in said
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_certificate_of_another_name_is_told(doors: dict[int, Doors]) -> None:
+    port = doors[1].ports["as printed"]
+    url = f"https://127.0.0.1:{port}"
+    ((level, said),) = doors[1].ask("as printed", CRM_PUBLIC_URL=url)
+    assert level == FAULT and "certificate is not good" in said and "mismatch" in said
+
+
+def test_a_door_that_nobody_answers_is_told(
+    doors: dict[int, Doors], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = free_port()
+    found = doors[0].ask("direct", CRM_PUBLIC_URL=f"http://{{label}}.localhost:{nobody}")
+    assert found == [
+        (FAULT, f"http://acme.localhost:{nobody} cannot be reached: Connection refused")
+    ]
+    monkeypatch.setattr(network_checks, "SECONDS", 0.3)
+    url = f"https://{{label}}.localhost:{doors[0].ports['direct']}"  # where no TLS is spoken
+    ((level, said),) = doors[0].ask("direct", CRM_PUBLIC_URL=url)
+    assert level == FAULT and said.endswith(" does not answer within 0.3 s")
+
+
+def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None:
+    found = doctor(doors[0].data)
+    level, said = found.one("server")
+    assert level == OK and said.startswith("it runs (pid ")
+
+
+def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
+    tenants = Tenants(Config(data=data), lambda: time.time() - 40 * 86_400, boot_seconds)
+    tenants.steady.now()
+    before = (data / "clock").read_bytes()
+    (_, _), (level, told) = doctor(data).of("clock")
+    assert level == WARNING
+    assert told.startswith("it is ahead of the time that has passed")
+    assert (data / "clock").read_bytes() == before
+
+
+def test_a_clock_that_is_away_is_told() -> None:
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() - 100))
+    answer = network_checks.Answer(200, date, None, None)
+    ((level, said),) = network_checks._clock("https://crm.example", answer)
+    assert level == FAULT and re.search(r" \+10[01] s from the one of https://crm.example", said)
+    for date in (None, "yesterday", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())):
+        assert not list(network_checks._clock("a", answer._replace(date=date)))
+
+
+def test_it_runs_as_a_command(data: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "app.py", "doctor", "--data", str(data)],
+        cwd=ROOT, capture_output=True, text=True,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "tenants      2 of 2 files are whole" in ran.stdout

@@ -1,0 +1,517 @@
+"""A tenant as a whole: its archive, its clone, its end; real files, and a real server beside."""
+
+import contextlib
+import csv
+import http.client
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from crm import cli
+from crm.access import api_keys, codes, links, sessions
+from crm.errors import Busy, Conflict, Invalid
+from crm.outbox import deliveries
+from crm.outbox.subscriptions import hold_all
+from crm.resources import export, moving, tenant, users, webhooks
+from crm.resources.leads.record import LEAD
+from crm.tenancy import backup, database, trash, upgrades, uploads
+from crm.tenancy.database import row, rows
+from crm.tenancy.files import UnknownTenant
+from tests.concurrency import crowd, process
+from tests.conftest import Api, key_for
+from tests.running import ROOT, running
+
+PHONE = "+380671234567"
+DIE = """
+import os, sys
+from pathlib import Path
+from crm.config import Config
+from crm.tenancy import disk, trash, uploads
+from crm.tenancy.tenants import Tenants
+def die(*_):
+    os.kill(os.getpid(), 9)
+modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
+setattr(modules[sys.argv[2]], sys.argv[3], die)
+trash.delete(Tenants(Config(data=Path(sys.argv[1]))), "acme")
+"""
+
+
+def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
+    crm.tenants.forget_idle()
+    folder = str(crm.tenants.config.data)
+    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    assert found.exit_code == code, (found.output, found.exception)
+    return found
+
+
+def names(crm, label: str) -> list[str]:
+    with crm.tenants.session(label):
+        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+
+
+def look(path: Path, sql: str) -> list[tuple]:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return file.execute(sql).fetchall()
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# export
+
+
+def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
+    api.create("/leads", name="In the log", phone=PHONE)
+    api.create("/products", name="Стіл, дубовий", sku="T-1", price="12.5")
+    to = tmp_path / "acme.zip"
+    told = command(crm, "tenant", "export", "acme", "--to", to)
+    assert told.stdout == f"{to}\t{to.stat().st_size}\n"
+    assert to.stat().st_mode & 0o777 == 0o600
+    assert files(tmp_path) == ["acme.zip", "data"]
+    with zipfile.ZipFile(to) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == ["README.txt", "acme.db", *moving.FILES.values()]
+        archive.extractall(tmp_path / "out")
+    assert backup.check(tmp_path / "out" / "acme.db")
+    assert look(tmp_path / "out" / "acme.db", "SELECT name FROM lead") == [("In the log",)]
+    (product,) = csv.DictReader(io.StringIO((tmp_path / "out" / "price-list.csv").read_text()))
+    assert (product["sku"], product["name"]) == ("T-1", "Стіл, дубовий")
+    about = (tmp_path / "out" / "README.txt").read_text()
+    for said in ("acme.db", "price-list.csv", "hashes of\nAPI keys", "secrets of webhooks"):
+        assert said in about
+
+
+def test_the_file_in_an_archive_is_restored_like_any_copy(crm, api, tmp_path):
+    api.create("/leads", name="Kept", phone=PHONE)
+    export.write(crm.tenants, "acme", tmp_path / "a.zip")
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        archive.extract("acme.db", tmp_path)
+    command(crm, "restore", tmp_path / "acme.db", "--tenant", "hooli")
+    assert names(crm, "hooli") == ["Kept"]
+
+
+def test_all_in_an_archive_is_of_one_moment(crm, api, tmp_path, monkeypatch):
+    """What comes after the copy is in none of the sheets."""
+    api.create("/products", name="Before", sku="1", price=1)
+
+    write_sheet = moving.export_csv
+
+    def export_later(*wanted: Any) -> None:
+        later = {"name": "After", "sku": "2", "price": 1}
+        another = threading.Thread(target=lambda: api.post("/products", later))
+        another.start()
+        another.join()
+        write_sheet(*wanted)
+
+    monkeypatch.setattr(moving, "export_csv", export_later)
+    export.write(crm.tenants, "acme", tmp_path / "a.zip")
+    assert len(api.read("/products")) == 2
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert b"Before" in archive.read("price-list.csv")
+        assert b"After" not in archive.read("price-list.csv")
+        archive.extract("acme.db", tmp_path)
+    assert look(tmp_path / "acme.db", "SELECT name FROM product") == [("Before",)]
+    assert len(api.read("/products")) == 2
+
+
+def test_an_archive_is_whole_before_it_has_its_name(crm, tmp_path, monkeypatch):
+    to = tmp_path / "a.zip"
+    to.write_text("the one before")
+
+    def no(*_: Any) -> None:
+        raise Busy
+
+    monkeypatch.setattr(moving, "export_csv", no)
+    command(crm, "tenant", "export", "acme", "--to", to, code=1)
+    assert to.read_text() == "the one before"
+    assert files(tmp_path) == ["a.zip", "data"]
+
+
+def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
+    api.create("/leads", name="Piped", phone=PHONE)
+    crm.tenants.forget_idle()
+    data = crm.tenants.config.data
+    program = [sys.executable, str(ROOT / "app.py"), "tenant", "export", "acme", "--to", "-"]
+    ran = subprocess.run([*program, "--data", str(data)], capture_output=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    with zipfile.ZipFile(io.BytesIO(ran.stdout)) as archive:
+        archive.extract("acme.db", tmp_path)
+    assert look(tmp_path / "acme.db", "SELECT name FROM lead") == [("Piped",)]
+    assert not [name for name in files(data) if name.startswith(".")]
+
+
+def test_an_archive_is_named_by_its_tenant_and_time(crm, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    command(crm, "tenant", "export", "globex")
+    (name,) = files(tmp_path / "here")
+    assert re.fullmatch(r"globex-[0-9]{8}T[0-9]{6}Z\.zip", name)
+
+
+# clone
+
+
+@pytest.fixture
+def busy(crm, api) -> Api:
+    """Acme with all that must not go on in a clone."""
+    with crm.tenants.session("acme"):
+        webhooks.create({"url": "https://erp.example.com/crm"})
+        webhooks.create({"url": "https://erp.example.com/off", "active": 0})
+        deliveries.test(1)
+    api.create("/leads", name="Марія", phone=PHONE)
+    api.create("/leads", name="Under way", phone=PHONE)
+    with crm.tenants.session("acme"):
+        assert deliveries.claim("sender", 1, 1)[0]
+    return api
+
+
+def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
+    told = command(crm, "tenant", "clone", "acme", "tryout", "--name", "Проба")
+    assert told.stdout == "http://tryout.localhost:8000\n"
+    assert names(crm, "tryout") == ["Марія", "Under way"]
+    own = Api(crm, "tryout", key_for(crm, "tryout", "*"))
+    assert own.read("/users/me")["tenant"]["name"] == "Проба"
+    assert busy.read("/users/me")["tenant"]["name"] == "Acme"
+    own.create("/leads", name="Only there", phone=PHONE)
+    busy.create("/leads", name="Only here", phone=PHONE)
+    assert names(crm, "tryout") == ["Марія", "Under way", "Only there"]
+    assert names(crm, "acme") == ["Марія", "Under way", "Only here"]
+    assert [event["sequence"] for event in own.events()] == [1, 2, 3]
+    assert {event["tenant"] for event in own.events()} == {"tryout"}
+    for path in (crm.tenants.path("tryout"), crm.tenants.path("acme")):
+        assert look(path, "PRAGMA integrity_check") == [("ok",)]
+    assert crm.tenants.path("tryout").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_clone_lets_nobody_in_whom_it_did_not_let_in_itself(crm, busy, furnished):
+    with crm.tenants.session("acme"):
+        cookie = sessions.open(1, "Firefox")
+        link = links.make(links.LOGIN, 1)
+        code = codes.ask(codes.LOGIN, "+380501110001", "browser").code
+        codes.ask(codes.PHONE, "+380501110009", "browser")
+        entered = codes.ask(codes.SIGNUP, "+380501110008", "browser").code
+        assert codes.check(codes.SIGNUP, "+380501110008", "browser", entered)
+    tenant.clone(crm.tenants, "acme", "tryout")
+    for key in (furnished[1]["olena"], furnished[1]["form"]):
+        assert Api(crm, "tryout", key).get("/users/me").status_code == 401
+        assert Api(crm, "acme", key).get("/users/me").status_code == 200
+    with crm.tenants.session("tryout"):
+        assert {key.state() for key in api_keys.every()} == {"revoked"}
+        assert sessions.find(cookie) is None
+        assert links.peek(links.LOGIN, link) is None
+        assert not codes.check(codes.LOGIN, "+380501110001", "browser", code)
+        assert not codes.entered(codes.SIGNUP, "+380501110008", "browser")
+        assert users.reached_at("+380501110001").id == 1  # who may log in anew
+    with crm.tenants.session("acme"):
+        assert sessions.find(cookie)
+        assert links.peek(links.LOGIN, link)
+        assert codes.check(codes.LOGIN, "+380501110001", "browser", code)
+
+
+def test_a_clone_sends_to_no_webhook(crm, busy):
+    tenant.clone(crm.tenants, "acme", "tryout")
+    with crm.tenants.session("tryout"):
+        assert rows("SELECT active FROM webhook") == [(0,), (0,)]
+        assert rows("SELECT DISTINCT status, due_at, lease FROM delivery") == [("held", None, None)]
+        assert deliveries.claim("sender", 50, 50) == ([], None)
+    Api(crm, "tryout", key_for(crm, "tryout", "*")).create("/leads", name="x", phone=PHONE)
+    with crm.tenants.session("tryout"):
+        assert deliveries.claim("sender", 50, 50) == ([], None)
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM delivery WHERE status = 'pending'") == (3,)
+
+
+@pytest.mark.parametrize("label", ["www", "ACME", "../acme", "a.b", ""])
+def test_a_label_that_cannot_be_an_address_gets_no_clone(crm, label):
+    with pytest.raises(Invalid):
+        tenant.clone(crm.tenants, "acme", label)
+
+
+def test_a_taken_label_and_a_tenant_that_is_not_there_are_told(crm):
+    told = command(crm, "tenant", "clone", "acme", "globex", code=1)
+    assert told.stderr.endswith("Error: the label globex is taken\n")
+    told = command(crm, "tenant", "clone", "nobody", "tryout", code=1)
+    assert told.stderr.endswith("Error: there is no tenant nobody\n")
+    assert crm.tenants.labels() == ["acme", "globex"]
+
+
+def test_the_base_hosts_file_is_no_tenants(crm, tmp_path):
+    with crm.tenants.session("_front"):
+        pass
+    to = tmp_path / "front.zip"
+    for words in (("clone", "_front", "tryout"), ("export", "_front", "--to", to)):
+        told = command(crm, "tenant", *words, code=1)
+        assert told.stderr.endswith("Error: there is no tenant _front\n")
+    assert crm.tenants.labels() == ["acme", "globex"] and not to.exists()
+
+
+def test_of_many_clones_with_one_label_one_is_made_and_nothing_is_left(crm):
+    def want(_: int) -> str:
+        try:
+            tenant.clone(crm.tenants, "acme", "tryout")
+        except Conflict as taken:
+            return taken.code
+        return "made"
+
+    assert sorted(crowd(4, want)) == ["label_taken"] * 3 + ["made"]
+    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+
+
+def test_nobody_sees_a_clone_before_it_is_settled(crm, monkeypatch):
+    seen = []
+
+    def revoke_all() -> None:
+        seen.append(crm.tenants.labels())
+        raise Busy
+
+    monkeypatch.setattr(api_keys, "revoke_all", revoke_all)
+    with pytest.raises(Busy):
+        tenant.clone(crm.tenants, "acme", "tryout")
+    assert seen == [["acme", "globex"]]
+    assert crm.tenants.labels() == ["acme", "globex"]
+    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+
+
+# delete
+
+
+def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, ivan):
+    api.create("/leads", name="In the log", phone=PHONE)
+    kept = trash.delete(crm.tenants, "acme")
+    assert kept == crm.tenants.config.data / "trash" / "acme.deleted-20260302T090000Z.db"
+    assert files(kept.parent) == [kept.name]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert backup.check(kept)
+    assert look(kept, "SELECT name FROM lead") == [("In the log",)]
+    assert api.get("/leads").status_code == 404
+    assert ivan.get("/leads").status_code == 200
+    assert crm.tenants.labels() == ["globex"]
+    assert files(crm.tenants.folder) == [
+        "acme.lock",
+        *(n for n in files(crm.tenants.folder) if "g" in n),
+    ]
+    tenant.open_tenant(crm.tenants, "acme")
+    assert names(crm, "acme") == []
+    assert look(kept, "SELECT name FROM lead") == [("In the log",)]
+
+
+def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
+    api.create("/leads", name="Back again", phone=PHONE)
+    kept = trash.delete(crm.tenants, "acme")
+    assert api.get("/leads").status_code == 404
+    command(crm, "restore", kept, "--tenant", "acme")
+    assert [lead["name"] for lead in api.read("/leads")] == ["Back again"]
+    assert api.create("/leads", name="Next", phone=PHONE) == "2"
+    assert backup.check(kept)
+    clock.tick(1)
+    assert trash.delete(crm.tenants, "acme") != kept
+
+
+def test_delete_asks_first(crm):
+    for told in ("n\n", None):
+        command(crm, "tenant", "delete", "acme", code=1, told=told)
+    assert crm.tenants.exists("acme")
+    told = command(crm, "tenant", "delete", "acme", told="y\n")
+    assert re.match(r"acme is deleted; what it was: \S+/trash/acme\.deleted-\w+\.db\n", told.stdout)
+    assert not crm.tenants.exists("acme")
+    again = command(crm, "tenant", "delete", "acme", code=1)
+    assert again.stderr.endswith("Error: there is no tenant acme\n")
+
+
+@pytest.mark.parametrize("label", ["_front", "../secret", ""])
+def test_only_a_tenant_can_be_deleted(crm, label):
+    with crm.tenants.session("_front"):
+        pass
+    with pytest.raises(UnknownTenant):
+        trash.delete(crm.tenants, label)
+    assert crm.tenants.path("_front").exists()
+
+
+def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
+    data = crm.tenants.config.data
+    for label in ("acme", "globex"):
+        with crm.tenants.session(label) as here:
+            uploads.keep(1, b"sku\n")
+            with here.keeper.lock():
+                upgrades.keep(here.keeper.take(writes=True), label, data, here.clock())
+    trash.delete(crm.tenants, "acme")
+    assert [name.split(".")[0] for name in files(data / "uploads")] == ["globex"]
+    assert files(data / "upgrades") == ["globex"]
+
+
+def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open(
+    crm, api, monkeypatch
+):
+    """The request that waits for its turn gets 503, the next one 404."""
+    answers: list[int] = []
+
+    def write() -> None:
+        another = Api(crm, "acme", api.key)
+        answers.append(another.post("/leads", {"name": "x", "phone": PHONE}).status_code)
+
+    waits, fold = threading.Thread(target=write), trash.fold
+
+    def slowly(path: Path, kept: Path) -> Any:
+        waits.start()
+        time.sleep(0.3)
+        return fold(path, kept)
+
+    monkeypatch.setattr(trash, "fold", slowly)
+    api.create("/leads", name="Kept", phone=PHONE)
+    kept = trash.delete(crm.tenants, "acme")
+    waits.join()
+    answers.append(api.post("/leads", {"name": "y", "phone": PHONE}).status_code)
+    assert answers == [503, 404]
+    assert look(kept, "SELECT name FROM lead") == [("Kept",)]
+    opened = set()
+    for number in range(1024):
+        with contextlib.suppress(OSError):
+            opened.add(os.fstat(number).st_ino)
+    assert kept.stat().st_ino not in opened
+
+
+def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_changed(
+    crm, api, monkeypatch
+):
+    api.create("/leads", name="Now", phone=PHONE)
+    path = crm.tenants.path("acme")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM lead").fetchone()
+        api.create("/leads", name="Later", phone=PHONE)
+        quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
+        monkeypatch.setattr(database, "PRAGMAS", quick)
+        with pytest.raises(Busy):
+            trash.delete(crm.tenants, "acme")
+    assert names(crm, "acme") == ["Now", "Later"]
+    assert files(crm.tenants.config.data / "trash") == []
+
+
+def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    path.write_bytes(b"not a database " * 1000)
+    path.with_suffix(".db-wal").write_bytes(b"its log")
+    kept = trash.delete(crm.tenants, "acme")
+    assert kept.read_bytes().startswith(b"not a database ")
+    assert Path(f"{kept}-wal").read_bytes() == b"its log"
+    tenant.open_tenant(crm.tenants, "acme")
+    assert names(crm, "acme") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "deleted"),
+    [("trash", "fold", False), ("disk", "sync", False), ("os", "rename", False)]
+    + [("disk", "drop_logs", True), ("uploads", "forget_all", True)],
+)
+def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
+    crm, api, module, name, deleted
+):
+    """Killed at each step, while the server has the file open."""
+    (crm.tenants.config.data / "trash").mkdir()  # else it is made, and synced, first
+    api.create("/leads", name="Kept", phone=PHONE)
+    died = process(DIE, crm.tenants.config.data, module, name)
+    said = died.communicate()
+    assert died.returncode == -9, said
+    answer = api.post("/leads", {"name": "After", "phone": PHONE})
+    bin_ = crm.tenants.config.data / "trash"
+    if deleted:
+        assert answer.status_code == 404
+        (kept,) = bin_.iterdir()
+        assert backup.check(kept)
+        assert look(kept, "SELECT name FROM lead") == [("Kept",)]
+        tenant.open_tenant(crm.tenants, "acme")  # whose log is its own
+        assert names(crm, "acme") == []
+        return
+    assert answer.status_code == 201
+    assert names(crm, "acme") == ["Kept", "After"]
+    assert files(bin_) == []
+    crm.tenants.forget_idle()
+    assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnished):
+    """Deleted and restored twice; each answer is 201, 503, or 404 while it is gone."""
+    data = crm.tenants.config.data
+    crm.tenants.forget_idle()
+    key = furnished[1]["olena"]
+    written: list[str] = []
+    odd: list[Any] = []
+    seen: set[int] = set()
+    stop = threading.Event()
+
+    def write(number: int) -> None:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as link:
+            sent = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
+            sent["Content-Type"] = "application/json"
+            for count in range(1_000_000):
+                if stop.is_set():
+                    return
+                name = f"{number}-{count}"
+                link.request(
+                    "POST", "/api/v1/leads", json.dumps({"name": name, "phone": PHONE}), sent
+                )
+                answer = link.getresponse()
+                told = json.loads(answer.read())
+                seen.add(answer.status)
+                if answer.status == 201:
+                    written.append(name)
+                elif answer.status not in (404, 503):
+                    odd.append((answer.status, told))
+
+    def run(*words: object) -> str:
+        program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
+        ran = subprocess.run(
+            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    deleted = []
+    with running(data, CRM_PLANS="business=0") as port:
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(2):
+                time.sleep(0.3)
+                told = run("tenant", "delete", "acme", "--yes")
+                deleted.append(Path(re.search(r"what it was: (\S+)", told)[1]))
+                run("restore", deleted[-1], "--tenant", "acme")
+            time.sleep(0.3)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    assert not odd
+    assert seen >= {201, 404}
+    live = data / "tenants" / "acme.db"
+    found = [name for (name,) in look(live, "SELECT name FROM lead ORDER BY id")]
+    assert sorted(found) == sorted(written)
+    for path in (*deleted, live):
+        assert look(path, "PRAGMA integrity_check") == [("ok",)]
+    sequences = [n for (n,) in look(live, "SELECT sequence FROM event ORDER BY sequence")]
+    assert sequences == list(range(1, len(written) + 1))
+
+
+def test_a_copy_under_a_second_name_of_the_tenants_file_is_refused(crm, api):
+    """As a killed restore leaves it in the trash."""
+    api.create("/leads", name="Live", phone=PHONE)
+    crm.tenants.forget_idle()
+    second = crm.tenants.config.data / "second.db"
+    os.link(crm.tenants.path("acme"), second)
+    with pytest.raises(backup.BadCopy, match="a tenant's own file"):
+        backup.restore(crm.tenants, second, "acme", hold_all)

@@ -1,0 +1,444 @@
+"""The demo: two believable businesses, furnished once, and what its text says to try."""
+
+import re
+import shlex
+import shutil
+import sqlite3
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import phonenumbers
+import pytest
+
+from crm import create_app, demo
+from crm.access import api_keys
+from crm.config import LOOPBACK, Config, ConfigError
+from crm.demo.agenda import CLOSES, OPENS, Hours
+from crm.errors import Conflict
+from crm.outbox import events
+from crm.resources import tasks, tenant, users
+from crm.resources.leads import record as leads
+from crm.tenancy.tenants import Tenants
+from crm.values import latin
+from tests.conftest import Api, Clock
+from tests.page_client import Person
+
+NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
+BUSINESSES = ("acme", "globex")
+RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A data folder after the demo's first start, and what was told."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder, demo.furnish(Tenants(Config(data=folder), Clock())).text
+
+
+@pytest.fixture(scope="module")
+def acme(started):
+    yield from caller("acme", *started)
+
+
+@pytest.fixture(scope="module")
+def globex(started):
+    with Tenants(Config(data=started[0]), Clock()).session("globex"):
+        key = api_keys.create("tests", "*", users.owner_id())[1]
+    yield from caller("globex", started[0], key)
+
+
+@pytest.fixture
+def folder(started, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(started[0], tmp_path / "data")
+
+
+def caller(label: str, folder: Path, told: str):
+    app = create_app(Config(data=folder), Clock(), sends=False)
+    yield Api(app, label, key_in(told))
+    app.tenants.forget_idle()
+
+
+def key_in(told: str) -> str:
+    (key,) = set(re.findall(r"crm_\w+", told))
+    return key
+
+
+def tables(folder: Path, label: str) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table but those of the search index."""
+    file = sqlite3.connect(folder / "tenants" / f"{label}.db")
+    file.row_factory = sqlite3.Row
+    names = file.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table'"
+        " AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%'"
+    ).fetchall()
+    found = {
+        name: list(map(dict, file.execute(f"SELECT * FROM {name} ORDER BY 1"))) for (name,) in names
+    }
+    file.close()
+    return found
+
+
+def counts(folder: Path, label: str) -> dict[str, int]:
+    return {name: len(rows) for name, rows in tables(folder, label).items()}
+
+
+def every(api: Api, path: str, **query: str) -> list[dict[str, Any]]:
+    query = {"limit": "200", **query}
+    return api.read(f"{path}?{urlencode(query)}")
+
+
+# What is there
+
+
+def test_each_business_has_an_owner_and_colleagues(acme, globex):
+    for api, name in ((acme, "Меблі Затишок"), (globex, "Кавомайстер")):
+        assert api.read("/users/me")["tenant"] == {"name": name, "plan": "business"}
+        assert api.read("/users/me")["role"] == "owner"
+        team = every(api, "/users")
+        assert [user["role"] for user in team].count("owner") == 1
+        assert 3 <= len(team) - 1 <= 5
+        assert all(re.fullmatch("[А-ЯЄІЇҐа-яєіїґ' ]+", user["name"]) for user in team)
+
+
+def test_there_is_as_much_as_a_small_business_has(started):
+    found = counts(started[0], "acme")
+    assert (found["lead"], found["product"], found["task"]) == (120, 40, 50)
+    assert 50 <= found["client"] <= 70
+    assert 70 <= found["deal"] <= 90
+    assert found["note"] > 30 and found["change"] > 300
+    third = counts(started[0], "globex")
+    for noun in ("lead", "client", "product", "deal", "task"):
+        assert 0.25 <= third[noun] / found[noun] <= 0.45, noun
+
+
+@pytest.mark.parametrize("label", BUSINESSES)
+def test_deals_stand_in_every_stage(request, label):
+    api = request.getfixturevalue(label)
+    deals = every(api, "/deals")
+    stages = [stage["id"] for stage in api.read("/pipelines")[0]["stages"]]
+    assert {deal["stage_id"] for deal in deals} == set(stages)
+    composed = [deal for deal in deals if deal["items_count"]]
+    assert len(composed) > len(deals) / 2
+    for deal in composed[:10]:
+        lines = api.read(f"/deals/{deal['id']}/items")
+        assert deal["amount"] == pytest.approx(sum(line["total"] for line in lines))
+    assert all(deal["lost_reason"] for deal in deals if deal["status"] == "lost")
+
+
+@pytest.mark.parametrize("label", BUSINESSES)
+def test_some_deals_were_won_and_lost_in_the_last_month(request, label):
+    deals = every(request.getfixturevalue(label), "/deals", sort="created_at")
+    lately = Counter(deal["status"] for deal in deals if (deal["closed_at"] or "") > days_ago(30))
+    assert lately["won"] > 1 and lately["lost"] > 1
+    assert any((deal["closed_at"] or NOW) < days_ago(60) for deal in deals)
+
+
+def test_a_deals_history_is_that_of_weeks(acme):
+    (deal,) = every(acme, "/deals", status="won", limit="1")
+    moves = acme.read(f"/deals/{deal['id']}/history")
+    names = [move["to_name"] for move in sorted(moves, key=lambda move: int(move["id"]))]
+    assert names == ["Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно"]
+    assert len({move["moved_at"][:10] for move in moves}) > 2
+
+
+@pytest.mark.parametrize("label", BUSINESSES)
+def test_tasks_are_overdue_due_today_later_and_done(request, label):
+    tasks = every(request.getfixturevalue(label), "/tasks")
+    to_do = [task["due_at"] for task in tasks if task["status"] in ("open", "in_progress")]
+    assert sum(task["is_overdue"] for task in tasks) >= 2
+    assert sum(due[:10] == NOW[:10] for due in to_do) >= 2
+    assert sum(due[:10] > NOW[:10] for due in to_do) >= 3
+    assert sum(task["status"] == "done" and bool(task["result"]) for task in tasks) >= 5
+
+
+def test_clients_are_companies_with_contacts_and_persons(acme):
+    clients = every(acme, "/clients", expand="contacts")
+    kinds = Counter(client["type"] for client in clients)
+    assert kinds["company"] > 10 and kinds["person"] > 20
+    assert all(client["contacts"] for client in clients if client["type"] == "company")
+    assert any(client["created_at"] < days_ago(200) for client in clients)
+    assert len({tag for client in clients for tag in client["tags"]}) > 3
+
+
+def test_leads_come_in_many_ways_on_weekdays_and_more_and_more(acme):
+    leads = every(acme, "/leads")
+    assert {"site-form", "instagram", "phone"} <= {lead["source"] for lead in leads}
+    assert len({lead["status"] for lead in leads}) == 5
+    assert any(lead["utm_campaign"] for lead in leads)
+    came = [datetime.fromisoformat(lead["created_at"]) for lead in leads]
+    assert {moment.weekday() for moment in came} == {0, 1, 2, 3, 4}
+    first, last = min(came), max(came)
+    middle = first + (last - first) / 2
+    assert sum(moment > middle for moment in came) > 1.3 * sum(moment < middle for moment in came)
+
+
+def test_the_price_list_can_be_exported(acme):
+    text = acme.get("/products/export").data.decode()
+    assert text.startswith("sku,name,price,unit,category,description,active\r\n")
+    assert text.count("\r\n") == 41
+    assert len({product["category"] for product in every(acme, "/products")}) > 5
+
+
+def test_every_kind_of_event_is_in_the_feed(acme):
+    assert set(acme.kinds()) == set(events.KINDS)
+
+
+def test_nothing_has_happened_yet_that_is_to_come(started):
+    for label in BUSINESSES:
+        for name, rows in tables(started[0], label).items():
+            for row in rows:
+                for column, value in row.items():
+                    if (
+                        column in ("at", "moved_at")
+                        or column.endswith("_at")
+                        and column not in ("due_at", "expires_at")
+                    ):
+                        assert value is None or value <= NOW, (name, column, row["id"])
+
+
+def test_history_is_made_by_its_people_at_work(started):
+    found = tables(started[0], "acme")
+    sellers = {user["id"] for user in found["user"] if user["role"] != "viewer"}
+    for name, by in (("lead", "created_by"), ("change", "user_id"), ("stage_move", "user_id")):
+        assert {row[by] for row in found[name]} == sellers
+    for change in found["change"]:
+        moment = datetime.fromisoformat(change["at"])
+        assert moment.weekday() < 5
+        assert OPENS <= moment.hour * 3600 + moment.minute * 60 <= CLOSES
+
+
+def test_nobody_can_be_reached(started):
+    """Phones are possible numbers of no network, addresses are at domains kept for examples."""
+    phones, hosts = [], []
+    for label in BUSINESSES:
+        for rows in tables(started[0], label).values():
+            for row in rows:
+                phones.append(row.get("phone"))
+                hosts += [(row.get("email") or "").rpartition("@")[2]]
+                hosts += [
+                    urlsplit(row.get(name) or "").hostname for name in ("website", "page_url")
+                ]
+    numbers = [phonenumbers.parse(phone) for phone in filter(None, phones)]
+    assert len(numbers) > 200
+    assert all(map(phonenumbers.is_possible_number, numbers))
+    assert not any(map(phonenumbers.is_valid_number, numbers))
+    assert len(set(filter(None, hosts))) > 30
+    assert all(RESERVED.fullmatch(host) for host in filter(None, hosts))
+
+
+def test_the_same_moment_gives_the_same_demo(started, tmp_path):
+    demo.furnish(Tenants(Config(data=tmp_path, tenant="globex"), Clock()))
+    again, first = tables(tmp_path, "globex"), tables(started[0], "globex")
+    for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
+        assert again[noun] == first[noun]
+
+
+@pytest.mark.parametrize(
+    "now", ["2026-03-01T00:00:00Z", "2026-03-02T07:00:01Z", "2026-03-06T23:59:59Z"]
+)
+def test_working_hours_end_now_at_the_latest(now):
+    moment = datetime.fromisoformat(now).timestamp()
+    hours = Hours(moment)
+    assert hours.at(0) < moment - 80 * 86_400
+    assert moment - 3 * 86_400 < hours.at(hours.total - 0.5) < moment
+
+
+def test_names_become_latin_as_in_a_passport():
+    assert latin("Юлія Мар'яненко-Щур", ".") == "yuliia.marianenko.shchur"
+
+
+# Starting again
+
+
+def test_a_second_start_finds_everything_as_it_was(started, folder):
+    before = {label: counts(folder, label) for label in BUSINESSES}
+    told = demo.furnish(Tenants(Config(data=folder), Clock())).text
+    after = {label: counts(folder, label) for label in BUSINESSES}
+    for made in ("api_key", "link"):
+        assert after["acme"].pop(made) == before["acme"].pop(made) + 1
+    assert after == before
+    app = create_app(Config(data=folder), Clock(), sends=False)
+    assert Api(app, "acme", key_in(told)).get("/leads").status_code == 200
+    assert Api(app, "acme", key_in(started[1])).get("/leads").status_code == 401
+    app.tenants.forget_idle()
+
+
+def test_only_the_demos_own_key_is_revoked(folder):
+    tenants = Tenants(Config(data=folder), Clock())
+    with tenants.session("acme"):
+        api_keys.create("integration", "*", 1)
+    demo.furnish(tenants)
+    with tenants.session("acme"):
+        keys = [(key.name, key.state()) for key in api_keys.every()]
+    assert keys == [("demo", "revoked"), ("integration", "live"), ("demo", "live")]
+
+
+def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
+    tenants = Tenants(Config(data=folder), Clock())
+    for path in tenants.folder.glob("globex.*"):
+        path.unlink()
+    tenant.open_tenant(tenants, "shop", name="Крамниця")
+    with tenants.session("acme"):
+        lead_id = leads.create({"name": "Марія", "phone": "+380671234567"})
+    before = {label: tables(folder, label) for label in ("acme", "shop")}
+    demo.furnish(tenants)
+    after = {label: tables(folder, label) for label in ("acme", "shop")}
+    assert tenants.labels() == ["acme", "globex", "shop"]
+    assert counts(folder, "globex")["lead"] == 40
+    assert after["shop"] == before["shop"]
+    assert after["acme"]["lead"] == before["acme"]["lead"]
+    assert after["acme"]["lead"][-1]["id"] == lead_id
+
+
+@pytest.mark.parametrize("label", BUSINESSES)
+def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
+    tenants = Tenants(Config(data=tmp_path), Clock())
+    tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
+    before = tables(tmp_path, label)
+    with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):
+        demo.furnish(tenants)
+    assert tenants.labels() == [label]
+    assert tables(tmp_path, label) == before
+
+
+def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
+    calls = 0
+
+    def create(data: dict[str, Any]) -> int:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise KeyboardInterrupt
+        return really_create(data)
+
+    really_create = tasks.create
+    monkeypatch.setattr(tasks, "create", create)
+    tenants = Tenants(Config(data=tmp_path, tenant="globex"), Clock())
+    with pytest.raises(KeyboardInterrupt):
+        demo.furnish(tenants)
+    assert tenants.labels() == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+# What is told
+
+
+def curl_lines(told: str) -> list[str]:
+    return [line for line in told.splitlines() if line.startswith("curl")]
+
+
+def replayed(line: str, folder: Path, config: Config) -> Any:
+    """The answer to a curl line, as curl would ask for it."""
+    words = iter(shlex.split(line)[1:])
+    method, headers, query, body, address = "GET", {}, "", None, ""
+    for word in words:
+        match word:
+            case "-H":
+                name, _, value = next(words).partition(": ")
+                headers[name] = value
+            case "-d":
+                method, body = "POST", next(words).encode()
+            case "-G":
+                method = "GET"
+            case "--data-urlencode":
+                name, _, value = next(words).partition("=")
+                query = urlencode({name: value})
+            case _:
+                assert not word.startswith("-") and not address
+                address = word
+    url = urlsplit(address)
+    app = create_app(config, Clock(), sends=False)
+    answer = app.test_client().open(
+        url.path,
+        method=method,
+        headers={**headers, "Host": url.netloc},
+        query_string=query or url.query,
+        data=body,
+    )
+    app.tenants.forget_idle()
+    return answer
+
+
+def test_the_text_begins_with_the_address_and_names_the_key(started):
+    _, told = started
+    first, empty, *_ = told.splitlines()
+    assert re.fullmatch(r"Open http://acme\.localhost:8000/enter/\S+", first) and not empty
+    assert "\nhttp://acme.localhost:8000/api/v1/docs\n" in told
+    assert f"\n{key_in(told)}\n" in told
+    assert "\n\n\n" not in told
+    assert max(map(len, (line for line in told.splitlines() if "curl" not in line))) < 130
+
+
+def test_the_text_tells_how_to_enter_each_business(started, folder):
+    """By the phone of its owner, and the code that the page shows."""
+    told = " ".join(started[1].split())
+    ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", told)
+    assert [url for url, _ in ways] == [f"http://{label}.localhost:8000" for label in BUSINESSES]
+    app = create_app(Config(data=folder), Clock(), sends=False, shows_codes=True)
+    for (_, phone), label, owner in zip(
+        ways, BUSINESSES, ("Олена Коваль", "Іван Дорош"), strict=True
+    ):
+        person = Person(app, label)
+        assert person.sends("/login", {"phone": phone}) == "/login/code"
+        (code,) = re.findall(r"\b\d{6}\b", texts_of(person.sees("/login/code")))
+        assert person.sends("/login/code", {"code": code}) == "/"
+        assert owner in person.sees("/settings/users")
+    app.tenants.forget_idle()
+
+
+def texts_of(page: str) -> str:
+    """What a page shows of SMS that were sent."""
+    return " ".join(re.findall(r"Код для входу[^<]*", page))
+
+
+def test_four_curl_lines_work_as_they_stand(started, folder):
+    lines = curl_lines(started[1])
+    assert len(lines) == 4
+    assert all(key_in(started[1]) in line for line in lines)
+    config = Config(data=folder, webhook_allow=LOOPBACK)  # as `demo` serves it
+    deals, lead, products, webhook = (replayed(line, folder, config) for line in lines)
+    assert webhook.status_code == 201 and webhook.json["secret"].startswith("whsec_")
+    assert deals.status_code == products.status_code == 200
+    assert [deal["status"] for deal in deals.json["data"]] == ["open"] * 3
+    assert lead.status_code == 201 and lead.json["status"] == "ok"
+    assert len(products.json["data"]) > 3
+    assert all("диван" in str(product).lower() for product in products.json["data"])
+
+
+def test_the_receiver_is_started_as_the_demo_was(started, folder):
+    assert "\npython app.py webhook listen --port 9000\n" in started[1]
+    told = demo.furnish(Tenants(Config(data=folder), Clock()), "crm").text
+    assert "\ncrm webhook listen --port 9000\n" in told
+    assert '"url":"http://127.0.0.1:9000/"' in told
+
+
+def test_the_lines_follow_the_port(folder):
+    told = demo.furnish(Tenants(Config(data=folder, port=9123), Clock())).text
+    assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(told))
+
+
+def test_a_bare_address_serves_one_tenant(tmp_path):
+    config = Config(data=tmp_path, tenant="globex")
+    tenants = Tenants(config, Clock())
+    told = demo.furnish(tenants).text
+    assert tenants.labels() == ["globex"]
+    assert "localhost" not in told
+    assert "http://127.0.0.1:8000/api/v1/docs" in told
+    deals, lead, products, _ = (replayed(line, tmp_path, config) for line in curl_lines(told))
+    assert deals.json["data"] and lead.status_code == 201 and products.json["data"]
+
+
+def test_a_bare_address_of_no_demo_tenant_is_refused(tmp_path):
+    tenants = Tenants(Config(data=tmp_path, tenant="shop"), Clock())
+    with pytest.raises(ConfigError, match="acme or globex"):
+        demo.furnish(tenants)
+    assert tenants.labels() == []
+
+
+def days_ago(days: int) -> str:
+    moment = datetime.fromtimestamp(Clock().moment, UTC) - timedelta(days=days)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

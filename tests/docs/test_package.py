@@ -1,0 +1,400 @@
+"""The CRM as it is given away: a wheel, one file for Pythons, one file without; each is driven."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+import zipfile
+from dataclasses import dataclass, field
+from http.client import HTTPResponse
+from http.cookiejar import CookieJar
+from importlib import metadata
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from urllib import parse, request
+
+import pytest
+
+import crm
+from crm.cli.deployment import CACHE
+from tests import external_programs
+from tests.page_client import TOKEN
+from tests.running import ROOT, free_port, serving, wait_for
+
+OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
+OTHERS = [python for python in ("3.11", "3.12", "3.13", "3.14") if python != OWN]
+GIVEN = OTHERS[-1]  # the one whose compiled modules an index has here
+SUFFIX = EXTENSION_SUFFIXES[0]
+NEEDLESS = shutil.ignore_patterns(".*", "data", "dist", "build", "*.egg-info", "__pycache__")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A way to call the CRM, from an empty folder and in an environment of these settings alone."""
+
+    words: tuple[str | Path, ...]
+    folder: Path
+    more: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        # Zones must come from the package tzdata, not from this machine.
+        plain = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "PYTHONTZPATH": ""}
+        return plain | {"TMPDIR": str(self.temporary), "CRM_TENANT": "acme"} | self.more
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder.parent / "temporary"
+
+    def __call__(self, *words: str, code: int = 0, **environ: str) -> tuple[str, str]:
+        """What it prints: the output, the errors."""
+        told = subprocess.run(
+            [*self.words, *words], cwd=self.folder, env=self.environ | environ,
+            capture_output=True, text=True, timeout=60, encoding="utf-8",
+        )  # fmt: skip
+        assert told.returncode == code, told.stderr
+        assert "Traceback" not in told.stderr, told.stderr
+        return told.stdout, told.stderr
+
+
+# Made once each
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What pip makes of a checkout: of a copy, for setuptools builds beside the sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT, folder / "checkout", ignore=NEEDLESS)
+    asked = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder]
+    run(sys.executable, "-m", "pip", "wheel", *asked, folder / "checkout")
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def bin_of_venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a fresh venv with the wheel, which sees the packages installed here."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(python, "-c", asked).stdout.strip())
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check"]
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel)
+    return folder / "bin"
+
+
+@dataclass(frozen=True)
+class Built:
+    path: Path
+    told: str
+    complaints: str
+
+
+@pytest.fixture(scope="session")
+def pyz(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The pyz, built with a folder as the only index: it has the wheels of one other Python."""
+    index, tag = tmp_path_factory.mktemp("index"), f"cp{GIVEN.replace('.', '')}"
+    platform = re.sub(r"\W", "_", sysconfig.get_platform())
+    for name in ("MarkupSafe", "httptools", "orjson"):
+        package = metadata.distribution(name)
+        stem = f"{name.lower()}-{package.version}"
+        with zipfile.ZipFile(index / f"{stem}-{tag}-{tag}-{platform}.whl", "w") as made:
+            for file in package.files or ():
+                if file.name.endswith(SUFFIX):
+                    made.write(file.locate(), str(file).replace(SUFFIX, suffix_of(GIVEN)))
+            about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {package.version}\n"
+            made.writestr(f"{stem}.dist-info/METADATA", about)
+            made.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+    only = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)}
+    return build("pyz", tmp_path_factory, **only)
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"SHIV_ROOT": str(tmp_path_factory.mktemp("unpacked"))}
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The binary; without objdump its tests are skipped, in CI they fail."""
+    external_programs.found("binutils", "objdump")
+    return build("binary", tmp_path_factory)
+
+
+def build(kind: str, factory: pytest.TempPathFactory, **environ: str) -> Built:
+    folder, before = factory.mktemp("dist"), set(ROOT.iterdir())
+    command = [sys.executable, ROOT / ".ci" / "build", kind, "--to", folder]
+    made = run(*command, env=os.environ | environ)
+    (path,) = folder.iterdir()
+    assert set(ROOT.iterdir()) == before
+    assert made.stdout.startswith(f"{path}: {path.stat().st_size / 1e6:.1f} MB, for ")
+    return Built(path, made.stdout, made.stderr)
+
+
+@pytest.fixture(params=["crm", "python -m crm", "crm.pyz", "binary"])
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
+    return make(request, request.param, tmp_path)
+
+
+def make(request: pytest.FixtureRequest, way: str, tmp_path: Path) -> Program:
+    (folder := tmp_path / "empty").mkdir()
+    (tmp_path / "temporary").mkdir()
+    if way == "crm.pyz":
+        path = request.getfixturevalue("pyz").path
+        return Program((sys.executable, path), folder, request.getfixturevalue("unpacked"))
+    if way == "binary":
+        return Program((request.getfixturevalue("binary").path,), folder)
+    programs = request.getfixturevalue("bin_of_venv")
+    return Program((programs / "python", "-m", "crm") if " " in way else (programs / way,), folder)
+
+
+def run(*command: str | Path, **how: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **how)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def suffix_of(python: str) -> str:
+    own, other = OWN.replace(".", ""), python.replace(".", "")
+    return SUFFIX.replace(f"-{own}-", f"-{other}-")
+
+
+# What is in them
+
+
+def files_of_crm() -> set[str]:
+    found = (ROOT / "crm").rglob("*")
+    kept = (path for path in found if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(ROOT)) for path in kept}
+
+
+def test_the_wheel_has_every_file_of_the_package_and_no_tests(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    about = f"crm-{crm.__version__}.dist-info"
+    assert {name for name in names if not name.startswith(f"{about}/")} == files_of_crm()
+    assert f"{about}/licenses/LICENSE" in names
+
+
+def test_the_pyz_has_what_is_installed_and_nothing_more(pyz: Built) -> None:
+    names = {name.removeprefix("site-packages/") for name in zipfile.ZipFile(pyz.path).namelist()}
+    assert files_of_crm() <= names
+    for name in ("pytest", "shiv", "PyInstaller", "pip", "setuptools", "tests"):
+        assert not any(each.startswith(f"{name}/") for each in names), name
+    assert not any("RECORD" in each or each.endswith((".pyc", ".map")) for each in names)
+    assert {"babel/locale-data/uk.dat", "babel/locale-data/en.dat"} <= names
+
+
+def test_the_pyz_is_for_the_pythons_whose_modules_were_found(pyz: Built) -> None:
+    covered = sorted([OWN, GIVEN], key=lambda python: int(python.split(".")[1]))
+    assert f"for Python {', '.join(covered)} on " in pyz.told
+    refused = [line for line in pyz.complaints.splitlines() if line.startswith("not for Python")]
+    assert len(refused) == len(OTHERS) - 1
+    names = zipfile.ZipFile(pyz.path).namelist()
+    modules = {name for name in names if name.endswith(".so")}
+    for python in (OWN, GIVEN):
+        assert f"site-packages/orjson/orjson{suffix_of(python)}" in modules
+        assert f"site-packages/markupsafe/_speedups{suffix_of(python)}" in modules
+
+
+# Each of them at work
+
+
+class Visitor:
+    """Somebody at a browser that keeps cookies, or a program with a key."""
+
+    def __init__(self, port: int, **headers: str) -> None:
+        self.home = f"http://127.0.0.1:{port}"
+        cookies = request.HTTPCookieProcessor(CookieJar())
+        self.opener = request.build_opener(request.ProxyHandler({}), cookies)
+        self.opener.addheaders = list(headers.items())
+
+    def asks(self, path: str, data: bytes | None = None, **headers: str) -> tuple[int, str]:
+        asked = request.Request(self.home + path, data, headers)
+        answer: HTTPResponse
+        with self.opener.open(asked, timeout=20) as answer:
+            return answer.status, answer.read().decode("utf-8", "replace")
+
+    def sees(self, path: str) -> str:
+        status, text = self.asks(path)
+        assert (status, bool(text)) == (200, True), path
+        return text
+
+    def sends(self, path: str, page: str, **fields: str) -> str:
+        """A form of that page; the text of the page that it leads to."""
+        fields["csrf_token"] = TOKEN.search(page)[1]
+        return self.asks(path, parse.urlencode(fields).encode())[1]
+
+    def sees_all_of(self, page: str, base: str) -> int:
+        """How many files of this host the page uses; each must be there."""
+        found = set(re.findall(r'<(?:link|script|img|use)[^>]*(?:href|src)="([^"]+)"', page))
+        for each in found:
+            self.sees(parse.urljoin(base, each))
+        return len(found)
+
+
+def test_it_says_its_version(program: Program) -> None:
+    assert program("--version")[0] == f"crm, version {crm.__version__}\n"
+
+
+def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
+    program("tenant", "create", "acme", "--name", "Меблі", "--owner-name", "Олена")
+    assert (program.folder / "data" / "tenants" / "acme.db").is_file()
+    key = program("key", "create", "acme", "--name", "tests")[0].strip()
+    link = program("user", "login-link", "acme", "1")[0].split()[-1]
+    port = free_port()
+    command = [*map(str, program.words), "serve", "--port", str(port)]
+    with serving(command, port, cwd=program.folder, env=program.environ) as served:
+        takes_leads(Visitor(port, Authorization=f"Bearer {key}"))
+        shows_pages(Visitor(port), parse.urlsplit(link).path)
+        began = time.monotonic()
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+        assert time.monotonic() - began < 10
+    assert list(program.temporary.iterdir()) == []
+
+
+def takes_leads(api: Visitor) -> None:
+    json_type = {"Content-Type": "application/json"}
+    for phone, kept in (("067 123 45 67", "+380671234567"), ("+49 (30) 901820", "+4930901820")):
+        lead = json.dumps({"name": "Марія Коваль", "phone": phone}).encode()
+        status, text = api.asks("/api/v1/leads", lead, **json_type)
+        assert (status, json.loads(text)["status"]) == (201, "ok")
+        found = json.loads(api.sees(f"/api/v1/leads/{json.loads(text)['lead_id']}"))
+        assert (found["name"], found["phone"]) == ("Марія Коваль", kept)
+    listed = json.loads(api.sees(f"/api/v1/leads?q={parse.quote('коваль')}"))
+    assert [lead["id"] for lead in listed["data"]] == ["2", "1"]
+
+
+def shows_pages(person: Visitor, link: str) -> None:
+    assert person.sees_all_of(person.sees("/login"), "/login") >= 4
+    assert person.sees_all_of(person.sees("/api/v1/docs"), "/api/v1/docs") == 4
+    assert '"openapi":"3.1' in person.sees("/api/v1/openapi.json")
+    ukrainian = person.sends(link, person.sees(link))
+    assert "Ліди" in ukrainian
+    assert person.sees_all_of(ukrainian, "/") > 10  # with the icons
+    card = person.sees("/leads/1")
+    assert "+380671234567" in card and time.strftime("%Y", time.gmtime()) in card
+    english = person.sends("/language", card, language="en")
+    assert "Leads" in english and "Ліди" not in english
+
+
+# Single files in the operator's hands
+
+
+@pytest.fixture(params=["crm.pyz", "binary"])
+def one_file(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
+    return make(request, request.param, tmp_path)
+
+
+def test_the_demo_starts_and_tells_how_to_call_it_again(one_file: Program) -> None:
+    port, said = free_port(), one_file.folder / "said"
+    command = [*map(str, one_file.words), "demo", "--port", str(port)]
+    with (
+        said.open("w") as output,
+        serving(command, port, cwd=one_file.folder, env=one_file.environ, stdout=output) as served,
+    ):
+        assert Visitor(port).sees("/login")
+        # Ctrl-C in a terminal; passed on by a parent, it must not come a second time.
+        started = int((one_file.folder / "data" / "serve.lock").read_text())
+        assert (os.getpgid(started) == started) == (started != served.pid)
+        served.send_signal(signal.SIGINT)
+        assert served.wait(20) == 0
+    again = f"{' '.join(map(str, one_file.words))} webhook listen --port "
+    assert again in said.read_text("utf-8")
+    assert list(one_file.temporary.iterdir()) == []
+
+
+def test_a_killed_binary_leaves_no_server_behind(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    program, port = make(request, "binary", tmp_path), free_port()
+    command = [*program.words, "serve", "--port", str(port)]
+    with subprocess.Popen(
+        command, cwd=program.folder, env=program.environ, stderr=subprocess.PIPE, text=True
+    ) as served:
+        wait_for(port, served)
+        served.kill()
+    until = time.monotonic() + 10
+    while is_open(port):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_unit_starts_the_file_as_it_lies_there(one_file: Program) -> None:
+    unit = one_file("systemd", "--data", "/var/lib/crm")[0]
+    own = [str(word) for word in one_file.words]
+    assert f"ExecStart={' '.join(own)} serve" in unit.splitlines()
+    cache = {f"Environment=SHIV_ROOT={CACHE}", f"CacheDirectory={CACHE.name}"}
+    assert cache & set(unit.splitlines()) == (cache if own[-1].endswith(".pyz") else set())
+    run(*own, "--version", cwd="/", env=one_file.environ)
+
+
+def test_a_python_that_it_is_not_for_is_told_in_one_line(
+    pyz: Built, unpacked: dict[str, str]
+) -> None:
+    stranger = (
+        "import runpy, sys, importlib.machinery as m; m.EXTENSION_SUFFIXES[:] = ['.strange.so'];"
+        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    callers = [[sys.executable, "-c", stranger]]
+    for python in [f"3.{minor}" for minor in range(8, 15)]:
+        found = shutil.which(f"python{python}")
+        works = found and not subprocess.run([found, "-c", ""], capture_output=True).returncode
+        if works and python not in (OWN, GIVEN):
+            callers.append([found])
+    for caller in callers:
+        told = subprocess.run([*caller, pyz.path], env=unpacked, capture_output=True, text=True)
+        assert (told.returncode, told.stdout) == (1, "")
+        assert re.fullmatch(r"crm\.pyz is for Python .*; this is Python 3\.\S+, .*\n", told.stderr)
+
+
+def test_a_pyz_that_cannot_unpack_says_so_in_one_line(pyz: Built) -> None:
+    command = [sys.executable, pyz.path, "--version"]
+    told = subprocess.run(command, env={"SHIV_ROOT": "/dev/null/x"}, capture_output=True, text=True)
+    expected = "crm.pyz cannot unpack itself into /dev/null/x: "
+    assert (told.returncode, told.stderr.startswith(expected)) == (1, True), told.stderr
+    assert len(told.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("kind", "tool"), [("pyz", "shiv"), ("binary", "PyInstaller")])
+def test_the_build_says_what_it_misses(kind: str, tool: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-S", ROOT / ".ci" / "build", kind, "--to", tmp_path / "dist"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    expected = f"build {kind}: {tool} is missing: {sys.executable} -m pip install {tool.lower()}\n"
+    assert (told.returncode, told.stderr) == (1, expected)
+    assert not (tmp_path / "dist").exists()
+
+
+def test_the_build_says_which_programs_it_misses() -> None:
+    command = [sys.executable, ROOT / ".ci" / "build", "binary"]
+    told = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True)
+    expected = (
+        "build binary: objdump and strip missing, for PyInstaller: apt-get install binutils\n"
+    )
+    assert (told.returncode, told.stderr) == (1, expected)
+
+
+def test_the_readme_has_the_commands_and_the_sizes(pyz: Built, binary: Built) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.split("\n## As one file\n")[1].split("\n## ")[0]
+    commands = re.findall(r"^\.venv/bin/python (.*)$", section, re.M)
+    assert commands == [".ci/build pyz", ".ci/build binary"]
+    assert re.findall(r"^dist/(\S+) demo$", section, re.M) == ["crm.pyz", "crm"]
+    for name, made in (("crm.pyz", pyz), ("crm", binary)):
+        size = re.search(rf"^\| `dist/{re.escape(name)}` \| (\d+) MB \|", section, re.M)[1]
+        assert int(size) == pytest.approx(made.path.stat().st_size / 1e6, rel=0.2, abs=1)
+    assert f"SHIV_ROOT={CACHE}" in section

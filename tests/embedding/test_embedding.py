@@ -1,0 +1,824 @@
+"""The CRM in a Flask site: it answers as by itself, and the site as without it."""
+
+import json
+import logging
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from flask import Flask, appcontext_tearing_down, request_tearing_down
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.middleware.proxy_fix import ProxyFix
+from werkzeug.test import Client
+
+from crm import CRM, create_app
+from crm.access import sessions
+from crm.config import Config, ConfigError
+from crm.resources.leads import endpoints as leads_endpoints
+from tests.conftest import OLENA, set_clock
+from tests.raw_wsgi import Answer, speak
+from tests.readme import blocks, run, section
+from tests.running import free_port
+from tests.sites import Site, hostile, plain
+
+HOST = "shop.example.ua"
+ROOT = Path(__file__).resolve().parents[2]
+CSV = "sku,name,price\r\nST-1,Стіл,1250.50\r\n"
+BOUNDARY = "----a-form"
+FILE = (
+    f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n'
+    f"Content-Type: text/csv\r\n\r\n{CSV}\r\n--{BOUNDARY}--\r\n"
+).encode()
+MULTIPART = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+LEAD = '{"name": "Марія Коваль", "phone": "067 123 45 67"}'.encode()
+JSON = {"Content-Type": "application/json"}
+
+
+def copied(furnished: tuple[Path, dict[str, str]], folder: Path) -> Path:
+    shutil.copytree(furnished[0], folder)
+    return folder
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return hostile(tmp_path)
+
+
+@pytest.fixture
+def embedded(site, furnished, tmp_path, clock) -> Iterator[CRM]:
+    """acme in the hostile site, below /crm."""
+    data = copied(furnished, tmp_path / "embedded")
+    found = CRM(site, url_prefix="/crm", tenant="acme", data=data, sends=False)
+    set_clock(found.app, clock)
+    yield found
+    found.app.tenants.forget_idle()
+
+
+@pytest.fixture
+def alone(furnished, tmp_path, clock) -> Iterator[Any]:
+    """The same by itself."""
+    config = Config(
+        data=copied(furnished, tmp_path / "alone"), tenant="acme", public_url=f"http://{HOST}/crm"
+    )
+    app = create_app(config, clock, sends=False)
+    yield app
+    app.tenants.forget_idle()
+
+
+# Apart from the prefix and what is random, the CRM answers as it does by itself
+
+RANDOM = (
+    (r'name="csrf_token" value="[^"]+"', 'name="csrf_token" value="…"'),
+    (r"crm_form=[^;]+;", "crm_form=…;"),
+    (r"crm_session=[^;]+;", "crm_session=…;"),
+    (r"Expires=[^;]+;", "Expires=…;"),
+    (r"\bevt_[0-9a-f]{24}\b", "evt_…"),
+    (r"\bwhsec_[A-Za-z0-9+/=]+", "whsec_…"),
+    (r"\bcrm_[A-Za-z0-9]{46}\b", "crm_…"),
+    (r'"[0-9a-f]{16}(?:[0-9a-f]{8})?"', '"…"'),  # the ETag of a body with one, or a prefix
+    (r"\d+ секунд[иу]? тому|щойно", "…"),
+)
+
+
+def shown(answer: Answer, prefix: str = "") -> tuple[int, list[tuple[str, str]], str | bytes]:
+    """An answer without what is random, and without the prefix."""
+
+    def tidy(text: str) -> str:
+        if prefix:
+            # Links for letters and other sites are whole addresses, the same in both.
+            text = re.sub(rf"(?<!\w){prefix}(?=[/;\"'])", "", text)
+            text = text.replace("Path=;", "Path=/;").replace('href=""', 'href="/"')
+        for pattern, instead in RANDOM:
+            text = re.sub(pattern, instead, text)
+        return text
+
+    headers = sorted((name, tidy(value)) for name, value in answer.headers)
+    headers = [pair for pair in headers if pair[0] not in ("Content-Length", "Date")]
+    try:
+        return answer.status, headers, tidy(answer.body.decode())
+    except UnicodeDecodeError:
+        return answer.status, headers, answer.body
+
+
+API = [
+    ("POST", "/leads", JSON, LEAD),
+    ("POST", "/leads", {**JSON, "Prefer": "return=representation"}, LEAD),
+    ("POST", "/leads", {**JSON, "Idempotency-Key": "k1"}, LEAD),
+    ("POST", "/leads", {**JSON, "Idempotency-Key": "k1"}, LEAD),
+    ("POST", "/leads", JSON, b'{"name": "x"}'),
+    ("POST", "/leads", JSON, b"{"),
+    ("POST", "/leads", JSON, b" " * 1_100_000),
+    ("POST", "/leads", {"Content-Type": "text/plain"}, LEAD),
+    ("GET", "/leads?limit=1", {}, b""),
+    ("GET", "/leads?limit=1&nonsense=1", {}, b""),
+    ("GET", "/leads/1", {}, b""),
+    ("HEAD", "/leads/1", {}, b""),
+    ("GET", "/leads/77", {}, b""),
+    ("PATCH", "/leads/1", JSON, '{"comment": "дзвонив"}'.encode()),
+    ("PATCH", "/leads/1", {**JSON, "If-Match": '"none"'}, b'{"comment": "b"}'),
+    ("POST", "/leads/1/convert", {}, b""),
+    ("DELETE", "/leads/2", {}, b""),
+    ("POST", "/products/import", MULTIPART, FILE),
+    ("GET", "/products/export", {}, b""),
+    ("GET", "/imports/1", {}, b""),
+    ("POST", "/webhooks", JSON, b'{"url": "https://erp.example.com/crm"}'),
+    ("GET", "/events", {}, b""),
+    ("GET", "/users/me", {}, b""),
+    ("PUT", "/leads", JSON, b"{}"),
+    ("OPTIONS", "/leads", {}, b""),
+    ("GET", "/nothing", {}, b""),
+    ("GET", "/docs", {}, b""),
+    ("GET", "/docs/start.js", {}, b""),
+    ("GET", "/openapi.json", {}, b""),
+]
+
+
+def test_the_api_answers_as_by_itself(site, embedded, alone, furnished):
+    for number, (method, path, headers, body) in enumerate(API):
+        path, _, query = path.partition("?")
+        headers = {
+            "Authorization": f"Bearer {furnished[1]['olena']}",
+            "X-Request-Id": f"request-{number}",
+            **headers,
+        }
+        sent = {"headers": headers, "body": body, "host": HOST, "query": query}
+        there = speak(alone, method, f"/api/v1{path}", **sent)
+        here = speak(site, method, f"/crm/api/v1{path}", **sent)
+        assert shown(here, "/crm") == shown(there), (method, path)
+        assert here.status != 500
+    assert site.heard == []
+
+
+@pytest.mark.parametrize("key", ["", "crm_wrong", "ivan"])
+def test_a_key_that_is_not_good_here_is_told_so_by_the_crm(site, embedded, alone, furnished, key):
+    sent = {"Authorization": f"Bearer {furnished[1].get(key, key)}", "X-Request-Id": "a"}
+    here = speak(site, path="/crm/api/v1/leads", headers=sent, host=HOST)
+    assert here.status == 401
+    assert shown(here, "/crm") == shown(speak(alone, headers=sent, host=HOST))
+
+
+def test_a_body_without_a_length_is_read_as_by_itself(site, embedded, alone, furnished):
+    sent = {"Authorization": f"Bearer {furnished[1]['olena']}", "X-Request-Id": "a", **JSON}
+    options = {"headers": sent, "body": LEAD, "host": HOST, "chunked": True}
+    here = speak(site, "POST", "/crm/api/v1/leads", **options)
+    assert here.status == 201
+    assert shown(here, "/crm") == shown(speak(alone, "POST", **options))
+
+
+def pages_of(app: Flask) -> list[str]:
+    return sorted(
+        rule.rule
+        for rule in app.url_map.iter_rules()
+        if "GET" in rule.methods and "<" not in rule.rule and not rule.rule.startswith("/api/")
+    )
+
+
+def test_the_pages_answer_as_by_themselves(site, embedded, alone, furnished):
+    found = {}
+    for app, prefix in ((alone, ""), (embedded.app, "/crm")):
+        with app.tenants.session("acme"):
+            token = sessions.open(OLENA, "tests")
+        browser = Client(alone if not prefix else site)
+        browser.set_cookie("crm_session", token, domain=HOST, path=prefix or "/")
+        found[prefix] = [
+            walk(browser, prefix, "GET", path)
+            for path in (*pages_of(alone), "/livez", "/cabinet/cabinet.css", "/cabinet/nothing")
+        ]
+        form = {"name": "Марія Коваль", "phone": "067 123 45 67"}
+        found[prefix] += [
+            walk(browser, prefix, "POST", "/leads/new", form),
+            walk(browser, prefix, "POST", "/leads", form),
+            walk(browser, prefix, "POST", "/leads", form | {"csrf_token": "forged"}),
+            walk(browser, prefix, "GET", "/leads"),
+            walk(browser, prefix, "GET", "/leads/1"),
+            walk(browser, prefix, "POST", "/leads/1/status", {"status": "qualified"}),
+            walk(browser, prefix, "POST", "/logout", {}),
+            walk(browser, prefix, "GET", "/leads"),
+        ]
+    assert len(found[""]) > 30
+    for here, there in zip(found["/crm"], found[""], strict=True):
+        assert here == there
+    statuses = {there[0] for there in found[""]}
+    assert {200, 302, 303, 400, 404} <= statuses and 500 not in statuses
+    assert site.heard == []
+
+
+def walk(
+    browser: Client, prefix: str, method: str, path: str, form: dict[str, str] | None = None
+) -> tuple:
+    options: dict[str, Any] = {"base_url": f"http://{HOST}", "headers": {"X-Request-Id": "a"}}
+    if form is not None:
+        page = browser.get(f"{prefix}/leads", **options)
+        token = re.search(r'name="csrf_token" value="([^"]+)"', page.text)[1]
+        options["data"] = {"csrf_token": token, **form}
+    page = browser.open(f"{prefix}{path}", method=method, buffered=True, **options)
+    return shown(Answer(page.status_code, page.headers, page.data), prefix)
+
+
+def test_a_mistake_of_the_crm_stays_with_it(site, embedded, furnished, monkeypatch, caplog):
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(leads_endpoints.LEAD.__class__, "one", fail)
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
+    answer = speak(site, path="/crm/api/v1/leads/1", headers=key, host=HOST)
+    assert (answer.status, answer.json["code"]) == (500, "internal_error")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert "a mistake of ours" in caplog.text
+    assert site.heard == []
+
+
+# The site answers as without the CRM
+
+SITE = [
+    ("GET", "/", {}, b""),
+    ("GET", "/", {"Cookie": "crm_session=a; crm_form=b; session=c"}, b""),
+    ("GET", "/?refused=1", {}, b""),
+    ("POST", "/", {}, b"a"),
+    ("POST", "/", {}, b"more than the site takes"),
+    ("PUT", "/", {}, b""),
+    ("GET", "/json", {}, b""),
+    ("GET", "/nothing", {}, b""),
+    ("GET", "/crmx", {}, b""),
+    ("GET", "/CRM/", {}, b""),
+    ("GET", "/api/v1/leads", {"Authorization": "Bearer crm_a"}, b""),
+    ("GET", "/livez", {}, b""),
+    ("GET", "/cabinet/cabinet.css", {}, b""),
+]
+
+
+def test_the_site_answers_as_without_the_crm(site, embedded, tmp_path):
+    before = hostile(tmp_path)
+    for method, path, headers, body in SITE:
+        path, _, query = path.partition("?")
+        sent = {"headers": headers, "body": body, "host": HOST, "query": query}
+        there, here = speak(before, method, path, **sent), speak(site, method, path, **sent)
+        assert (here.status, [*here.headers], here.body) == (
+            *(there.status, [*there.headers], there.body),
+        ), (method, path)
+        assert "X-Site" in here.headers
+    for each in (before, site):
+        with pytest.raises(RuntimeError, match="the site's own"):
+            speak(each, path="/boom", host=HOST)
+    assert site.heard == before.heard
+    assert {"before", "after", "teardown", "appcontext", "preprocess"} == set(site.heard)
+
+
+def test_nothing_of_the_site_is_changed_but_its_door(site, tmp_path):
+    def inside(app: Flask) -> dict[str, Any]:
+        return {
+            "config": dict(app.config),
+            "rules": [str(rule) for rule in app.url_map.iter_rules()],
+            "views": list(app.view_functions),
+            "handlers": {code: list(found) for code, found in app.error_handler_spec[None].items()},
+            "before": len(app.before_request_funcs[None]),
+            "after": len(app.after_request_funcs[None]),
+            "teardown": len(app.teardown_request_funcs[None]),
+            "processors": len(app.template_context_processors[None]),
+            "globals": list(app.jinja_env.globals),
+            "filters": list(app.jinja_env.filters),
+            "blueprints": list(app.blueprints),
+            "session": type(app.session_interface),
+            "json": type(app.json),
+            "secret": app.secret_key,
+            "extensions": set(app.extensions) - {"crm"},
+        }
+
+    before = inside(site)
+    found = CRM(site, url_prefix="/crm", tenant="acme")
+    assert inside(site) == before
+    assert site.extensions["crm"] is found
+    assert not found.app.testing and found.app.secret_key != site.secret_key
+
+
+def test_nothing_is_written_before_there_is_something_to_keep(tmp_path):
+    site = plain(tmp_path)
+    found = CRM(site, url_prefix="/crm", tenant="acme", sends=False)
+    assert speak(site, path="/", host=HOST).body == b"the site"
+    assert speak(site, path="/crm/livez", host=HOST).status == 200
+    assert speak(site, path="/crm/api/v1/leads", host=HOST).status == 404
+    assert list(tmp_path.rglob("*")) == []
+    found.create_tenant("acme", name="Acme")
+    assert speak(site, path="/crm/api/v1/leads", host=HOST).status == 401
+    assert (tmp_path / "instance" / "crm" / "tenants" / "acme.db").is_file()
+
+
+# Paths
+
+
+def test_the_prefix_itself_leads_to_the_start_page(site, embedded):
+    answer = speak(site, path="/crm", host=HOST, query="a=1")
+    assert (answer.status, answer.headers["Location"]) == (308, "crm/?a=1")
+    assert speak(site, path="/crm/", host=HOST).headers["Location"] == "/crm/login"
+
+
+@pytest.mark.parametrize("path", ["/crm/../", "/crm/crm/", "/crm/%2e/"])
+def test_an_odd_path_below_the_prefix_is_the_crms_404(site, embedded, path):
+    answer = speak(site, path=path, host=HOST)
+    assert answer.status == 404
+    assert "X-Request-Id" in answer.headers and "X-Site" not in answer.headers
+
+
+def test_a_site_that_is_mounted_itself_keeps_its_own_prefix(tmp_path, furnished):
+    site = plain(tmp_path)
+    CRM(site, url_prefix="/crm/", tenant="acme", data=copied(furnished, tmp_path / "d"),
+        sends=False)  # fmt: skip
+    whole = DispatcherMiddleware(Flask("other"), {"/shop": site})
+    assert speak(whole, path="/shop/crm/leads").headers["Location"] == (
+        "/shop/crm/login?next=/leads"
+    )
+    assert speak(whole, path="/shop/crm/api/v1/openapi.json").json["servers"] == [
+        {"url": "/shop/crm/api/v1"}
+    ]
+
+
+def test_a_list_and_what_was_created_are_found_below_the_prefix(site, embedded, furnished):
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}", **JSON}
+    sent = {"headers": key, "host": HOST}
+    made = speak(site, "POST", "/crm/api/v1/leads", body=LEAD, **sent)
+    assert made.headers["Location"] == "/crm/api/v1/leads/1"
+    assert speak(site, path=made.headers["Location"], **sent).json["name"] == "Марія Коваль"
+    speak(site, "POST", "/crm/api/v1/leads", body=LEAD, **sent)
+    link = speak(site, path="/crm/api/v1/leads", query="limit=1", **sent).headers["Link"]
+    assert link.startswith("</crm/api/v1/leads?limit=1&cursor=")
+    converted = speak(site, "POST", "/crm/api/v1/leads/1/convert", **sent)
+    assert converted.headers["Location"] == "/crm/api/v1/deals/1"
+    imported = speak(site, "POST", "/crm/api/v1/products/import", key | MULTIPART, FILE, host=HOST)
+    assert imported.headers["Location"] == "/crm/api/v1/imports/1"
+    wrong = speak(site, path="/crm/api/v1/leads/9", **sent).json
+    assert wrong["instance"] == "/crm/api/v1/leads/9"
+
+
+# Which tenant
+
+
+def choosing(tmp_path: Path, furnished: Any, tenant: Any) -> tuple[Flask, CRM]:
+    site = plain(tmp_path)
+    data = copied(furnished, tmp_path / "data")
+    return site, CRM(site, url_prefix="/crm", tenant=tenant, data=data, sends=False)
+
+
+def test_a_function_of_the_request_chooses_the_tenant(tmp_path, furnished):
+    site, _ = choosing(tmp_path, furnished, lambda request: request.host.partition(".")[0])
+    for label, who in (("acme", "olena"), ("globex", "ivan")):
+        key = {"Authorization": f"Bearer {furnished[1][who]}"}
+        host = f"{label}.shops.example.ua"
+        answer = speak(site, path="/crm/api/v1/users/me", headers=key, host=host)
+        assert answer.json["name"].lower() == who
+        assert speak(site, path="/crm/api/v1/users/me", headers=key, host="other.a").status == 404
+
+
+def test_the_function_gets_the_request_of_the_site_without_its_body(tmp_path, furnished):
+    seen = []
+
+    class Own(Flask.request_class):
+        pass
+
+    def choose(request: Any) -> str:
+        seen.append((type(request), request.path, request.script_root, request.get_data()))
+        return "acme"
+
+    site, _ = choosing(tmp_path, furnished, choose)
+    site.request_class = Own
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}", **JSON}
+    assert speak(site, "POST", "/crm/api/v1/leads", key, LEAD).status == 201
+    assert seen == [(Own, "/crm/api/v1/leads", "", b"")]
+    speak(site, path="/crm/livez")
+    speak(site, path="/")
+    assert len(seen) == 1  # for the operator's paths and the site's own it isn't asked
+
+
+@pytest.mark.parametrize("told", [None, "", "nobody", "ACME", "_front", "../acme", "acme.db", 7])
+def test_no_tenant_is_always_the_same_404(tmp_path, furnished, told):
+    site, _ = choosing(tmp_path, furnished, lambda request: told)
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}", "X-Request-Id": "a"}
+    answer = speak(site, path="/crm/api/v1/leads", headers=key)
+    assert answer.status == 404 and answer.json["detail"] == "there is nothing here"
+    for path in ("/crm/", "/crm/leads", "/crm/signup"):
+        page = speak(site, path=path)
+        assert page.status == 404 and "Acme" not in page.body.decode()
+    assert not (tmp_path / "data" / "front.db").exists()
+
+
+def test_no_header_of_a_client_chooses_the_tenant(site, embedded, furnished):
+    ivan = {"Authorization": f"Bearer {furnished[1]['ivan']}"}
+    for headers in (
+        {"crm.tenant": "globex", "X-crm-tenant": "globex", "Crm-Tenant": "globex"},
+        {"X-Forwarded-Host": "globex.localhost", "Forwarded": "host=globex.localhost"},
+    ):
+        for host in ("globex.localhost", HOST, "", "globex", "xn--a.b", None):
+            answer = speak(site, path="/crm/api/v1/leads", headers=ivan | headers, host=host)
+            assert answer.status == 401
+
+
+def test_a_function_that_fails_is_a_500_whose_log_tells_no_data(tmp_path, furnished, caplog):
+    def choose(request: Any) -> str:
+        raise KeyError("+380501112233")
+
+    site, _ = choosing(tmp_path, furnished, choose)
+    answer = speak(site, path="/crm/api/v1/leads")
+    assert (answer.status, answer.json["code"]) == (500, "internal_error")
+    assert b"<h1" in speak(site, path="/crm/").body
+    assert "tenant: KeyError in choose, test_embedding.py:" in caplog.text
+    assert "+380501112233" not in caplog.text
+
+
+def test_any_host_is_good_for_an_embedded_crm(site, embedded, furnished):
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
+    for host in ("127.0.0.1:5000", "[::1]", "xn--a.x", "a_b", "\xe9", "", None, HOST):
+        assert speak(site, path="/crm/api/v1/users/me", headers=key, host=host).status == 200
+        assert speak(site, path="/crm/login", host=host).status == 200
+
+
+# Hosts
+
+
+@pytest.fixture
+def by_host(site, furnished, tmp_path) -> Iterator[CRM]:
+    data = copied(furnished, tmp_path / "embedded")
+    found = CRM(site, domain="crm.example.ua", data=data, sends=False)
+    yield found
+    found.app.tenants.forget_idle()
+
+
+@pytest.mark.parametrize("host", ["acme.crm.example.ua", "ACME.CRM.example.UA:8080"])
+def test_a_tenants_host_is_the_crms(site, by_host, furnished, host):
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
+    assert speak(site, path="/api/v1/users/me", headers=key, host=host).json["name"] == "Olena"
+    assert speak(site, path="/crm/leads", host=host).status == 404  # its paths are the CRM's too
+    assert speak(site, path="/leads", host=host).headers["Location"] == "/login?next=/leads"
+    assert site.heard == []
+
+
+def test_the_base_host_has_the_sign_up(site, by_host):
+    assert b'action="/signup"' in speak(site, path="/signup", host="crm.example.ua").body
+    assert speak(site, path="/", host="nobody.crm.example.ua").status == 404
+    assert speak(site, path="/", host="a.acme.crm.example.ua").status == 404
+    assert site.heard == []
+
+
+@pytest.mark.parametrize("host", [HOST, "example.ua", "xcrm.example.ua", "crm.example.ua.evil.ua"])
+def test_every_other_host_is_the_sites(site, by_host, host):
+    answer = speak(site, path="/crmx", host=host)
+    assert "X-Site" in answer.headers or answer.status == 404
+    assert "X-Request-Id" not in answer.headers
+    assert site.heard
+
+
+def test_a_site_may_have_both_ways(site, furnished, tmp_path):
+    data = copied(furnished, tmp_path / "embedded")
+    CRM(site, domain="crm.example.ua", url_prefix="/crm", tenant="globex", data=data, sends=False)
+    for host, path, who in (
+        ("acme.crm.example.ua", "/api/v1/users/me", "olena"),
+        (HOST, "/crm/api/v1/users/me", "ivan"),
+    ):
+        key = {"Authorization": f"Bearer {furnished[1][who]}"}
+        assert speak(site, path=path, headers=key, host=host).json["name"].lower() == who
+
+
+# Several, and by hand
+
+
+def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
+    site = plain(tmp_path)
+    for label, who in (("acme", "olena"), ("globex", "ivan")):
+        folder = copied(furnished, tmp_path / label)
+        CRM(site, url_prefix=f"/{label}", tenant=label, data=folder, sends=False)
+        key = {"Authorization": f"Bearer {furnished[1][who]}"}
+        assert speak(site, path=f"/{label}/api/v1/users/me", headers=key).status == 200
+    for label in ("acme", "globex"):
+        page = speak(site, path=f"/{label}/login")
+        assert f"Path=/{label}" in page.headers["Set-Cookie"]
+        other = {"acme": "ivan", "globex": "olena"}[label]
+        key = {"Authorization": f"Bearer {furnished[1][other]}"}
+        assert speak(site, path=f"/{label}/api/v1/users/me", headers=key).status == 401
+    assert speak(site, path="/").body == b"the site"
+    told = {
+        name: CliRunner().invoke(site.cli, [name, "tenant", "list"]).stderr.strip()
+        for name in ("crm", "crm-globex")
+    }
+    assert told == {
+        "crm": f"data folder: {tmp_path / 'acme'}",
+        "crm-globex": f"data folder: {tmp_path / 'globex'}",
+    }
+
+
+def test_it_is_mounted_by_hand_too(site, furnished, tmp_path):
+    by_hand = CRM(data=copied(furnished, tmp_path / "d"), tenant="acme", sends=False)
+    whole = DispatcherMiddleware(site, {"/crm": by_hand.app})
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
+    answer = speak(whole, path="/crm/api/v1/users/me", headers=key, host=HOST)
+    assert answer.json["name"] == "Olena"
+    assert speak(whole, path="/crm/leads", host=HOST).headers["Location"] == (
+        "/crm/login?next=/leads"
+    )
+    assert site.heard == []
+    assert "X-Site" in speak(whole, path="/", host=HOST).headers
+
+
+def test_a_tenant_mounted_by_hand_is_the_only_one(furnished, tmp_path):
+    config = Config(data=copied(furnished, tmp_path / "d"))
+    by_hand = CRM(tenant="acme", config=config, sends=False)
+    for name, status in (("olena", 200), ("ivan", 401)):
+        key = {"Authorization": f"Bearer {furnished[1][name]}"}
+        asked = {"path": "/api/v1/users/me", "host": "globex.localhost", "headers": key}
+        assert speak(by_hand.app, **asked).status == status
+    assert speak(by_hand.app, path="/", host="localhost").headers["Location"] == "/login"
+    by_hand.close()
+
+
+@pytest.mark.parametrize(
+    "options", [{"tenant": lambda request: "acme"}, {"current_user": dict}, {"login_url": "/login"}]
+)
+def test_by_hand_nothing_is_taken_that_needs_a_site(tmp_path, options):
+    by_hand = CRM(data=tmp_path, **options)
+    with pytest.raises(ConfigError, match="they need CRM"):
+        by_hand.app  # noqa: B018
+
+
+def test_a_middleware_of_the_sites_own_may_say_which_tenant(furnished, tmp_path):
+    app = create_app(Config(data=copied(furnished, tmp_path / "d")), sends=False)
+    key = {"Authorization": f"Bearer {furnished[1]['ivan']}"}
+    more = {"headers": key, "host": HOST, "crm.tenant": "globex"}
+    assert speak(app, path="/api/v1/users/me", **more).json["name"] == "Ivan"
+
+
+def test_a_proxyfix_of_the_site_stands_around_both(tmp_path, furnished, monkeypatch):
+    monkeypatch.setenv("CRM_TRUSTED_PROXIES", "2")
+    site, found = choosing(tmp_path, furnished, "acme")
+    assert found.config.trusted_proxies == 0
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": HOST}
+    assert "Secure" not in speak(site, path="/crm/login", headers=forwarded).headers["Set-Cookie"]
+    site.wsgi_app = ProxyFix(site.wsgi_app, x_for=1, x_proto=1, x_host=1)
+    cookie = speak(site, path="/crm/login", headers=forwarded).headers["Set-Cookie"]
+    assert cookie.startswith("__Secure-crm_form=") and "Secure; HttpOnly; Path=/crm;" in cookie
+
+
+# Settings
+
+
+def test_settings_given_come_before_the_environments(tmp_path, monkeypatch):
+    monkeypatch.setenv("CRM_PLANS", "start=7")
+    monkeypatch.setenv("CRM_PUBLIC_URL", "https://env.example.ua")
+    given = CRM(plain(tmp_path), url_prefix="/crm", public_url="https://a.example.ua/crm/").config
+    assert given.public_url == "https://a.example.ua/crm"
+    assert given.plans["start"] == 7
+    assert CRM(plain(tmp_path), url_prefix="/crm").config.public_url == "https://env.example.ua"
+
+
+def test_a_whole_config_is_taken_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("CRM_PLANS", "start=7")
+    config = Config(data=tmp_path / "d")
+    assert CRM(plain(tmp_path), url_prefix="/crm", config=config).config is config
+    by_host = CRM(plain(tmp_path), domain="crm.example.ua", config=config).config
+    assert (by_host.base_domain, by_host.data) == ("crm.example.ua", tmp_path / "d")
+
+
+def test_texts_are_read_as_the_environments_are(tmp_path):
+    found = CRM(plain(tmp_path), domain="CRM.example.ua.", signup="closed").config
+    assert (found.base_domain, found.signup) == ("crm.example.ua", False)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"url_prefix": "crm"}, "url_prefix='crm': it looks like /crm"),
+        ({"url_prefix": "/к"}, "url_prefix='/к': it looks like /crm"),
+        ({"url_prefix": "/"}, "url_prefix='/': it looks like /crm"),
+        ({}, "url_prefix, domain: say where in the site the CRM is"),
+        ({"domain": "a b"}, "base_domain='a b': it is a domain such as crm.example.ua"),
+        ({"url_prefix": "/crm", "tenant": "A B"}, "tenant='A B': it is a tenant's label"),
+        ({"url_prefix": "/crm", "colour": "red"}, "colour: it is none of data, base_domain"),
+        ({"url_prefix": "/crm", "public_url": "crm"}, "public_url='crm': it looks like https"),
+        ({"url_prefix": "/crm", "mail": "secret@x"}, "mail: it looks like"),
+        (
+            {"url_prefix": "/crm", "config": Config(), "data": "d"},
+            "config: it has all settings, so give none beside it",
+        ),
+        (
+            {"domain": "crm.example.ua", "tenant": lambda request: "acme"},
+            "tenant: a function is asked below a url_prefix alone",
+        ),
+        (
+            {"domain": "crm.example.ua", "login_url": "/login"},
+            "login_url: with a domain it names the site's host",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_work_is_said_at_once(tmp_path, wrong, said):
+    with pytest.raises(ConfigError) as refused:
+        CRM(plain(tmp_path), **wrong)
+    assert str(refused.value).startswith(said)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_setting_that_cannot_work_leaves_the_site_as_it_was(tmp_path):
+    site = plain(tmp_path)
+    with pytest.raises(ConfigError):
+        CRM(site, url_prefix="/crm", sms="http")
+    assert speak(site, path="/crm/livez").status == 404
+    assert "crm" not in site.extensions and "crm" not in site.cli.commands
+
+
+def test_the_data_folder_is_the_sites_instance_folder_unless_said(tmp_path, monkeypatch):
+    def folder(**options: Any) -> Path:
+        return CRM(plain(tmp_path), url_prefix="/crm", **options).config.data
+
+    assert folder() == tmp_path / "instance" / "crm"
+    assert folder(data="here") == tmp_path / "instance" / "here"
+    assert folder(data=tmp_path / "there") == tmp_path / "there"
+    monkeypatch.setenv("CRM_DATA", str(tmp_path / "env"))
+    assert folder() == tmp_path / "env"
+    assert folder(data="here") == tmp_path / "instance" / "here"
+    monkeypatch.chdir(tmp_path)
+    assert CRM(data="here").config.data == tmp_path / "here"
+
+
+def test_links_in_letters_follow_the_settings_never_the_request(tmp_path):
+    def url(given: dict[str, Any] | None = None, **options: Any) -> str:
+        site = plain(tmp_path)
+        site.config.update(given or {})
+        return CRM(site, **{"url_prefix": "/crm", **options}).config.url_of("acme")
+
+    assert url() == "http://localhost:5000/crm"  # where `flask run` listens
+    named = {"SERVER_NAME": HOST, "PREFERRED_URL_SCHEME": "https", "APPLICATION_ROOT": "/shop"}
+    assert url(named) == f"https://{HOST}/shop/crm"
+    assert url(named, public_url=f"https://{HOST}/crm") == f"https://{HOST}/crm"
+    assert url(named, public_url="https://{label}.example.ua/crm") == "https://acme.example.ua/crm"
+    assert url(named, url_prefix=None, domain="crm.example.ua") == (
+        "http://acme.crm.example.ua:5000"
+    )
+
+
+def test_only_the_crms_own_file_of_settings_is_read(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "crm.env").write_text("CRM_PORT=none\n")
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "instance" / "crm"
+    own.mkdir(parents=True)
+    (own / "crm.env").write_text("CRM_PORT=81\nCRM_BASE_DOMAIN=shop.example.ua\n")
+    config = CRM(plain(tmp_path), url_prefix="/crm").config
+    assert config.url_of("acme") == "http://shop.example.ua:81/crm"
+    assert config.file == own / "crm.env"
+
+
+MANY = """
+import gc, os, sys, threading
+from pathlib import Path
+from flask import Flask
+from crm import CRM
+from crm.outbox import callbacks
+callbacks.IDLE_SECONDS = 0.05
+
+def held():
+    return len(os.listdir("/proc/self/fd"))
+
+def one(number):
+    site = Flask("site", instance_path=str(Path(f"i{number}").absolute()))
+    crm = CRM(site, url_prefix="/crm", tenant="acme")
+    crm.on("lead.created")(print)
+    crm.create_tenant("acme", owner={"name": "Olena"})
+    assert site.test_client().get("/crm/login").status_code == 200
+    with crm.tenant():
+        crm.leads.create(name="a", email="a@a.example")
+    crm.close()
+
+sys.stdout = open(os.devnull, "w")
+one(0)
+gc.collect()
+before = held()
+for number in range(1, 11):
+    one(number)
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join(5)
+gc.collect()
+print(threading.active_count(), held() - before, file=sys.stderr)
+"""
+
+
+def test_many_that_are_closed_leave_no_thread_and_no_open_file(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", MANY],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert (ran.stderr, ran.returncode) == ("1 0\n", 0)
+
+
+def test_one_that_was_never_used_is_closed_without_a_trace(tmp_path):
+    CRM(data=tmp_path / "d").close()
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_extension_may_be_made_before_the_site(tmp_path, furnished):
+    found = CRM(url_prefix="/crm", tenant="acme", data=copied(furnished, tmp_path / "d"))
+    heard = found.on("lead.created")(lambda event: None)
+    assert heard is not None
+    site = plain(tmp_path)
+    found.init_app(site)
+    assert site.extensions["crm"] is found
+    assert speak(site, path="/crm/livez").status == 200
+    with pytest.raises(RuntimeError, match="make another one"):
+        found.init_app(plain(tmp_path))
+
+
+# Commands
+
+SITE_APP = """
+from flask import Flask
+from crm import CRM
+app = Flask("shop", instance_path={instance!r})
+CRM(app, url_prefix="/crm", tenant="acme", public_url="https://shop.example.ua/crm")
+"""
+
+
+def test_the_sites_command_line_has_the_crms_commands(tmp_path):
+    (tmp_path / "shop.py").write_text(SITE_APP.format(instance=str(tmp_path / "instance")))
+
+    def flask(*words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", "flask", "--app", "shop", *words],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60,
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+        )  # fmt: skip
+
+    made = flask("crm", "tenant", "create", "acme", "--owner-name", "Олена")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout == "https://shop.example.ua/crm\n"
+    folder, entry = made.stderr.splitlines()
+    assert folder == f"data folder: {tmp_path / 'instance' / 'crm'}"
+    assert re.search(r", by https://shop\.example\.ua/crm/enter/\S+$", entry)
+    link = flask("crm", "user", "login-link", "acme", "1")
+    assert link.stdout.startswith("https://shop.example.ua/crm/enter/"), link.stderr
+    other = tmp_path / "other"
+    assert flask("crm", "tenant", "list", "--json", "--data", str(other)).stdout == "[]\n"
+    (row,) = json.loads(flask("crm", "tenant", "list", "--json").stdout)
+    assert (row["label"], row["plan"]) == ("acme", "business")
+    told = flask("crm", "--help").stdout
+    commands = re.findall(r"^  (\w+)", told.partition("Commands:")[2], re.M)
+    assert {"backup", "tenant", "user", "key", "migrate"} <= set(commands)
+    assert not {"serve", "demo", "config", "systemd", "proxy", "openapi"} & set(commands)
+
+
+WON = """
+from shop import *
+{lines}
+assert crm.callbacks.wait(10)
+assert page.records[0]["deal_id"] == made["deal_id"]
+with crm.tenant("acme"):
+    print([task["title"] for task in crm.tasks.list().records])
+"""
+
+
+def test_the_readmes_lines_work_as_they_stand(tmp_path):
+    text = section("In your Flask site")
+    shop, won = blocks(text, "python")
+    (commands,) = blocks(text)
+    (tmp_path / "shop.py").write_text(shop)
+    (tmp_path / "won.py").write_text(WON.format(lines=won))
+    lines = commands.replace(".venv/bin/flask", f"{sys.executable} -m flask")
+    lines = lines.replace("5000", str(free_port()))
+    lines = lines.replace(" &\n", " & SERVER=$!\ntrap 'kill $SERVER' EXIT\n")
+    said = run(f"{lines}\n{sys.executable} won.py", tmp_path, PYTHONPATH=str(ROOT), CRM_DATA="")
+    assert '{"status":"ok"}{"lead":"1"}' in said
+    assert said.endswith("['Подякувати: Столи']\n")
+    assert (tmp_path / "instance" / "crm" / "tenants" / "acme.db").is_file()
+
+
+# The server's side
+
+
+def test_deliveries_begin_with_the_first_request_to_the_site(tmp_path):
+    site = plain(tmp_path)
+    found = CRM(site, url_prefix="/crm", tenant="acme")
+    assert not found.app.sender.started
+    speak(site, path="/")
+    assert found.app.sender.started
+    found.app.sender.close()
+
+
+def test_a_warning_is_nowhere_in_the_log(site, embedded, caplog):
+    with caplog.at_level(logging.WARNING):
+        for path in ("/crm/", "/crm/login", "/crm/api/v1/docs", "/crm/nothing", "/crm/api/v1/x"):
+            speak(site, path=path, host=HOST)
+    assert caplog.text == ""
+
+
+def test_signals_of_the_end_of_a_request_are_sent(api, olena):
+    for ended in (request_tearing_down, appcontext_tearing_down):
+        senders = []
+
+        def note(sender, senders=senders, **_):
+            senders.append(sender)
+
+        with ended.connected_to(note, api.crm):
+            assert api.get("/leads").status_code == 200
+            olena.sees("/leads")
+        assert senders == [api.crm, api.crm]

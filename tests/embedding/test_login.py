@@ -1,0 +1,655 @@
+"""The site's login lets people in to the cabinet, and its cookies stay below the prefix."""
+
+import asyncio
+import inspect
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask, g, request, session
+from werkzeug.local import LocalProxy
+from werkzeug.test import Client
+
+from crm import CRM
+from crm.access import api_keys, links, passwords, sessions
+from crm.errors import origin
+from crm.resources import tenant
+from crm.resources.users import User
+from crm.tenancy.database import row, rows, transaction
+from tests.conftest import OLENA, TARAS
+from tests.embedding.test_embedding import copied
+from tests.sites import hostile, logged_in, plain
+
+HOST = "shop.example.ua"
+HOME = f"http://{HOST}"
+TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
+
+
+class Guest:
+    """A browser at the site: cookies by their paths, forms with the CRM's token."""
+
+    def __init__(self, site: Flask, home: str = HOME):
+        self.site, self.home = site, home
+        self.client = Client(site)
+
+    def logs_in(self, **who: str) -> None:
+        assert self.get("/login", query_string=who).status_code == 200
+
+    def get(self, path: str, **options: Any) -> Any:
+        options = {"base_url": self.home, "headers": {"Referer": self.home}, **options}
+        return self.client.get(path, buffered=True, **options)
+
+    def post(self, path: str, form: dict[str, str] | None = None, at: str = "/crm/leads") -> Any:
+        """A form of the page at `at`."""
+        found = TOKEN.search(self.get(at).text)
+        sent = {"csrf_token": found[1] if found else "", **(form or {})}
+        options = {"base_url": self.home, "headers": {"Referer": self.home}, "buffered": True}
+        return self.client.post(path, data=sent, **options)
+
+    def sees(self, path: str, status: int = 200) -> str:
+        page = self.get(path)
+        assert page.status_code == status, f"{page.status_code}: {page.text}"
+        return page.text
+
+
+@pytest.fixture
+def embed(tmp_path: Path, furnished) -> Iterator[Any]:
+    """Makes acme's cabinet in a plain site with a login."""
+    made = []
+    data = copied(furnished, tmp_path / "data")
+
+    def make(site: Flask | None = None, **options: Any) -> tuple[CRM, Guest]:
+        site = site or plain(tmp_path)
+        usual = {"tenant": "acme", "data": data, "sends": False, "current_user": logged_in}
+        found = CRM(site, **{"url_prefix": "/crm", **usual, **options})
+        made.append(found)
+        return found, Guest(site)
+
+    yield make
+    for found in made:
+        found.app.tenants.forget_idle()
+
+
+def users(crm: CRM) -> list[tuple]:
+    with crm.tenant("acme"):
+        return rows("SELECT name, role, email, phone, site_id FROM user ORDER BY id")
+
+
+NADIIA = {"id": "u77", "name": "Надія", "role": "manager", "email": "nadiia@shop.example"}
+
+
+# Who comes in
+
+
+def test_whoever_is_logged_in_at_the_site_is_in(embed):
+    crm, guest = embed()
+    assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
+    guest.logs_in(**NADIIA, phone="067 111 22 33")
+    assert "Надія" in guest.sees("/crm/")
+    assert users(crm)[2:] == [("Надія", "manager", "nadiia@shop.example", "+380671112233", "u77")]
+    guest.get("/logout")
+    assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
+
+
+def test_there_is_no_session_of_ours_and_forms_carry_our_token(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    form = {"name": "Марія", "phone": "067 123 45 67"}
+    made = guest.post("/crm/leads", form, at="/crm/leads")
+    assert (made.status_code, made.location) == (303, "/crm/leads/1")
+    options = {"base_url": HOME, "data": form}
+    assert guest.client.post("/crm/leads", **options).status_code == 400
+    assert guest.client.get_cookie("crm_session", domain=HOST, path="/crm") is None
+    with crm.tenant("acme"):
+        assert row("SELECT count(*) FROM session") == (0,)
+        assert crm.leads.get(1)["created_by"] == "3"
+
+
+def test_a_form_of_another_user_of_the_site_is_refused(embed):
+    _, guest = embed()
+    guest.logs_in(**NADIIA)
+    token = TOKEN.search(guest.sees("/crm/leads"))[1]
+    guest.logs_in(id="u78", name="Інша", role="manager")
+    sent = {"csrf_token": token, "name": "Марія", "phone": "067 123 45 67"}
+    headers = {"Referer": HOME}
+    page = guest.client.post("/crm/leads", data=sent, base_url=HOME, headers=headers)
+    assert page.status_code == 400
+    assert guest.post("/crm/leads", sent | {"csrf_token": ""}).status_code == 400
+    del sent["csrf_token"]
+    assert guest.post("/crm/leads", sent).status_code == 303
+
+
+def test_what_somebody_does_is_done_in_their_name(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    guest.post("/crm/leads", {"name": "Марія", "phone": "067 123 45 67"})
+    guest.post("/crm/leads/1/status", {"status": "qualified"}, at="/crm/leads/1")
+    with crm.tenant("acme"):
+        assert crm.leads.changes.list(1).records[0]["user_id"] == "3"
+
+
+def test_the_role_is_the_sites(embed):
+    _, guest = embed()
+    new = re.compile(r'<form method="post" action="/crm/leads"')
+    guest.logs_in(**NADIIA)
+    assert new.search(guest.sees("/crm/leads"))
+    guest.logs_in(**NADIIA | {"role": "viewer"})
+    assert not new.search(guest.sees("/crm/leads"))
+    refused = guest.post("/crm/leads", {"name": "Марія", "phone": "067 123 45 67"})
+    assert refused.status_code == 403
+    assert guest.get("/crm/settings/users").status_code == 403
+    guest.logs_in(**NADIIA | {"role": "owner"})
+    assert guest.get("/crm/settings/users").status_code == 200
+
+
+def test_name_and_role_follow_and_are_written_only_when_they_change(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    guest.sees("/crm/")
+    guest.sees("/crm/tasks")
+
+    def version() -> tuple:
+        with crm.tenant("acme"):
+            return row("SELECT name, role, version FROM user WHERE site_id = 'u77'")
+
+    assert version() == ("Надія", "manager", 1)
+    guest.logs_in(**NADIIA | {"name": "Надія К.", "role": "viewer"})
+    guest.sees("/crm/")
+    assert version() == ("Надія К.", "viewer", 2)
+
+
+def test_an_invitation_ends_when_its_user_comes_in_through_the_site(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    guest.sees("/crm/")
+    with crm.tenant("acme"):
+        tokens = [links.make(links.INVITE, id) for id in (TARAS, 3)]
+    guest.sees("/crm/")
+    with crm.tenant("acme"):
+        assert links.peek(links.INVITE, tokens[0])
+        assert links.peek(links.INVITE, tokens[1]) is None
+
+
+@pytest.mark.parametrize("reach", [{"email": "OLENA@acme.example"}, {"phone": "050 111 00 01"}])
+def test_who_is_here_already_is_known_by_email_or_phone(embed, reach):
+    crm, guest = embed()
+    guest.logs_in(id="7", name="Олена П.", role="owner", **reach)
+    guest.sees("/crm/settings/users")
+    assert users(crm)[0] == ("Олена П.", "owner", "olena@acme.example", "+380501110001", "7")
+    assert len(users(crm)) == 2
+    guest.logs_in(id="7", name="Олена П.", role="owner", email="new@acme.example")
+    guest.sees("/crm/")
+    assert len(users(crm)) == 2  # the site's id counts from then on
+
+
+def test_whom_another_id_has_claimed_is_not_taken_over(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    guest.sees("/crm/")
+    guest.logs_in(**NADIIA | {"id": "u78", "name": "Інша"})
+    guest.sees("/crm/")
+    assert users(crm)[2:] == [
+        ("Надія", "manager", "nadiia@shop.example", None, "u77"),
+        ("Інша", "manager", None, None, "u78"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("who", "id", "name"),
+    [
+        ({"email": "A@shop.example", "role": "viewer"}, "a@shop.example", "A@shop.example"),
+        ({"name": "Катря", "role": "viewer"}, "name:Катря", "Катря"),
+        ({"id": "0", "name": "Нуль", "role": "viewer"}, "0", "Нуль"),
+        ({"id": "9", "role": "viewer", "phone": "nonsense", "email": "nonsense"}, "9", "9"),
+    ],
+)
+def test_without_an_id_it_is_the_email_else_the_name(embed, who, id, name):
+    crm, guest = embed()
+    guest.logs_in(**who)
+    guest.sees("/crm/")
+    assert [(found[4], found[0]) for found in users(crm)[2:]] == [(id, name)]
+
+
+def test_who_calls_himself_by_the_id_of_another_is_not_taken_for_him(embed):
+    crm, guest = embed()
+    for who in ({"name": "Надія", "email": "nadiia@shop.example"}, {"id": "7", "name": "Іван"}):
+        guest.get("/logout")
+        guest.logs_in(**who, role="manager")
+        guest.sees("/crm/")
+    for name in ("nadiia@shop.example", "7"):
+        guest.get("/logout")
+        guest.logs_in(name=name, role="viewer")
+        guest.sees("/crm/")
+    assert [(name, role) for name, role, *_ in users(crm)[2:]] == [
+        ("Надія", "manager"),
+        ("Іван", "manager"),
+        ("nadiia@shop.example", "viewer"),
+        ("7", "viewer"),
+    ]
+
+
+def test_the_last_owner_whom_the_site_demotes_stays_one_and_may_do_less(embed):
+    crm, guest = embed()
+    olena = {"id": "1", "name": "Olena", "email": "olena@acme.example"}
+    guest.logs_in(**olena, role="viewer")
+    assert guest.get("/crm/leads").status_code == 200
+    assert guest.get("/crm/settings/users").status_code == 403
+    assert users(crm)[0][1] == "owner"
+    guest.logs_in(**olena, role="owner")
+    assert guest.get("/crm/settings/users").status_code == 200
+    other = Guest(guest.site)
+    other.logs_in(**NADIIA | {"role": "owner"})
+    other.sees("/crm/")
+    guest.logs_in(**olena, role="viewer")
+    guest.sees("/crm/")
+    assert users(crm)[0][1] == "viewer"  # now there is another
+
+
+def test_who_was_deactivated_is_refused(embed):
+    crm, guest = embed()
+    with crm.tenant("acme"), transaction():
+        User.find(TARAS).change({"active": 0})
+    guest.logs_in(id="2", name="Тарас", role="owner", phone="050 111 00 02")
+    assert "У вас немає доступу до цього" in guest.sees("/crm/", 403)
+    assert guest.post("/crm/leads", {"name": "x"}).status_code == 403
+    assert [found[1] for found in users(crm)] == ["owner", "manager"]
+
+
+def test_who_has_no_role_is_refused_and_not_kept(embed):
+    crm, guest = embed(current_user=lambda: {"name": "Хтось", "role": None})
+    guest.sees("/crm/", 403)
+    assert len(users(crm)) == 2
+
+
+def test_a_suspended_tenant_lets_nobody_in(embed):
+    crm, guest = embed()
+    with crm.tenant("acme"):
+        tenant.suspend()
+    guest.logs_in(**NADIIA)
+    guest.sees("/crm/", 403)
+
+
+# How it is asked
+
+
+class Person:
+    """As a model of a site, or a user of Flask-Login."""
+
+    def __init__(self, **about: Any):
+        vars(self).update(about)
+
+
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [
+        (Person(id=5, name="Надія", role="manager"), 200),
+        (Person(id=5, name="Надія", role="manager", is_authenticated=True), 200),
+        (Person(is_authenticated=False), 302),
+        ({}, 302),
+        (None, 302),
+        (False, 302),
+    ],
+)
+def test_it_may_be_an_object_or_nobody(embed, who, status):
+    _, guest = embed(current_user=lambda: who)
+    assert guest.get("/crm/leads").status_code == status
+
+
+def test_it_is_asked_once_for_a_page_and_never_for_anything_else(embed):
+    asked = []
+
+    def who() -> dict[str, str]:
+        asked.append((request.path, request.method, request.get_data(), g.get("by_the_site")))
+        return NADIIA
+
+    _, guest = embed(current_user=who)
+    for path in ("/crm/api/v1/leads", "/crm/api/v1/docs", "/crm/livez", "/", "/crm/nothing"):
+        guest.get(path)
+    guest.get("/crm/cabinet/cabinet.css")
+    assert asked == []
+    guest.post("/crm/leads", {"name": "Марія", "phone": "067 123 45 67"})
+    assert asked == [("/crm/leads", "GET", b"", None), ("/crm/leads", "POST", b"", None)]
+
+
+def test_it_is_asked_as_in_a_view_of_the_site_without_its_hooks(embed, tmp_path):
+    site, seen = hostile(tmp_path), []
+
+    def who() -> dict[str, str] | None:
+        seen.append((request.host, session.get("role"), request.endpoint))
+        return NADIIA
+
+    _, guest = embed(site, current_user=who)
+    assert guest.get("/crm/leads").status_code == 200
+    assert seen == [(HOST, None, "hidden")]
+    assert set(site.heard) == {"teardown", "appcontext"}  # of the context that was made for it
+    assert "X-Site" not in guest.get("/crm/leads").headers
+
+
+def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
+    def who() -> None:
+        raise LookupError("nadiia@shop.example")
+
+    crm, guest = embed(current_user=who)
+    page = guest.sees("/crm/leads", 500)
+    assert "nadiia" not in page and "Надія" not in page
+    assert "current_user: LookupError in who, test_embedding_login.py:" in caplog.text
+    assert "nadiia@shop.example" not in caplog.text
+    assert len(users(crm)) == 2
+
+
+def line_of(text: str) -> int:
+    """The number of the only line of this file that ends so."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [at for at, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return number
+
+
+class Staff:
+    """A user of a site with a mistake in each property."""
+
+    name = "Надія"
+
+    @property
+    def role(self) -> str:
+        return self.account.kind  # no account
+
+    @property
+    def email(self) -> str:
+        return {"надія": 1}["nadiia@shop.example"]  # no e-mail
+
+
+class Manager(Staff):
+    role = "manager"
+
+
+@pytest.mark.parametrize(
+    "who, told",
+    [
+        (lambda: LocalProxy(Staff).nmae, "current_user: AttributeError ('nmae') in <lambda>"),  # a
+        (Staff, "current_user: its role: AttributeError ('account') in role"),
+        (lambda: LocalProxy(Staff), "current_user: its role: AttributeError ('account') in role"),
+        (Manager, "current_user: its email: KeyError in email"),
+        (lambda: undefined_name, "current_user: NameError ('undefined_name') in <lambda>"),  # noqa: F821
+    ],
+    ids=["proxy", "property", "property behind a proxy", "other error", "name"],
+)
+def test_a_failure_tells_the_sites_own_line_and_attribute(embed, caplog, who, told):
+    _, guest = embed(current_user=who)
+    page = guest.sees("/crm/leads", 500)
+    assert "nmae" not in page and "account" not in page
+    assert f"{told}, test_embedding_login.py:" in caplog.text
+    assert "nadiia@shop" not in caplog.text
+    for text, mark in (("'nmae'", "a"), ("'account'", "no account"), ("its email", "no e-mail")):
+        if text in told:
+            assert f".py:{line_of(mark)}" in caplog.text
+
+
+def test_its_line_is_told_though_a_library_raised(embed, caplog):
+    _, guest = embed(current_user=lambda: re.compile("("))  # raised by a library
+    guest.sees("/crm/leads", 500)
+    place = f"test_embedding_login.py:{line_of('raised by a library')}"
+    assert f"in <lambda>, {place}" in caplog.text
+
+
+def test_the_file_is_named_from_the_sites_folder(tmp_path):
+    views = tmp_path / "auth" / "views.py"
+    for error, site in ((AttributeError("a"), ""), (AttributeError("a"), str(tmp_path))):
+        code = compile("def who():\n    raise error\nwho()", str(views), "exec")
+        try:
+            exec(code, {"error": error})
+        except AttributeError as raised:
+            name = "auth/views.py" if site else "views.py"
+            assert origin(raised, site) == f"AttributeError in who, {name}:2"
+
+
+def test_a_site_that_is_an_installed_package_has_lines_too(tmp_path):
+    site = tmp_path / "site-packages" / "shop"
+    inner = compile("def load(ask):\n    ask()", str(tmp_path / "site-packages/lib.py"), "exec")
+    outer = compile("def who():\n    load(lambda: 1 / 0)", str(site / "auth.py"), "exec")
+    names: dict[str, Any] = {}
+    exec(inner, names)
+    exec(outer, names)
+    with pytest.raises(ZeroDivisionError) as raised:
+        names["who"]()
+    assert origin(raised.value, str(site)) == "ZeroDivisionError in <lambda>, auth.py:2"
+
+
+def test_who_has_no_role_at_all_has_no_access(embed):
+    class Visitor:
+        name = "Надія"
+
+    _, guest = embed(current_user=Visitor)
+    assert guest.get("/crm/leads").status_code == 403
+
+
+def test_a_stand_in_that_is_no_function_is_told(embed, caplog):
+    _, guest = embed(current_user=LocalProxy(lambda: session["user"]))  # as Flask-Login's is
+    guest.sees("/crm/leads", 500)
+    assert "current_user: " in caplog.text
+
+
+class Broken:
+    def __str__(self) -> str:
+        raise ValueError("Секрет")
+
+
+def test_an_async_function_is_called_as_the_site_calls_its_views(embed, tmp_path):
+    async def who() -> dict[str, Any]:
+        return {**NADIIA}
+
+    async def whose(request: Any) -> str:
+        return "acme"
+
+    def ensure_sync(view: Any) -> Any:
+        is_async = inspect.iscoroutinefunction(view)
+        return (lambda *given: asyncio.run(view(*given))) if is_async else view
+
+    site = plain(tmp_path)
+    site.ensure_sync = ensure_sync  # Flask's own needs another package
+    _, guest = embed(site, current_user=who, tenant=whose)
+    assert "Надія" in guest.sees("/crm/leads")
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        ({"id": Broken(), "name": "Секрет", "role": "owner"}, "ValueError in __str__"),
+        ({"id": "1\ud800", "name": "Секрет", "role": "owner"}, "has no id, e-mail or name"),
+        ({"name": "Секрет", "role": "boss"}, "role does not fit; a role is one of owner, manager"),
+        ({"role": "owner"}, "has no id, e-mail or name that can be kept"),
+        ({"id": "x" * 256, "role": "owner"}, "has no id, e-mail or name that can be kept"),
+        ({"id": 1, "name": "Секрет\0", "role": "owner"}, "name does not fit"),
+    ],
+)
+def test_what_is_of_no_use_is_the_sites_mistake(embed, who, said, caplog):
+    _, guest = embed(current_user=lambda: who)
+    guest.sees("/crm/", 500)
+    assert said in caplog.text
+    assert "Секрет" not in caplog.text
+
+
+# Beside the CRM's own login
+
+
+def test_without_a_login_page_of_the_site_ours_stays(embed):
+    crm, guest = embed()
+    assert 'action="/crm/login"' in guest.sees("/crm/login")
+    with crm.tenant("acme"):
+        token = sessions.open(OLENA, "tests")
+    guest.client.set_cookie("crm_session", token, domain=HOST, path="/crm")
+    assert "Olena" in guest.sees("/crm/leads")
+    guest.logs_in(**NADIIA)
+    assert "Надія" in guest.sees("/crm/leads")  # the site's word comes first
+    out = guest.post("/crm/logout")
+    assert out.location == "/"  # back to the site, where the login is
+    with crm.tenant("acme"):
+        assert sessions.every(OLENA) == []
+    guest.get("/logout")
+    assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
+
+
+def test_with_a_login_page_of_the_site_it_is_the_only_one(embed):
+    crm, guest = embed(login_url="/login?via=crm", logout_url="/logout")
+    assert guest.get("/crm/leads?q=a").location == "/crm/login?next=/leads?q%3Da"
+    page = guest.get("/crm/login?next=/leads?q%3Da")
+    assert page.location == "/login?via=crm&next=%2Fcrm%2Fleads%3Fq%3Da"
+    for path in ("/login/password", "/login/code", "/forgot", "/reset/x", "/invite/x"):
+        assert guest.get(f"/crm{path}").location.startswith("/login?via=crm&next=%2Fcrm%2F")
+    assert guest.get("/crm/login?next=//evil.example").location == "/login?via=crm&next=%2Fcrm%2F"
+    with crm.tenant("acme"):
+        passwords.set_for(OLENA, "a long password")
+    form = {"email": "olena@acme.example", "password": "a long password"}
+    refused = guest.post("/crm/login/password", form, at="/crm/nothing")
+    assert refused.location.startswith("/login?via=crm")
+    assert guest.client.get_cookie("crm_session", domain=HOST, path="/crm") is None
+    guest.logs_in(**NADIIA)
+    assert guest.get("/crm/login?next=/tasks").location == "/crm/tasks"
+    assert guest.post("/crm/logout").location == "/logout"
+
+
+def test_a_link_from_the_operator_is_good_all_the_same(embed):
+    crm, guest = embed(login_url="/login")
+    with crm.tenant("acme"):
+        token = links.make(links.LOGIN, OLENA)
+    entered = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
+    assert entered.location == "/crm/"
+    assert "Olena" in guest.sees("/crm/leads")
+
+
+def test_a_login_at_another_host_gets_the_whole_way_back(embed):
+    public_url = "https://{label}.crm.example.ua"
+    _, guest = embed(
+        url_prefix=None, domain="crm.example.ua", tenant=None, public_url=public_url,
+        login_url="https://shop.example.ua/login",
+    )  # fmt: skip
+    page = guest.get("/login?next=/leads?q%3Da", base_url="http://acme.crm.example.ua")
+    assert page.location == (
+        "https://shop.example.ua/login?next=https%3A%2F%2Facme.crm.example.ua%2Fleads%3Fq%3Da"
+    )
+    _, guest = embed(login_url=f"{HOME}/login")
+    assert guest.get("/crm/login?next=/leads").location == f"{HOME}/login?next=%2Fcrm%2Fleads"
+
+
+def test_a_login_at_another_origin_is_allowed_by_the_policy(embed):
+    _, guest = embed(login_url="https://id.example.ua/in", logout_url="https://id.example.ua/out")
+    policy = guest.get("/crm/nothing").headers["Content-Security-Policy"]
+    assert "form-action 'self' https://id.example.ua;" in policy
+
+
+def test_who_comes_from_the_site_has_address_and_password_there(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    page = guest.sees("/crm/settings/profile")
+    assert 'name="password"' not in page and 'name="name"' not in page
+    for path, form in (
+        ("/crm/settings/profile/password", {"password": "a long password"}),
+        ("/crm/settings/profile/email", {"email": "b@shop.example"}),
+    ):
+        assert guest.post(path, form).status_code == 404
+    changed = guest.post("/crm/settings/profile", {"language": "en"})
+    assert changed.location == "/crm/settings/profile"
+    assert "Leads" in guest.sees("/crm/leads")
+    with crm.tenant("acme"):
+        assert row("SELECT password FROM user WHERE site_id = 'u77'") == (None,)
+
+
+def test_who_comes_from_the_site_imports_a_price_list(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    token = TOKEN.search(guest.sees("/crm/products/import"))[1]
+    file = (io.BytesIO("sku,name,price\r\nST-1,Стіл,5\r\n".encode()), "a.csv")
+    sent = {"csrf_token": token, "file": file}
+    page = guest.client.post("/crm/products/import", base_url=HOME, data=sent, buffered=True)
+    assert page.status_code == 303, page.text
+    page = guest.sees(page.location)
+    run = re.search(r'action="(/crm/products/import[^"]*)"', page)[1]
+    done = guest.post(run, at="/crm/products")
+    assert done.status_code == 303, done.text
+    with crm.tenant("acme"):
+        assert crm.products.list().records[0]["sku"] == "ST-1"
+
+
+def test_a_key_of_a_user_from_the_site_works(embed):
+    crm, guest = embed()
+    guest.logs_in(**NADIIA)
+    guest.sees("/crm/")
+    with crm.tenant("acme"):
+        _, secret = api_keys.create("a", "*", 3)
+    key = {"Authorization": f"Bearer {secret}"}
+    assert guest.get("/crm/api/v1/users/me", headers=key).json["name"] == "Надія"
+
+
+# Cookies
+
+
+def attributes(page: Any) -> dict[str, set[str]]:
+    found = (cookie.split("; ") for cookie in page.headers.getlist("Set-Cookie"))
+    return {
+        first.partition("=")[0]: {part for part in rest if "=" not in part or "Path" in part}
+        for first, *rest in found
+    }
+
+
+def test_cookies_stay_below_the_prefix(embed):
+    crm, guest = embed()
+    guest.post("/crm/login", {"phone": "050 111 00 01"}, at="/crm/login")
+    names = ("crm_form", "crm_browser")
+    for name in names:
+        assert guest.client.get_cookie(name, domain=HOST, path="/crm") is not None
+    page = guest.post("/crm/language", {"language": "en"}, at="/crm/login")
+    assert attributes(page)["crm_language"] == {"HttpOnly", "Path=/crm"}
+    with crm.tenant("acme"):
+        token = links.make(links.LOGIN, OLENA)
+    page = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
+    assert attributes(page)["crm_session"] == {"HttpOnly", "Path=/crm"}
+    assert "Olena" in guest.sees("/crm/")
+    page = guest.post("/crm/logout")
+    assert "Path=/crm" in attributes(page)["crm_session"]
+    assert guest.client.get_cookie("crm_session", domain=HOST, path="/crm") is None
+
+
+def test_under_https_they_are_secure_without_demanding_the_root(embed):
+    crm, guest = embed()
+    guest.home = f"https://{HOST}"
+    strict = {"HttpOnly", "Secure", "Path=/crm"}
+    assert attributes(guest.get("/crm/login")) == {"__Secure-crm_form": strict}
+    with crm.tenant("acme"):
+        token = links.make(links.LOGIN, OLENA)
+    page = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
+    assert attributes(page)["__Secure-crm_session"] == strict
+    assert "Olena" in guest.sees("/crm/")
+
+
+def test_no_cookie_of_the_site_means_anything_here(embed):
+    _, guest = embed()
+    for name in ("language", "session", "csrf_token"):
+        guest.client.set_cookie(name, "en", domain=HOST)
+    page = guest.get("/crm/login")
+    assert '<html lang="uk">' in page.text
+    assert "crm_form" in attributes(page)
+
+
+def test_two_cabinets_below_two_prefixes_do_not_disturb_each_other(embed, tmp_path, furnished):
+    site = plain(tmp_path)
+    first, guest = embed(site, current_user=None)
+    other = CRM(
+        site, url_prefix="/crm2", tenant="globex", sends=False,
+        data=copied(furnished, tmp_path / "other"),
+    )  # fmt: skip
+    for crm, label, prefix in ((first, "acme", "/crm"), (other, "globex", "/crm2")):
+        with crm.tenant(label):
+            token = sessions.open(OLENA, "tests")
+        guest.client.set_cookie("crm_session", token, domain=HOST, path=prefix)
+    assert "Olena" in guest.sees("/crm/leads")
+    assert "Ivan" in guest.sees("/crm2/leads")
+    form = {"name": "Марія", "phone": "067 123 45 67"}
+    assert guest.post("/crm/leads", form, at="/crm/leads").location == "/crm/leads/1"
+    assert guest.post("/crm2/leads", form, at="/crm2/leads").location == "/crm2/leads/1"
+    assert guest.post("/crm2/leads", form, at="/crm/leads").status_code == 400  # another's token
+    assert guest.post("/crm/logout").status_code == 303
+    assert "Ivan" in guest.sees("/crm2/leads")
+    assert guest.get("/crm/leads").status_code == 302
+    other.app.tenants.forget_idle()

@@ -1,0 +1,425 @@
+"""A tenant with data of every kind that its file can hold.
+
+`furnish()` plays it through the doors that people use, by a clock that it moves, with a random
+source that begins the same each time. `lacking()` looks at the schema and tells what is not there:
+a step that adds a table, a column or a status adds to `furnish()` too.
+"""
+
+import random
+import re
+import secrets
+import sqlite3
+import string
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any
+from unittest.mock import patch
+
+from crm import CRMApp
+from crm.access import api_keys, codes, links, passwords, rights, sessions
+from crm.outbox import deliveries, events
+from crm.outbox.call import Outcome
+from crm.resources import notes, tenant, users
+from crm.resources.deals import record as deals
+from crm.resources.leads import record as leads
+from crm.resources.products import price_list
+from crm.tenancy.database import current_session, now, transaction
+
+LABEL = "acme"
+BEGUN = 1_767_171_600.0  # 2025-12-31T09:00:00Z
+DAY = 86_400
+LINE = "Довгий текст про меблі, ґанок, їжака й подвір'я.\n"
+LONG, VERY_LONG = LINE * 6, LINE * 100  # the second one fills pages of the file
+# A tenant has one row, so each of its columns is either set or not; one that is suspended would
+# answer nothing.
+ONE_ROW = {"tenant"}
+
+
+class Clock:
+    """A clock that the story moves."""
+
+    def __init__(self, moment: float = BEGUN) -> None:
+        self.moment = moment
+
+    def __call__(self) -> float:
+        return self.moment
+
+    def tick(self, seconds: float) -> None:
+        self.moment += seconds
+
+
+class Caller:
+    """A key and the tenant's host, without a network between."""
+
+    def __init__(self, app: CRMApp, key: str, label: str = LABEL):
+        self.client = app.test_client()
+        self.sent = {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"}
+
+    def ask(self, method: str, path: str, json: Any = None, **options: Any) -> Any:
+        headers = self.sent | {"X-Request-Id": "frozen"} | options.pop("headers", {})
+        path = f"/api/v1{path}"
+        return self.client.open(path, method=method, headers=headers, json=json, **options)
+
+    def do(self, method: str, path: str, json: Any = None, **options: Any) -> Any:
+        """A call that must succeed; its body."""
+        answer = self.ask(method, path, json, **options)
+        assert 200 <= answer.status_code < 300, (method, path, answer.text)
+        return answer.json
+
+    def add(self, path: str, **fields: Any) -> str:
+        """A POST that must succeed; the new id."""
+        made = self.do("POST", path, fields)
+        return next(value for name, value in made.items() if name.endswith("_id"))
+
+
+@contextmanager
+def same_each_time() -> Iterator[None]:
+    """Secrets and numbers of chance are the same in each run: good for nothing but this."""
+    chance = random.Random(20260201)
+
+    def text(count: int = 32) -> str:
+        return "".join(chance.choices(string.ascii_letters, k=count))
+
+    with (
+        patch.object(secrets, "token_hex", lambda count=32: chance.randbytes(count).hex()),
+        patch.object(secrets, "token_bytes", lambda count=32: chance.randbytes(count)),
+        patch.object(secrets, "token_urlsafe", text),
+        patch.object(secrets, "choice", chance.choice),
+        patch.object(secrets, "randbelow", chance.randrange),
+        patch.object(random, "random", chance.random),
+    ):
+        yield
+
+
+def furnish(app: CRMApp, clock: Clock) -> str:
+    """Make the tenant; gives the key of its owner that may read everything. Ends with no visit."""
+    key = _people(app)
+    caller = Caller(app, key)
+    with app.tenants.session(LABEL):
+        taras = Caller(app, api_keys.create("ERP Тараса", "*", 2)[1])
+    _pipelines(caller)
+    _webhooks(caller)
+    _products(app, caller, clock)
+    _clients(caller)
+    _leads(app, caller, taras, clock)
+    _deals(app, caller, clock)
+    _tasks(caller, clock)
+    _notes(app, caller, taras)
+    _moved_in(caller)
+    _deliveries(app, caller, clock)
+    _last_day(app, caller, clock)
+    return key
+
+
+def _people(app: CRMApp) -> str:
+    tenant.open_tenant(
+        app.tenants,
+        LABEL,
+        name="Меблі «Затишок» і Ко",
+        plan="business",
+        owner={"name": "Олена Коваль", "email": "olena@acme.example", "phone": "+380501110001"},
+    )
+    with app.tenants.session(LABEL):
+        for person in (
+            {"name": "Тарас", "role": "manager", "phone": "+380501110002"},
+            {"name": "Zoë", "role": "viewer", "email": "zoe@acme.example"},
+            {"name": "Колишній", "role": "manager", "email": "former@acme.example"},
+            {"name": "Друга власниця", "role": "owner"},
+        ):
+            users.create(person)
+        for id, data in {1: {"language": "uk"}, 2: {"language": "en"}, 4: {"active": 0}}.items():
+            with transaction():
+                users.User.find(id).change(data)
+        users.of_site("7", {"name": "Гнат із сайту", "role": "viewer"})
+        passwords.set_for(1, "зелений-стіл-2026")
+        key = api_keys.create("усе", "*", 1)[1]
+        reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
+        api_keys.create("reader", reads, 1)
+        shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
+        api_keys.create("site form", "leads:create", 1, **shop)
+        api_keys.create("own server's form", "leads:create", 1)
+        api_keys.create("expired", "leads:read", 1, expires_at="2026-02-01T10:00:00Z")
+        api_keys.find(api_keys.create("revoked", "deals:read,deals:write", 2)[0]).revoke()
+    return key
+
+
+def _pipelines(caller: Caller) -> None:
+    stages = [
+        {"name": "Замір", "type": "open", "probability": 10, "color": "#aabbcc"},
+        {"name": "Угода", "type": "open"},
+        {"name": "Є", "type": "won", "probability": 100},
+        {"name": "Нема", "type": "lost", "color": "#112233"},
+    ]
+    second = caller.add("/pipelines", name="Ремонт", stages=stages)
+    caller.do("PATCH", f"/pipelines/{second}", {"position": 1, "lost_reasons": ["Задорого"]})
+    caller.add(f"/pipelines/{second}/stages", name="Зайва", type="open")
+
+
+def _webhooks(caller: Caller) -> None:
+    every = list(events.KINDS)
+    caller.add("/webhooks", url="https://erp.example.com/crm", events=every, description="ERP")
+    caller.add("/webhooks", url="https://down.example.com/", events=["lead.created"])
+    caller.add("/webhooks", url="https://gone.example.com/", events=["client.created"])
+    caller.add("/webhooks", url="https://off.example.com/", events=["task.created"])
+    caller.add("/webhooks", url="https://paused.down.example.com/", events=["lead.created"])
+
+
+PRICES = """\
+sku;name;price;unit;category;description;active
+T-1;Стіл дубовий;12 500,00;шт;Столи;Масив, 120×80;так
+T-2;Стілець "Віденський";1800,5;шт;Стільці;;так
+T-3;Полиця;без ціни;шт;Полиці;;так
+T-1;Стіл ще раз;1;шт;;;так
+T-4;Тумба;0,0001;м²;;Знята з виробництва;ні
+""".encode()
+
+
+def _products(app: CRMApp, caller: Caller, clock: Clock) -> None:
+    old = {"file": (BytesIO(b"sku,name,price\nOLD-1,,\n"), "old.csv")}
+    caller.do("POST", "/products/import", data=old)
+    _send(app, lambda sent: Outcome(7, 202, None, ""))
+    clock.tick(32 * DAY)  # its rejected rows are let go by the next import
+    caller.add("/products", name="Доставка", price=0)
+    caller.add("/products", sku="DEL", name="Монтаж", price="350.25", currency="EUR", active=False)
+    full = {"external_id": "1C-77", "extra": {"вага": 12.5, "кольори": ["дуб", None, True]}}
+    caller.add("/products", sku="L-1", name="Лампа", price=99.99, description=LONG, **full)
+    caller.add("/products", sku="GONE", name="Ніколи не проданий", price=1)
+    caller.do("DELETE", "/products/4")
+    sent = {"file": (BytesIO(PRICES), "ціни.csv")}
+    caller.do("POST", "/products/import", data=sent)
+    clock.tick(60)
+    with app.tenants.session(LABEL):
+        price_list.import_csv(price_list.read("sku,price\nT-2,1900\n".encode("utf-16")))
+    caller.do("PATCH", "/products/1", {"name": "Доставка містом", "category": "Послуги"})
+
+
+def _clients(caller: Caller) -> None:
+    contacts = [
+        {"name": "Ганна", "position": "бухгалтерка", "phone": "0671110001", "comment": LONG},
+        {"name": "Богдан", "email": "bohdan@romashka.example", "is_primary": True},
+    ]
+    caller.add(
+        "/clients",
+        **{
+            "type": "company",
+            "name": "ТОВ Ромашка",
+            "phone": "+380441110001",
+            "contacts": contacts,
+        },
+        **{"email": "office@romashka.example", "website": "https://romashka.example"},
+        **{"address": "Київ, вул. Ґонти, 1", "tax_number": "12345678", "tags": ["VIP", "опт"]},
+        **{"assigned_to": "2", "source": "виставка", "comment": LONG, "external_id": "К-1"},
+        extra={"рахунок": "UA00"},
+    )
+    caller.add("/clients", name="Марія")
+    caller.add("/clients", name="Видалений клієнт", phone="0671110003", tags=["опт"])
+    caller.add("/clients", name="Чорновик")
+    caller.do("PATCH", "/clients/2", {"phone": "0671110002", "tags": ["опт", "Їжак"]})
+    caller.do("DELETE", "/clients/3")
+
+
+def _leads(app: CRMApp, caller: Caller, taras: Caller, clock: Clock) -> None:
+    caller.add(
+        "/leads",
+        **{"name": "Їжакевич Ґалина", "phone": "067 123 45 67", "email": "Galyna@Example.com"},
+        **{"company": "ФОП", "position": "директорка", "source": "site-form", "assigned_to": "2"},
+        **{"comment": LONG, "amount": "12500.50", "currency": "USD", "tags": ["терміново", "дуб"]},
+        **{f"utm_{part}": part for part in ("source", "medium", "campaign", "content", "term")},
+        **{"page_url": "https://example.com/столи", "referrer": "https://example.com/"},
+        **{"external_id": "L-1", "extra": {"колір": {"дуб": [1, 2.5, None]}}, "невідоме": "поле"},
+    )
+    for number, status in enumerate(("in_progress", "qualified", "unqualified"), 2):
+        clock.tick(3600)
+        caller.add("/leads", name=f"Лід {number}", email=f"lead{number}@example.com")
+        caller.do("PATCH", f"/leads/{number}", {"status": status})
+    caller.do("PATCH", "/leads/4", {"lost_reason": "задорого", "source": None})
+    with app.tenants.session(LABEL):  # by nobody in particular
+        leads.create(leads.LEAD_IN.take({"name": "Без автора", "phone": "0501234567"}))
+        with transaction():
+            leads.Lead.find(5).change({"comment": "змінено без автора"})
+    taras.add("/leads", name="Олег Синиця", phone="+380931112233", company="ПП Синиця")
+    taras.do("POST", "/leads/6/convert", {"title": "Кухня", "amount": 55000})
+    caller.add("/leads", name="Марія", phone="0671110002")
+    caller.do("PATCH", "/leads/7", {"status": "converted"})
+    caller.add("/leads", name="Третя дорога", email="third@example.com")
+    caller.add("/leads", name="Видалений", phone="0991112233", comment="зникне")
+    caller.do("DELETE", "/leads/9")
+    caller.do("POST", "/deals", {"lead_id": "8", "stage_id": "2"})
+    moved = {"created_at": "2025-06-01T10:00:00+03:00"}
+    caller.add("/leads", name="З минулого", phone="0991112234", **moved)
+
+
+def _deals(app: CRMApp, caller: Caller, clock: Clock) -> None:
+    full = {"expected_close_date": "2026-03-31", "tags": ["опт"], "comment": LONG, "source": "сайт"}
+    full |= {"external_id": "Д-4", "extra": {"договір": "№ 7"}, "manager": "2"}
+    caller.add("/deals", title="Офіс", client_id="1", contact_id="2", amount=1000, **full)
+    lines = [
+        {"product_id": "5", "quantity": "2.5", "discount": 10, "comment": "з доставкою"},
+        {"name": "Робота", "price": "99.9999", "discount": 5, "discount_type": "amount"},
+        {"sku": "T-2", "quantity": 4},
+    ]
+    caller.do("POST", "/deals/4/items", {"items": lines})
+    caller.do("PATCH", "/deals/4/items/2", {"quantity": 3})
+    caller.do("DELETE", "/deals/4/items/3")
+    caller.do("DELETE", "/products/5")  # used, so its row stays
+    clock.tick(DAY)
+    caller.do("PATCH", "/deals/4", {"stage_id": "3"})
+    caller.do("PATCH", "/deals/4", {"stage_id": "5"})
+    caller.add("/deals", title="Нічия", pipeline_id="2")
+    (extra,) = [s for s in caller.do("GET", "/pipelines/2/stages")["data"] if s["name"] == "Зайва"]
+    caller.do("PATCH", "/deals/5", {"stage_id": extra["id"]})
+    first = caller.do("GET", "/pipelines/2/stages")["data"][0]["id"]
+    caller.do("DELETE", f"/pipelines/2/stages/{extra['id']}?move_to={first}")
+    caller.do("PATCH", "/deals/5", {"status": "lost", "lost_reason": "передумали"})
+    caller.add("/deals", title="Видалена", client_id="2")
+    caller.do("DELETE", "/deals/6")
+    with app.tenants.session(LABEL):
+        deals.create(deals.DEAL_IN.take({"title": "Без автора", "client_id": "2"}))
+    past = {"created_at": "2024-01-10T08:00:00Z", "closed_at": "2024-02-10T08:00:00Z"}
+    caller.add("/deals", title="Давня", client_id="1", status="won", amount="0.01", **past)
+
+
+def _tasks(caller: Caller, clock: Clock) -> None:
+    full = {"description": LONG, "external_id": "З-1", "extra": {"зала": 3}, "assigned_to": "2"}
+    links_ = {"lead_id": "1", "client_id": "1", "deal_id": "4"}
+    due = "2026-02-01T09:00:00Z"
+    caller.add(
+        "/tasks", title="Зустріч", type="meeting", priority="high", due_at=due, **full, **links_
+    )
+    caller.add("/tasks", title="Подзвонити", type="call", priority="low", assigned_to=None)
+    caller.add("/tasks", title="Лист", type="email", due_at="2026-12-31T23:59:59+02:00")
+    for title in ("Без виду", "Скасоване", "Видалене"):
+        caller.add("/tasks", title=title)
+    clock.tick(600)
+    caller.do("PATCH", "/tasks/2", {"status": "in_progress", "description": VERY_LONG})
+    caller.do("POST", "/tasks/3/complete", {"result": "Надіслано"})
+    caller.do("PATCH", "/tasks/5", {"status": "cancelled"})
+    caller.do("DELETE", "/tasks/6")
+
+
+def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
+    for path in ("/leads/1", "/clients/1", "/deals/4"):
+        caller.add(f"{path}/notes", text=f"Примітка Олени\n{VERY_LONG}")
+        taras.add(f"{path}/notes", text="Примітка Тараса")
+    gone = caller.add("/leads/2/notes", text="Зникне")
+    caller.do("DELETE", f"/leads/2/notes/{gone}")
+    with app.tenants.session(LABEL) as here:
+        notes.create("deal", 4, {"text": "Без автора"})
+        sessions.open(2, "Firefox")  # as the cabinet writes: a user, and no key
+        here.user_id = 2
+        with transaction():
+            leads.Lead.find(2).change({"comment": "змінено в кабінеті"})
+
+
+MOVED = {
+    "clients": 'external_id,name,contact_name,contact_phone\nM-1,ФОП Мельник,Іван,0671110077\n,,,"',
+    "deals": "external_id;client;item_name;item_price\nM-1;ФОП Мельник;Шафа;8 000,5\nM-2;Нікого;;",
+    "leads": "external_id,name,phone\nM-1,З таблиці,0671110078\nM-2,Без телефону,\n",
+    "tasks": "external_id\ttitle\tdeal_external_id\nM-1\tЗаміряти\tM-1\nM-2\t\t\n",
+}
+
+
+def _moved_in(caller: Caller) -> None:
+    for noun, text in MOVED.items():
+        caller.do("POST", f"/{noun}/import", data={"file": (BytesIO(text.encode()), f"{noun}.csv")})
+
+
+def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:
+    """To the first endpoint most arrived; the second fails and is recovered; the third is gone; the
+    fourth is off; the last is paused."""
+    fine, ill = Outcome(12, 200, None, "дякую"), Outcome(15_000, None, "timeout")
+    broken, gone = Outcome(34, 500, None, "<h1>ні</h1>"), Outcome(5, 410)
+
+    def outcome(sent: deliveries.Claimed) -> Outcome | None:
+        if "gone" in sent.url:
+            return gone
+        if "down" in sent.url:
+            return ill if sent.id % 2 else broken
+        return broken if b'"deal.lost"' in sent.body else fine
+
+    _send(app, outcome)
+    for number in range(2):  # after five days of failure it is paused
+        clock.tick(3 * DAY)
+        caller.add("/leads", name=f"Марно {number}", phone="0501110009")
+        _send(app, outcome)
+    caller.do("PATCH", "/webhooks/4", {"active": False})
+    for day in range(12):  # ten attempts, and each day one that arrives
+        clock.tick(DAY)
+        caller.do("PATCH", "/products/3", {"price": 100 + day})
+        _send(app, outcome)
+    delivered = caller.do("GET", "/webhooks/1/deliveries?status=delivered")["data"]
+    caller.do("POST", f"/deliveries/{delivered[-1]['id']}/resend")
+    caller.do("POST", "/webhooks/1/test")
+    _send(app, lambda sent: fine)
+    with app.tenants.session(LABEL):
+        deliveries.resend(int(delivered[-2]["id"]))
+        deliveries.test(1)
+        _send(app, lambda sent: fine)
+    caller.do("POST", "/webhooks/2/recover", {"since": "2026-02-01T00:00:00Z"})
+    _send(app, lambda sent: fine if "down" in sent.url and sent.id % 2 else None)
+
+
+def _send(app: CRMApp, outcome: Callable[[deliveries.Claimed], Outcome | None]) -> None:
+    """What is due is sent, as often as something new is; None: it is still under way."""
+    with app.tenants.session(LABEL):
+        while claimed := deliveries.claim("frozen", 50, 50)[0]:
+            for sent in claimed:
+                if told := outcome(sent):
+                    deliveries.record(sent, now(), told)
+
+
+def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
+    """What is kept for a day only, or must be fresh."""
+    with app.tenants.session(LABEL):
+        for phone, browser in (("+380501110001", "b1"), ("+380501110002", "b2")):
+            for purpose in (codes.LOGIN, codes.SIGNUP, codes.PHONE):
+                asked = codes.ask(purpose, phone, browser)
+                if browser == "b1":
+                    codes.check(purpose, phone, browser, asked.code)
+        sessions.open(1, "Mozilla/5.0 (X11; Linux x86_64)")
+        sessions.end(sessions.every(2)[0].id, 2)
+        for purpose in links.SECONDS:
+            links.make(purpose, 2, "new@acme.example" if purpose == links.EMAIL else None)
+        links.use(links.LOGIN, links.make(links.LOGIN, 1))
+        assert current_session().user_id is None
+    caller.do("POST", "/webhooks/1/rotate")
+    once = {"Idempotency-Key": "замовлення-77".encode().hex()}
+    caller.do("POST", "/leads", {"name": "Двічі", "phone": "0501110010"}, headers=once)
+    for noun, fields in {
+        "clients": {"name": "Останній клієнт"},
+        "products": {"name": "Останній товар", "price": 5},
+        "tasks": {"title": "Останнє завдання"},
+        "deals": {"title": "Остання угода"},
+    }.items():  # of which the webhooks have heard nothing yet
+        caller.add(f"/{noun}", **fields)
+    clock.tick(60)
+
+
+def lacking(file: sqlite3.Connection) -> list[str]:
+    """What the schema allows and no row has: tables, set and unset columns, values of a choice."""
+    found = []
+    tables = file.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        " AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT GLOB '*_search_*' ORDER BY name"
+    ).fetchall()
+    for table, sql in tables:
+        if file.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,):
+            found.append(f"{table}: a row")
+            continue
+        if table in ONE_ROW:
+            continue
+        for _, column, _, not_null, _, is_key in file.execute(f"PRAGMA table_info({table})"):
+            if not not_null and not is_key:
+                for state in ("NULL", "NOT NULL"):
+                    some = f"SELECT 1 FROM {table} WHERE {column} IS {state}"
+                    if not file.execute(some).fetchone():
+                        found.append(f"{table}.{column}: a row where it is {state}")
+        for column, choices in re.findall(r"CHECK \((\w+) IN \(([^)]*)\)\)", sql):
+            for choice in choices.split(","):
+                some = f"SELECT 1 FROM {table} WHERE {column} = {choice}"
+                if not file.execute(some).fetchone():
+                    found.append(f"{table}.{column}: a row where it is {choice.strip()}")
+    seen = {kind for (kind,) in file.execute("SELECT DISTINCT type FROM event")}
+    found += [f"event: {kind}" for kind in sorted(set(events.KINDS) - seen)]
+    return found

@@ -1,0 +1,548 @@
+"""The log of a served installation: its lines, what they tell of requests, and nothing private."""
+
+import contextlib
+import http.client
+import io
+import json
+import logging
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, log
+from crm.access import tokens
+from crm.access.api_keys import new_key
+from crm.access.links import INVITE_TOKEN_BYTES
+from crm.config import Config
+from crm.outbox import signature
+from tests.raw_wsgi import speak
+from tests.running import PATIENCE, ROOT, free_port, wait_for
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+FIELDS = ["time", "level", "request_id", "tenant", "route", "method", "status", "ms"]
+
+
+class Log:
+    """What `serve` would have written."""
+
+    def __init__(self, stream: io.StringIO):
+        self.stream = stream
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What was written since the last look, and what waits."""
+        logging.getLogger("crm.requests").handlers[0].flush()
+        found = [json.loads(line) for line in self.stream.getvalue().splitlines()]
+        self.stream.truncate(0)
+        self.stream.seek(0)
+        return found
+
+    def line(self) -> dict[str, Any]:
+        (found,) = self.lines()
+        return found
+
+
+@pytest.fixture
+def served(own_log: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    logging.getLogger("crm.requests").handlers.clear()
+    logging.getLogger("crm.requests").propagate = True
+    log.begin(shows_requests=True)
+    yield Log(stream)
+
+
+# Requests
+
+
+def test_a_request_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
+    lead = {"name": "Марія", "phone": "+380671234567"}
+    id = api.post("/leads", lead, buffered=True).json["lead_id"]
+    told = served.line()
+    assert list(told) == FIELDS
+    assert TIME.fullmatch(told["time"]) and told["level"] == "info"
+    assert (told["method"], told["route"], told["status"]) == ("POST", "/api/v1/leads", 201)
+    assert told["tenant"] == "acme"
+    answer = api.get(f"/leads/{id}?expand=possible_duplicates", buffered=True)
+    told = served.line()
+    assert told["request_id"] == answer.headers["X-Request-Id"]
+    assert (told["route"], told["status"]) == ("/api/v1/leads/<id>", 200)
+    assert 0 < told["ms"] < 10_000
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "tenant", "route", "status"),
+    [
+        ("acme.localhost", "/livez", None, "/livez", 200),
+        ("acme.localhost", "/api/v1/nothing/+380671234567", "acme", None, 401),
+        ("nobody.localhost", "/api/v1/leads", None, "/api/v1/leads", 404),
+        ("+380671234567", "/+380671234567", None, None, 404),
+        ("acme.localhost", "/enter/0123456789", "acme", "/enter/<token>", 404),
+        ("acme.localhost", "/login?phone=%2B380671234567", "acme", "/login", 200),
+        ("localhost", "/signup", "_front", "/signup", 200),
+        ("acme.localhost", "/api/v1/leads", "acme", "/api/v1/leads", 401),
+    ],
+)
+def test_what_is_refused_is_told_too_and_no_path(
+    crm: CRMApp, served: Log, host: str, path: str, tenant: str, route: str, status: int
+) -> None:
+    path, _, query = path.partition("?")
+    speak(crm, "GET", path, host=host, query=query)
+    told = served.line()
+    found = told["tenant"], told["route"], told["status"]
+    assert found == (tenant, route, status)
+    assert "380671234567" not in json.dumps(told)
+
+
+def test_a_method_is_one_that_there_is(crm: CRMApp, served: Log) -> None:
+    speak(crm, "S3CRET", "/api/v1/leads")
+    assert served.line()["method"] == "other"
+
+
+def test_a_line_comes_when_the_body_was_sent(served: Log) -> None:
+    gate = threading.Event()
+
+    def body() -> Iterator[bytes]:
+        yield b"a"
+        assert gate.wait(5)
+        yield b"b"
+
+    measured = log.Measured({"REQUEST_METHOD": "GET"}, lambda *_: None)
+    measured.start("200 OK", [])
+    parts = iter(measured.sending(body()))
+    assert next(parts) == b"a" and served.lines() == []
+    threading.Timer(0.05, gate.set).start()
+    assert next(parts) == b"b" and served.lines() == []
+    measured.close()
+    told = served.line()
+    assert told["ms"] >= 50 and told["status"] == 200
+
+
+def test_an_export_that_streams_is_one_line(crm: CRMApp, api: Any, served: Log) -> None:
+    api.get("/products/export", buffered=True).close()
+    assert [line["route"] for line in served.lines()] == ["/api/v1/products/export"]
+
+
+def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(
+    crm: CRMApp, api: Any, served: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = new_key()
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError(f"the key {secret} of +380671234567 <maria@example.com>")
+
+    monkeypatch.setitem(
+        crm.view_functions,
+        next(n for n in crm.view_functions if n.endswith("list_pipelines")),
+        fails,
+    )
+    answer = api.get("/pipelines", buffered=True)
+    assert answer.status_code == 500
+    error, request = served.lines()
+    assert (error["level"], request["level"]) == ("error", "warning")
+    id = answer.headers["X-Request-Id"]
+    assert error["request_id"] == request["request_id"] == id
+    assert (error["tenant"], error["route"]) == ("acme", "/api/v1/pipelines")
+    assert error["trace"].startswith("Traceback (most recent call last):\n")
+    assert error["trace"].endswith("RuntimeError: the key crm_… of +… <…@…>")
+    assert secret not in json.dumps(error)
+
+
+def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
+    crm: CRMApp, served: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr("crm.cabinet.errors.render", fails)
+    token = tokens.new()
+    with pytest.raises(RuntimeError):  # for the server, which tells it too
+        speak(crm, path=f"/enter/{token}/nowhere")
+    *before, request = told = served.lines()
+    errors = [each["message"] for each in before if each["level"] == "error"]
+    assert errors and {text.partition(",")[0] for text in errors} == {"unforeseen error"}
+    assert (request["status"], request["level"]) == (500, "warning")
+    assert token not in json.dumps(told)
+
+
+@pytest.mark.parametrize("sent", ["380671234567", "a" * 129, "{token}", "Ї", "a b"])
+def test_a_clients_id_of_a_request_is_no_way_into_the_log(
+    crm: CRMApp, served: Log, sent: str
+) -> None:
+    token = tokens.new().replace("_", "-")
+    speak(crm, headers={"X-Request-Id": sent.replace("{token}", token)})
+    assert re.fullmatch("[0-9a-f]{24}", served.line()["request_id"])
+    for good in ("1", "9f0c2ab8-1c55-41d2-a2f3-a4b5c6d7e8f9", "abc380671234567"):
+        speak(crm, headers={"X-Request-Id": good})
+        assert served.line()["request_id"] == good
+
+
+def test_without_a_listener_nothing_is_measured(
+    crm: CRMApp, api: Any, own_log: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging.getLogger("crm.requests").setLevel(logging.NOTSET)
+    logging.getLogger("crm").setLevel(logging.NOTSET)
+
+    def measured(*_: Any) -> None:
+        raise AssertionError("it was measured")
+
+    monkeypatch.setattr(log, "Measured", measured)
+    assert api.get("/leads").status_code == 200
+
+
+def test_no_import_and_no_app_sets_a_log_up() -> None:
+    code = (
+        "import logging, crm, crm.cli, crm.server\n"
+        "crm.create_app(crm.wsgi.Config(), sends=False)\n"
+        "every = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]\n"
+        "print([each.name for each in every if each.name.startswith(('crm', 'root'))\n"
+        "    and (each.handlers or each.level not in (0, 30))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
+
+
+# Lines that wait for each other
+
+
+def log_line(number: int, status: int = 200, **more: Any) -> None:
+    about = {"request_id": str(number), "tenant": "acme", "route": "/", "method": "GET"}
+    log.log_request(status, 0.01, **about, **more)
+
+
+@pytest.fixture
+def slow(served: Log, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """Lines of requests wait for an hour."""
+    monkeypatch.setattr(log, "FLUSH_SECONDS", 3600)
+    return served
+
+
+def written(found: Log) -> list[str]:
+    """What the lines in the stream are, without those that wait."""
+    lines = map(json.loads, found.stream.getvalue().splitlines())
+    return [line.get("request_id") or line["message"] for line in lines]
+
+
+def test_a_line_waits_for_others_and_comes_by_itself(served: Log, crm: CRMApp) -> None:
+    speak(crm, headers={"X-Request-Id": "1"})
+    assert written(served) == []
+    until = time.monotonic() + PATIENCE
+    while written(served) != ["1"]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_5xx_comes_at_once_after_those_that_waited(slow: Log) -> None:
+    log_line(1)
+    log_line(2)
+    assert written(slow) == []
+    log_line(3, 503)
+    log_line(4)
+    assert written(slow) == ["1", "2", "3"]
+
+
+def test_a_refusal_of_the_server_comes_at_once(slow: Log) -> None:
+    log_line(1)
+    log_line(2, 400, at_once=True)
+    assert written(slow) == ["1", "2"]
+
+
+def test_other_records_come_at_once_after_those_that_waited(slow: Log) -> None:
+    log_line(1)
+    logging.getLogger("somebody.else").error("told")
+    log_line(2)
+    assert written(slow) == ["1", "told"]
+
+
+def test_when_the_app_leaves_lines_come_at_once(slow: Log, crm: CRMApp) -> None:
+    log_line(1)
+    crm.leave()
+    assert written(slow) == ["1"]
+    log_line(2)
+    assert written(slow) == ["1", "2"]
+
+
+def test_many_lines_are_written_in_order_and_whole(slow: Log) -> None:
+    writes: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return super().write(text)
+
+    handler = logging.getLogger("crm.requests").handlers[0]
+    slow.stream = Stream()
+    handler.setStream(slow.stream)
+    for number in range(1000):
+        log_line(number)
+    log.stop_batching()
+    assert written(slow) == [str(number) for number in range(1000)]
+    assert all(text.endswith("\n") for text in writes)
+    # Other processes write to the same pipe, and longer writes would be mixed with theirs.
+    assert max(map(len, writes)) <= select.PIPE_BUF and len(writes) < 100
+
+
+def test_while_nobody_reads_requests_go_on_and_lost_lines_are_counted(
+    slow: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "FLUSH_SECONDS", 0)
+    monkeypatch.setattr(log, "MAX_WAITING_LINES", 100)
+    reading, writing = os.pipe()
+    handler = logging.getLogger("crm.requests").handlers[0]
+    read: list[str] = []
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading) as pipe:
+        handler.setStream(stream)
+        requests = threading.Thread(target=lambda: list(map(log_line, range(5000))), daemon=True)
+        requests.start()
+        requests.join(PATIENCE)
+        assert not requests.is_alive()
+        reader = threading.Thread(target=lambda: read.extend(pipe))
+        reader.start()
+        handler.flush()
+        log_line(5000, at_once=True)
+        handler.setStream(slow.stream)
+        stream.close()
+        reader.join()
+    found = list(map(json.loads, read))
+    lost = [line["message"] for line in found if "message" in line]
+    numbers = [int(line["request_id"]) for line in found if "message" not in line]
+    assert numbers == sorted(set(numbers)) and numbers[-1] == 5000
+    assert lost[0].endswith(" lines of requests are lost: the log took none")
+    assert sum(int(text.split()[0]) for text in lost) == 5001 - len(numbers) > 0
+
+
+def test_a_broken_stderr_ends_no_request(slow: Log, api: Any) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    handler = logging.getLogger("crm.requests").handlers[0]
+    stream = os.fdopen(writing, "w")
+    handler.setStream(stream)
+    assert api.get("/leads", buffered=True).status_code == 200
+    log_line(1, 500)
+    handler.flush()
+    handler.setStream(slow.stream)
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
+    log_line(2, 500)
+    assert written(slow) == ["2 lines of requests are lost: the log took none", "2"]
+
+
+FORK = """
+import os
+from crm import log
+def line(number):
+    about = {"request_id": number, "tenant": None, "route": "/", "method": "GET"}
+    log.log_request(200, 0.01, **about)
+log.begin(shows_requests=True)
+line("parent")
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    line("parent again")
+else:
+    log.log.warning("child")
+    line("child")
+"""
+
+
+def test_each_process_writes_its_own_lines_at_its_end() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True)
+    lines = map(json.loads, ran.stderr.splitlines())
+    told = [line.get("request_id") or line["message"] for line in lines]
+    assert told == ["child", "child", "parent", "parent again"]
+
+
+# Other lines
+
+
+def test_everything_is_a_line_of_json(served: Log) -> None:
+    logging.getLogger("crm").warning("an SMS could not be sent: %s", "a\nb ї \udc80")
+    told = served.line()
+    assert list(told) == ["time", "level", "logger", "message"]
+    assert (told["level"], told["logger"]) == ("warning", "crm")
+    assert told["message"].startswith("an SMS could not be sent: a\nb ї ")
+    logging.getLogger("somebody.else").info("not told")
+    logging.getLogger("somebody.else").error("told")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old ways", DeprecationWarning, stacklevel=1)
+    assert [line["logger"] for line in served.lines()] == ["somebody.else", "py.warnings"]
+
+
+def test_a_thread_that_ends_badly_is_a_line(served: Log) -> None:
+    thread = threading.Thread(target=lambda: 1 // 0, name="scout")
+    thread.start()
+    thread.join()
+    told = served.line()
+    assert told["message"] == "the thread scout ended"
+    assert told["trace"].endswith("ZeroDivisionError: integer division or modulo by zero")
+
+
+def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeypatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    log.begin(shows_requests=False)
+    api.get("/leads", buffered=True)
+    speak(crm, path="/readyz")
+    assert stream.getvalue() == ""
+    logging.getLogger("crm").warning("told")
+    assert json.loads(stream.getvalue())["message"] == "told"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the key {key}, twice {key}", "the key crm_…, twice crm_…"),
+        ("{whsec}!", "whsec_…!"),
+        ("GET /enter/{token}/x", "GET /enter/…/x"),
+        ("cookie={token};", "cookie=…;"),
+        ("GET /i/{invitation} failed", "GET /i/… failed"),
+        ("https://acme.crm.ua/invite/{invitation}", "https://acme.crm.ua/invite/…"),
+        ("to +380 (67) 123-45-67.", "to +…."),
+        ("to 380671234567", "to +…"),
+        ("KeyError: '067 123-45-67'", "KeyError: '+…'"),
+        ("KeyError: 'maria.k+a@mail.example.com'", "KeyError: '…@…'"),
+        ("smtp://crm:s3cret@mail.ua:587", "smtp://…@mail.ua:587"),
+        ("https://a.ua/hook?token=s3cret&b=1 failed", "https://a.ua/hook?… failed"),
+        ('{{"Authorization": "Bearer s3cret"}}', '{{"Authorization": "Bearer …"}}'),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
+    made = {"key": new_key(), "whsec": signature.new_secret(), "token": tokens.new()}
+    made["invitation"] = tokens.new(INVITE_TOKEN_BYTES)
+    assert log.masked(text.format(**made)) == shown.format()
+
+
+@pytest.mark.parametrize("part", ["a", "1", "a.A1", "a@", "x%", "ab://", "https://", "crm_", "-"])
+def test_a_long_text_is_masked_in_time(part: str) -> None:
+    began = time.monotonic()
+    log.masked(part * (200_000 // len(part)))
+    assert time.monotonic() - began < 5  # in squares it would be minutes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "delivery 123456789 of acme was lost hold of",
+        "http://127.0.0.1:8000 at 2026-11-21T07:56:00.123Z, pid 4194304",
+        'File "/opt/crm/crm/tenancy/database.py", line 380, in _migrate_380',
+        "request 0123456789abcdef01234567",
+        "request 0000000042",
+        "a_name_of_exactly_forty_three_characters_xy",
+        "the mail server refused the recipient (550)",
+    ],
+)
+def test_what_is_none_is_shown(text: str) -> None:
+    assert log.masked(text) == text
+
+
+# Served
+
+
+def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
+    """Refusals of the server before the application, and gunicorn's own lines, too."""
+    port = free_port()
+    command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
+    written = tmp_path / "log"
+
+    def lines(count: int) -> list[dict[str, Any]]:
+        """So many as soon as they are there."""
+        until = time.monotonic() + PATIENCE
+        while (said := written.read_text("utf-8")).count("\n") < count:
+            assert time.monotonic() < until, said
+            time.sleep(0.02)
+        return [json.loads(line) for line in said.splitlines()]
+
+    with written.open("w") as log_file:
+        server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
+    try:
+        wait_for(port, server)
+        for method, path in (("GET", "/livez"), ("GET", "/" + "a" * 9000), ("B?D", "/")):
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            line.putrequest(method, path, skip_host=True)
+            line.putheader("Host", "acme.localhost")
+            line.endheaders()
+            assert line.getresponse().read()
+            line.close()
+        said = lines(7)
+        assert [line["message"] for line in said[:2]] == [
+            f"data folder: {tmp_path}",
+            f"listening on http://127.0.0.1:{port}",
+        ]
+        assert sorted(line["status"] for line in said[4:]) == [200, 400, 414]
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+        os.kill(int(children.split()[0]), signal.SIGKILL)
+        gunicorns = lines(8)[7]
+        assert (gunicorns["logger"], gunicorns["level"]) == ("gunicorn.error", "error")
+        assert "SIGKILL" in gunicorns["message"]
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+    lines(8)
+
+
+class Client(threading.Thread):
+    """Asks one request after the other on one connection until that is cut."""
+
+    def __init__(self, number: int, port: int):
+        super().__init__(daemon=True)
+        self.number, self.port = number, port
+        self.answered: dict[str, float] = {}  # request: when
+
+    def run(self) -> None:
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        errors = OSError, http.client.HTTPException
+        with contextlib.suppress(*errors), contextlib.closing(line):
+            for turn in range(1_000_000):
+                id = f"{self.number}-{turn}"
+                headers = {"Host": "nobody.localhost", "X-Request-Id": id}
+                line.request("GET", "/api/v1/leads", headers=headers)
+                assert line.getresponse().read()
+                self.answered[id] = time.monotonic()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
+    """Of a process that is killed, all but what it answered in its last second."""
+    port = free_port()
+    command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
+    with (tmp_path / "log").open("w+") as log_file:
+        server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
+        try:
+            wait_for(port, server)
+            clients = [Client(number, port) for number in range(4)]
+            for client in clients:
+                client.start()
+            time.sleep(2.2)
+            ended_at = time.monotonic()
+        finally:
+            server.send_signal(end)
+            server.wait(PATIENCE)
+        for client in clients:
+            client.join(PATIENCE)
+        log_file.seek(0)
+        text = log_file.read()
+    whole, _, cut = text.rpartition("\n")
+    assert not cut
+    told = [line["request_id"] for line in map(json.loads, whole.splitlines()) if "route" in line]
+    assert len(told) == len(set(told))
+    answered = {id: moment for client in clients for id, moment in client.answered.items()}
+    sure = ended_at - 1 if end == signal.SIGKILL else float("inf")
+    missing = [id for id, moment in answered.items() if moment < sure and id not in told]
+    assert len(answered) > 100 and missing == []
+    assert len(set(told) - answered.keys()) <= len(clients)  # their answers were on their way
+
+
+def test_the_setting_is_one_of_two() -> None:
+    assert Config.load({"CRM_LOG": "warnings"}).log == "warnings"
+    assert Config().log == "requests"

@@ -1,0 +1,1031 @@
+"""SMS and e-mail, against real HTTP and SMTP servers on loopback; the post that sends them."""
+
+import json
+import logging
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from email import message_from_bytes, policy
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
+
+import pytest
+import trustme
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
+
+from crm.config import Config, MailServer
+from crm.messages import Undelivered, deadline_connection, mail, queue, sms
+from crm.messages.queue import MessageQueue
+from tests.running import free_port
+
+each = pytest.mark.parametrize
+pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
+
+PHONE = "+380501110001"
+TEXT = 'Код "Затишок" & ко: 048213\nнікому {phone} не кажіть \\ <b>'
+TOKEN = "t0ken-of-acme"
+OLENA = "olena@acme.example"
+FROM = Address("Зручна CRM, Inc.", "crm", "crm.example")
+PATIENCE = 10  # seconds for what has to come
+SECRETS = (PHONE, PHONE[1:], TEXT, "048213", TOKEN, OLENA, "s3cret", "olena")
+
+
+def undelivered(send: Callable[[], None]) -> Undelivered:
+    """The refusal, which tells nothing that is not for the log."""
+    with pytest.raises(Undelivered) as refused:
+        send()
+    reason = refused.value.reason
+    assert reason and str(refused.value) == reason and "\n" not in reason
+    assert not [secret for secret in SECRETS if secret in reason]
+    return refused.value
+
+
+# Servers
+
+
+class Gateway:
+    """What came, and what is answered: `answer(handler)` writes it."""
+
+    def __init__(self) -> None:
+        self.came: list[SimpleNamespace] = []
+        self.answer: Callable[[Any], None] = replying(200)
+        self.over = threading.Event()
+        self.url = ""
+
+    @property
+    def last(self) -> SimpleNamespace:
+        assert len(self.came) == 1
+        return self.came[0]
+
+
+def replying(status: int, body: Any = b"", **headers: str) -> Callable[[Any], None]:
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        told = body if isinstance(body, bytes) else json.dumps(body).encode()
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(told)), **headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(told)
+
+    return reply
+
+
+def saying(data: bytes) -> Callable[[Any], None]:
+    """These bytes and no more."""
+    return lambda handler: handler.wfile.write(data)
+
+
+@contextmanager
+def listening(context: ssl.SSLContext | None = None) -> Iterator[Gateway]:
+    gateway = Gateway()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def take(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            gateway.came.append(
+                SimpleNamespace(method=self.command, path=self.path, headers=headers, body=body)
+            )
+            self.close_connection = True
+            with suppress(OSError):
+                gateway.answer(self)
+
+        do_GET = do_POST = take
+
+        def log_message(self, *_: Any) -> None:
+            """Not on the screen."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = False
+
+        def handle_error(self, *_: Any) -> None:
+            """A caller that went away."""
+
+        def get_request(self) -> Any:
+            came, address = super().get_request()
+            return (context.wrap_socket(came, server_side=True) if context else came), address
+
+    server = Server(("127.0.0.1", 0), Handler)
+    gateway.url = f"http{'s' if context else ''}://127.0.0.1:{server.server_port}"
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+    serving.start()
+    try:
+        yield gateway
+    finally:
+        gateway.over.set()
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    with listening() as found:
+        yield found
+
+
+class MailBox:
+    """A handler of aiosmtpd that keeps what comes; `refuse` names a step and what it answers."""
+
+    def __init__(self, **refuse: str):
+        self.came: list[Any] = []
+        self.names: list[str] = []
+        self.logins: list[tuple[bytes, bytes]] = []
+        self.encrypted: list[bool] = []
+        self.refuse = refuse
+
+    async def handle_EHLO(
+        self, server: Any, session: Any, envelope: Any, hostname: str, responses: list[str]
+    ) -> list[str]:
+        self.names.append(hostname)
+        session.host_name = hostname
+        return responses
+
+    async def handle_MAIL(
+        self, server: Any, session: Any, envelope: Any, address: str, options: list
+    ) -> str:
+        envelope.mail_from = address
+        return self.refuse.get("sender", "250 OK")
+
+    async def handle_RCPT(
+        self, server: Any, session: Any, envelope: Any, address: str, options: list
+    ) -> str:
+        envelope.rcpt_tos.append(address)
+        return self.refuse.get("recipient", "250 OK")
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        if "data" in self.refuse:
+            return self.refuse["data"]
+        self.came.append(envelope)
+        self.encrypted.append(server.transport.get_extra_info("sslcontext") is not None)
+        return "250 taken"
+
+    def authenticate(
+        self, server: Any, session: Any, envelope: Any, mechanism: str, given: Any
+    ) -> AuthResult:
+        self.logins.append((given.login, given.password))
+        right = given.password == b"s3cret:@/%"
+        return AuthResult(success=right, handled=False)
+
+    def read(self) -> EmailMessage:
+        (envelope,) = self.came
+        return message_from_bytes(envelope.original_content, policy=policy.default)
+
+
+@contextmanager
+def mailing(box: MailBox, **options: Any) -> Iterator[int]:
+    port = free_port()
+    controller = Controller(box, hostname="127.0.0.1", port=port, **options)
+    controller.start()
+    try:
+        yield port
+    finally:
+        controller.stop()
+
+
+def login(box: MailBox, **more: Any) -> dict[str, Any]:
+    return {"authenticator": box.authenticate, "auth_required": True, **more}
+
+
+def smtp(port: int, **more: Any) -> mail.SMTP:
+    return mail.SMTP(MailServer(**{"host": "127.0.0.1", "port": port, "tls": False, **more}), FROM)
+
+
+@contextmanager
+def talking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server that treats one connection as it likes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def run() -> None:
+            server.settimeout(PATIENCE)
+            with suppress(OSError), server.accept()[0] as came:
+                came.settimeout(PATIENCE)
+                talk(came)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def certified(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "mail.crm.example").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def trusted(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> trustme.CA:
+    """The authority is one of the system's."""
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    return authority
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A host name that is not this machine's, which leads here all the same."""
+    real = socket.getaddrinfo
+
+    def resolve(host: Any, *args: Any, **options: Any) -> Any:
+        assert host in ("mail.crm.example", "127.0.0.1"), host
+        return real("127.0.0.1", *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    return "mail.crm.example"
+
+
+# SMS on the console
+
+
+def test_the_console_writes_exactly_one_line(capsys):
+    sms.of(Config()).send(PHONE, "Код: 048213\r\nнікому")
+    assert capsys.readouterr().out == f"SMS to {PHONE}: Код: 048213 нікому\n"
+
+
+def test_a_console_that_takes_nothing_is_a_refusal(monkeypatch):
+    with open(os.devnull, "w", encoding="ascii") as narrow:
+        monkeypatch.setattr(sys, "stdout", narrow)
+        assert "output" in undelivered(lambda: sms.Console().send(PHONE, TEXT)).reason
+    assert "output" in undelivered(lambda: sms.Console().send(PHONE, "Code")).reason
+
+
+# TurboSMS
+
+
+def result(code: Any, status: Any = "OK", **more: Any) -> dict[str, Any]:
+    return {"phone": PHONE[1:], "response_code": code, "response_status": status, **more}
+
+
+def turbo(code: Any, status: Any = "OK", results: Any = None) -> dict[str, Any]:
+    return {"response_code": code, "response_status": status, "response_result": results}
+
+
+def test_turbosms_gets_the_key_the_sender_the_phone_and_the_text(gateway):
+    gateway.answer = replying(200, turbo(800, "SUCCESS_MESSAGE_ACCEPTED", [result(0)]))
+    port = sms.of(
+        Config(sms="turbosms", sms_token=TOKEN, sms_sender="Acme", sms_url=gateway.url + "/a.json")
+    )
+    port.send(PHONE, TEXT)
+    came = gateway.last
+    assert (came.method, came.path) == ("POST", "/a.json")
+    assert came.headers["authorization"] == f"Bearer {TOKEN}"
+    assert came.headers["content-type"] == "application/json"
+    assert came.headers["host"] == urlsplit(gateway.url).netloc
+    assert json.loads(came.body) == {
+        "recipients": ["380501110001"],
+        "sms": {"sender": "Acme", "text": TEXT},
+    }
+
+
+def test_turbosms_is_where_its_documentation_says():
+    port = sms.of(Config(sms="turbosms", sms_token=TOKEN, sms_sender="Acme"))
+    assert port._url == "https://api.turbosms.ua/message/send.json"
+
+
+@each(
+    "answer",
+    [
+        turbo(0, results=[result(0, message_id="f83f")]),
+        turbo(0),
+        *[turbo(code, "SUCCESS", [result(0)]) for code in (800, 801, 802, 803)],
+        turbo(801, results=[result(801, "SUCCESS_MESSAGE_SENT")]),
+        turbo(427, "NOT_ALLOWED_MESSAGE_DUPLICATE"),  # the first try had arrived
+        turbo(0, results=[result(427, "NOT_ALLOWED_MESSAGE_DUPLICATE")]),
+    ],
+)
+def test_turbosms_took_it(gateway, answer):
+    gateway.answer = replying(200, answer)
+    sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT)
+    assert gateway.last.path == "/"
+
+
+@each(
+    ("answer", "reason", "final"),
+    [
+        (turbo(105, "REQUIRED_AUTH"), "TurboSMS answered 105 REQUIRED_AUTH", True),
+        (turbo(203, "REQUIRED_BALANCE"), "TurboSMS answered 203 REQUIRED_BALANCE", True),
+        (turbo(503, "FAILED_SMS_SEND"), "TurboSMS answered 503 FAILED_SMS_SEND", False),
+        (turbo(999, "FATAL_ERROR"), "TurboSMS answered 999 FATAL_ERROR", False),
+        (turbo(1, "PONG"), "TurboSMS answered 1 PONG", True),
+        (turbo(804), "TurboSMS answered 804 OK", True),
+        (
+            turbo(0, results=[result(404, "NOT_ALLOWED_NUMBER_STOPLIST")]),
+            "TurboSMS answered 404 NOT_ALLOWED_NUMBER_STOPLIST",
+            True,
+        ),
+        (
+            turbo(802, "SUCCESS_MESSAGE_PARTIAL_ACCEPTED", [result(305, "INVALID_PHONE")]),
+            "TurboSMS answered 305 INVALID_PHONE",
+            True,
+        ),
+        (turbo(200, PHONE), "TurboSMS answered 200", True),
+        (turbo(200, f"NO_{TEXT}"), "TurboSMS answered 200", True),
+        (turbo(304, ["x"]), "TurboSMS answered 304", True),
+        (turbo(380501110001), "TurboSMS answered without a code of its own", False),
+        (turbo("0"), "TurboSMS answered without a code of its own", False),
+        *[
+            (turbo(code), "TurboSMS answered without a code of its own", False)
+            for code in (True, False, 0.0, [0])
+        ],
+        (turbo(None), "TurboSMS answered without a code of its own", False),
+        ({}, "TurboSMS answered without a code of its own", False),
+        *[
+            (answer, "TurboSMS answered something else than its JSON", False)
+            for answer in (
+                [], "OK", 0, None, b"", b"<html>OK</html>", b'{"response_code": 0', b"\xff",
+                turbo(0, results={"phone": 1}), turbo(0, results=["OK"]), turbo(0, results=5),
+                b"[" * 5000,
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_turbosms_answers_200_to_what_it_did_not_take(gateway, answer, reason, final):
+    gateway.answer = replying(200, answer)
+    refused = undelivered(lambda: sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
+    assert (refused.reason, refused.final) == (reason, final)
+
+
+def test_turbosms_that_does_not_answer_200_took_nothing(gateway):
+    gateway.answer = replying(502, turbo(0))
+    refused = undelivered(lambda: sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
+    assert (refused.reason, refused.final) == ("TurboSMS answered 502", False)
+
+
+def test_turbosms_of_a_cut_body_took_nothing(gateway):
+    gateway.answer = saying(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"response_code": 0,')
+    refused = undelivered(lambda: sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
+    assert not refused.final
+
+
+# Any gateway
+
+
+def http(url: str, body: str = "", **headers: str) -> sms.SMS:
+    return sms.of(Config(sms="http", sms_url=url, sms_headers=headers, sms_body=body))
+
+
+def test_a_gateway_gets_json(gateway):
+    body = '{"to": ["{digits}"], "phone": "{phone}", "msg": {"text": "{text}"}, "n": {digits}}'
+    http(gateway.url, body, Authorization="Bearer x").send(PHONE, TEXT)
+    came = gateway.last
+    assert came.method == "POST"
+    assert came.headers["content-type"] == "application/json"
+    assert came.headers["authorization"] == "Bearer x"
+    assert json.loads(came.body) == {
+        **{"to": [PHONE[1:]], "phone": PHONE},
+        **{"msg": {"text": TEXT}, "n": 380501110001},
+    }
+
+
+def test_a_gateway_gets_a_form(gateway):
+    http(gateway.url + "/send", "login=a&to={phone}&text={text}").send(PHONE, TEXT)
+    came = gateway.last
+    assert came.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert parse_qs(came.body.decode(), strict_parsing=True) == {
+        **{"login": ["a"], "to": [PHONE], "text": [TEXT]}
+    }
+
+
+@each("kind", ["text/xml; charset=utf-8", "application/xml"])
+def test_a_gateway_gets_xml(gateway, kind):
+    http(gateway.url, '<sms to="{phone}">{text}</sms>', **{"content-type": kind}).send(PHONE, TEXT)
+    came = gateway.last
+    assert came.headers["content-type"] == kind
+    found = ElementTree.fromstring(came.body)
+    assert (found.get("to"), found.text) == (PHONE, TEXT)
+
+
+def test_a_gateway_without_a_body_is_called_by_get(gateway):
+    http(gateway.url + "/send/{digits}?psw=s3cret&to={phone}&mes={text}").send(PHONE, TEXT)
+    came = gateway.last
+    assert (came.method, came.body) == ("GET", b"")
+    assert "content-type" not in came.headers
+    assert came.path.startswith("/send/380501110001?psw=s3cret&to=%2B380501110001&mes=%D0%9A")
+    assert parse_qs(urlsplit(came.path).query)["mes"] == [TEXT]
+
+
+def test_what_is_sent_stays_one_value_of_a_header(gateway):
+    port = http(gateway.url, "{text}", **{"X-To": "{phone}", "X-Text": "{text}"})
+    port.send(PHONE, "a\r\nX-Evil: b")
+    assert gateway.last.headers["x-to"] == "%2B380501110001"
+    assert gateway.last.headers["x-text"] == "a%0D%0AX-Evil%3A%20b"
+    assert "x-evil" not in gateway.last.headers
+
+
+def test_what_is_sent_stays_one_part_of_a_path(gateway):
+    http(gateway.url + "/{digits}/{text}/x").send(PHONE, "../a?b#c%2F")
+    assert gateway.last.path == "/380501110001/..%2Fa%3Fb%23c%252F/x"
+
+
+@each("status", [200, 201, 202, 204])
+def test_2xx_is_success(gateway, status):
+    gateway.answer = replying(status, b"", **{"Set-Cookie": "a=b"})
+    http(gateway.url, "{phone}{text}").send(PHONE, TEXT)
+    assert len(gateway.came) == 1
+
+
+@each(
+    ("status", "final"),
+    [(301, True), (307, True), (400, True), (401, True), (404, True), (408, False), (429, False),
+     (500, False), (503, False)],
+)  # fmt: skip
+def test_anything_else_is_told_by_its_status(gateway, status, final):
+    gateway.answer = replying(status, TEXT.encode(), Location=f"{gateway.url}/{PHONE}")
+    refused = undelivered(lambda: http(gateway.url, "{phone}{text}").send(PHONE, TEXT))
+    assert (refused.reason, refused.final) == (f"the gateway answered {status}", final)
+    assert len(gateway.came) == 1, "a redirect is not followed"
+
+
+@each(
+    "data",
+    [b"", b"HTTP/1.1 20", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"\0" * 70_000,
+     b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000,
+    ],
+)  # fmt: skip
+def test_a_head_that_is_cut_or_no_http(gateway, data):
+    gateway.answer = saying(data)
+    refused = undelivered(lambda: http(gateway.url, "{phone}{text}").send(PHONE, TEXT))
+    assert refused.reason in (
+        deadline_connection.REASONS[deadline_connection.HTTPException],
+        deadline_connection.REASONS[OSError],
+    )
+    assert not refused.final
+
+
+@each("body", [b"", b"OK", b"x\r\n"], ids=["none", "cut", "bad"])
+def test_after_2xx_no_body_matters(gateway, body):
+    framing = b"Transfer-Encoding: chunked" if body.endswith(b"\n") else b"Content-Length: 9"
+    gateway.answer = saying(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n" + body)
+    http(gateway.url, "{phone}{text}").send(PHONE, TEXT)
+    assert len(gateway.came) == 1
+
+
+def test_a_gateway_that_is_not_there():
+    url = f"http://127.0.0.1:{free_port()}"
+    refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
+    assert (refused.reason, refused.final) == ("the connection was refused", False)
+
+
+def test_a_gateway_whose_name_is_unknown(monkeypatch):
+    def unknown(*_: Any, **options: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    refused = undelivered(lambda: http("http://sms.example", "{phone}{text}").send(PHONE, TEXT))
+    assert refused.reason == "the name of the server was not found"
+
+
+@each("silent", [True, False], ids=["silent", "a byte now and then"])
+def test_a_slow_gateway_is_left_in_time(gateway, monkeypatch, silent):
+    monkeypatch.setattr(deadline_connection, "SECONDS", 0.3)
+
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        while not gateway.over.wait(PATIENCE if silent else 0.02):
+            handler.wfile.write(b"X")
+
+    gateway.answer = drip
+    began = time.monotonic()
+    refused = undelivered(lambda: http(gateway.url, "{phone}{text}").send(PHONE, TEXT))
+    assert 0.2 < time.monotonic() - began < 5
+    assert (refused.reason, refused.final) == ("there was no answer in time", False)
+
+
+def test_a_gateway_by_tls(certified, trusted):
+    with listening(certified) as gateway:
+        http(gateway.url, "{phone}{text}").send(PHONE, TEXT)
+        assert gateway.last.headers["host"] == urlsplit(gateway.url).netloc
+
+
+def test_a_certificate_that_is_not_trusted_gets_nothing(certified):
+    def shake(came: socket.socket) -> None:
+        certified.wrap_socket(came, server_side=True).close()
+
+    with talking(shake) as port:
+        url = f"https://127.0.0.1:{port}"
+        refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
+    assert refused.reason == "the certificate of the server is not trusted"
+
+
+def test_a_gateway_that_speaks_no_tls():
+    with talking(lambda came: came.sendall(b"HTTP/1.1 400 Bad\r\n\r\n" * 9)) as port:
+        url = f"https://127.0.0.1:{port}"
+        refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
+    assert refused.reason == "TLS failed"
+
+
+def test_nothing_is_logged_of_a_call(gateway, caplog):
+    caplog.set_level(logging.DEBUG)
+    gateway.answer = saying(b"HTTP/1.1 200 OK\r\nbad header\r\nContent-Length: 0\r\n\r\n")
+    http(gateway.url + "/?to={phone}&text={text}").send(PHONE, TEXT)
+    assert not caplog.records
+
+
+# E-mail
+
+
+def test_the_console_shows_an_email(capsys):
+    mail.of(Config()).send(OLENA, "Новий\nпароль", "https://acme.crm.example/x\n30 хвилин")
+    assert capsys.readouterr().out == (
+        f"MAIL to {OLENA}: Новий пароль\nhttps://acme.crm.example/x\n30 хвилин\n"
+    )
+
+
+def test_an_email_arrives_whole():
+    box = MailBox()
+    text = f"Посилання: https://acme.crm.example/{'a' * 200}?b=1\n.\nFrom я\n"
+    with mailing(box) as port:
+        config = Config(mail=MailServer("127.0.0.1", port, False), mail_from=FROM)
+        mail.of(config).send(OLENA, "Новий пароль " + "дуже " * 40, text)
+    (envelope,) = box.came
+    assert (envelope.mail_from, envelope.rcpt_tos) == ("crm@crm.example", [OLENA])
+    assert max(map(len, envelope.original_content.splitlines())) <= 998
+    assert envelope.original_content.isascii(), "any server can carry it"
+    message = box.read()
+    assert message["from"] == '"Зручна CRM, Inc." <crm@crm.example>'
+    assert message["to"] == OLENA
+    assert message["subject"] == "Новий пароль " + " ".join(["дуже"] * 40)
+    assert re.fullmatch(r"<[^@<>\s]+@crm\.example>", message["message-id"])
+    assert abs(parsedate_to_datetime(message["date"]).timestamp() - time.time()) < 60
+    assert message["auto-submitted"] == "auto-generated"
+    assert message.get_content_type() == "text/plain"
+    assert message.get_content_charset() == "utf-8"
+    assert message.get_content().replace("\r\n", "\n") == text
+    assert box.names == ["crm.example"], "this machine's name is not asked for"
+
+
+@each("subject", ["a\r\nBcc: eve@evil.example", "a\n\n<b>", "a\0\u2028Bcc: b"])
+def test_no_subject_makes_a_header(subject):
+    box = MailBox()
+    with mailing(box) as port:
+        smtp(port).send(OLENA, subject, "x")
+    assert box.came[0].rcpt_tos == [OLENA]
+    assert box.read()["bcc"] is None
+    assert box.read()["subject"].startswith("a")
+    assert box.read().get_content() == "x\r\n"
+
+
+@each(
+    "to",
+    ["", "olena", f"{OLENA}, eve@evil.example", f"{OLENA}\r\nBcc: eve@evil.example", f"<{OLENA}>",
+     "olena@", "@acme.example", f"Olena <{OLENA}>", "olena@acme..example", f"{OLENA}\nx"],
+)  # fmt: skip
+def test_an_email_goes_to_one_address_or_nowhere(to):
+    refused = undelivered(lambda: smtp(1).send(to, "x", "x"))
+    assert (refused.reason, refused.final) == ("the address is no e-mail address", True)
+
+
+def test_domains_of_other_scripts_are_reached():
+    box = MailBox()
+    with mailing(box) as port:
+        smtp(port).send("olena@пошта.укр", "x", "x")
+    assert box.came[0].rcpt_tos == ["olena@xn--80a1acn3a.xn--j1amh"]
+
+
+def test_names_of_other_scripts_need_a_server_that_takes_them():
+    box = MailBox()
+    with mailing(box, enable_SMTPUTF8=True) as port:
+        smtp(port).send("олена@acme.example", "x", "x")
+    assert box.came[0].rcpt_tos == ["олена@acme.example"]
+    with mailing(box, enable_SMTPUTF8=False) as port:
+        refused = undelivered(lambda: smtp(port).send("олена@acme.example", "x", "x"))
+    assert refused.final and "lacks" in refused.reason
+
+
+def test_a_password_goes_by_starttls(certified, trusted):
+    box = MailBox()
+    options = login(box, tls_context=certified, require_starttls=True)
+    with mailing(box, **options) as port:
+        config = Config.load({
+            "CRM_MAIL": f"smtp://crm%40acme:s3cret%3A%40%2F%25@127.0.0.1:{port}",
+            "CRM_MAIL_FROM": "CRM <crm@crm.example>",
+        })  # fmt: skip
+        mail.of(config).send(OLENA, "x", "x")
+    assert set(box.logins) == {(b"crm@acme", b"s3cret:@/%")}
+    assert box.encrypted == [True]
+
+
+def test_a_password_goes_by_tls(certified, trusted):
+    box = MailBox()
+    with mailing(box, ssl_context=certified, **login(box, auth_require_tls=False)) as port:
+        smtp(port, tls=True, user="crm", password="s3cret:@/%").send(OLENA, "x", "x")
+    assert (box.logins, box.encrypted) == ([(b"crm", b"s3cret:@/%")], [True])
+
+
+def test_without_a_password_tls_is_used_where_it_is_offered(certified, trusted, elsewhere):
+    box = MailBox()
+    with mailing(box, tls_context=certified) as port:
+        smtp(port, host=elsewhere).send(OLENA, "x", "x")
+    with mailing(box) as port:
+        smtp(port, host=elsewhere).send(OLENA, "x", "x")
+    assert box.encrypted == [True, False]
+
+
+def test_no_password_goes_to_another_machine_in_the_clear(elsewhere):
+    box = MailBox()
+    with mailing(box, **login(box, auth_require_tls=False)) as port:
+        port_of_mail = smtp(port, host=elsewhere, user="crm", password="s3cret:@/%")
+        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+    assert refused.final and "no TLS" in refused.reason
+    assert not box.logins and not box.came
+
+
+def test_on_this_machine_a_password_needs_no_tls():
+    box = MailBox()
+    with mailing(box, **login(box, auth_require_tls=False)) as port:
+        smtp(port, user="crm", password="s3cret:@/%").send(OLENA, "x", "x")
+    assert (box.logins, box.encrypted) == ([(b"crm", b"s3cret:@/%")], [False])
+
+
+def test_on_this_machine_nobody_asks_for_a_certificate_without_a_password(certified):
+    box = MailBox()
+    with mailing(box, tls_context=certified) as port:
+        smtp(port).send(OLENA, "x", "x")
+    assert box.encrypted == [False]
+
+
+@each("tls", [False, True], ids=["starttls", "smtps"])
+def test_a_mail_server_that_is_not_trusted_gets_no_password(certified, tls):
+    def talk(came: socket.socket) -> None:
+        if not tls:
+            came.sendall(b"220 hello\r\n")
+            came.recv(999)
+            came.sendall(b"250-hello\r\n250 STARTTLS\r\n")
+            came.recv(999)
+            came.sendall(b"220 go\r\n")
+        certified.wrap_socket(came, server_side=True).close()
+
+    with talking(talk) as port:
+        port_of_mail = smtp(port, tls=tls, user="crm", password="s3cret")
+        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+    assert refused.reason == "the certificate of the server is not trusted"
+
+
+def test_a_wrong_password_is_told_and_not_tried_again():
+    box = MailBox()
+    with mailing(box, **login(box, auth_require_tls=False)) as port:
+        port_of_mail = smtp(port, user="crm", password="s3cret-wrong")
+        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+    assert (refused.reason, refused.final) == ("the mail server refused the login (535)", True)
+
+
+def test_a_server_without_logins_is_told():
+    box = MailBox()
+    with mailing(box) as port:
+        port_of_mail = smtp(port, user="crm", password="s3cret")
+        refused = undelivered(lambda: port_of_mail.send(OLENA, "x", "x"))
+    assert refused.final and "lacks the login" in refused.reason
+
+
+@each(
+    ("step", "answer", "reason", "final"),
+    [
+        ("recipient", f"550 5.1.1 {OLENA} unknown", "refused the recipient (550)", True),
+        ("recipient", "451 greylisted", "refused the recipient (451)", False),
+        ("sender", "550 not you", "refused the sender (550)", True),
+        ("data", f"554 spam for {OLENA}", "refused the message (554)", True),
+        ("data", "452 full", "refused the message (452)", False),
+    ],
+)
+def test_what_a_mail_server_refuses_is_told_by_its_code(step, answer, reason, final):
+    box = MailBox(**{step: answer})
+    with mailing(box) as port:
+        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+    assert (refused.reason, refused.final) == (f"the mail server {reason}", final)
+
+
+def test_a_mail_server_that_is_not_there():
+    refused = undelivered(lambda: smtp(free_port()).send(OLENA, "x", "x"))
+    assert (refused.reason, refused.final) == ("the connection was refused", False)
+
+
+@each(
+    ("greeting", "reason"),
+    [(b"554 go away\r\n", "the mail server answered (554)"), (b"", "the connection failed"),
+     (b"220", "the connection failed"), (b"HTTP/1.1 400\r\n", "the mail server answered (-1)")],
+)  # fmt: skip
+def test_a_mail_server_that_is_none(greeting, reason):
+    with talking(lambda came: came.sendall(greeting)) as port:
+        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+    assert (refused.reason, refused.final) == (reason, reason.endswith("(554)"))
+
+
+def obey(came: socket.socket, until: bytes = b"never") -> None:
+    """Says yes to everything."""
+    came.sendall(b"220 hello\r\n")
+    while (line := came.recv(9999)) and until not in line:
+        came.sendall(b"354 go\r\n" if line.startswith(b"data") else b"250 yes\r\n")
+
+
+def test_a_mail_server_that_cuts_the_talk():
+    with talking(lambda came: obey(came, until=b"rcpt")) as port:
+        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+    assert (refused.reason, refused.final) == ("the connection failed", False)
+
+
+def test_what_was_taken_is_sent_however_the_talk_ends():
+    with talking(lambda came: obey(came, until=b"quit")) as port:
+        smtp(port).send(OLENA, "x", "x")
+
+
+@each("silent", [True, False], ids=["silent", "a byte now and then"])
+def test_a_slow_mail_server_is_left_in_time(monkeypatch, silent):
+    monkeypatch.setattr(deadline_connection, "SECONDS", 0.3 if silent else 5)
+    monkeypatch.setattr(mail, "IN_ALL", 5 if silent else 0.3)
+
+    def drip(came: socket.socket) -> None:
+        while True:
+            came.sendall(b"" if silent else b"2")
+            time.sleep(0.02)
+            if silent and came.recv(9) == b"":
+                return
+
+    began = time.monotonic()
+    with talking(drip) as port:
+        refused = undelivered(lambda: smtp(port).send(OLENA, "x", "x"))
+    assert 0.2 < time.monotonic() - began < 5
+    assert (refused.reason, refused.final) == ("there was no answer in time", False)
+
+
+# The post
+
+
+class Sent:
+    """A port that notes what it is given; `fails` are raised first, one at each call."""
+
+    def __init__(self, *fails: Exception):
+        self.came: Queue[tuple[str, ...]] = Queue()
+        self.fails = list(fails)
+        self.times: list[float] = []
+
+    def send(self, *message: str) -> None:
+        self.times.append(time.monotonic())
+        if self.fails:
+            raise self.fails.pop(0)
+        self.came.put(message)
+
+    def take(self) -> tuple[str, ...]:
+        return self.came.get(timeout=PATIENCE)
+
+
+class Stuck(Sent):
+    """Begins and doesn't end until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def send(self, *message: str) -> None:
+        self.begun.set()
+        assert self.go.wait(PATIENCE)
+        super().send(*message)
+
+
+@pytest.fixture
+def posting() -> Iterator[Callable[..., MessageQueue]]:
+    made: list[MessageQueue] = []
+
+    def make(sms: Any = None, mail: Any = None, **more: Any) -> MessageQueue:
+        made.append(MessageQueue(sms or Sent(), mail or Sent(), **{"pause": 0.05, **more}))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.close(PATIENCE)
+    assert not [thread for thread in threading.enumerate() if thread.name == "post"]
+
+
+def warnings(caplog: Any) -> list[str]:
+    found = [(record.levelname, record.name, record.exc_info) for record in caplog.records]
+    assert set(found) <= {("WARNING", "crm", None)}
+    assert not [secret for secret in SECRETS if secret in caplog.text]
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_thread_runs_only_while_something_waits(posting):
+    def threads() -> int:
+        return len([thread for thread in threading.enumerate() if thread.name == "post"])
+
+    stuck = Stuck()
+    made = posting(stuck)
+    assert threads() == 0
+    for number in range(20):
+        made.sms(PHONE, str(number))
+    assert threads() == 1
+    stuck.go.set()
+    assert [stuck.take() for _ in range(20)] == [(PHONE, str(number)) for number in range(20)]
+    until = time.monotonic() + PATIENCE
+    while threads():
+        assert time.monotonic() < until
+    made.sms(PHONE, "again")
+    assert stuck.take() == (PHONE, "again")
+
+
+def test_without_a_thread_nothing_is_sent_and_nobody_fails(posting, caplog, monkeypatch):
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    sent = Sent()
+    made = posting(sent)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        made.sms(PHONE, TEXT)
+    assert warnings(caplog) == ["an SMS could not be sent: no thread could be started"]
+    made.sms(PHONE, "next")
+    assert sent.take() == (PHONE, "next")
+
+
+def test_the_post_returns_at_once(posting):
+    stuck = Stuck()
+    made = posting(stuck)
+    began = time.monotonic()
+    made.sms(PHONE, TEXT)
+    made.sms(PHONE, TEXT)
+    assert time.monotonic() - began < 5
+    stuck.go.set()
+    assert stuck.take() == stuck.take() == (PHONE, TEXT)
+
+
+def test_a_mail_server_that_hangs_keeps_no_code_waiting(posting):
+    stuck, sent = Stuck(), Sent()
+    made = posting(sent, stuck)
+    made.mail(OLENA, "x", "y")
+    assert stuck.begun.wait(PATIENCE)
+    made.sms(PHONE, TEXT)
+    assert sent.take() == (PHONE, TEXT)
+    stuck.go.set()
+    assert stuck.take() == (OLENA, "x", "y")
+
+
+def test_what_failed_is_tried_once_more_after_a_pause(posting, caplog):
+    sent = Sent(Undelivered("the connection was refused"))
+    made = posting(sent, pause=0.2)
+    made.sms(PHONE, "first")
+    made.sms(PHONE, "second")
+    assert sent.take() == (PHONE, "second"), "others go on meanwhile"
+    assert sent.take() == (PHONE, "first")
+    assert sent.times[2] - sent.times[0] >= 0.2
+    assert warnings(caplog) == []
+
+
+def test_what_failed_twice_is_one_line_of_the_log(posting, caplog):
+    sent = Sent(*[Undelivered("the connection was refused")] * 2, ValueError(f"{TEXT} {PHONE}"),
+                ValueError(TEXT))  # fmt: skip
+    made = posting(sent)
+    made.sms(PHONE, TEXT)
+    while len(sent.fails) > 2:
+        time.sleep(0.01)
+    made.sms(PHONE, TEXT)
+    made.close(PATIENCE)
+    assert sent.came.empty() and len(sent.times) == 4
+    assert warnings(caplog) == [
+        "an SMS could not be sent: the connection was refused",
+        "an SMS could not be sent: unexpected ValueError",
+    ]
+
+
+def test_what_was_refused_for_good_is_not_tried_again(posting, caplog):
+    sent = Sent(Undelivered("the mail server refused the login (535)", final=True))
+    made = posting(mail=sent)
+    made.mail(OLENA, "x", "y")
+    made.close(PATIENCE)
+    assert len(sent.times) == 1
+    assert warnings(caplog) == [
+        "an e-mail could not be sent: the mail server refused the login (535)"
+    ]
+
+
+def test_the_queue_has_an_end(posting, caplog, monkeypatch):
+    monkeypatch.setattr(queue, "MOST", 3)
+    stuck = Stuck()
+    made = posting(stuck)
+    made.sms(PHONE, "0")
+    assert stuck.begun.wait(PATIENCE)
+    for number in range(1, 6):
+        made.sms(PHONE, str(number))
+    assert warnings(caplog) == ["an SMS could not be sent: 3 are waiting already"] * 2
+    stuck.go.set()
+    assert [stuck.take()[1] for _ in range(4)] == ["0", "1", "2", "3"]
+
+
+def test_closing_sends_what_waits_without_pauses_and_takes_no_more(posting, caplog):
+    sent = Sent(Undelivered("the connection was refused"))
+    made = posting(sent, pause=60)
+    made.sms(PHONE, "first")
+    made.sms(PHONE, "second")
+    began = time.monotonic()
+    made.close(PATIENCE)
+    assert time.monotonic() - began < 5
+    assert {sent.take()[1], sent.take()[1]} == {"first", "second"}
+    made.sms(PHONE, "late")
+    made.close(PATIENCE)
+    assert sent.came.empty()
+    assert warnings(caplog) == ["an SMS could not be sent: the service stops"]
+
+
+def test_what_cannot_be_sent_in_time_is_told_at_the_end(posting, caplog):
+    stuck = Stuck()
+    made = posting(stuck)
+    for _ in range(3):
+        made.sms(PHONE, TEXT)
+    assert stuck.begun.wait(PATIENCE)
+    made.close(0.05)
+    assert warnings(caplog) == ["an SMS could not be sent: the service stops while 3 of them wait"]
+    stuck.go.set()
+    assert stuck.take() == (PHONE, TEXT)
+
+
+def test_only_a_demo_keeps_what_was_sent_and_for_five_minutes(posting, clock):
+    made = posting(keeps=True, clock=clock)
+    assert made.last(PHONE) is None
+    made.sms(PHONE, "first")
+    made.sms(PHONE, "second")
+    made.mail(OLENA, "x", "y")
+    clock.tick(299)
+    made.sms("+380501110002", "other")
+    assert made.last(PHONE) == "second"
+    clock.tick(1)
+    assert made.last(PHONE) is None
+    assert made.last("+380501110002") == "other"
+
+    plain = posting(clock=clock)
+    plain.sms(PHONE, "first")
+    assert plain.last(PHONE) is None
+
+
+def test_many_threads_post_and_nothing_is_lost(posting):
+    sent = Sent()
+    made = posting(sent)
+    threads = [
+        threading.Thread(target=lambda n=n: [made.sms(PHONE, f"{n}-{i}") for i in range(20)])
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    made.close(PATIENCE)
+    assert sorted(sent.came.queue) == sorted(
+        (PHONE, f"{n}-{i}") for n in range(8) for i in range(20)
+    )
+
+
+SCRIPT = """
+import os, sys, time
+from crm.config import Config
+from crm.messages import mail, sms
+from crm.messages.queue import Post
+
+class Slow(sms.Console):
+    def send(self, phone, text):
+        time.sleep(0.1)
+        super().send(phone, text)
+
+post = Post(Slow(), mail.of(Config()))
+post.sms("+380501110001", "before the fork")
+child = os.fork()
+post.sms("+380501110001", "of the child" if child == 0 else "of the parent")
+post.mail("olena@acme.example", "x", "of the child" if child == 0 else "of the parent")
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_each_process_sends_its_own_and_sends_it_before_it_ends():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT],
+        cwd=Path(queue.__file__).parents[2], capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert sorted(line for line in lines if line.startswith("SMS")) == [
+        f"SMS to {PHONE}: {which}" for which in ("before the fork", "of the child", "of the parent")
+    ]
+    assert lines.count("of the child") == lines.count("of the parent") == 1

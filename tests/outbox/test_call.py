@@ -1,0 +1,770 @@
+"""One POST under one deadline, against real receivers on loopback that do what they should not."""
+
+import dataclasses
+import gc
+import gzip
+import os
+import re
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import format_datetime
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+import trustme
+
+from crm.config import LOOPBACK, Allow
+from crm.outbox import call
+from crm.outbox.call import Outcome
+from tests.concurrency import crowd
+
+each = pytest.mark.parametrize
+SHORT = 0.15  # seconds for those who never end
+LATE = SHORT * 1000 + 700  # milliseconds: a busy machine may be late, a hanging call is later
+BODY = '{"name":"Їжак"}'.encode()
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"
+Acts = Callable[["Client"], None]
+
+
+class Client:
+    """The receiver's side of one connection."""
+
+    def __init__(self, connection: socket.socket, over: threading.Event):
+        self.connection, self.over = connection, over
+        self.head = self.body = b""
+
+    def read(self) -> "Client":
+        """The whole request."""
+        sent = self.more()
+        while b"\r\n\r\n" not in sent:
+            sent += self.more()
+        self.head, _, self.body = sent.partition(b"\r\n\r\n")
+        length = int(re.search(rb"content-length: (\d+)", self.head, re.I)[1])
+        while len(self.body) < length:
+            self.body += self.more()
+        return self
+
+    def more(self) -> bytes:
+        part = self.connection.recv(65536)
+        if not part:
+            raise ConnectionError("the caller has gone")
+        return part
+
+    def say(self, *parts: bytes) -> None:
+        self.read()
+        for part in parts:
+            self.connection.sendall(part)
+
+    def drip(self, said: bytes, tail: bytes = b"x") -> None:
+        """Some bytes at once, and then one after the other for ever."""
+        self.say(said)
+        while not self.over.wait(0.02):
+            self.connection.sendall(tail)
+
+    def flood(self, said: bytes, tail: bytes) -> None:
+        self.say(said)
+        while not self.over.is_set():
+            self.connection.sendall(tail * 1000)
+
+    def hang(self) -> None:
+        self.over.wait(10)
+
+    def reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+
+
+class Receiver:
+    """Listens on loopback and does with each connection what `acts` says."""
+
+    def __init__(self, acts: Acts, tls: ssl.SSLContext | None = None, address="127.0.0.1"):
+        self.acts, self.tls = acts, tls
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.listener = socket.create_server((address, 0), family=family)
+        self.port = self.listener.getsockname()[1]
+        self.clients: list[Client] = []
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def url(self, host: str = "127.0.0.1", path: str = "/hook") -> str:
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{path}"
+
+    def _accept(self) -> None:
+        while True:
+            connection, _ = self.listener.accept()
+            if self._over.is_set():
+                return connection.close()
+            self._threads.append(threading.Thread(target=self._serve, args=(connection,)))
+            self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            connection.settimeout(10)
+            if self.tls:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            with connection:
+                self.clients.append(Client(connection, self._over))
+                self.acts(self.clients[-1])
+
+    def close(self) -> None:
+        self._over.set()
+        socket.create_connection(self.listener.getsockname()[:2]).close()
+        for thread in self._threads:
+            thread.join()
+        self.listener.close()
+
+
+@contextmanager
+def receiver(acts: Acts, **options: Any) -> Iterator[Receiver]:
+    opened = Receiver(acts, **options)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+def says(*parts: bytes) -> Acts:
+    return lambda client: client.say(*parts)
+
+
+def answers(status: int, headers: str = "", body: bytes = b"") -> Acts:
+    head = f"HTTP/1.1 {status} Whatever\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+    return says(head.encode() + body)
+
+
+def post(url: str, **options: Any) -> Outcome:
+    options = {"seconds": 5.0, "allow": LOOPBACK} | options
+    headers = {"content-type": "application/json", "user-agent": "crm/1", "webhook-id": "evt_1"}
+    return call.post(url, headers, BODY, options.pop("allow"), **options)
+
+
+def told(acts: Acts, **options: Any) -> Outcome:
+    """The outcome of a POST to a receiver that acts like this."""
+    with receiver(acts) as at:
+        return post(at.url(), **options)
+
+
+def without_time(outcome: Outcome) -> Outcome:
+    return dataclasses.replace(outcome, duration_ms=0)
+
+
+@pytest.fixture(autouse=True)
+def everything_is_closed():
+    """No test leaves a descriptor open."""
+    gc.collect()  # what other tests left open is closed before it is counted
+    before = len(os.listdir("/dev/fd"))
+    yield
+    assert len(os.listdir("/dev/fd")) == before
+
+
+# A receiver that does its part
+
+
+def test_the_request_is_what_was_given():
+    with receiver(answers(204)) as at:
+        outcome = post(at.url(path="/a/b?c=%D1%97&d=1"))
+        port = at.port
+        (client,) = at.clients
+    assert without_time(outcome) == Outcome(0, status=204, answer="")
+    assert outcome.ok
+    first, *lines = client.head.decode().split("\r\n")
+    assert first == "POST /a/b?c=%D1%97&d=1 HTTP/1.1"
+    assert sorted(line.lower() for line in lines) == [
+        "accept-encoding: identity",
+        "connection: close",
+        f"content-length: {len(BODY)}",
+        "content-type: application/json",
+        f"host: 127.0.0.1:{port}",
+        "user-agent: crm/1",
+        "webhook-id: evt_1",
+    ]
+    assert client.body == BODY
+
+
+@each(
+    ("status", "ok"),
+    [(200, True), (201, True), (204, True), (299, True), (301, False), (304, False), (400, False)]
+    + [(410, False), (429, False), (500, False), (503, False), (999, False)],
+)
+def test_only_2xx_is_good(status, ok):
+    outcome = told(answers(status, body=b"" if status in (204, 304) else b"ok"))
+    assert (outcome.status, outcome.error, outcome.ok) == (status, None, ok)
+    assert outcome.answer == ("" if status in (204, 304) else "ok")
+
+
+def test_the_duration_is_in_milliseconds():
+    slow = told(lambda client: (time.sleep(0.2), client.say(HEAD + b"\r\nok")))
+    assert 200 <= slow.duration_ms < 1000
+
+
+@each(
+    ("bytes_", "text"),
+    [
+        ("добре".encode(), "добре"),
+        (b"a\0b\0", "a\ufffdb\ufffd"),
+        (b"\xff\xfeok", "\ufffd\ufffdok"),
+        (b"<b>no & yes</b>\r\n", "<b>no & yes</b>\r\n"),
+        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
+    ],
+)
+def test_the_answer_is_text_that_can_be_kept(bytes_, text):
+    assert told(answers(500, body=bytes_)).answer == text
+
+
+def test_an_answer_in_chunks_is_put_together():
+    chunks = says(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"3\r\nabc\r\n", b"2;x=y\r\nde\r\n", b"0\r\nTrailer: x\r\n\r\n",
+    )  # fmt: skip
+    assert without_time(told(chunks)) == Outcome(0, status=200, answer="abcde")
+
+
+def test_an_answer_may_end_with_the_connection_and_be_of_http_1_0():
+    assert told(says(b"HTTP/1.0 200 OK\r\n\r\nok")).answer == "ok"
+    assert told(says(b"HTTP/1.1 200\r\n\r\nok")).answer == "ok"
+
+
+def test_one_who_leaves_the_connection_open_after_the_answer_is_not_waited_for():
+    outcome = told(lambda client: (client.say(HEAD + b"\r\nok"), client.hang()))
+    assert outcome.ok and outcome.duration_ms < 1000
+
+
+def test_a_compressed_answer_is_not_unpacked():
+    bomb = gzip.compress(bytes(20_000_000))
+    outcome = told(answers(200, "Content-Encoding: gzip\r\n", bomb))
+    assert outcome.ok and len(outcome.answer) <= call.ANSWER_BYTES
+    assert outcome.answer.startswith("\x1f\ufffd")
+
+
+@each(
+    "acts",
+    [
+        answers(200, body=b"x" * 10_000_000),
+        lambda client: client.flood(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100),
+        lambda client: client.flood(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", b"x"
+        ),
+        lambda client: client.flood(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"64\r\n" + b"x" * 100 + b"\r\n",
+        ),
+    ],
+    ids=["long", "endless", "huge-length", "endless-chunks"],
+)
+def test_of_a_body_without_end_the_beginning_is_read(acts):
+    outcome = told(acts)
+    assert (outcome.ok, outcome.answer) == (True, "x" * call.ANSWER_BYTES)
+    assert outcome.duration_ms < 2000
+
+
+@each(
+    ("acts", "answer"),
+    [
+        (says(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"), "half"),
+        (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n9\r\nx"), "half"),
+        (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), ""),
+        (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc"), ""),
+        (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc"), ""),
+        (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 70_000), ""),
+        (says(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok"), "ok"),
+    ],
+    ids=["length", "chunk", "no-size", "size-1", "size-5", "long-size", "no-length"],
+)
+def test_after_whole_headers_a_bad_body_does_not_change_the_status(acts, answer):
+    assert without_time(told(acts)) == Outcome(0, status=200, answer=answer)
+
+
+def test_a_chunk_of_negative_size_is_not_read_without_end():
+    flood = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"
+    outcome = told(lambda client: client.flood(flood, b"x" * 1000), seconds=SHORT * 5)
+    assert outcome.ok
+
+
+def test_a_refusal_before_the_body_was_read_is_heard():
+    def refuse(client: Client) -> None:
+        client.connection.recv(10)
+        client.connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+
+    with receiver(refuse) as at:
+        assert call.post(at.url(), {}, bytes(5_000_000), LOOPBACK, seconds=5).status == 413
+
+
+# Redirects
+
+
+@each("status", [301, 302, 303, 307, 308])
+def test_redirects_are_not_followed(status):
+    with (
+        receiver(answers(200)) as inside,
+        receiver(answers(status, f"Location: {inside.url()}\r\n", b"over there")) as at,
+    ):
+        outcome = post(at.url())
+        assert (outcome.status, outcome.ok, outcome.answer) == (status, False, "over there")
+        assert (len(at.clients), len(inside.clients)) == (1, 0)
+
+
+def test_proxies_of_the_environment_are_not_used(monkeypatch):
+    with receiver(answers(500)) as proxy, receiver(answers(204)) as at:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url(path=""))
+        assert post(at.url()).ok
+        assert not proxy.clients
+
+
+# Retry-After
+
+
+@each("status", [429, 503])
+@each(
+    ("header", "seconds"),
+    [("120", 120), ("0", 0), (" 7 ", 7), ("999999999", 999_999_999), ("9999999999", None)]
+    + [("-5", None), ("1.5", None), ("soon", None), ("", None), ("٣", None), ("1 2", None)]
+    + [("Mon, 02 Mar 2015 09:00:00 GMT", 0), ("Mon, 99 Mar 2015 09:00:00 GMT", None)]
+    + [("Mon, 02 Mar 2015 09:00:00 +9999", None), ("9" * 5000, None)],
+)
+def test_the_wait_that_is_asked_for(status, header, seconds):
+    outcome = told(answers(status, f"Retry-After: {header}\r\n"))
+    assert (outcome.status, outcome.retry_after) == (status, seconds)
+
+
+@each(
+    "form",
+    [
+        lambda when: format_datetime(when, usegmt=True),
+        lambda when: when.strftime("%A, %d-%b-%y %H:%M:%S GMT"),
+        lambda when: when.strftime("%a %b %e %H:%M:%S %Y"),
+        lambda when: format_datetime(when.astimezone(timezone(timedelta(hours=2)))),
+    ],
+    ids=["imf", "rfc850", "asctime", "offset"],
+)
+def test_a_wait_until_a_date(form):
+    when = datetime.now(UTC) + timedelta(seconds=3600)
+    outcome = told(answers(503, f"Retry-After: {form(when)}\r\n"))
+    assert 3590 <= outcome.retry_after <= 3600
+
+
+@each("status", [200, 202, 301, 404, 410, 500])
+def test_other_answers_ask_for_no_wait(status):
+    assert told(answers(status, "Retry-After: 120\r\n")).retry_after is None
+
+
+# Those who never end: the time is bounded, whatever they are doing
+
+
+NEVER = {
+    "silence": lambda client: (client.read(), client.hang()),
+    "nothing-read": Client.hang,
+    "dripping-status": lambda client: client.drip(b"HTTP/1.1 2"),
+    "dripping-headers": lambda client: client.drip(HEAD, b"a"),
+    "dripping-lines": lambda client: client.drip(HEAD, b"A: b\r\n"),
+    "dripping-body": lambda client: client.drip(b"HTTP/1.1 200 OK\r\n\r\n"),
+    "dripping-length": lambda client: client.drip(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4096\r\n\r\n"
+    ),
+    "dripping-chunks": lambda client: client.drip(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"
+    ),
+    "dripping-1xx": lambda client: client.drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body-hangs": lambda client: (client.say(HEAD + b"\r\no"), client.hang()),
+    "headers-hang": lambda client: (client.say(HEAD), client.hang()),
+}
+
+
+@each("acts", NEVER.values(), ids=NEVER)
+def test_one_deadline_bounds_it_all_and_its_verdict_stands(acts):
+    outcome = told(acts, seconds=SHORT)
+    assert without_time(outcome) == Outcome(0, error="timeout")
+    assert SHORT * 1000 - 5 <= outcome.duration_ms < LATE
+    assert not outcome.ok
+
+
+def test_a_body_that_is_not_taken_is_given_up():
+    with receiver(Client.hang) as at:
+        outcome = call.post(at.url(), {}, bytes(50_000_000), LOOPBACK, seconds=SHORT)
+    assert without_time(outcome) == Outcome(0, error="timeout")
+    assert outcome.duration_ms < LATE
+
+
+def test_the_time_to_resolve_counts():
+    over = threading.Event()
+
+    def resolve(*_: Any, **__: Any) -> list:
+        over.wait(10)
+        return []
+
+    outcome = post("https://hook.test/", seconds=SHORT, resolve=resolve)
+    over.set()
+    assert without_time(outcome) == Outcome(0, error="timeout")
+    assert outcome.duration_ms < LATE
+
+    def resolve_late(*_: Any, **__: Any) -> list:
+        time.sleep(SHORT * 2 / 3)
+        return towards("127.0.0.1")()
+
+    with receiver(lambda client: (client.read(), client.hang())) as at:
+        url = f"http://localhost:{at.port}/"
+        outcome = post(url, seconds=SHORT, resolve=resolve_late)
+    assert without_time(outcome) == Outcome(0, error="timeout")
+    assert outcome.duration_ms < LATE
+
+
+def test_a_connection_that_is_not_taken_is_given_up():
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(address)
+        outcome = post(f"http://127.0.0.1:{address[1]}/", seconds=SHORT)
+        for one in waiting:
+            one.close()
+    assert without_time(outcome) == Outcome(0, error="timeout")
+
+
+def test_many_at_once_end_in_time_and_without_crossing():
+    """Descriptors are reused all the time here: a watchdog must never shut another's connection."""
+
+    def acts(client: Client) -> None:
+        client.read()
+        if b"/hang" in client.head:
+            client.hang()
+        client.connection.sendall(HEAD + b"\r\nok")
+
+    outcomes: list[tuple[str, Outcome]] = []
+    with receiver(acts) as at:
+
+        def run(path: str, times: int, seconds: float) -> None:
+            for _ in range(times):
+                outcomes.append((path, post(at.url(path=path), seconds=seconds)))
+
+        threads = [threading.Thread(target=run, args=("/hang", 8, 0.05)) for _ in range(6)]
+        threads += [threading.Thread(target=run, args=("/good", 40, 5)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = {(path, outcome.status, outcome.error) for path, outcome in outcomes}
+    assert found == {("/hang", None, "timeout"), ("/good", 200, None)}
+    assert len(outcomes) == 6 * 48
+
+
+# Those who speak badly
+
+
+BAD = {
+    "garbage": says(b"\x16\x03\x01\0\xff garbage\r\n\r\n"),
+    "empty-line": says(b"\r\n\r\n"),
+    "smtp": says(b"220 mail.example.com ESMTP\r\n"),
+    "no-status": says(b"HTTP/1.1 OK\r\n\r\n"),
+    "small-status": says(b"HTTP/1.1 99 Low\r\n\r\n"),
+    "big-status": says(b"HTTP/1.1 1000 High\r\n\r\n"),
+    "http2": says(b"HTTP/2 200\r\n\r\n"),
+    "switching": says(b"HTTP/1.1 101 Switching Protocols\r\n\r\n"),
+    "only-hints": says(b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "cut-status": says(b"HTTP/1.1 200 O"),
+    "cut-after-status": says(b"HTTP/1.1 200 OK\r\n"),
+    "cut-header": says(HEAD + b"X-Half: no"),
+    "cut-headers": says(HEAD),
+    "cut-1xx": says(b"HTTP/1.1 100 Continue\r\n"),
+    "cut-after-1xx": says(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "huge-line": says(HEAD + b"X: " + b"x" * 70_000 + b"\r\n\r\nok"),
+    "huge-headers": says(
+        HEAD + b"".join(b"X: %b\r\n" % (b"x" * 8000) for _ in range(20)) + b"\r\nok"
+    ),
+    "endless-line": lambda client: client.flood(HEAD + b"X: ", b"x" * 100),
+    "endless-status": lambda client: client.flood(b"HTTP/1.1 200 ", b"x" * 100),
+    "thousands-of-headers": says(HEAD + b"X: y\r\n" * 5000 + b"\r\nok"),
+    "endless-headers": lambda client: client.flood(HEAD, b"X: y\r\n"),
+    "endless-1xx": lambda client: client.flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+
+
+@each("acts", BAD.values(), ids=BAD)
+def test_what_is_no_answer_is_a_bad_answer(acts):
+    outcome = told(acts)
+    assert without_time(outcome) == Outcome(0, error="bad_answer")
+    assert outcome.duration_ms < 1000
+
+
+def test_interim_answers_are_passed_over():
+    interim = b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\n" * 3
+    assert told(says(interim + b"HTTP/1.1 204 No Content\r\n\r\n")).status == 204
+
+
+GONE = {
+    "closes-at-once": lambda client: None,
+    "reads-and-closes": Client.read,
+    "resets": Client.reset,
+    "reads-and-resets": lambda client: client.read().reset(),
+    "resets-in-headers": lambda client: (client.say(HEAD), time.sleep(0.05), client.reset()),
+}
+
+
+@each("acts", GONE.values(), ids=GONE)
+def test_one_who_goes_without_an_answer_is_a_failed_connection(acts):
+    assert without_time(told(acts)) == Outcome(0, error="connection_failed")
+
+
+def test_nobody_there_is_a_refused_connection():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert without_time(post(f"http://127.0.0.1:{port}/")) == Outcome(0, error="connection_refused")
+
+
+def test_no_way_there_is_a_failed_connection():
+    """TCP isn't spoken to a broadcast address, so nothing leaves this machine."""
+    allow = Allow(LOOPBACK.networks, frozenset({("hook.test", None)}))
+    outcome = post("http://hook.test/", allow=allow, resolve=towards("255.255.255.255"))
+    assert without_time(outcome) == Outcome(0, error="connection_failed")
+
+
+# TLS
+
+
+def towards(*addresses: str) -> Callable[..., list]:
+    """A resolver of every name, without a network."""
+
+    def resolve(*_: Any, **__: Any) -> list:
+        return [(0, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
+
+    return resolve
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def trusting(authority) -> ssl.SSLContext:
+    """What the caller has: the certificates it trusts."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def certified(authority: trustme.CA, *names: str, **options: Any) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names, **options).configure_cert(context)
+    return context
+
+
+def test_tls_with_a_good_certificate(authority, trusting):
+    tls = certified(authority, "hook.test")
+    with receiver(answers(200, body=b"ok"), tls=tls) as at:
+        outcome = post(at.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+        (client,) = at.clients
+    assert without_time(outcome) == Outcome(0, status=200, answer="ok")
+    assert f"host: hook.test:{at.port}" in client.head.decode().lower()
+
+
+def test_tls_names_the_server_it_wants(authority, trusting):
+    asked: list[str | None] = []
+    tls = certified(authority, "xn--80aln7i.test")
+    tls.sni_callback = lambda _socket, name, _context: asked.append(name)
+    with receiver(answers(200), tls=tls) as at:
+        url = at.url("Їжак.test.")
+        assert post(url, context=trusting, resolve=towards("127.0.0.1")).ok
+    assert asked == ["xn--80aln7i.test"]
+
+
+def test_tls_with_an_address_instead_of_a_name(authority, trusting):
+    with receiver(answers(200), tls=certified(authority, "127.0.0.1")) as at:
+        assert post(at.url("127.0.0.1"), context=trusting).ok
+
+
+@each("name", ["other.test", "test", "a.hook.test", "*.hook.test", "127.0.0.1"])
+def test_tls_with_the_certificate_of_another_fails(authority, trusting, name):
+    with receiver(answers(200), tls=certified(authority, name)) as at:
+        outcome = post(at.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+        assert without_time(outcome) == Outcome(0, error="tls_failed")
+        assert not at.clients
+
+
+def test_tls_with_an_address_of_another_fails(authority, trusting):
+    with receiver(answers(200), tls=certified(authority, "127.0.0.2")) as at:
+        assert post(at.url("127.0.0.1"), context=trusting).error == "tls_failed"
+
+
+def test_tls_that_nobody_vouches_for_fails(authority):
+    with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
+        outcome = post(at.url("hook.test"), resolve=towards("127.0.0.1"))
+        assert without_time(outcome) == Outcome(0, error="tls_failed")
+
+
+def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypatch, tmp_path):
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    call._context.cache_clear()
+    with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
+        outcomes = crowd(8, lambda _: post(at.url("hook.test"), resolve=towards("127.0.0.1")))
+        other = post(at.url("other.test"), resolve=towards("127.0.0.1"))
+    call._context.cache_clear()
+    assert {without_time(outcome) for outcome in outcomes} == {Outcome(0, status=200, answer="")}
+    assert other.error == "tls_failed"
+
+
+def test_tls_that_has_expired_fails(authority, trusting):
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    tls = certified(authority, "hook.test", not_before=long_ago, not_after=long_ago)
+    with receiver(answers(200), tls=tls) as at:
+        outcome = post(at.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+    assert without_time(outcome) == Outcome(0, error="tls_failed")
+
+
+BAD_TLS = {
+    "http": lambda client: client.connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "closes": lambda client: client.connection.recv(10),
+    "closes-at-once": lambda client: None,
+    "resets": lambda client: (client.connection.recv(10), client.reset()),
+    "alert": lambda client: client.connection.sendall(b"\x15\x03\x03\x00\x02\x02\x28"),
+}
+
+
+@each("acts", BAD_TLS.values(), ids=BAD_TLS)
+def test_a_handshake_that_fails_is_named(trusting, acts):
+    with receiver(acts) as at:
+        outcome = post(f"https://127.0.0.1:{at.port}/", context=trusting)
+    assert without_time(outcome) == Outcome(0, error="tls_failed")
+
+
+def dripping_handshake(client: Client) -> None:
+    """One record of 16 KiB that comes byte by byte."""
+    client.connection.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc")
+    while not client.over.wait(0.02):
+        client.connection.sendall(b"\x03")
+
+
+def test_a_handshake_has_no_time_of_its_own(authority, trusting):
+    for acts in (Client.hang, dripping_handshake):
+        with receiver(acts) as at:
+            url = f"https://127.0.0.1:{at.port}/"
+            outcome = post(url, seconds=SHORT, context=trusting)
+        assert without_time(outcome) == Outcome(0, error="timeout")
+        assert outcome.duration_ms < LATE
+
+
+@each(
+    "acts",
+    [NEVER["silence"], NEVER["dripping-headers"], NEVER["dripping-body"]],
+    ids=["silence", "headers", "body"],
+)
+def test_the_deadline_holds_inside_of_tls_too(authority, trusting, acts):
+    with receiver(acts, tls=certified(authority, "127.0.0.1")) as at:
+        outcome = post(at.url(), seconds=SHORT, context=trusting)
+    assert without_time(outcome) == Outcome(0, error="timeout")
+    assert outcome.duration_ms < LATE
+
+
+@each("acts", [answers(200, body=b"x" * 9000), BAD["cut-headers"], GONE["resets"]])
+def test_inside_of_tls_answers_are_judged_the_same(authority, trusting, acts):
+    plain = told(acts)
+    with receiver(acts, tls=certified(authority, "127.0.0.1")) as at:
+        secure = post(at.url(), context=trusting)
+    assert without_time(secure) == without_time(plain)
+
+
+# Addresses
+
+
+def test_the_addresses_of_a_name_are_tried_in_their_order():
+    with receiver(answers(200)) as at:
+        url = f"http://localhost:{at.port}/"
+        assert post(url, resolve=towards("127.0.0.9", "::1", "127.0.0.1")).ok
+        assert len(at.clients) == 1
+        others = [f"127.0.1.{number}" for number in range(call.TRIED)]
+        assert post(url, resolve=towards(*others[1:], "127.0.0.1")).ok
+        outcome = post(url, resolve=towards(*others, "127.0.0.1"))
+    assert without_time(outcome) == Outcome(0, error="connection_refused")
+    assert len(at.clients) == 2
+
+
+def test_one_who_is_not_at_the_checked_address_is_told_nothing():
+    """The address 0.0.0.0 leads to loopback, where somebody else listens."""
+    with receiver(answers(200)) as at:
+        outcome = post(at.url("0.0.0.0"), allow=Allow((ip_network("0.0.0.0/32"),)))
+    assert without_time(outcome) == Outcome(0, error="forbidden_address")
+    assert not any(client.head for client in at.clients)
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next():
+    with socket.socket() as full, receiver(answers(200)) as at:
+        full.bind(("127.0.0.2", at.port))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        url = f"http://localhost:{at.port}/"
+        outcome = post(url, seconds=SHORT * 2, resolve=towards("127.0.0.2", "127.0.0.1"))
+        for one in waiting:
+            one.close()
+    assert outcome.ok and SHORT * 1000 - 5 <= outcome.duration_ms < SHORT * 2000
+
+
+@each("address", ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"])
+def test_an_address_is_called_without_a_resolver(address):
+    def resolve(*_: Any, **__: Any) -> list:
+        raise AssertionError("nothing is to be resolved")
+
+    with receiver(answers(200), address=address) as at:
+        host = f"[{address}]" if ":" in address else address
+        assert post(at.url(host), resolve=resolve).ok
+        assert f"Host: {host}:{at.port}" in at.clients[0].head.decode()
+
+
+@each(
+    ("url", "error"),
+    [
+        ("ftp://127.0.0.1/", "invalid_url"),
+        ("https://", "invalid_url"),
+        ("https://user@hook.test/", "invalid_url"),
+        ("https://hook.test/" + "x" * 2048, "invalid_url"),
+        ("http://hook.test/", "invalid_url"),
+        ("https://10.0.0.1/", "forbidden_address"),
+        ("https://inside.test/", "forbidden_address"),
+        ("https://nowhere.test/", "name_not_resolved"),
+    ],
+)
+def test_what_must_not_be_called_is_an_outcome_too(url, error):
+    def resolve(host: str, *_: Any, **__: Any) -> list:
+        if host == "nowhere.test":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return towards("10.0.0.1")()
+
+    assert without_time(post(url, resolve=resolve)) == Outcome(0, error=error)
+
+
+def test_an_outcome_tells_no_address():
+    outcomes = [
+        post("https://inside.test/", resolve=towards("10.1.2.3")),
+        post("http://localhost:1/", resolve=towards("127.4.5.6")),
+        told(BAD["garbage"]),
+    ]
+    for outcome in outcomes:
+        assert outcome.error in set(call.ERRORS.values())
+        assert outcome.answer is None and outcome.status is None
+
+
+def test_no_deadline_is_left_to_a_call_without_time():
+    with receiver(answers(200)) as at:
+        assert post(at.url(), seconds=0).error == "timeout"

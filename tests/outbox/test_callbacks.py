@@ -1,0 +1,492 @@
+"""Callbacks of a program that embeds the CRM: after the commit, in order, isolated."""
+
+import contextvars
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import current_app, g, has_app_context, has_request_context
+
+from crm import CRM
+from crm.errors import NotFound
+from crm.outbox import callbacks, events
+from crm.tenancy.database import after_commit, current_session, database
+from tests.embedding.test_embedding import copied
+from tests.raw_wsgi import speak
+from tests.sites import plain
+
+ROOT = Path(__file__).resolve().parents[2]
+MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
+
+
+@pytest.fixture
+def crm(furnished, tmp_path) -> Iterator[CRM]:
+    found = CRM(data=copied(furnished, tmp_path / "crm"), sends=False)
+    yield found
+    assert found.callbacks.wait(10)
+    found.app.tenants.forget_idle()
+
+
+def told(crm: CRM) -> bool:
+    return crm.callbacks.wait(10)
+
+
+def kinds(heard: list[dict[str, Any]]) -> list[str]:
+    return [event["type"] for event in heard]
+
+
+# Which
+
+
+def test_it_is_called_with_the_body_of_the_webhook(crm):
+    heard: list[dict[str, Any]] = []
+    crm.on("lead.created")(heard.append)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA, amount=12.5)
+        crm.deals.create(title="A")
+        assert told(crm)
+        assert heard == [crm.events.list(type="lead.created")["data"][0]]
+    assert heard[0]["tenant"] == "acme" and heard[0]["data"]["lead"]["name"] == "Марія"
+
+
+def test_a_callback_may_want_several_kinds_or_all(crm):
+    some: list[dict[str, Any]] = []
+    every: list[dict[str, Any]] = []
+    crm.on("deal.won", "deal.lost", "deal.won")(some.append)
+    crm.on("*")(every.append)
+    with crm.tenant("acme"):
+        crm.deals.create(title="A", status="won")
+        crm.deals.create(title="B", status="lost")
+    assert told(crm)
+    assert kinds(some) == ["deal.won", "deal.lost"]
+    assert kinds(every) == ["deal.created", "deal.won", "deal.created", "deal.lost"]
+
+
+@pytest.mark.parametrize("wrong", [("deal.wonn",), ("lead.created", "leads"), ("",), ()])
+def test_an_unknown_kind_is_refused_with_the_14(crm, wrong):
+    with pytest.raises(ValueError) as refused:
+        crm.on(*wrong)
+    assert all(kind in str(refused.value) for kind in events.KINDS)
+
+
+def test_an_async_function_is_refused(crm):
+    async def never(event: dict[str, Any]) -> None: ...
+
+    with pytest.raises(TypeError, match="a plain function"):
+        crm.on("lead.created")(never)
+
+
+def test_all_beside_a_kind_is_one_call(crm):
+    heard: list[dict[str, Any]] = []
+    crm.on("lead.created", "*")(heard.append)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert told(crm) and kinds(heard) == ["lead.created"]
+
+
+def test_the_thread_ends_when_nothing_is_told_and_begins_again(crm, monkeypatch):
+    monkeypatch.setattr(callbacks, "IDLE_SECONDS", 0.01)
+    threads: list[threading.Thread] = []
+    crm.on("lead.created")(lambda event: threads.append(threading.current_thread()))
+    for _ in range(2):
+        with crm.tenant("acme"):
+            crm.leads.create(**MARIIA)
+        assert told(crm)
+        threads[-1].join(5)
+    assert len(threads) == 2 and not any(each.is_alive() for each in threads)
+
+
+def test_the_decorator_gives_the_function_back(crm):
+    @crm.on("lead.created")
+    def heard(event: dict[str, Any]) -> str:
+        return "itself"
+
+    assert heard({}) == "itself"
+
+
+def test_every_door_is_heard(furnished, tmp_path):
+    site = plain(tmp_path)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
+              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+    heard: list[dict[str, Any]] = []
+    crm.on("lead.created")(heard.append)
+    key = {"Authorization": f"Bearer {furnished[1]['olena']}", "Content-Type": "application/json"}
+    body = '{"name": "Марія", "phone": "067 123 45 67"}'.encode()
+    assert speak(site, "POST", "/crm/api/v1/leads", key, body).status == 201
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert [event["sequence"] for event in heard] == [1, 2]
+    crm.app.tenants.forget_idle()
+
+
+# When
+
+
+def test_it_hears_of_it_after_the_commit(crm):
+    committed, before = threading.Event(), []
+    crm.on("lead.created")(lambda event: before.append(committed.is_set()))
+    with crm.tenant("acme"):
+        with crm.transaction():
+            crm.leads.create(**MARIIA)
+            after_commit(committed.set)  # comes after the event's own
+            time.sleep(0.05)
+            assert before == []
+        assert told(crm)
+    assert len(before) == 1
+
+
+def test_what_is_rolled_back_calls_nothing(crm):
+    heard: list[dict[str, Any]] = []
+    crm.on("*")(heard.append)
+    with crm.tenant("acme"):
+        with pytest.raises(ZeroDivisionError), crm.transaction():
+            crm.leads.create(**MARIIA)
+            _ = 1 / 0
+        lead = crm.leads.create(name="Та, що лишилась", email="b@a.example")
+        assert told(crm)
+    assert [(event["sequence"], event["data"]["lead"]["id"]) for event in heard] == [
+        (1, lead["id"])
+    ]
+
+
+def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
+    """peewee calls after_commit for it too, and its number is given again."""
+    heard: list[dict[str, Any]] = []
+    crm.on("*")(heard.append)
+    with crm.tenant("acme"):
+        with crm.transaction():
+            crm.leads.create(name="Перша", email="a@a.example")
+            with pytest.raises(ZeroDivisionError), database.savepoint():
+                crm.leads.create(name="Ніхто", email="b@a.example")
+                crm.leads.create(name="Ніхто", email="c@a.example")
+                _ = 1 / 0
+            crm.leads.create(name="Друга", email="d@a.example")
+        with crm.transaction(), pytest.raises(ZeroDivisionError), database.savepoint():
+            crm.leads.create(name="Ніхто", email="e@a.example")
+            _ = 1 / 0
+        assert told(crm)
+    assert [event["data"]["lead"]["name"] for event in heard] == ["Перша", "Друга"]
+    assert [event["sequence"] for event in heard] == [1, 2]
+    assert caplog.text == ""
+
+
+def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
+    """Its own callbacks are for that process to call."""
+    other = CRM(data=crm.config.data, sends=False)
+    heard: list[str] = []
+    gate = threading.Event()
+
+    @crm.on("lead.created")
+    def note(event: dict[str, Any]) -> None:
+        gate.wait(10)
+        heard.append(event["data"]["lead"]["name"])
+
+    with crm.tenant("acme"):
+        crm.leads.create(name="Перша", email="a@a.example")
+        with crm.transaction(), pytest.raises(ZeroDivisionError), database.savepoint():
+            crm.leads.create(name="Ніхто", email="b@a.example")
+            _ = 1 / 0
+    with other.tenant("acme"):
+        other.leads.create(name="Чужа", email="c@a.example")
+    gate.set()
+    assert told(crm)
+    assert heard == ["Перша"]
+    other.app.tenants.forget_idle()
+
+
+def test_a_tenants_events_come_in_the_order_of_their_commits(crm):
+    heard: dict[str, list[int]] = {"acme": [], "globex": []}
+
+    @crm.on("*")
+    def note(event: dict[str, Any]) -> None:
+        heard[event["tenant"]].append(event["sequence"])
+
+    def work(label: str, number: int) -> None:
+        with crm.tenant(label):
+            for each in range(5):
+                crm.leads.create(name="a", email=f"{number}.{each}@a.example")
+
+    threads = [
+        threading.Thread(target=work, args=(label, number))
+        for number in range(6)
+        for label in heard
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert told(crm)
+    assert heard == {"acme": [*range(1, 31)], "globex": [*range(1, 31)]}
+
+
+def test_a_thread_that_is_late_to_say_so_changes_no_order(crm):
+    heard: list[int] = []
+    crm.on("lead.created")(lambda event: heard.append(event["sequence"]))
+    first, second = [], []
+    with crm.tenant("acme"):
+        wakes = crm.callbacks._wake
+        crm.callbacks._wake = lambda *about: first.append(about)
+        crm.leads.create(**MARIIA)
+        crm.callbacks._wake = lambda *about: second.append(about)
+        crm.leads.create(**MARIIA)
+        crm.callbacks._wake = wakes
+        wakes(*second[0])
+        assert told(crm)
+        assert heard == [1, 2]
+        wakes(*first[0])
+        assert told(crm)
+    assert heard == [1, 2]
+
+
+# Where
+
+
+def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_path):
+    site = plain(tmp_path)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
+              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+    mine = contextvars.ContextVar("mine", default="nothing")
+    seen: list[Any] = []
+
+    @crm.on("lead.created")
+    def follow_up(event: dict[str, Any]) -> None:
+        lead = event["data"]["lead"]
+        crm.tasks.create(title=f"Зателефонувати: {lead['name']}", lead_id=lead["id"])
+        contexts = has_request_context(), current_app._get_current_object(), mine.get()
+        seen.append(
+            (
+                current_session().label,
+                current_session().user_id,
+                *contexts,
+                threading.current_thread(),
+            )
+        )
+
+    @site.post("/ask")
+    def ask() -> str:
+        mine.set("the request's")
+        with crm.tenant("acme", user=1):
+            crm.leads.create(**MARIIA)
+        return "asked"
+
+    assert site.test_client().post("/ask").text == "asked"
+    assert told(crm)
+    ((label, user, request, app, own, thread),) = seen
+    assert (label, user, request, app, own) == ("acme", None, False, site, "nothing")
+    assert thread.daemon and thread is not threading.main_thread()
+    with crm.tenant("acme"):
+        (task,) = crm.tasks.list().records
+    assert (task["title"], task["created_at"][:2]) == ("Зателефонувати: Марія", "20")
+    crm.app.tenants.forget_idle()
+
+
+def test_each_callback_has_an_application_context_of_its_own(furnished, tmp_path):
+    site = plain(tmp_path)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
+              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+    heard: list[Any] = []
+
+    @site.teardown_appcontext
+    def tear_down(error: BaseException | None) -> None:
+        heard.append(error)
+
+    @crm.on("lead.created")
+    @crm.on("lead.created")
+    def note(event: dict[str, Any]) -> None:
+        heard.append(g.get("seen"))
+        g.seen = True
+
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert heard == [None] * 8
+    crm.app.tenants.forget_idle()
+
+
+def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_path, caplog):
+    site = plain(tmp_path)
+    crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
+              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+    heard: list[Any] = []
+
+    @site.teardown_appcontext
+    def tear_down(error: BaseException | None) -> None:
+        raise LookupError("+380671234567")
+
+    crm.on("lead.created")(heard.append)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert len(heard) == 2  # and the next one is called all the same
+    assert caplog.text.count("LookupError in tear_down, test_outbox_callbacks.py:") == 2
+    assert "+38067" not in caplog.text
+    crm.app.tenants.forget_idle()
+
+
+def test_without_a_site_there_is_no_context(crm):
+    seen: list[bool] = []
+    crm.on("lead.created")(lambda event: seen.append(has_app_context()))
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert seen == [False]
+
+
+def test_what_a_callback_does_is_heard_by_others(crm):
+    heard: list[dict[str, Any]] = []
+    crm.on("lead.created")(lambda event: crm.leads.convert(event["data"]["lead"]["id"]))
+    crm.on("lead.converted")(heard.append)
+    with crm.tenant("globex"):
+        crm.leads.create(**MARIIA)
+    deadline = time.monotonic() + 10
+    while not heard and time.monotonic() < deadline:
+        assert told(crm)
+    assert [event["tenant"] for event in heard] == ["globex"]
+
+
+def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
+    heard: list[dict[str, Any]] = []
+
+    @crm.on("lead.created")
+    def fails(event: dict[str, Any]) -> None:
+        raise LookupError(event["data"]["lead"]["phone"])
+
+    @crm.on("lead.created")
+    def leaves(event: dict[str, Any]) -> None:
+        sys.exit(event["data"]["lead"]["name"])
+
+    crm.on("lead.created")(heard.append)
+    with crm.tenant("acme"):
+        for _ in range(2):
+            crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert len(heard) == 2
+    named = f"failed for lead.created {heard[0]['id']} of acme: LookupError in fails, test_outbox"
+    assert named in caplog.text and "fails" in caplog.text and "SystemExit in leaves" in caplog.text
+    assert "380671234567" not in caplog.text and "Марія" not in caplog.text
+
+
+def test_a_callback_cannot_spoil_the_event_for_the_next(crm):
+    heard: list[dict[str, Any]] = []
+    crm.on("lead.created")(lambda event: event.clear())
+    crm.on("lead.created")(heard.append)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert told(crm)
+    assert heard[0]["type"] == "lead.created"
+
+
+def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
+    heard: list[dict[str, Any]] = []
+    gate = threading.Event()
+
+    @crm.on("lead.created")
+    def note(event: dict[str, Any]) -> None:
+        gate.wait(10)
+        heard.append(event)
+
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    with crm.tenant("globex"):
+        crm.leads.create(**MARIIA)
+    for path in (crm.config.data / "tenants").glob("globex.db*"):
+        path.unlink()
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    gate.set()
+    assert told(crm)
+    assert [event["tenant"] for event in heard] == ["acme", "acme"]
+    assert "of globex cannot be told: UnknownTenant" in caplog.text
+    with pytest.raises(NotFound), crm.tenant("globex"):
+        raise AssertionError
+
+
+# The process
+
+
+def test_nobody_who_listens_costs_nothing(crm):
+    crm.on("deal.won")(print)
+    with crm.tenant("acme"):
+        crm.leads.create(**MARIIA)
+    assert crm.callbacks._thread is None
+    assert crm.callbacks._written == {}
+
+
+def test_without_a_program_around_nobody_is_told(wired, furnished):
+    assert wired.tenants.hears is None
+
+
+EXITING = """
+import sys, time
+from crm import CRM
+crm = CRM(data="d", sends=False)
+@crm.on("lead.created")
+def slow(event):
+    time.sleep(0.3)
+    print(event["sequence"], flush=True)
+with crm.tenant("acme"):
+    for number in range(3):
+        crm.leads.create(name="a", email=f"{number}@a.example")
+"""
+
+
+def test_what_is_queued_at_the_end_is_told(furnished, tmp_path):
+    copied(furnished, tmp_path / "d")
+    ran = run(EXITING, tmp_path)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("1\n2\n3\n", "", 0)
+
+
+def test_a_callback_that_hangs_holds_up_the_end_for_seconds_only(furnished, tmp_path):
+    copied(furnished, tmp_path / "d")
+    script = EXITING.replace("time.sleep(0.3)", "time.sleep(60)").replace(
+        "crm = CRM", "import crm.outbox.callbacks as c; c.LEAVING_SECONDS = 0.5\ncrm = CRM"
+    )
+    began = time.monotonic()
+    assert run(script, tmp_path).returncode == 0
+    assert time.monotonic() - began < 20
+
+
+FORKING = """
+import os
+from crm import CRM
+crm = CRM(data="d", sends=False)
+@crm.on("lead.created")
+def heard(event):
+    print("parent" if os.getpid() == parent else "child", event["sequence"], flush=True)
+parent = os.getpid()
+def create(number):
+    with crm.tenant("acme"):
+        crm.leads.create(name="a", email=f"{number}@a.example")
+create(1)
+assert crm.callbacks.wait(5)
+child = os.fork()
+if not child:
+    create(2)
+    assert crm.callbacks.wait(5)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+create(3)
+assert crm.callbacks.wait(5)
+"""
+
+
+def test_after_a_fork_each_process_tells_what_it_has_written(furnished, tmp_path):
+    copied(furnished, tmp_path / "d")
+    ran = run(FORKING, tmp_path)
+    assert (ran.stdout, ran.returncode) == ("parent 1\nchild 2\nparent 3\n", 0), ran.stderr
+
+
+def run(script: str, folder: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder, capture_output=True, text=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+    )  # fmt: skip

@@ -1,0 +1,402 @@
+"""Every kind of event from the change to the receiver (spec: Events; D12, D15).
+
+The changes come over the API, the POSTs go to a real receiver, and what it checks them by is the
+independent library of the Standard Webhooks.
+"""
+
+import io
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from crm.api import idempotency
+from crm.outbox import events
+from crm.resources.deals import record as deals
+from crm.tenancy.database import execute, row, time_text, transaction
+from tests.conftest import Api
+from tests.receiving import PATIENCE, Hook, Received, receiving
+
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+CHAIR = {"name": "Крісло «Марс»", "price": 1250.5}
+PRICES = "sku,name,price\nCH-1,Крісло,990.1234\nT-1,Стіл,4300\n"
+QUIET = 0.3  # seconds in which what must not come would come
+DAY = 86_400
+
+TOLD: dict[str, Callable[[Api], dict[str, Any]]] = {}
+
+
+def kind(name: str) -> Callable:
+    """The function that follows makes an event of this kind come last, and gives its `data` as the
+    API shows the same records then."""
+
+    def note(make: Callable[[Api], dict[str, Any]]) -> Callable[[Api], dict[str, Any]]:
+        TOLD[name] = make
+        return make
+
+    return note
+
+
+@kind("lead.created")
+def lead_created(api):
+    return {"lead": api.read(f"/leads/{api.create('/leads', **MARIA, extra={'б': [1.5, None]})}")}
+
+
+@kind("lead.converted")
+def lead_converted(api):
+    lead = api.create("/leads", **MARIA, company="ТОВ Ромашка")
+    made = api.post(f"/leads/{lead}/convert").json
+    names = ("lead", "deal", "client")
+    return {name: api.read(f"/{name}s/{made[f'{name}_id']}") for name in names}
+
+
+@kind("deal.created")
+def deal_created(api):
+    return {"deal": api.read(f"/deals/{api.create('/deals', title='Крісла', amount=12500.55)}")}
+
+
+@kind("deal.stage_changed")
+def deal_stage_changed(api):
+    deal = api.create("/deals", title="Крісла")
+    first, second = api.read("/pipelines/1/stages")[:2]
+    shown = api.patch(f"/deals/{deal}", {"stage_id": second["id"]}).json
+    return {"deal": shown, "from_stage": first, "to_stage": second}
+
+
+@kind("deal.won")
+def deal_won(api):
+    deal = api.create("/deals", title="Крісла")
+    return {"deal": api.patch(f"/deals/{deal}", {"status": "won"}).json}
+
+
+@kind("deal.lost")
+def deal_lost(api):
+    deal = api.create("/deals", title="Крісла")
+    lost = {"status": "lost", "lost_reason": "задорого"}
+    return {"deal": api.patch(f"/deals/{deal}", lost).json}
+
+
+@kind("deal.items_changed")
+def deal_items_changed(api):
+    deal = api.create("/deals", title="Крісла")
+    api.create(f"/deals/{deal}/items", name="Доставка", price=99.9999, quantity=2.5)
+    return {"deal": api.read(f"/deals/{deal}"), "items": api.read(f"/deals/{deal}/items")}
+
+
+@kind("product.created")
+def product_created(api):
+    return {"product": api.read(f"/products/{api.create('/products', **CHAIR)}")}
+
+
+@kind("product.updated")
+def product_updated(api):
+    id = api.create("/products", **CHAIR)
+    return {"product": api.patch(f"/products/{id}", {"price": 0.0001}).json}
+
+
+@kind("product.imported")
+def product_imported(api):
+    file = (io.BytesIO(PRICES.encode()), "prices.csv")
+    answer = api.call("POST", "/products/import", data={"file": file})
+    kept = api.read(answer.headers["Location"].partition("/api/v1")[2])
+    assert [kept[name] for name in ("created", "updated", "skipped")] == [2, 0, 0]
+    return {"import": {name: kept[name] for name in ("id", "created", "updated", "skipped")}}
+
+
+@kind("client.created")
+def client_created(api):
+    contacts = [{"name": "Олена", "email": "olena@client.example"}]
+    client = api.create("/clients", type="company", name="ТОВ Ромашка", contacts=contacts)
+    return {"client": api.read(f"/clients/{client}")}
+
+
+@kind("client.updated")
+def client_updated(api):
+    client = api.create("/clients", name="Марія")
+    return {"client": api.patch(f"/clients/{client}", {"tags": ["опт"]}).json}
+
+
+@kind("task.created")
+def task_created(api):
+    return {"task": api.read(f"/tasks/{api.create('/tasks', title='Дзвінок', type='call')}")}
+
+
+@kind("task.completed")
+def task_completed(api):
+    task = api.create("/tasks", title="Дзвінок")
+    return {"task": api.post(f"/tasks/{task}/complete", {"result": "домовились"}).json}
+
+
+def add(api: Api, url: str, **fields: Any) -> tuple[str, str]:
+    """A new endpoint; gives its id and its secret."""
+    answer = api.post("/webhooks", {"url": url, **fields})
+    assert answer.status_code == 201, answer.text
+    return answer.json["webhook_id"], answer.json["secret"]
+
+
+def verified(received: Received, *secrets: str) -> dict[str, Any]:
+    """The event, if its signature is good by each of the secrets."""
+    found = [Webhook(secret).verify(received.body, received.headers) for secret in secrets]
+    assert found == [received.event] * len(secrets)
+    return received.event
+
+
+def kinds(came: list[Received]) -> list[str]:
+    return [received.event["type"] for received in came]
+
+
+def by_sequence(came: list[Received]) -> list[Received]:
+    """Events of different records come in any order."""
+    return sorted(came, key=lambda received: received.event["sequence"])
+
+
+def all_that_came(hook: Hook, count: int) -> list[Received]:
+    """So many, and after a while still no more."""
+    hook.wait_for(count)
+    time.sleep(QUIET)
+    assert len(hook.received) == count, kinds(hook.received)
+    return list(hook.received)
+
+
+def delivered(api: Api, webhook: str) -> str:
+    """The id of its one delivery, as soon as its arrival is noted."""
+    until = time.monotonic() + PATIENCE
+    while not (found := api.read(f"/webhooks/{webhook}/deliveries?status=delivered")):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    (one,) = found
+    return one["id"]
+
+
+# The fourteen kinds
+
+
+def test_all_fourteen_kinds_are_told(sending, api, hook):
+    assert list(TOLD) == list(events.KINDS)
+    add(api, hook.url)
+    for make in TOLD.values():
+        make(api)
+    made = api.events()
+    came = hook.wait_for(len(made))
+    assert len({received.event["type"] for received in came}) == 14
+    assert [received.event for received in by_sequence(came)] == made
+
+
+@pytest.mark.parametrize("kind", events.KINDS)
+def test_a_change_is_told_as_the_api_shows_it(sending, api, hook, kind):
+    _, secret = add(api, hook.url)
+    shown = TOLD[kind](api)
+    feed = api.get("/events").data
+    count = len(json.loads(feed)["data"])
+    came = by_sequence(hook.wait_for(count))
+    bodies = b",".join(received.body for received in came)
+    assert feed == b'{"data":[%s],"meta":{"next_after":%d}}' % (bodies, count)
+    for received in came:
+        event = verified(received, secret)
+        assert received.headers["webhook-id"] == event["id"]
+        assert event["tenant"] == "acme"
+    assert (event["type"], event["data"]) == (kind, shown)
+
+
+# The request
+
+
+def test_the_request_is_a_post_of_json_to_the_address_as_it_was_given(sending, api, hook):
+    add(api, f"{hook.url}/crm%20in/?token=a%26b&x=")
+    api.create("/leads", **MARIA)
+    (received,) = hook.wait_for(1)
+    assert received.path == "/hook/crm%20in/?token=a%26b&x="
+    assert received.headers["content-type"] == "application/json"
+    assert received.headers["user-agent"] == "crm-webhooks/1"
+    assert received.headers["content-length"] == str(len(received.body))
+    assert received.headers["host"] == hook.url.split("/")[2]
+    assert "Марія" in received.body.decode()
+
+
+def test_a_signature_is_of_this_secret_this_body_and_this_id(sending, api, hook):
+    _, secret = add(api, hook.url)
+    _, other = add(api, f"{hook.url}/other", events=["deal.won"])
+    api.create("/leads", **MARIA)
+    (received,) = hook.wait_for(1)
+    verified(received, secret)
+    changed = received.body.replace("Марія".encode(), "Дарія".encode())
+    assert changed != received.body
+    for key, body, headers in (
+        (other, received.body, received.headers),
+        (secret, changed, received.headers),
+        (secret, received.body, received.headers | {"webhook-id": "evt_other"}),
+        (
+            secret,
+            received.body,
+            received.headers | {"webhook-timestamp": str(int(time.time()) - 9)},
+        ),
+    ):
+        with pytest.raises(WebhookVerificationError):
+            Webhook(key).verify(body, headers)
+
+
+def test_sent_once_more_it_is_the_same_event_signed_at_that_time(sending, api, hook):
+    id, secret = add(api, hook.url)
+    api.create("/leads", **MARIA)
+    hook.wait_for(1)
+    delivery = delivered(api, id)
+    sending.tenants.clock = lambda: time.time() + 200  # within the five minutes of tolerance
+    assert api.post(f"/deliveries/{delivery}/resend").status_code == 202
+    first, again = hook.wait_for(2)
+    assert again.body == first.body
+    assert again.headers["webhook-id"] == first.headers["webhook-id"]
+    at = [int(received.headers["webhook-timestamp"]) for received in (first, again)]
+    assert 200 <= at[1] - at[0] <= 210
+    assert [verified(received, secret) for received in (first, again)] == [first.event] * 2
+
+
+def test_during_a_rotation_both_secrets_sign_and_a_day_later_the_new_one_alone(sending, api, hook):
+    id, old = add(api, hook.url)
+    new = api.post(f"/webhooks/{id}/rotate").json["secret"]
+    assert new != old
+    api.create("/leads", **MARIA)
+    (received,) = hook.wait_for(1)
+    verified(received, old, new)
+    with sending.tenants.session("acme"):
+        (until,) = row("SELECT old_secret_until FROM webhook")
+    assert abs(datetime.fromisoformat(until).timestamp() - time.time() - DAY) < 60
+    for passed, secrets in ((DAY - 60, [new, old]), (DAY + 60, [new])):
+        with sending.tenants.session("acme"), transaction():
+            until = time_text(int(time.time()) + DAY - passed)
+            execute("UPDATE webhook SET old_secret_until = ?", (until,))
+        api.create("/leads", **MARIA)
+        received = hook.wait_for(len(hook.received) + 1)[-1]
+        moment = datetime.fromtimestamp(int(received.headers["webhook-timestamp"]), UTC)
+        signed = (received.headers["webhook-id"], moment, received.body.decode())
+        signatures = received.headers["webhook-signature"].split(" ")
+        assert signatures == [Webhook(secret).sign(*signed) for secret in secrets]
+
+
+# To whom
+
+
+def test_a_tenants_endpoints_get_nothing_of_another_tenant(sending, api, ivan, hook):
+    with receiving() as ivans:
+        secrets = [add(api, hook.url)[1], add(ivan, ivans.url)[1]]
+        for number in range(5):
+            api.create("/leads", name=f"Of acme {number}", email="a@client.example")
+            ivan.create("/leads", name=f"Of globex {number}", email="g@client.example")
+        for at, label, secret, caller in (
+            (hook, "acme", secrets[0], api),
+            (ivans, "globex", secrets[1], ivan),
+        ):
+            told = [verified(received, secret) for received in by_sequence(all_that_came(at, 5))]
+            assert told == caller.events()
+            assert [event["tenant"] for event in told] == [label] * 5
+            names = [event["data"]["lead"]["name"] for event in told]
+            assert names == [f"Of {label} {number}" for number in range(5)]
+        for received in (*hook.received, *ivans.received):
+            assert received.headers["webhook-id"] == received.event["id"]
+
+
+def test_two_tenants_may_have_the_same_address(sending, api, ivan, hook):
+    secrets = {"acme": add(api, hook.url)[1], "globex": add(ivan, hook.url)[1]}
+    api.create("/leads", **MARIA)
+    ivan.create("/leads", **MARIA)
+    for received in all_that_came(hook, 2):
+        verified(received, secrets.pop(received.event["tenant"]))
+    assert secrets == {}
+
+
+def test_an_endpoint_gets_the_kinds_it_chose_and_no_other(sending, api, hook):
+    add(api, f"{hook.url}/all")
+    add(api, f"{hook.url}/won", events=["deal.won", "task.completed"])
+    add(api, f"{hook.url}/off", active=False)
+    client_created(api)
+    deal_won(api)
+    task_completed(api)
+    lead_created(api)
+    came = all_that_came(hook, 8)
+    at = {path: [each for each in came if each.path == f"/hook/{path}"] for path in ("all", "won")}
+    assert [received.event for received in by_sequence(at["all"])] == api.events()
+    assert kinds(by_sequence(at["won"])) == ["deal.won", "task.completed"]
+
+
+def test_another_choice_counts_from_then_on(sending, api, hook):
+    id, _ = add(api, hook.url, events=["task.created"])
+    lead_created(api)
+    assert api.patch(f"/webhooks/{id}", {"events": ["lead.created"]}).status_code == 200
+    task_created(api)
+    lead_created(api)
+    (received,) = all_that_came(hook, 1)
+    assert (received.event["type"], received.event["sequence"]) == ("lead.created", 3)
+
+
+# With the change, or not at all
+
+
+def planned(api: Api) -> list[str]:
+    """The kinds of all deliveries there are, the newest first."""
+    return [
+        delivery["type"]
+        for webhook in api.read("/webhooks")
+        for delivery in api.read(f"/webhooks/{webhook['id']}/deliveries")
+    ]
+
+
+def test_a_request_refused_after_its_first_event_sends_nothing(sending, api, hook, monkeypatch):
+    """The client is made, and told of, before the deal turns out to be impossible."""
+    add(api, hook.url)
+    lead = api.create("/leads", **MARIA)
+    told = []
+    emit = events.emit
+    monkeypatch.setattr(events, "emit", lambda *event: told.append(event[0]) or emit(*event))
+    answer = api.post(f"/leads/{lead}/convert", {"stage_id": "99"})
+    assert (answer.status_code, told) == (422, ["client.created"])
+    assert planned(api) == ["lead.created"]
+    assert kinds(all_that_came(hook, 1)) == ["lead.created"]
+
+
+def test_a_rule_that_breaks_after_its_event_sends_nothing(sending, api, hook, monkeypatch):
+    add(api, hook.url)
+    deal = api.create("/deals", title="Крісла")
+    emit = events.emit
+
+    def emit_and_break(*event):
+        emit(*event)
+        raise RuntimeError("broken after the event")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(deals.events, "emit", emit_and_break)
+        assert api.patch(f"/deals/{deal}", {"status": "won"}).status_code == 500
+    assert api.read(f"/deals/{deal}")["status"] == "open"
+    assert planned(api) == ["deal.created"]
+    api.patch(f"/deals/{deal}", {"status": "lost"})
+    came = by_sequence(all_that_came(hook, 2))
+    assert kinds(came) == ["deal.created", "deal.lost"]
+    assert [received.event["sequence"] for received in came] == [1, 2]
+
+
+def test_a_change_whose_answer_could_not_be_kept_is_not_told(sending, api, hook, monkeypatch):
+    """The answer to an idempotent request is a part of its transaction."""
+    add(api, hook.url)
+    headers = {"Idempotency-Key": "form-1"}
+    with monkeypatch.context() as broken:
+        broken.setattr(idempotency, "_keep", lambda *_: 1 / 0)
+        assert api.post("/leads", MARIA, headers=headers).status_code == 500
+    assert (api.read("/leads"), planned(api)) == ([], [])
+    for _ in range(3):
+        assert api.post("/leads", MARIA, headers=headers).status_code == 201
+    (received,) = all_that_came(hook, 1)
+    assert received.event["data"]["lead"]["id"] == "1"
+
+
+def test_a_dry_run_and_a_patch_that_changes_nothing_send_nothing(sending, api, hook):
+    product = api.create("/products", **CHAIR, sku="CH-1")
+    add(api, hook.url)
+    assert api.patch(f"/products/{product}", {"price": 1250.5}).status_code == 200
+    file = (io.BytesIO(PRICES.encode()), "prices.csv")
+    answer = api.call("POST", "/products/import?dry_run=true", data={"file": file})
+    assert answer.json["updated"] == 1
+    assert planned(api) == []
+    assert api.patch(f"/products/{product}", {"price": 1}).status_code == 200
+    assert kinds(all_that_came(hook, 1)) == ["product.updated"]

@@ -1,0 +1,171 @@
+"""The outbox (spec: Events; D15): an event is written with its change, or not at all."""
+
+import json
+import sqlite3
+
+import pytest
+
+from crm.errors import Conflict
+from crm.outbox import events
+from crm.resources.leads.record import LEAD, Lead, create
+from crm.tenancy.database import NoTenant, database, execute, row, rows, transaction
+
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def told():
+    """The tenant's events as they are told, oldest first."""
+    bodies, _ = events.since(0, list(events.KINDS), 1000)
+    return [json.loads(body) for body in bodies]
+
+
+def sequences():
+    return [event["sequence"] for event in told()]
+
+
+def test_there_are_fourteen_kinds_named_as_on_the_wire():
+    assert len(events.KINDS) == 14
+    for kind in events.KINDS:
+        assert getattr(events, kind.upper().replace(".", "_")) == kind
+
+
+def test_an_event_has_the_record_as_get_one_shows_it(acme, clock):
+    id = create(MARIA)
+    (event,) = told()
+    assert event == {
+        "id": event["id"],
+        "type": "lead.created",
+        "timestamp": "2026-03-02T09:00:00Z",
+        "tenant": "acme",
+        "sequence": 1,
+        "data": {"lead": LEAD.one(id)},
+        "previous": {},
+    }
+    names = ["id", "type", "timestamp", "tenant", "sequence", "data", "previous"]
+    assert list(event) == names
+
+
+def test_it_tells_what_was_when_it_happened(acme, clock):
+    create(MARIA)
+    before = told()
+    clock.tick(3600)
+    with transaction():
+        Lead.find(1).change({"name": "Олена"})
+    assert told() == before
+
+
+def test_ids_are_unique_and_begin_with_evt(acme):
+    for _ in range(50):
+        create(MARIA)
+    ids = [event["id"] for event in told()]
+    assert len(set(ids)) == 50
+    assert all(id.startswith("evt_") and id.removeprefix("evt_").isalnum() for id in ids)
+
+
+def test_the_body_is_the_same_bytes_each_time_it_is_told(acme, clock):
+    create({**MARIA, "amount": 12_500_000_100, "extra": '{"b":1.50,"a":"є"}'})
+    first = events.since(0, list(events.KINDS), 10)
+    clock.tick(3600)
+    assert events.since(0, list(events.KINDS), 10) == first
+    assert '"amount":1250000.01' in first[0][0].decode()
+
+
+def test_a_rolled_back_change_has_no_event_and_leaves_no_gap(acme):
+    create(MARIA)
+    for error in (Conflict, sqlite3.OperationalError, KeyboardInterrupt):
+        with pytest.raises(error), transaction():
+            create(MARIA)
+            create(MARIA)
+            raise error
+    create(MARIA)
+    assert sequences() == [1, 2]
+    assert row("SELECT count(*) FROM lead") == (2,)
+
+
+def test_a_rolled_back_part_of_a_change_leaves_no_gap(acme):
+    with transaction():
+        create(MARIA)
+        with pytest.raises(Conflict), database.savepoint():
+            create(MARIA)
+            raise Conflict
+        create(MARIA)
+    assert sequences() == [1, 2]
+
+
+def test_the_numbers_of_many_changes_have_no_gap(acme):
+    for number in range(60):
+        with transaction():
+            for _ in range(number % 3):
+                create(MARIA)
+    assert sequences() == list(range(1, 61))
+
+
+def test_each_tenant_has_its_own_sequence(api, ivan):
+    for caller in (api, ivan, api):
+        caller.create("/leads", **MARIA)
+    assert [event["sequence"] for event in api.events()] == [1, 2]
+    assert [(event["sequence"], event["tenant"]) for event in ivan.events()] == [(1, "globex")]
+
+
+def test_a_number_is_never_given_twice(acme):
+    create(MARIA)
+    create(MARIA)
+    with transaction():
+        execute("DELETE FROM event")
+    create(MARIA)
+    assert sequences() == [3]
+
+
+def test_emitting_needs_the_transaction_of_the_change(acme):
+    with pytest.raises(NoTenant):
+        events.emit(events.LEAD_CREATED, 1, {"lead": {}})
+    assert told() == []
+
+
+def test_a_refused_request_emits_nothing(api, reader, form):
+    task = api.create("/tasks", title="Call", status="cancelled")
+    known = api.kinds()
+    for answer in (
+        api.post("/leads", {"name": "Марія"}),
+        api.post("/tasks", {"title": "Call", "lead_id": "99"}),
+        api.post("/tasks", {"title": "Call", "colour": "red"}),
+        api.post("/tasks", data="{", content_type="application/json"),
+        api.post(f"/tasks/{task}/complete"),
+        api.patch(f"/tasks/{task}", {"status": "done"}),
+        api.patch(f"/tasks/{task}", {"status": "open"}, headers={"If-Match": '"other"'}),
+        api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "ї"}),
+        reader.post("/leads", MARIA),
+        form.post("/tasks", {"title": "Call"}),
+        api.get("/nothing"),
+    ):
+        assert 400 <= answer.status_code < 500
+    assert api.kinds() == known
+
+
+def test_a_replayed_request_emits_nothing_more(api):
+    for _ in range(2):
+        api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "one"})
+    assert api.kinds() == ["task.created"]
+
+
+def test_the_noun_and_its_id_are_kept_beside_the_body(acme):
+    id = create(MARIA)
+    assert rows("SELECT type, noun, record_id FROM event") == [("lead.created", "lead", id)]
+
+
+def test_reading_on_passes_other_kinds_and_what_comes_later(acme):
+    for _ in range(3):
+        create(MARIA)
+    tasks = [events.TASK_CREATED, events.TASK_COMPLETED]
+    assert events.since(0, tasks, 10) == ([], 3)
+    assert events.since(3, tasks, 10) == ([], 3)
+    assert events.since(9, tasks, 10) == ([], 9)
+    bodies, following = events.since(0, [events.LEAD_CREATED], 2)
+    assert (len(bodies), following) == (2, 2)
+    assert len(events.since(following, [events.LEAD_CREATED], 2)[0]) == 1

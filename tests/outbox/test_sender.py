@@ -1,0 +1,414 @@
+"""The sender at work: real threads, real HTTP, real processes (D15)."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from crm import create_app
+from crm.config import LOOPBACK, Config
+from crm.outbox import deliveries
+from crm.outbox.sender import Sender
+from crm.resources import tasks, webhooks
+from crm.resources.leads.record import create as create_lead
+from crm.tenancy import wakeup
+from crm.tenancy.database import row, transaction
+from crm.tenancy.tenants import Tenants
+from crm.tenancy.wakeup import WakeupPipe
+from tests.receiving import receiving
+from tests.running import ROOT, running
+
+ALLOWED = {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
+
+
+def endpoint(tenants, label, hook, **data):
+    with tenants.session(label):
+        return webhooks.create({"url": hook.url, **data})[0]
+
+
+def lead(tenants, label="acme"):
+    with tenants.session(label):
+        return create_lead({"name": "Марія", "phone": "+380501234567"})
+
+
+def open_to_loopback(crm):
+    return Tenants(Config(data=crm.tenants.config.data, webhook_allow=LOOPBACK))
+
+
+def settled(tenants, count, label="acme"):
+    """Wait until so many deliveries are delivered."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        with tenants.session(label):
+            (found,) = row("SELECT count(*) FROM delivery WHERE status = 'delivered'")
+        if found >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{found} of {count} were delivered")
+
+
+def statuses(tenants, id, label="acme"):
+    with tenants.session(label):
+        return [log["status"] for log in webhooks.DELIVERY.every("webhook_id = ? ORDER BY id", id)]
+
+
+def test_a_committed_change_arrives_at_once(sending, hook, api):
+    endpoint(sending.tenants, "acme", hook)
+    begun = time.monotonic()
+    api.create("/leads", name="Марія", phone="0501234567")
+    (received,) = hook.wait_for(1)
+    assert time.monotonic() - begun < 1
+    assert received.body in api.get("/events").data
+    settled(sending.tenants, 1)
+
+
+def test_three_changes_of_one_record_arrive_in_order_while_the_first_attempt_fails(
+    sending, hook, api, monkeypatch
+):
+    monkeypatch.setattr(deliveries, "DELAYS", (1, 1, 1))
+    endpoint(sending.tenants, "acme", hook)
+    hook.answer = lambda _: 500 if len(hook.received) == 1 else 204
+    id = api.create("/tasks", title="Дзвінок")
+    api.post(f"/tasks/{id}/complete")
+    api.patch(f"/tasks/{id}", {"status": "open"})
+    api.post(f"/tasks/{id}/complete")
+    received = hook.wait_for(4)
+    assert [each.event["sequence"] for each in received] == [1, 1, 2, 3]
+    assert received[0].body == received[1].body
+
+
+def test_what_was_left_by_another_process_goes_when_the_sender_begins(crm, hook):
+    tenants = open_to_loopback(crm)
+    endpoint(tenants, "acme", hook)
+    endpoint(tenants, "globex", hook)
+    lead(tenants)
+    lead(tenants, "globex")
+    with tenants.session("acme"):
+        deliveries.claim("one that died", 9, 9)
+    sender = Sender(tenants)
+    sender.start()
+    try:
+        received = hook.wait_for(2)
+    finally:
+        sender.close()
+    assert {each.event["tenant"] for each in received} == {"acme", "globex"}
+
+
+def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, hook):
+    id = endpoint(sending.tenants, "acme", hook)
+    folder = sending.tenants.config.data
+    command = [sys.executable, "app.py", "webhook", "test", "acme", str(id), "--data", folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    ended = time.time()
+    (received,) = hook.wait_for(1)
+    assert received.at < ended + 1
+    assert received.event["type"] == "webhook.test"
+
+
+def test_of_several_processes_one_sends_and_the_next_takes_over(crm, hook):
+    """A lock is held by whoever opened it: two senders of one process are as good as two."""
+    first, second = Sender(open_to_loopback(crm)), Sender(open_to_loopback(crm))
+    tenants = open_to_loopback(crm)
+    endpoint(tenants, "acme", hook)
+    first.start()
+    lead(tenants)
+    hook.wait_for(1)
+    second.start()
+    for _ in range(5):
+        lead(tenants)
+    hook.wait_for(6)
+    first.close()
+    lead(tenants)
+    received = hook.wait_for(7)
+    second.close()
+    assert len({each.event["sequence"] for each in received}) == len(received) == 7
+
+
+def test_a_tenant_that_is_being_written_delays_no_other(crm, hook):
+    tenants = open_to_loopback(crm)
+    endpoint(tenants, "acme", hook)
+    endpoint(tenants, "globex", hook)
+    lead(tenants, "globex")
+    writing, written = threading.Event(), threading.Event()
+
+    def write():
+        with open_to_loopback(crm).session("globex"), transaction():
+            writing.set()
+            written.wait(5)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert writing.wait(5)
+    sender = Sender(tenants)
+    sender.start()
+    for number in range(3):
+        lead(tenants)
+        assert hook.wait_for(number + 1, 2)[number].event["tenant"] == "acme"
+    written.set()
+    thread.join()
+    assert hook.wait_for(4)[3].event["tenant"] == "globex"
+    sender.close()
+
+
+def test_a_broken_file_is_told_and_delays_no_other(crm, hook, caplog):
+    tenants = open_to_loopback(crm)
+    endpoint(tenants, "globex", hook)
+    (tenants.folder / "aaa.db").write_bytes(b"not a database" * 100)
+    lead(tenants, "globex")
+    sender = Sender(tenants)
+    sender.start()
+    try:
+        hook.wait_for(1)
+    finally:
+        sender.close()
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    (line,) = told
+    assert line.startswith("the file of aaa cannot be used")
+
+
+def test_one_that_cannot_be_recorded_goes_again(sending, hook, monkeypatch, caplog):
+    record, failed = deliveries.record, threading.Event()
+
+    def fails_once(*args):
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("it fails")
+        record(*args)
+
+    monkeypatch.setattr(deliveries, "record", fails_once)
+    monkeypatch.setattr(deliveries, "LEASE_SECONDS", 1)
+    endpoint(sending.tenants, "acme", hook)
+    lead(sending.tenants)
+    hook.wait_for(1)
+    assert failed.wait(5)
+    assert [each.event["sequence"] for each in hook.wait_for(2)] == [1, 1]
+    settled(sending.tenants, 1)
+    assert "lost hold of" in caplog.text
+
+
+def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook):
+    tenants = open_to_loopback(crm)
+    id = endpoint(tenants, "acme", hook)
+    goes_on = threading.Event()
+    hook.answer = lambda _: goes_on.wait(5) and 204
+    sender = Sender(tenants)
+    sender.start()
+    lead(tenants)
+    hook.wait_for(1)
+    sender.stop()
+    lead(tenants)
+    threading.Timer(0.3, goes_on.set).start()
+    sender.close()
+    assert statuses(tenants, id) == ["delivered", "pending"]
+    assert len(hook.received) == 1
+
+
+def test_the_pool_grows_with_the_work_and_no_further(sending, hook):
+    for _ in range(4):
+        endpoint(sending.tenants, "acme", hook)
+    flying, most, lock = 0, 0, threading.Lock()
+
+    def answer(_):
+        nonlocal flying, most
+        with lock:
+            flying += 1
+            most = max(most, flying)
+        time.sleep(0.05)
+        with lock:
+            flying -= 1
+        return 204
+
+    hook.answer = answer
+    for _ in range(10):
+        lead(sending.tenants)
+    hook.wait_for(40)
+    settled(sending.tenants, 40)
+    # Of four endpoints three may fill the tenant's share, and the fourth keeps its one.
+    assert deliveries.AT_ONCE <= most <= deliveries.AT_ONCE_OF_TENANT + 1
+
+
+def test_a_fork_starts_a_sender_of_its_own(crm):
+    sender = Sender(crm.tenants)
+    assert not sender.started
+    sender.start()
+    assert sender.started
+    child = os.fork()
+    if not child:
+        os._exit(int(sender.started))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    sender.close()
+
+
+def test_an_app_begins_to_send_with_its_first_request(crm, hook, furnished):
+    tenants = open_to_loopback(crm)
+    endpoint(tenants, "acme", hook)
+    lead(tenants)
+    app = create_app(tenants.config)
+    assert not app.sender.started
+    app.test_client().get("/api/v1/users/me", headers={"Host": "acme.localhost"})
+    hook.wait_for(1)
+    app.sender.close()
+
+
+def test_the_server_sends_from_its_start_without_a_request(crm, hook):
+    tenants = open_to_loopback(crm)
+    endpoint(tenants, "acme", hook)
+    lead(tenants)
+    with running(tenants.config.data, **ALLOWED):
+        hook.wait_for(1)
+        settled(tenants, 1)
+
+
+def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
+    tenants = open_to_loopback(crm)
+    id = endpoint(tenants, "acme", hook)
+    hook.answer = lambda _: time.sleep(2) or 204
+    with running(tenants.config.data, **ALLOWED):
+        for _ in range(6):
+            lead(tenants)
+        hook.wait_for(4)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 8
+    assert sorted(statuses(tenants, id)) == ["delivered"] * 4 + ["pending"] * 2
+
+
+def test_the_server_ends_within_25_seconds_while_a_receiver_hangs(crm, hook):
+    tenants = open_to_loopback(crm)
+    id = endpoint(tenants, "acme", hook)
+    goes_on = threading.Event()
+    hook.answer = lambda _: goes_on.wait(30) and 204
+    with running(tenants.config.data, **ALLOWED):
+        lead(tenants)
+        hook.wait_for(1)
+        begun = time.monotonic()
+    took = time.monotonic() - begun
+    goes_on.set()
+    assert 10 < took < 20
+    with tenants.session("acme"):
+        (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
+    assert [attempt["error"] for attempt in log["attempts"]] == ["timeout"]
+
+
+# The bell
+
+
+def test_a_ring_without_a_listener_is_lost_and_no_error(tmp_path):
+    WakeupPipe(tmp_path / "none").ring("acme")
+    with WakeupPipe(tmp_path).listening() as ear:
+        assert ear.hear(0) == (set(), False)
+    WakeupPipe(tmp_path).ring("acme")
+
+
+def test_every_ring_is_heard_and_many_of_one_as_one(tmp_path):
+    rings = WakeupPipe(tmp_path)
+    with rings.listening() as ear:
+        for label in ("acme", "globex", "acme"):
+            rings.ring(label)
+        assert ear.hear(1) == ({"acme", "globex"}, False)
+        assert ear.hear(0.01) == (set(), False)
+
+
+def test_a_full_pipe_says_that_rings_may_be_lost_and_holds_nobody_up(tmp_path):
+    rings = WakeupPipe(tmp_path)
+    with rings.listening() as ear:
+        begun = time.monotonic()
+        for number in range(8000):
+            rings.ring(f"tenant-{number}")
+        assert time.monotonic() - begun < 2
+        labels, lost = ear.hear(1)
+        assert lost
+        assert "tenant-7999" not in labels
+        rings.ring("acme")
+        heard, lost = ear.hear(1)
+        assert "acme" in heard
+        assert not lost
+
+
+def test_lost_rings_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
+    endpoint(sending.tenants, "globex", hook)
+    monkeypatch.setattr(wakeup, "FULL", 1)
+    with open_to_loopback(sending).session("globex") as here:
+        here.keeper.bell = WakeupPipe(sending.tenants.config.data / "elsewhere")
+        create_lead({"name": "Марія", "phone": "+380501234567"})
+    sending.tenants.bell.ring("acme")
+    hook.wait_for(1)
+
+
+def test_a_killed_listener_frees_its_place(tmp_path):
+    listen = (
+        "import sys, time, pathlib; from crm.tenancy.wakeup import WakeupPipe\n"
+        "with Bell(pathlib.Path(sys.argv[1])).listening():\n"
+        "    print('listening', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", listen, tmp_path]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "listening\n"
+        taken = threading.Event()
+
+        def take():
+            with WakeupPipe(tmp_path).listening():
+                taken.set()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        assert not taken.wait(0.3)
+        os.kill(other.pid, signal.SIGKILL)
+        assert taken.wait(5)
+        thread.join()
+        other.wait()
+
+
+def test_tasks_are_records_of_their_own(sending, hook):
+    """A slow record does not hold up another of the same endpoint."""
+    first = threading.Event()
+    hook.answer = lambda received: (
+        (first.wait(5) and 204) if received.event["sequence"] == 1 else 204
+    )
+    endpoint(sending.tenants, "acme", hook)
+    with sending.tenants.session("acme"):
+        for number in range(5):
+            tasks.create({"title": f"Дзвінок {number}"})
+    hook.wait_until(lambda: {each.event["sequence"] for each in hook.received} == {1, 2, 3, 4, 5})
+    first.set()
+
+
+def test_a_hook_at_another_port_is_another_endpoint(sending, hook):
+    with receiving() as other:
+        endpoint(sending.tenants, "acme", hook, events='["lead.created"]')
+        endpoint(sending.tenants, "acme", other, events='["task.created"]')
+        lead(sending.tenants)
+        with sending.tenants.session("acme"):
+            tasks.create({"title": "Дзвінок"})
+        assert [each.event["type"] for each in hook.wait_for(1)] == ["lead.created"]
+        assert [each.event["type"] for each in other.wait_for(1)] == ["task.created"]
+
+
+def test_an_allowed_network_is_a_matter_of_the_installation(crm, hook):
+    tenants = Tenants(Config(data=crm.tenants.config.data))
+    id = endpoint(open_to_loopback(crm), "acme", hook)
+    sender = Sender(tenants)
+    sender.start()
+    lead(tenants)
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        with tenants.session("acme"):
+            (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
+        if log["attempts"]:
+            break
+        time.sleep(0.02)
+    sender.close()
+    assert hook.received == []
+    assert log["attempts"][0]["error"] in ("forbidden_address", "invalid_url")
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_closed_sender_is_closed(crm, again):
+    sender = Sender(crm.tenants)
+    sender.start()
+    for _ in range(again):
+        sender.close()

@@ -1,0 +1,463 @@
+"""How lists are read (D3): for every filter and order that a list declares, the plan of its SQL.
+
+Lists, filters and orders are found in the declarations, so a new one is covered by itself. A filter
+of a new kind fails until VALUES has what to send for it, and one that is in no index of the orders
+until CHECKED_BY_ROW tells why that is bounded.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import pytest
+from werkzeug.datastructures import MultiDict
+
+from crm import CRMApp
+from crm.api.operations import Operation
+from crm.config import Config
+from crm.records import fields, list_plans, pagination, queries
+from crm.resources.clients.endpoints import Reached
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD
+from crm.resources.tasks import DueBefore, DueSince
+from crm.tenancy.database import current_session, execute, rows, transaction
+from crm.tenancy.reading import BoundedRows
+from crm.tenancy.tenants import Tenants
+from tests.conftest import Api, Clock
+
+OLD, LATER = "2020-01-01T00:00:00Z", "2036-01-01T00:00:00Z"
+MOMENT = "2026-03-02T09:00:03Z"  # some records are older, some newer
+PHONES, EMAILS = ("+380671234567", "+380501112233"), ("olena@example.com", "taras@example.com")
+COUNT = 6  # records of each noun
+PLANS = {"few": (1000, 5000), "many": (-1, -1)}
+
+# What to send, by the kind of the filter and of what is inside.
+VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
+    (queries.Equals, fields.Choice): (),  # its own
+    (queries.Equals, fields.Text): ("any", "other"),
+    (queries.Equals, fields.Phone): PHONES,
+    (queries.Equals, fields.Email): EMAILS,
+    (Reached, fields.Phone): PHONES,
+    (Reached, fields.Email): EMAILS,
+    (queries.Reference, fields.Id): ("1", "2"),
+    (queries.Ids, fields.Id): ("1,2,3,5",),
+    (queries.User, fields.Id): ("1", "none", "me"),
+    (queries.Tag, fields.Text): ("any", "other"),
+    (queries.BooleanFilter, fields.Boolean): ("true", "false"),
+    (queries.Since, fields.DateTime): (MOMENT, OLD),
+    (queries.Before, fields.DateTime): (MOMENT, LATER),
+    (DueSince, fields.DateTime): (MOMENT, OLD),
+    (DueBefore, fields.DateTime): (MOMENT, LATER),
+    (queries.NotEquals, fields.Text): ("any", "other"),
+    (queries.HasValue, fields.Boolean): ("true", "false"),
+    (queries.Search, None): ("олена", "ол"),
+}
+NOT_FILTERS = (queries.Limit, queries.Cursor, queries.Sort, queries.Switch, queries.Expand)
+
+# Lists that are short by nature may be sorted. Of these, PARTS are found by what they belong to.
+SHORT = {
+    "user": "people of one company",
+    "pipeline": "pipelines of one company",
+    "webhook": "at most as many as the plan allows",
+    "stage": "stages of one pipeline",
+    "contact": "contacts of one client",
+    "deal_item": "items of one deal",
+    "note": "notes to one record",
+}
+PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "change", "delivery"}
+
+# Filters that the index of an order cannot check: why few rows are read.
+CHECKED_BY_ROW = {
+    "ids": "at most 200, which are read by their ids",
+    "external_id": "one record has it",
+    "sku": "one product has it",
+    "phone": "records of one person",
+    "email": "records of one person",
+    "lead_id": "tasks of one lead",
+    "client_id": "tasks of one client; deals have it in the index",
+    "deal_id": "tasks of one deal",
+    "tag": "checked in its table by key",
+    "q": "search.py chooses by how common the words are",
+    "created_since": "in its own order, and those of `id` and `updated_at`, no row is read",
+    "created_until": "as created_since",
+    "closed_since": "the index of closed deals finds few; else a row is read for each",
+    "closed_until": "as closed_since",
+    "due_since": "as due_before",
+    "updated_since": "in its own order, and those of `id` and `created_at`, it begins there",
+    "due_before": "in its own order, and that of `id`, it begins there",
+}
+
+
+class Listed(NamedTuple):
+    """A list of the API."""
+
+    path: str
+    operation: Operation
+
+    @property
+    def sort(self) -> queries.Sort:
+        return self.operation.query.fields["sort"]
+
+    @property
+    def sorts(self) -> list[str]:
+        return [sign + name for name in self.sort.orders for sign in ("", "-")]
+
+    @property
+    def filters(self) -> list[queries.Parameter]:
+        return [each for each in self.operation.query.fields.values() if _narrows(each)]
+
+    @property
+    def is_kept(self) -> bool:
+        return isinstance(self.operation.query, queries.ResourceFilter)
+
+    def page(self, *sent: tuple[str, str]) -> pagination.Page:
+        query = self.operation.query.read(MultiDict(sent))
+        return self.operation.view(query, **({"id": "1"} if "<id>" in self.path else {}))
+
+    def ids(self, *sent: tuple[str, str]) -> list[str]:
+        """The ids of all pages, which have the same total."""
+        found: list[str] = []
+        page = self.page(*sent)
+        while True:
+            found += [record["id"] for record in page.records]
+            if page.next_cursor is None:
+                assert page.meta.get("total", len(found)) == len(found)
+                return found
+            page = self.page(*sent, ("cursor", page.next_cursor))
+
+
+class Asked(NamedTuple):
+    """A statement of a list and the steps of its plan."""
+
+    sql: str
+    steps: list[str]
+
+
+Sent = list[tuple[str, str]]
+
+
+def _narrows(parameter: queries.Parameter) -> bool:
+    return not isinstance(parameter, NOT_FILTERS)
+
+
+def lists_of(crm: CRMApp) -> list[Listed]:
+    found = {}
+    for rule in crm.url_map.iter_rules():
+        operation = getattr(crm.view_functions[rule.endpoint], "operation", None)
+        if operation and operation.kind == "page" and "GET" in rule.methods:
+            found[rule.rule.removeprefix("/api/v1")] = operation
+    return [Listed(*each) for each in sorted(found.items())]
+
+
+def sendings(parameter: queries.Parameter) -> list[Sent]:
+    """The ways to send a filter: each value, and several if it may be repeated."""
+    inner = getattr(parameter, "inner", None)
+    found = VALUES[type(parameter), type(inner) if inner else None]
+    found = found or tuple(parameter.schema_type()["enum"])[:2]
+    alone: list[Sent] = [[(parameter.name, value)] for value in found]
+    several: list[Sent] = [[(parameter.name, value) for value in found]]
+    return alone + several if parameter.repeated and len(found) > 1 else alone
+
+
+@pytest.fixture(scope="module")
+def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
+    """Records of each kind at acme, about half of which pass each filter."""
+    folder = tmp_path_factory.mktemp("plans") / "data"
+    shutil.copytree(furnished[0], folder)
+    clock = Clock()
+    wired.tenants = Tenants(Config(data=folder), clock)
+    wired.limiter.__init__(wired.tenants.counters)
+    fill(Api(wired, "acme", furnished[1]["olena"]), clock)
+    yield wired
+    wired.tenants.forget_idle()
+
+
+def fill(api: Api, clock: Clock) -> None:
+    for n in range(COUNT):
+        clock.tick(n % 3)
+        word, half = ("any", "other")[n % 2], n // 2 % 2
+        name, own = ("Олена", "Тарас")[half], {"external_id": ("any", "other")[n]} if n < 2 else {}
+        due = {"due_at": (OLD, MOMENT)[half]} if n % 3 else {}
+        whose = {"assigned_to": ("1", "2", None)[n % 3], **own}
+        reached = {"phone": PHONES[n % 2], "email": EMAILS[half]}
+        status = ("new", "in_progress")[half]
+        api.create("/leads", name=name, source=word, status=status, **reached, **whose)
+        tags, type = ["any", "other"][: n % 3], ("company", "person")[half]
+        api.create("/clients", name=name, tags=tags, type=type, **reached, **whose)
+        api.create("/clients/1/contacts", name=name, phone=PHONES[half])
+        sku = {"sku": word} if n < 2 else {}
+        api.create("/products", name=name, price=1, category=word, active=bool(half), **sku, **own)
+        api.create("/deals", title=name, client_id=f"{1 + half}", amount=n % 3, **whose)
+        task = {"status": ("open", "in_progress")[half], "type": ("call", "meeting")[n % 2]}
+        of = {"lead_id": f"{1 + half}", "client_id": "1", "deal_id": f"{1 + n % 2}"}
+        api.create("/tasks", title=name, **task, **due, **whose, **(of if n else {}))
+        api.create("/pipelines", name="Опт")
+        api.create("/webhooks", url="https://erp.example.com/crm")
+        api.post("/webhooks/1/test")
+        api.create("/pipelines/1/stages", name="Договір")
+        api.create("/deals/1/items", name="Доставка", price=5)
+        api.patch("/deals/1", {"stage_id": str(1 + (n + 1) % 3)})
+        for noun in ("lead", "client", "deal"):
+            api.create(f"/{noun}s/1/notes", text=name)
+            api.patch(f"/{noun}s/{1 + half}", {"comment": f"{n}"})
+        if n % 2:
+            api.patch(f"/deals/{n + 1}", {"status": ("won", "lost")[half]})
+        for noun in ("product", "task"):
+            api.patch(f"/{noun}s/{1 + half}", {"description": f"{n}"})
+    for noun in ("leads", "clients", "deals", "products", "tasks"):
+        api.delete(f"/{noun}/4")
+
+
+@pytest.fixture
+def asked(crm, monkeypatch) -> Iterator[list[Asked]]:
+    """The statements that lists run in this visit of acme, with their plans."""
+    found: list[Asked] = []
+
+    def noting(run: Callable) -> Callable:
+        def ask(sql: str, params: Sequence[Any] = ()) -> Any:
+            found.append(Asked(sql, steps_of(sql, params)))
+            return run(sql, params)
+
+        return ask
+
+    with crm.tenants.session("acme"):
+        current_session().user_id = 1
+        read = BoundedRows.read
+
+        def note_page(found: BoundedRows, sql: str, params: Sequence[Any]) -> None:
+            noting(lambda *_: read(found, sql, params))(sql, params)
+
+        monkeypatch.setattr(BoundedRows, "read", note_page)
+        monkeypatch.setattr(list_plans, "row", noting(list_plans.row))
+        yield found
+
+
+def steps_of(sql: str, params: Sequence[Any]) -> list[str]:
+    """The steps of a plan, but those that show the parts of a record already found."""
+    parts: set[int] = set()
+    found = []
+    for id, parent, _, step in rows(f"EXPLAIN QUERY PLAN {sql}", params):
+        if parent in parts or step.startswith("CORRELATED"):
+            parts.add(id)
+        else:
+            found.append(step)
+    return found
+
+
+def faults(asked: Asked, sort: str) -> list[str]:
+    """What is wrong with the plan of one statement."""
+    is_count = re.match(r"SELECT \(?(SELECT )?count\(", asked.sql)
+    # Records that are read by their ids are few, and may be sorted.
+    by_ids = "id IN (" in asked.sql and any("rowid=?" in step for step in asked.steps)
+    is_short = any(f" FROM {name} " in asked.sql for name in SHORT)
+    found = []
+    for step in asked.steps:
+        if step.startswith("USE TEMP B-TREE") and not (by_ids or is_short):
+            found.append(step)
+        scanned = re.fullmatch(r"SCAN (?!CONSTANT|json_each)(\w+)(.*)", step)
+        if scanned and not is_count:
+            found += _unbounded(*scanned.groups(), asked, sort)
+        elif scanned and "COVERING INDEX" not in step and scanned[1] not in SHORT:
+            # Only a search counts by reading all rows.
+            found += [] if scanned[2] == "" and "instr(" in asked.sql else [step]
+    return found
+
+
+def unsought(asked: Asked) -> list[str]:
+    """The steps of a further page that don't begin at the cursor."""
+    if asked.sql.startswith("SELECT count(") or any(
+        f" FROM {name} " in asked.sql for name in SHORT
+    ):
+        return []
+    sought = r"SEARCH \w+ USING .*(=\? AND (id|rowid)[<>]\?|[<>]\?|rowid=\?)\)|(?!SCAN|SEARCH).*"
+    inner = [step for step in asked.steps if not re.match(r"SCAN (json_each|\()", step)]
+    at = next((n for n, step in enumerate(inner) if step.startswith("LIST")), len(inner))
+    return [step for step in inner[:at] if not re.fullmatch(sought, step)]
+
+
+def _unbounded(table: str, how: str, asked: Asked, sort: str) -> list[str]:
+    """A first page may walk the order's index, or the table itself in order of id."""
+    order = sort.removeprefix("-")
+    allowed = "" if order == "id" else f" USING INDEX {table}_{order}"
+    if table in SHORT and table not in PARTS:
+        return []
+    return [] if how == allowed else [f"SCAN {table}{how}"]
+
+
+EVERY_LIST = {
+    *("/clients", "/deals", "/leads", "/products", "/tasks", "/users", "/pipelines", "/webhooks"),
+    *(f"/{noun}/<id>/changes" for noun in ("leads", "clients", "deals", "products", "tasks")),
+    *(f"/{noun}/<id>/notes" for noun in ("leads", "clients", "deals")),
+    *("/clients/<id>/contacts", "/deals/<id>/items", "/deals/<id>/history"),
+    *("/pipelines/<id>/stages", "/webhooks/<id>/deliveries"),
+}
+
+
+def test_all_lists_are_found(crm):
+    assert {each.path for each in lists_of(crm)} >= EVERY_LIST
+
+
+def test_each_list_has_several_pages_here(crm, asked):
+    for listed in lists_of(crm):
+        assert listed.page(("limit", "1")).next_cursor, listed.path
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_every_filter_in_every_order_reads_by_an_index(crm, asked, monkeypatch, plan):
+    """`few`: by the filter's own index. `many`: along the order's. With the cursor of the first
+    page and without, alone and with what was deleted."""
+    monkeypatch.setattr(list_plans, "FEW", PLANS[plan][0])
+    monkeypatch.setattr(list_plans, "FEW_BY_ID", PLANS[plan][1])
+    wrong = []
+    for listed in lists_of(crm):
+        ways: list[Sent] = [[], *(sent for each in listed.filters for sent in sendings(each))]
+        if listed.is_kept:
+            deleted = [("updated_since", OLD), ("include_deleted", "true")]
+            ways += [deleted + sent for sent in ways if sent and sent[0][0] != "updated_since"]
+        for sort in listed.sorts:
+            for sent in ways:
+                asked.clear()
+                paged = [*sent, ("sort", sort), ("limit", "1")]
+                page = listed.page(*paged, ("total", "true"))
+                found = [(each, fault) for each in asked for fault in faults(each, sort)]
+                if page.next_cursor:
+                    asked.clear()
+                    listed.page(*paged, ("cursor", page.next_cursor))
+                    found += [(each, fault) for each in asked for fault in faults(each, sort)]
+                    found += [(each, step) for each in asked for step in unsought(each)]
+                wrong += [
+                    f"{listed.path} {sent} {sort}: {fault}: {each.sql}" for each, fault in found
+                ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_two_filters_read_by_an_index_and_both_plans_find_the_same(crm, asked, monkeypatch):
+    wrong = []
+    for listed in lists_of(crm):
+        for number, pair in enumerate(combinations(listed.filters, 2)):
+            sent = [sendings(each)[number % 2 and -1][0] for each in pair]
+            for sort in (listed.sorts * 2)[number % 2 : len(listed.sorts) : 2]:
+                found = {}
+                for name, plan in PLANS.items():
+                    monkeypatch.setattr(list_plans, "FEW", plan[0])
+                    monkeypatch.setattr(list_plans, "FEW_BY_ID", plan[1])
+                    asked.clear()
+                    paged = [*sent, ("sort", sort), ("limit", "2"), ("total", "true")]
+                    found[name] = listed.ids(*paged)
+                    wrong += [
+                        f"{listed.path} {sent} {sort}: {fault}: {each.sql}"
+                        for each in asked
+                        for fault in faults(each, sort)
+                    ]
+                assert found["few"] == found["many"], (listed.path, sent, sort)
+    assert not wrong, "\n".join(wrong)
+
+
+def plan_of(asked: list[Asked], *sent: tuple[str, str]) -> str:
+    """The steps of the page of leads itself."""
+    asked.clear()
+    query = LEAD_FILTER.read(MultiDict(sent))
+    pagination.page(LEAD, query, LEAD_FILTER.fields["sort"])
+    return "\n".join(asked[-1].steps)
+
+
+def test_few_records_are_found_by_the_index_of_their_filter(asked, monkeypatch):
+    sent = [("status", "new"), ("source", "any"), ("sort", "name")]
+    assert "INDEX lead_s" in plan_of(asked, *sent)  # of status or source, which has fewer
+    monkeypatch.setattr(list_plans, "FEW", 2)  # three are new
+    assert plan_of(asked, *sent) == "SCAN lead USING INDEX lead_name"
+
+
+def test_the_oldest_of_the_newest_are_not_looked_for_among_all_before_them(asked, monkeypatch):
+    monkeypatch.setattr(list_plans, "FEW", -1)
+    monkeypatch.setattr(list_plans, "FEW_BY_ID", -1)
+    for name in ("created", "updated"):
+        plan = plan_of(asked, (f"{name}_since", MOMENT), ("sort", "id"))
+        assert "SEARCH lead USING INTEGER PRIMARY KEY (rowid>?)" in plan
+        assert f"SEARCH lead USING COVERING INDEX lead_{name}_at ({name}_at>?)" in plan
+    plan = plan_of(asked, ("updated_since", MOMENT), ("sort", "created_at"))
+    assert "SEARCH lead USING INDEX lead_created_at (created_at>?)" in plan
+
+
+def test_the_index_of_an_order_has_the_columns_of_all_filters(crm):
+    """So that records which a filter refuses are passed without being read."""
+    for listed in lists_of(crm):
+        if not listed.is_kept:
+            continue
+        table = listed.path[1:-1]
+        equal = {
+            each.column or each.name for each in listed.filters if each.name not in CHECKED_BY_ROW
+        }
+        for order in listed.sort.orders.keys() - {"id"}:
+            with crm.tenants.session("acme"):
+                index = {name for _, _, name in rows(f"PRAGMA index_info({table}_{order})")}
+            assert equal | {"id", "deleted_at"} <= index, (table, order)
+
+
+MANY = 3000  # leads, of three names and entered at three moments, and so changed
+INSERT_MANY = f"""
+    INSERT INTO lead (name, phone, status, source, assigned_to, currency, created_at, updated_at)
+    WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {MANY})
+    SELECT 'Lead ' || (n * 7 % 3), '+380671234567', 'new', 'api', n % 2 + 1, 'UAH',
+        '2026-03-0' || (n / 1000 + 1) || 'T09:00:00Z', '2026-04-0' || (n % 3 + 1) || 'T09:00:00Z'
+    FROM n
+"""
+
+
+@pytest.fixture
+def many(wired, furnished, tmp_path) -> Iterator[Listed]:
+    """The list of leads, many of them at acme, in a visit."""
+    shutil.copytree(furnished[0], tmp_path / "data")
+    tenants = Tenants(Config(data=tmp_path / "data"), Clock())
+    with tenants.session("acme"):
+        with transaction():
+            execute(INSERT_MANY)
+        yield next(each for each in lists_of(wired) if each.path == "/leads")
+    tenants.forget_idle()
+
+
+def effort(listed: Listed, sent: Sent) -> tuple[int, pagination.Page]:
+    """How many instructions SQLite carries out for a page."""
+    count = 0
+
+    def tick() -> None:
+        nonlocal count
+        count += 1
+
+    current_session().connection.set_progress_handler(tick, 1)
+    page = listed.page(*sent)
+    current_session().connection.set_progress_handler(None, 0)
+    return count, page
+
+
+def test_a_day_in_the_middle_costs_what_its_records_do(many, monkeypatch):
+    """Either end of it leaves a thousand leads or more, so neither is read by its own index."""
+    monkeypatch.setattr(list_plans, "FEW", 500)
+    monkeypatch.setattr(list_plans, "FEW_BY_ID", 500)
+    noon = "2026-03-01T12:00:00Z"
+    with transaction():
+        execute("UPDATE lead SET created_at = ? WHERE id = 1500", (noon,))
+    day = [("created_since", "2026-03-01T10:00:00Z"), ("created_until", "2026-03-01T23:00:00Z")]
+    for sort in many.sorts:
+        whole, _ = effort(many, [("sort", sort)])
+        cost, page = effort(many, [*day, ("sort", sort), ("total", "true")])
+        assert [lead["id"] for lead in page.records] == ["1500"]
+        assert page.meta["total"] == 1
+        assert cost < whole, sort
+
+
+@pytest.mark.parametrize("narrowed", ["", "status=new", "created_since", "updated_since"])
+def test_a_deep_page_costs_what_the_first_one_does(many, narrowed):
+    """Also within records of one value, of which there are a thousand."""
+    name, _, value = narrowed.partition("=")
+    sent = [(name, value or OLD)] if name else []
+    for sort in many.sorts:
+        asked = [*sent, ("sort", sort)]
+        first, page = effort(many, asked)
+        for _ in range(MANY // 200 - 2):
+            page = many.page(*asked, ("limit", "200"), ("cursor", page.next_cursor))
+        deep, page = effort(many, [*asked, ("cursor", page.next_cursor)])
+        assert len(page.records) == 50
+        assert deep <= 1.25 * first, sort

@@ -1,0 +1,422 @@
+"""Reading lists (D3), shown over leads: pages, cursors, orders, filters, search, the deleted."""
+
+import base64
+import random
+import re
+import shutil
+
+import pytest
+
+from crm import create_app
+from crm.config import PLANS, Config
+from crm.resources.leads.record import create
+from crm.tenancy.database import time_text, transaction
+from tests.conftest import OLENA, TARAS, Api, Clock
+
+each = pytest.mark.parametrize
+DAY = 86_400
+COUNT = 57
+SORTS = [sign + name for name in ("id", "name", "created_at", "updated_at") for sign in ("", "-")]
+
+
+@pytest.fixture(scope="module")
+def crm(furnished, tmp_path_factory):
+    """57 leads at acme, several with the same name and at the same moment."""
+    folder = tmp_path_factory.mktemp("reading") / "data"
+    shutil.copytree(furnished[0], folder)
+    app = create_app(Config(data=folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
+    with app.tenants.session("acme"), transaction():
+        for number in range(1, COUNT + 1):
+            create(
+                {
+                    "name": f"Lead {number % 7}",
+                    "phone": f"+38067000{number:04}",
+                    "email": f"User{number % 5}@Example.com",
+                    "company": "ТОВ «Їжак»" if number % 2 else "100% Rozmarin_2",
+                    "source": ("site", "shop", "api")[number % 3],
+                    "status": ("new", "qualified")[number % 2],
+                    "assigned_to": (None, OLENA, TARAS)[number % 3],
+                    "external_id": f"1C-{number}" if number <= 10 else None,
+                    "comment": f"дзвонити о {number}:00",
+                }
+            )
+            if number % 4 == 0:
+                app.tenants.clock.tick(1)
+    yield app
+    app.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def api(crm, furnished):
+    return Api(crm, "acme", furnished[1]["olena"])
+
+
+def ids(answer) -> list[int]:
+    assert answer.status_code == 200, answer.text
+    return [int(record["id"]) for record in answer.json["data"]]
+
+
+def walk(api, query: str, limit: int) -> list[dict]:
+    """All records of a list, page by page, by the cursor or by the link in turn."""
+    found, path = [], f"/leads?limit={limit}&{query}"
+    for turn in range(COUNT + 2):
+        answer = api.get(path)
+        assert answer.status_code == 200, answer.text
+        assert set(answer.json) == {"data", "meta"}
+        assert len(answer.json["data"]) <= limit
+        found += answer.json["data"]
+        cursor, link = answer.json["meta"]["next_cursor"], answer.headers.get("Link")
+        if cursor is None:
+            assert link is None
+            return found
+        assert re.fullmatch(r"[A-Za-z0-9_-]+", cursor)
+        assert len(answer.json["data"]) == limit
+        (linked,) = re.fullmatch(r'</api/v1(/leads\?[!-~]+)>; rel="next"', link).groups()
+        path = linked if turn % 2 else f"/leads?limit={limit}&{query}&cursor={cursor}"
+    raise AssertionError("the pages do not end")
+
+
+# Pages
+
+
+def test_a_page_has_50_records_unless_told_otherwise(api):
+    answer = api.get("/leads")
+    assert ids(answer) == list(range(COUNT, COUNT - 50, -1))  # the newest first
+    assert answer.json["meta"]["next_cursor"]
+    assert set(answer.json["meta"]) == {"next_cursor"}
+
+
+@each("sort", SORTS)
+@each("limit", [1, 4, 19, 57, 58, 200])
+def test_pages_lose_and_repeat_nothing(crm, api, sort, limit):
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    found = walk(api, f"sort={sort}", limit)
+    assert len({record["id"] for record in found}) == len(found) == COUNT
+    keys = [
+        (int(record["id"]) if name == "id" else record[name], int(record["id"])) for record in found
+    ]
+    assert keys == sorted(keys, reverse=descending)
+
+
+def test_pages_lose_nothing_while_leads_come_and_go(crm, furnished):
+    ivan = Api(crm, "globex", furnished[1]["ivan"])
+    made = [int(ivan.create("/leads", name="L", phone="+380671234567")) for _ in range(9)]
+    seen, cursor = [], ""
+    for _ in range(3):
+        answer = ivan.get(f"/leads?limit=3{cursor}")
+        seen += ids(answer)
+        cursor = f"&cursor={answer.json['meta']['next_cursor']}"
+        ivan.delete(f"/leads/{seen[-1]}")  # the row that the cursor stands at
+        ivan.create("/leads", name="Late", phone="+380671234567")
+    assert seen == made[::-1]
+
+
+def test_the_last_page_may_be_full(api):
+    answer = api.get("/leads?ids=1,2,3&limit=3")
+    assert ids(answer) == [3, 2, 1]
+    assert answer.json["meta"]["next_cursor"] is None and "Link" not in answer.headers
+
+
+@each("limit", ["1", "200"])
+def test_limits_from_1_to_200(api, limit):
+    assert len(ids(api.get(f"/leads?limit={limit}"))) == min(int(limit), COUNT)
+
+
+@each(
+    "limit",
+    ["0", "201", "-1", "1.0", "1e2", "", "+5", " 5", "٣", "0x10", "5 ", "abc", "9" * 400, "true"],
+)
+def test_any_other_limit_is_refused(api, limit):
+    answer = api.get("/leads", query_string={"limit": limit})
+    assert answer.status_code == 422
+    assert answer.json["errors"] == [
+        {"parameter": "limit", "code": "out_of_range", "detail": "must be from 1 to 200"}
+    ]
+
+
+def test_the_total_is_told_when_asked_for(api):
+    assert api.get("/leads?total=true&limit=2").json["meta"]["total"] == COUNT
+    assert api.get("/leads?total=true&limit=2&source=site").json["meta"]["total"] == COUNT // 3
+    assert "total" not in api.get("/leads?total=false").json["meta"]
+    assert api.get("/leads?total=1").status_code == 422
+    first = api.get("/leads?limit=20")
+    cursor = first.json["meta"]["next_cursor"]
+    assert api.get(f"/leads?total=true&cursor={cursor}").json["meta"]["total"] == COUNT
+
+
+# Cursors
+
+
+def test_a_cursor_belongs_to_its_list(api):
+    cursor = api.get("/leads?limit=5").json["meta"]["next_cursor"]
+    assert api.get(f"/leads?cursor={cursor}&limit=7&total=true").status_code == 200
+    for path in (
+        "/leads?status=new&", "/leads?sort=name&", "/leads?q=lead&", "/leads?ids=1&", "/clients?",
+        "/users?", "/leads?assigned_to=me&",
+    ):  # fmt: skip
+        answer = api.get(f"{path}cursor={cursor}")
+        assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), path
+    filtered = api.get("/leads?limit=5&status=new&source=site").json["meta"]["next_cursor"]
+    assert api.get(f"/leads?limit=5&source=site&status=new&cursor={filtered}").status_code == 200
+    assert api.get(f"/leads?limit=5&status=new&cursor={filtered}").status_code == 400
+
+
+def test_a_strange_cursor_is_refused(api):
+    whole = api.get("/leads?limit=5").json["meta"]["next_cursor"]
+    text = base64.urlsafe_b64decode(whole + "=" * (-len(whole) % 4))
+    made = []
+    for other in (
+        b"null", b"[]", b"{}", b"1", b'"x"', b"[1,2,3]", b"[null,null,null]", text[:-1],
+        text + b"]", text.replace(b",", b",9" * 30 + b","), text.replace(b"]", b".5]"),
+        text.replace(b"]", b",1]"),
+        re.sub(rb",\d+]", b',"1"]', text), re.sub(rb",\d+]", b",true]", text),
+        re.sub(rb",\d+]", b",null]", text), re.sub(rb",\d+]", b"," + b"9" * 30 + b"]", text),
+        re.sub(rb",\d+,", b",[1],", text), re.sub(rb",\d+,", b",{},", text), b"\xff\xfe",
+        b"[" * 9999,
+    ):  # fmt: skip
+        made.append(base64.urlsafe_b64encode(other).rstrip(b"=").decode())
+    for cursor in [*made, "x", "=", "====", "a" * 5000, "%", "\x00", "é", "..", whole + "!", " "]:
+        answer = api.get("/leads", query_string={"cursor": cursor})
+        assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), cursor[:60]
+
+
+def test_tampering_with_cursors_never_breaks_a_list(api):
+    chance = random.Random(8)
+    whole = {
+        sort: api.get(f"/leads?limit=5&sort={sort}").json["meta"]["next_cursor"] for sort in SORTS
+    }
+    seen = {200: 0, 400: 0}
+    for _ in range(300):
+        sort = chance.choice(SORTS)
+        letters = list(whole[sort])
+        for _ in range(chance.randint(1, 3)):
+            letters[chance.randrange(len(letters))] = chr(chance.randrange(33, 127))
+        answer = api.get("/leads", query_string={"sort": sort, "cursor": "".join(letters)})
+        seen[answer.status_code] += 1
+    assert seen[400] > 200
+
+
+# Orders
+
+
+def test_an_unknown_order_is_refused_and_the_known_are_named(api):
+    for sort in ("phone", "--id", "+id", "id,name", "ID", "", "id;DROP TABLE lead", "-", "1"):
+        answer = api.get("/leads", query_string={"sort": sort})
+        assert answer.status_code == 422, sort
+        (fault,) = answer.json["errors"]
+        assert (fault["parameter"], fault["code"]) == ("sort", "invalid_choice")
+        assert "created_at" in fault["detail"]
+
+
+# Filters
+
+
+@each(
+    ("query", "expected"),
+    [
+        ("source=site", lambda n: n % 3 == 0),
+        ("source=site&source=shop", lambda n: n % 3 in (0, 1)),
+        ("source=Site", lambda n: False),
+        ("status=new", lambda n: n % 2 == 0),
+        ("status=new&status=qualified", lambda n: True),
+        ("status=new&source=api", lambda n: n % 2 == 0 and n % 3 == 2),
+        ("assigned_to=2", lambda n: n % 3 == 2),
+        ("assigned_to=me", lambda n: n % 3 == 1),
+        ("assigned_to=none", lambda n: n % 3 == 0),
+        ("assigned_to=none&assigned_to=me", lambda n: n % 3 in (0, 1)),
+        ("assigned_to=1&assigned_to=2", lambda n: n % 3 in (1, 2)),
+        ("assigned_to=77", lambda n: False),
+        ("assigned_to=x", lambda n: False),
+        ("assigned_to=", lambda n: False),
+        (f"assigned_to={2**63}", lambda n: False),
+        (f"assigned_to={2**64}&assigned_to=2", lambda n: n % 3 == 2),
+        ("phone=%2B380670000012", lambda n: n == 12),
+        ("phone=067 000 00 12", lambda n: n == 12),
+        ("phone=8(067)0000012&phone=0670000013", lambda n: n in (12, 13)),
+        ("email=USER3@example.COM", lambda n: n % 5 == 3),
+        ("external_id=1C-4", lambda n: n == 4),
+        ("external_id=1C-4&external_id=1C-5", lambda n: n in (4, 5)),
+        ("external_id=", lambda n: False),
+        ("ids=3,5,77", lambda n: n in (3, 5)),
+        ("ids=3&ids=5", lambda n: n in (3, 5)),
+        ("ids=", lambda n: False),
+        ("ids=x,-1,0,3", lambda n: n == 3),
+        (f"ids={2**70}", lambda n: False),
+        ("created_since=2026-03-02T09:00:00Z", lambda n: True),
+        ("created_since=2026-03-02T11:00:10%2B02:00", lambda n: n > 40),
+        ("created_since=2026-03-02T11:00:10+02:00", lambda n: n > 40),
+        ("created_until=2026-03-02T09:00:10Z", lambda n: n <= 40),
+        ("created_until=2026-03-02T11:00:10%2B02:00", lambda n: n <= 40),
+        ("created_since=2026-03-02T09:00:10Z&created_until=2026-03-02T09:00:10Z", lambda n: False),
+        (
+            "created_since=2026-03-02T09:00:10Z&created_until=2026-03-02T09:00:11Z",
+            lambda n: 40 < n <= 44,
+        ),
+        ("source_not=api", lambda n: n % 3 != 2),
+        ("source_not=api&source_not=none-such", lambda n: n % 3 != 2),
+        ("has_source=true&source_not=api", lambda n: n % 3 != 2),
+        ("has_source=true", lambda n: True),
+        ("has_source=false", lambda n: False),
+        ("updated_since=2026-03-02T09:00:14Z", lambda n: n > 56),
+        ("updated_since=2027-01-01T00:00:00Z", lambda n: False),
+    ],
+)
+def test_filters(api, query, expected):
+    found = ids(api.get(f"/leads?limit=200&{query}"))
+    assert found == [number for number in range(COUNT, 0, -1) if expected(number)]
+
+
+@each(
+    ("query", "parameter", "code"),
+    [
+        ("status=lost", "status", "invalid_choice"),
+        ("status=", "status", "invalid_choice"),
+        ("status=new,qualified", "status", "invalid_choice"),
+        ("phone=abc", "phone", "invalid_phone"),
+        ("email=abc", "email", "invalid_email"),
+        ("created_since=2026-03-02", "created_since", "invalid_time"),
+        ("updated_since=2026-03-02T09:00:00", "updated_since", "invalid_time"),
+        ("created_since=yesterday", "created_since", "invalid_time"),
+        ("created_until=2026-03-02", "created_until", "invalid_time"),
+        ("has_source=no", "has_source", "invalid_choice"),
+        ("source_not=" + "x" * 65, "source_not", "too_long"),
+        ("created_since=2026-01-01T00:00:00Z&created_since=2026-01-02T00:00:00Z", "created_since",
+         "repeated"),
+        ("q=a&q=b", "q", "repeated"),
+        ("sort=id&sort=name", "sort", "repeated"),
+        ("source=" + "x" * 65, "source", "too_long"),
+        ("source=a%00b", "source", "invalid_text"),
+        ("Status=new", "Status", "unknown_parameter"),
+        ("page=2", "page", "unknown_parameter"),
+        ("name=Lead", "name", "unknown_parameter"),
+        ("id=1", "id", "unknown_parameter"),
+        ("filter[status]=new", "filter[status]", "unknown_parameter"),
+        ("=", "", "unknown_parameter"),
+        ("include_deleted=true", "include_deleted", "needs_updated_since"),
+        ("include_deleted=yes&updated_since=2026-01-01T00:00:00Z", "include_deleted",
+         "invalid_choice"),
+        ("ids=" + ",".join("1" * 201), "ids", "too_many"),
+        ("&".join(f"source=x{n}" for n in range(51)), "source", "repeated"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_filter_never_returns_the_table(api, query, parameter, code):
+    answer = api.get(f"/leads?{query}")
+    assert answer.status_code == 422
+    assert answer.json["code"] == "validation_failed"
+    (fault,) = answer.json["errors"]
+    assert (fault["parameter"], fault["code"]) == (parameter, code)
+    assert fault["detail"]
+
+
+def test_reading_one_takes_no_parameters(api):
+    assert api.get("/leads/1?limit=1").status_code == 422
+    assert api.get("/users/me?x=1").status_code == 422
+    assert api.post("/leads?x=1", {"name": "a", "phone": "+380671234567"}).status_code == 422
+
+
+# Search
+
+
+@each(
+    ("q", "expected"),
+    [
+        ("їжак", lambda n: n % 2),
+        ("ЇЖАК", lambda n: n % 2),
+        ("жа", lambda n: n % 2),
+        ("ї", lambda n: n % 2),
+        ("lead 3", lambda n: n % 7 == 3 or "3" in f"+38067000{n:04}" or "3" in f"{n}:00"),
+        ("rozmarin_2", lambda n: n % 2 == 0),
+        ("rozmarin%", lambda n: False),
+        ("100%", lambda n: n % 2 == 0),
+        ("_", lambda n: n % 2 == 0),
+        ("їжак user3@example.com", lambda n: n % 2 and n % 5 == 3),
+        ("0012", lambda n: n == 12),
+        ("+38(067)000-00-12", lambda n: n == 12),
+        ("дзвонити 14:00", lambda n: n == 14),
+        ("nobody", lambda n: False),
+        ('"', lambda n: False),
+        ("AND OR NOT NEAR(", lambda n: False),
+        ("їжак*", lambda n: False),
+        ("' OR 1=1 --", lambda n: False),
+    ],
+)
+def test_every_word_must_be_somewhere(api, q, expected):
+    for sort in ("-id", "name"):
+        answer = api.get("/leads", query_string={"q": q, "limit": "200", "sort": sort})
+        found = ids(answer)
+        assert sorted(found) == [n for n in range(1, COUNT + 1) if expected(n)], (q, sort)
+
+
+def test_search_goes_together_with_filters_pages_and_total(api):
+    found = walk(api, "q=їжак&status=qualified&source=site&total=true", 2)
+    assert [int(record["id"]) for record in found] == [
+        number for number in range(COUNT, 0, -1) if number % 2 and number % 3 == 0
+    ]
+
+
+@each("q", ["", " ", "\t", "a" * 201, " " * 500, "\x00", "a\x00b", "\x1f", "\x7f"])
+def test_a_search_for_nothing_is_refused(api, q):
+    answer = api.get("/leads", query_string={"q": q})
+    assert answer.status_code == 422
+    assert answer.json["errors"][0]["parameter"] == "q"
+
+
+def test_a_search_of_200_characters_is_answered(api):
+    assert ids(api.get("/leads", query_string={"q": "ї" * 200})) == []
+
+
+# The deleted
+
+
+def test_followers_hear_of_the_deleted_for_30_days(crm, furnished):
+    ivan, clock = Api(crm, "globex", furnished[1]["ivan"]), crm.tenants.clock
+    clock.tick(60)
+    first, second, third = (
+        ivan.create("/leads", name=f"L{n}", phone="+380671234567") for n in range(3)
+    )
+    began = ivan.read(f"/leads/{first}")["updated_at"]
+    clock.tick(10)
+    assert ivan.delete(f"/leads/{second}").status_code == 204
+    deleted_at = time_text(int(clock()))
+    query = f"/leads?updated_since={began}&sort=updated_at"
+    assert [lead["id"] for lead in ivan.read(query)] == [first, third]
+    followed = ivan.read(f"{query}&include_deleted=true")
+    assert [lead["id"] for lead in followed] == [first, third, second]
+    assert followed[-1] == {"id": second, "deleted_at": deleted_at, "updated_at": deleted_at}
+    assert "deleted_at" not in followed[0]
+    assert [lead["id"] for lead in ivan.read(f"{query}&include_deleted=false")] == [first, third]
+    pages, cursor = [], ""
+    for _ in range(3):
+        answer = ivan.get(f"{query}&include_deleted=true&limit=1&total=true{cursor}")
+        assert answer.json["meta"]["total"] == 3
+        pages += ids(answer)
+        cursor = f"&cursor={answer.json['meta']['next_cursor']}"
+    assert pages == [int(first), int(third), int(second)]
+    assert ivan.read(f"/leads?updated_since={deleted_at}&include_deleted=true&q=L1") == []
+    clock.tick(30 * DAY)
+    assert len(ivan.read(f"{query}&include_deleted=true")) == 3
+    clock.tick(1)
+    assert [lead["id"] for lead in ivan.read(f"{query}&include_deleted=true")] == [first, third]
+
+
+def test_every_list_refuses_what_it_does_not_know(crm, api):
+    """Whatever lists are registered."""
+    seen = 0
+    for rule in crm.url_map.iter_rules():
+        view = crm.view_functions[rule.endpoint]
+        operations = getattr(crm.api, "operations", {})
+        operation = operations.get(rule.endpoint)
+        if operation is None or operation.kind != "page" or rule.arguments or not view:
+            continue
+        path = rule.rule.removeprefix("/api/v1")
+        assert api.get(path).status_code == 200, path
+        assert api.get(f"{path}?surely_unknown=1").status_code == 422, path
+        if "limit" in operation.query.fields:
+            assert api.get(f"{path}?limit=201").status_code == 422, path
+            assert api.get(f"{path}?limit=0").status_code == 422, path
+            assert api.get(f"{path}?limit=1&limit=1").status_code == 422, path
+        if "sort" in operation.query.fields:
+            assert api.get(f"{path}?sort=nonsense").status_code == 422, path
+            assert api.get(f"{path}?cursor=nonsense").status_code == 400, path
+        seen += 1
+    assert seen >= 2

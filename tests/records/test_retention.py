@@ -1,0 +1,430 @@
+"""What is kept for a while only (D3, D4, D5, D9, D15)."""
+
+import logging
+
+import pytest
+
+from crm.access import codes, links, sessions
+from crm.outbox import deliveries
+from crm.outbox.call import Outcome
+from crm.outbox.subscriptions import Webhook
+from crm.resources import tasks, webhooks
+from crm.resources.clients import record as clients
+from crm.resources.deals import record as deals
+from crm.resources.leads import record as leads
+from crm.resources.products import record as products
+from crm.tenancy import sweeps
+from crm.tenancy.database import execute, execute_many, now, row, rows, transaction
+from crm.tenancy.tenants import SWEEPS
+
+DAY = 86_400
+MONTH = 30 * DAY
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def count(table):
+    return row(f"SELECT count(*) FROM {table}")[0]
+
+
+def removed(record, id):
+    with transaction():
+        record.find(id).remove()
+    return id
+
+
+def note(noun, id):
+    with transaction():
+        execute(
+            "INSERT INTO note (noun, record_id, text, created_at, updated_at)"
+            " VALUES (?, ?, 'n', 'now', 'now')",
+            (noun, id),
+        )
+
+
+def several_events(number):
+    with transaction():
+        execute_many(
+            "INSERT INTO event (id, type, at, noun, record_id, data, previous)"
+            " VALUES (?, 'lead.created', '2026-03-02T09:00:00Z', 'lead', 1, '{}', '{}')",
+            [(f"evt_{n}",) for n in range(number)],
+        )
+
+
+# What goes
+
+
+def test_answers_go_after_a_day(crm, api, clock):
+    api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "early"})
+    clock.tick(1)
+    api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "late"})
+    clock.tick(DAY)
+    with crm.tenants.session("acme"):
+        sweeps.run()
+        assert rows("SELECT key FROM answer") == [("late",)]
+
+
+def test_events_go_after_thirty_days(acme, clock):
+    leads.create(MARIA)
+    clock.tick(1)
+    leads.create(MARIA)
+    clock.tick(MONTH)
+    sweeps.run()
+    assert rows("SELECT sequence FROM event") == [(2,)]
+
+
+def test_codes_go_after_a_day(acme, clock):
+    codes.ask(codes.LOGIN, MARIA["phone"], "early")
+    clock.tick(60)
+    codes.ask(codes.LOGIN, MARIA["phone"], "late")
+    clock.tick(DAY - 60)
+    sweeps.run()
+    assert count("code") == 2
+    clock.tick(1)
+    sweeps.run()
+    assert rows("SELECT id FROM code") == [(2,)]
+
+
+def test_sessions_go_180_days_after_they_were_last_seen(acme, clock):
+    tokens = [sessions.open(1, agent) for agent in ("ended", "seen", "forgotten")]
+    sessions.end(1, 1)
+    clock.tick(DAY)
+    sessions.find(tokens[1])
+    clock.tick(29 * DAY)
+    assert sessions.find(tokens[1])
+    clock.tick(150 * DAY)
+    sweeps.run()
+    assert count("session") == 3
+    clock.tick(1)
+    sweeps.run()
+    assert rows("SELECT agent FROM session") == [("seen",)]
+
+
+def test_no_live_session_goes(acme, clock):
+    token = sessions.open(1, "")
+    clock.tick(sessions.SECONDS - 1)
+    sweeps.run()
+    assert sessions.find(token)
+
+
+def test_links_go_thirty_days_after_they_expired(acme, clock):
+    links.use(links.RESET, links.make(links.RESET, 1))
+    links.make(links.RESET, 1)
+    links.make(links.INVITE, 1)
+    clock.tick(30 * 60 + MONTH)
+    sweeps.run()
+    assert count("link") == 3
+    clock.tick(1)
+    sweeps.run()
+    assert rows("SELECT purpose FROM link") == [("invite",)]
+
+
+def endpoint():
+    """The id of an endpoint that gets everything."""
+    return webhooks.create({"url": "https://erp.example.com/crm"})[0]
+
+
+def send():
+    """Send all that is due, in vain."""
+    for sent in deliveries.claim("tests", 50, 50)[0]:
+        deliveries.record(sent, now(), Outcome(duration_ms=1, status=500))
+
+
+def test_deliveries_go_with_their_events_whatever_became_of_them(acme, clock):
+    id = endpoint()
+    for _ in range(3):
+        leads.create(MARIA)
+        clock.tick(1)
+        send()
+    with transaction():
+        execute("UPDATE delivery SET status = 'held', due_at = NULL WHERE sequence = 2")
+    clock.tick(MONTH - 1)
+    sweeps.run()
+    assert rows("SELECT sequence, status FROM delivery") == [(3, "pending")]
+    assert rows("SELECT delivery_id FROM attempt") == [(3,)]
+    assert webhooks.WEBHOOK.one(id)["state"] == "failing"
+
+
+def test_what_waited_behind_an_outlived_event_goes_next(acme, clock):
+    endpoint()
+    id = clients.create({"name": "Ромашка"})
+    clock.tick(1)
+    with transaction():
+        clients.Client.find(id).change({"name": "Ромашка Плюс"})
+    pending = "SELECT sequence, due_at IS NULL FROM delivery WHERE status = 'pending'"
+    assert rows(pending) == [(1, 0), (2, 1)]
+    clock.tick(MONTH)
+    sweeps.run()
+    assert rows(pending) == [(2, 0)]
+
+
+def test_tests_go_after_thirty_days_too(acme, clock):
+    id = endpoint()
+    early = deliveries.test(id)
+    send()
+    clock.tick(1)
+    late = deliveries.test(id)
+    clock.tick(MONTH)
+    sweeps.run()
+    assert rows("SELECT id FROM delivery") == [(late,)]
+    clock.tick(1)
+    sweeps.run()
+    assert (count("delivery"), count("attempt"), early < late) == (0, 0, True)
+
+
+def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
+    webhook = Webhook.find(endpoint())
+    kept = [webhook.secret, webhook.rotate()]
+    clock.tick(DAY)
+    sweeps.run()
+    assert rows("SELECT secret, old_secret FROM webhook") == [(kept[1], kept[0])]
+    clock.tick(1)
+    sweeps.run()
+    assert rows("SELECT secret, old_secret, old_secret_until FROM webhook") == [
+        (kept[1], None, None)
+    ]
+    assert webhooks.WEBHOOK.one(webhook.id)["version"] == 2
+
+
+def test_endpoints_and_their_notices_stay(acme, clock):
+    id = endpoint()
+    with transaction():
+        Webhook.find(id).failed(now(), 410)
+    before = webhooks.WEBHOOK.one(id)
+    assert before["notices"]
+    clock.tick(12 * MONTH)
+    sweeps.run()
+    assert webhooks.WEBHOOK.one(id) == before
+
+
+def test_numbers_go_on_after_all_events_went(acme, clock):
+    leads.create(MARIA)
+    clock.tick(MONTH + 1)
+    sweeps.run()
+    leads.create(MARIA)
+    assert rows("SELECT sequence FROM event") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("record", "create", "data"),
+    [(leads.Lead, leads.create, MARIA), (tasks.Task, tasks.create, {"title": "Call"})],
+)
+def test_deleted_leads_and_tasks_go_after_thirty_days(acme, clock, record, create, data):
+    stays, goes, later = (create(data) for _ in range(3))
+    removed(record, goes)
+    clock.tick(1)
+    removed(record, later)
+    clock.tick(MONTH)
+    sweeps.run()
+    assert rows(f"SELECT id FROM {record.noun} ORDER BY id") == [(stays,), (later,)]
+
+
+def test_their_notes_and_changes_go_with_them(acme, clock):
+    other, goes = leads.create(MARIA), leads.create(MARIA)
+    client = clients.create({"name": "Ромашка"})
+    assert client == other  # the same number, of another noun
+    for id in (other, goes):
+        note("lead", id)
+        with transaction():
+            leads.Lead.find(id).change({"name": "Олена"})
+    removed(leads.Lead, goes)
+    note("client", goes)
+    clock.tick(MONTH + 1)
+    sweeps.run()
+    assert rows("SELECT noun, record_id FROM note ORDER BY id") == [
+        ("lead", other),
+        ("client", goes),
+    ]
+    assert rows("SELECT noun, record_id FROM change") == [("lead", other)]
+
+
+def test_what_named_a_lead_lives_on_without_it(acme, clock):
+    lead = leads.create(MARIA)
+    deal = deals.create({"title": "Chairs", "lead_id": lead})
+    task = tasks.create({"title": "Call", "lead_id": lead})
+    removed(leads.Lead, lead)
+    clock.tick(MONTH)
+    sweeps.run()
+    assert deals.DEAL.one(deal)["lead_id"] == tasks.TASK.one(task)["lead_id"] == str(lead)
+    clock.tick(1)
+    sweeps.run()
+    assert count("lead") == 0
+    assert deals.DEAL.one(deal)["lead_id"] is tasks.TASK.one(task)["lead_id"] is None
+
+
+def test_deleted_clients_and_deals_stay(acme, clock):
+    removed(clients.Client, clients.create({"name": "Ромашка"}))
+    removed(deals.Deal, deals.create({"title": "Chairs"}))
+    clock.tick(2 * MONTH)
+    sweeps.run()
+    assert (count("client"), count("deal")) == (1, 1)
+
+
+def use(product, deal):
+    with transaction():
+        execute(
+            "INSERT INTO deal_item (deal_id, product_id, name, quantity, price, discount_type,"
+            " subtotal, discount_amount, total, position, created_at, updated_at)"
+            " VALUES (?, ?, 'Chair', 1000, 1, 'percent', 1, 0, 1, 1, 'now', 'now')",
+            (deal, product),
+        )
+
+
+def test_bare_rows_of_products_go_unless_a_deal_uses_them(acme, clock):
+    unused, used, bare_but_used, live = (
+        products.create({"name": "Chair", "price": 1}) for _ in range(4)
+    )
+    deal = deals.create({"title": "Chairs"})
+    use(used, deal)
+    removed(products.Product, used)
+    removed(products.Product, unused)
+    removed(products.Product, bare_but_used)
+    use(bare_but_used, deal)
+    clock.tick(MONTH)
+    sweeps.run()
+    assert count("product") == 4
+    clock.tick(1)
+    sweeps.run()
+    assert rows("SELECT id FROM product ORDER BY id") == [(used,), (bare_but_used,), (live,)]
+
+
+def test_the_search_index_stays_right(acme, clock):
+    kept = leads.create(MARIA)
+    removed(leads.Lead, leads.create(MARIA))
+    clock.tick(MONTH + 1)
+    sweeps.run()
+    found = rows("SELECT rowid FROM lead_search WHERE lead_search MATCH '\"мар\"'")
+    assert found == [(kept,)]
+    with transaction():
+        execute("INSERT INTO lead_search (lead_search) VALUES ('integrity-check')")
+
+
+# When
+
+
+def test_a_few_rows_go_at_a_time(acme, clock):
+    several_events(5)
+    clock.tick(MONTH + 1)
+    assert sweeps.run(2) is False
+    assert (count("event"), sweeps.is_due()) == (3, True)
+    assert sweeps.run(2) is False
+    assert sweeps.run(2) is True
+    assert (count("event"), sweeps.is_due()) == (0, False)
+
+
+@pytest.mark.parametrize("table", ["code", "session", "link"])
+def test_of_what_opens_the_cabinet_too(acme, clock, table):
+    for number in range(3):
+        codes.ask(codes.LOGIN, f"+38067000000{number}", "browser")
+        sessions.open(1, "")
+        links.make(links.LOGIN, 1)
+    clock.tick(7 * MONTH)
+    with transaction():
+        for other in {"code", "session", "link"} - {table}:
+            execute(f"DELETE FROM {other}")
+    assert sweeps.run(2) is False
+    assert rows(f"SELECT id FROM {table}") == [(3,)]
+    assert sweeps.run(2) is True
+    assert (count(table), sweeps.is_due()) == (0, False)
+
+
+def test_a_few_tests_go_at_a_time(acme, clock):
+    id = endpoint()
+    for _ in range(5):
+        deliveries.test(id)
+    clock.tick(MONTH + 1)
+    left = [(sweeps.run(2), count("delivery")) for _ in range(3)]
+    assert left == [(False, 3), (False, 1), (True, 0)]
+
+
+def test_it_is_due_after_a_day(acme, clock):
+    clock.tick(DAY - 1)
+    assert not sweeps.is_due()
+    clock.tick(1)
+    assert sweeps.is_due()
+    sweeps.run()
+    assert not sweeps.is_due()
+
+
+def test_a_visitor_tidies_a_tenant_once_a_day(crm, api, clock, monkeypatch):
+    gone, tidy = [], sweeps.run
+    monkeypatch.setattr(sweeps, "run", lambda: gone.append(1) or tidy())
+    for hours, times in ((0, 0), (23, 0), (1, 1), (1, 1), (22, 1), (1, 2), (24, 3)):
+        clock.tick(hours * 3600)
+        for _ in range(3):
+            api.read("/users")
+        assert len(gone) == times
+
+
+def test_a_server_that_runs_for_long_tidies_by_itself(crm, api, clock):
+    api.create("/tasks", title="Call")
+    clock.tick(MONTH + 1)
+    api.read("/tasks")
+    with crm.tenants.session("acme"):
+        assert count("event") == 0
+
+
+def test_where_more_is_left_a_visitor_goes_on_a_minute_later(crm, api, clock, monkeypatch):
+    with crm.tenants.session("acme"):
+        several_events(SWEEPS * sweeps.MAX_ROWS + 1)
+    clock.tick(MONTH + 1)
+    left = []
+    for seconds in (0, 30, 30, 0):
+        clock.tick(seconds)
+        api.read("/users")
+        with crm.tenants.session("acme"):
+            left.append(count("event"))
+    assert left == [1, 1, 0, 0]
+
+
+def test_the_answer_does_not_wait_for_a_writer(crm, api, clock):
+    api.create("/tasks", title="Call")
+    clock.tick(MONTH + 1)
+    crm.tenants.forget_idle()
+    with crm.tenants.tenant("acme").lock():
+        with crm.tenants.session("acme"):
+            tasks_left = row("SELECT count(*) FROM task")
+        assert tasks_left == (1,)
+    with crm.tenants.session("acme"):
+        assert count("event") == 1
+    clock.tick(60)
+    with crm.tenants.session("acme"):
+        pass
+    with crm.tenants.session("acme"):
+        assert count("event") == 0
+
+
+def test_a_visit_does_not_fail_for_it(crm, clock, monkeypatch, caplog):
+    def fail():
+        raise OSError("disk full")
+
+    monkeypatch.setattr(sweeps, "run", fail)
+    clock.tick(DAY)
+    with caplog.at_level(logging.ERROR, "crm"), crm.tenants.session("acme"):
+        pass
+    assert "acme could not be tidied" in caplog.text
+
+
+def test_a_failed_visit_leaves_it_to_the_next(crm, clock):
+    with crm.tenants.session("acme"):
+        several_events(1)
+    clock.tick(MONTH + 1)
+    with pytest.raises(KeyError), crm.tenants.session("acme"):
+        raise KeyError
+    with crm.tenants.session("acme"):
+        assert count("event") == 1
+    with crm.tenants.session("acme"):
+        assert count("event") == 0
+
+
+def test_a_visit_goes_on_waiting_for_its_own_writes(crm, clock):
+    clock.tick(DAY)
+    with crm.tenants.session("acme"):
+        pass
+    with crm.tenants.session("acme") as here:
+        assert here.wait > 1

@@ -1,0 +1,448 @@
+"""Search (D3 `q`): against a brute-force model, and the index kept right."""
+
+import json
+import random
+import sqlite3
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from werkzeug.datastructures import MultiDict
+
+from crm.records import pagination, search
+from crm.resources.leads.endpoints import LEAD_FILTER
+from crm.resources.leads.record import LEAD
+from crm.tenancy.database import current_session, execute, transaction
+
+TABLE = """
+    CREATE TABLE lead (
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, status TEXT NOT NULL,
+        deleted_at TEXT, folded TEXT
+    ) STRICT
+"""
+INDEX = """
+    CREATE VIRTUAL TABLE lead_search USING fts5 (
+        folded, content = 'lead', content_rowid = 'id',
+        tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0
+    )
+"""
+PEOPLE = [
+    "Олена",
+    "Тарас",
+    "Іван",
+    "Ганна",
+    "Їжак",
+    "Ґалаґан",
+    "Мар'яна",
+    "Noël",
+    "Straße",
+    "Ольга",
+]
+WORDS = [
+    "вікна",
+    "ВІКНА",
+    "консультація",
+    "дзвінок",
+    "100%",
+    "a_b",
+    "12-34",
+    "(нове)",
+    "\U0001f600" * 3,
+]
+HOSTILE = [
+    '"',
+    '""" OR',
+    "*",
+    "олена*",
+    "%",
+    "100%",
+    "_",
+    "a_b",
+    "AND",
+    "олена AND тарас",
+    "NEAR(",
+    "NEAR(вікна дзвінок, 2)",
+    "NOT вікна",
+    "folded:вікна",
+    "-вікна",
+    "^вік",
+    "{вікна}",
+    "вікна + дзвінок",
+    "\x00",
+    "вік\x00на",
+    "\ud800",
+    "вік\udfffна",
+    "\U0001f600",
+    "\U0001f600\U0001f600\U0001f600\U0001f600",
+    "\ufffe\uffff\ufffd",
+    "\u0301",
+    " \t\r\n\u00a0\u2028",
+    "'); DROP TABLE lead; --",
+    "\\",
+    "[a-z]?",
+    '"' * 200,
+    "в" * 200,
+    "вікна " * 33,
+    " ".join("абвгґдеєжзиіїйклмнопрстуфхцчшщ") * 3,
+    "ﬀ" * 200,
+    "++++",
+    "()-.",
+    "+1",
+    "1-2",
+    "(12)-34",
+]
+
+
+@cache
+def norm(text: str) -> str:
+    text = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text.replace("\0", " "))
+    text = unicodedata.normalize("NFC", text).casefold()
+    return unicodedata.normalize("NFC", text)
+
+
+@cache
+def forms_of(q: str) -> list[set[str]]:
+    wanted = []
+    for word in norm(q).split():
+        wanted.append({word})
+        if set(word) <= set("0123456789+()-."):
+            wanted[-1] |= {"".join(c for c in word if c in "0123456789")} - {""}
+    return wanted
+
+
+def should_match(texts: list[str | None], q: str) -> bool:
+    """The rule of D3, told without an index."""
+    lines = [norm(text) for text in texts if text is not None]
+    return all(any(form in line for form in word for line in lines) for word in forms_of(q))
+
+
+class Leads:
+    """A table of leads, and what it should hold."""
+
+    def __init__(self) -> None:
+        self.db = sqlite3.connect(":memory:", isolation_level=None)
+        self.db.execute(TABLE)
+        self.db.execute(INDEX)
+        self.db.execute("CREATE INDEX by_name ON lead (name, id) WHERE deleted_at IS NULL")
+        self.db.execute("CREATE INDEX by_status ON lead (status, id) WHERE deleted_at IS NULL")
+        self.texts: dict[int, list[str | None]] = {}
+        self.status: dict[int, str] = {}
+        self.asked: list[list] = []
+
+    def insert(self, id: int, *texts: str | None, status: str = "new") -> None:
+        """Only the row: the index is the test's business."""
+        self.db.execute(
+            "INSERT INTO lead (id, name, status, folded) VALUES (?, ?, ?, ?)",
+            (id, texts[0], status, search.fold(*texts)),
+        )
+        self.texts[id], self.status[id] = list(texts), status
+
+    def add(self, id: int, *texts: str | None) -> None:
+        self.insert(id, *texts)
+        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
+
+    def change(self, id: int, *texts: str | None) -> None:
+        self.db.execute(search.remove_statement("lead"), (id,))
+        self.db.execute(
+            "UPDATE lead SET name = ?, folded = ? WHERE id = ?",
+            (texts[0], search.fold(*texts), id),
+        )
+        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
+        self.texts[id] = list(texts)
+
+    def delete(self, id: int) -> None:
+        self.db.execute(search.remove_statement("lead"), (id,))
+        self.db.execute("UPDATE lead SET deleted_at = 'now', folded = NULL WHERE id = ?", (id,))
+        del self.texts[id]
+
+    def run(self, sql: str, parameters: list) -> list[tuple]:
+        self.asked.append(parameters)
+        return self.db.execute(sql, parameters).fetchall()
+
+    def found(
+        self,
+        q: str,
+        order: str = "id DESC",
+        status: str | None = None,
+        limit: int = -1,
+        counts: bool = False,
+    ):
+        matching, parameters = search.condition(
+            "lead", q, self.run, by_id=order == "id DESC", counts=counts
+        )
+        filtered = " AND status = ?" if status else ""
+        return [
+            id
+            for (id,) in self.db.execute(
+                f"SELECT id FROM lead WHERE deleted_at IS NULL AND {matching}{filtered}"
+                f" ORDER BY {order} LIMIT ?",
+                [*parameters, *([status] if status else []), limit],
+            )
+        ]
+
+    def expected(self, q: str, order: str = "id DESC", status: str | None = None):
+        ids = [
+            id
+            for id, texts in self.texts.items()
+            if should_match(texts, q) and status in (None, self.status[id])
+        ]
+        if order == "id DESC":
+            return sorted(ids, reverse=True)
+        return sorted(ids, key=lambda id: (self.texts[id][0].encode(), id))
+
+    def check(self) -> None:
+        """FTS5's own comparison of the index with the texts; raises if they differ."""
+        self.db.execute("INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)")
+
+    def steps(self, q: str, order: str) -> int:
+        """How many hundreds of steps SQLite takes for a page of the list."""
+        taken = []
+        self.db.set_progress_handler(lambda: taken.append(1), 100)
+        self.found(q, order, limit=51)
+        self.db.set_progress_handler(None, 0)
+        return len(taken)
+
+
+@pytest.fixture
+def leads() -> Iterator[Leads]:
+    leads = Leads()
+    yield leads
+    leads.db.close()
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[Leads]:
+    """5,000 leads: `скрізь` in all, `рідко` in ten, `давно` in the oldest 1,500."""
+    leads, dice = Leads(), random.Random(7)
+    leads.db.execute("BEGIN")
+    for n in range(1, 5001):
+        said = dice.choices(WORDS, k=dice.randrange(6))
+        said += ["скрізь"] + ["рідко"] * (n % 500 == 0) + ["давно"] * (n <= 1500)
+        leads.insert(
+            n,
+            f"{dice.choice(PEOPLE)} {dice.choice(PEOPLE)}",
+            f"+380{dice.choice(['50', '67'])}{dice.randrange(10**7):07d}" if n % 3 else None,
+            " ".join(said),
+            status=dice.choice(["new", "new", "new", "qualified"]),
+        )
+    leads.db.execute(search.add_many_statement("lead"), (json.dumps(list(leads.texts)),))
+    leads.db.execute("COMMIT")
+    yield leads
+    leads.db.close()
+
+
+@pytest.mark.parametrize(
+    ("texts", "q", "matches"),
+    [
+        (["Олена Шевченко"], "ШЕВЧЕНКО олена", True),
+        (["Олена Шевченко"], "вчен", True),
+        (["Олена Шевченко"], "олена шевчук", False),
+        (["Їжак"], "ї", True),
+        (["Йо\u0306сип и\u0306"], "й", True),
+        (["Straße"], "STRASSE", True),
+        (["Noe\u0308l"], "NOËL", True),
+        (["Олена", "+380501234567"], "(050)", True),
+        (["Олена", "+380501234567"], "олена 123-45-67", True),
+        (["Олена", "+380501234567"], "+38 (050) 123-45-67", True),
+        (["Олена", "+380501234567"], "123-45-68", False),
+        (["Будинок 12-34"], "12-34", True),
+        (["Будинок 1234"], "12-34", True),
+        (["Будинок 12-34"], "1234", False),
+        (["Знижка 100%"], "100%", True),
+        (["Знижка 1000"], "100%", False),
+        (["ab"], "a_", False),
+        (["a_b"], "A_B", True),
+    ],
+)
+def test_words_match_as_a_salesperson_expects(leads, texts, q, matches):
+    leads.add(1, *texts)
+    leads.add(2, "щось інше")
+    assert leads.found(q) == [1] * matches
+    assert should_match(texts, q) is matches
+
+
+def test_a_word_does_not_reach_over_two_fields_but_words_do(leads):
+    leads.add(1, "Олена", None, "Шевченко\r\nКиїв")
+    assert leads.found("олена київ") == [1]
+    assert leads.found("оленаш") == leads.found("лена\nшевч\nів") == []
+    assert leads.found("шевченкокиїв") == []
+    assert search.fold("А\nБ", None, " В ") == "а б\nв"
+
+
+def test_pieces_in_another_order_are_no_match(leads):
+    leads.add(1, "анакана канака")
+    leads.add(2, "канакана")
+    assert leads.found("анакана") == [2, 1]
+    assert leads.found("канакана") == [2]
+
+
+@pytest.mark.parametrize("order", ["id DESC", "name, id"])
+@pytest.mark.parametrize("q", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_text_breaks_the_search(many, q, order):
+    assert many.found(q, order) == many.expected(q, order)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_every_text_finds_itself_word_by_word(leads, text):
+    leads.add(1, "", text)
+    leads.add(2, "олена")
+    assert 1 in leads.found(text)
+    for word in norm(text).split():
+        assert leads.found(word) == leads.expected(word)
+    leads.check()
+
+
+@pytest.mark.parametrize("probed", [search.PROBED, 40])
+def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
+    monkeypatch.setattr(search, "PROBED", probed)
+    dice = random.Random(probed)
+    texts = list(many.texts.values())
+    for _ in range(60):
+        parts = []
+        for _ in range(dice.choice([1, 1, 2, 3])):
+            text = dice.choice([text for text in dice.choice(texts) if text])
+            start = dice.randrange(len(text))
+            parts.append(text[start : start + dice.randrange(1, 12)])
+        q = dice.choice([str.upper, str.lower, str])(dice.choice([" ", " ", ""]).join(parts))
+        order = dice.choice(["id DESC", "name, id"])
+        status = dice.choice([None, "new", "qualified"])
+        assert many.found(q, order, status) == many.expected(q, order, status), (q, order, status)
+
+
+@pytest.mark.parametrize("order", ["id DESC", "name, id"])
+@pytest.mark.parametrize("status", [None, "qualified"])
+@pytest.mark.parametrize("q", ["скрізь", "рідко", "давно", "давно скрізь", "давно рідко", "380 67"])
+def test_common_rare_and_old_words_give_what_the_rule_gives(many, q, status, order):
+    expected = many.expected(q, order, status)
+    assert expected or status
+    assert many.found(q, order, status) == expected
+    assert many.found(q, order, status, limit=51) == expected[:51]
+
+
+@pytest.mark.parametrize("order", ["id DESC", "name, id"])
+@pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
+def test_a_word_in_any_number_of_rows_does_not_read_the_whole_table(many, monkeypatch, q, order):
+    monkeypatch.setattr(search, "PROBED", 100)
+    whole = many.steps("щщ", "id DESC")  # two letters: no index helps
+    assert whole > 250
+    assert many.steps(q, order) < whole / 3
+
+
+def test_one_question_is_asked_before_the_list_if_it_can_help(many):
+    many.asked.clear()
+    many.found("олена вікна іва 380")
+    assert len(many.asked) == 1
+    many.found("ол ів")
+    assert len(many.asked) == 1
+    many.found("ол ів", "name, id")
+    assert len(many.asked) == 2
+
+
+def test_a_long_query_asks_the_index_for_a_few_pieces_only(many):
+    many.asked.clear()
+    many.found("консультація" * 16)
+    many.found(" ".join(f"слово{n}" for n in range(25)))
+    for (pieces,) in many.asked:
+        assert pieces.count(" AND ") < 2 * search.PIECES
+
+
+def test_the_index_follows_inserts_changes_and_deletions(leads):
+    dice = random.Random(3)
+    for id in range(1, 300):
+        leads.add(id, dice.choice(PEOPLE), *dice.choices(WORDS, k=2), None)
+        leads.change(dice.choice(list(leads.texts)), dice.choice(PEOPLE), dice.choice(WORDS))
+        if dice.random() < 0.4:
+            leads.delete(dice.choice(list(leads.texts)))
+        if id % 50 == 0:
+            leads.check()
+    leads.check()
+    for q in [*PEOPLE, *WORDS]:
+        assert leads.found(q) == leads.expected(q)
+
+
+def test_many_rows_are_changed_in_two_statements(leads):
+    for id in (5, 3, 9, 7):
+        leads.insert(id, f"Олена {id}00")
+    leads.db.execute(search.add_many_statement("lead"), ("[9, 3, 5, 7, 404]",))
+    leads.check()
+    assert leads.found("олена") == [9, 7, 5, 3]
+    leads.db.execute(search.remove_many_statement("lead"), ("[7, 3]",))
+    leads.db.execute("UPDATE lead SET folded = 'тарас' WHERE id IN (7, 3)")
+    leads.db.execute("UPDATE lead SET folded = NULL WHERE id = 3")
+    leads.db.execute(search.add_many_statement("lead"), ("[7, 3]",))
+    leads.check()
+    assert leads.found("олена") == [9, 5]
+    assert leads.found("тарас") == [7]
+
+
+def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
+    leads.add(1, "Олена")
+    leads.delete(1)
+    leads.db.execute(search.remove_statement("lead"), (1,))
+    leads.check()
+    for q in ("олена", "ол", " "):
+        matching, parameters = search.condition("lead", q, leads.run)
+        assert leads.run(f"SELECT id FROM lead WHERE {matching}", parameters) == []
+
+
+def test_the_check_sees_a_forgotten_statement(leads):
+    leads.add(1, "Олена")
+    leads.db.execute("UPDATE lead SET folded = 'тарас' WHERE id = 1")
+    with pytest.raises(sqlite3.DatabaseError):
+        leads.check()
+
+
+def test_a_rolled_back_change_leaves_the_index_as_it_was(leads):
+    leads.add(1, "Олена")
+    leads.db.execute("BEGIN IMMEDIATE")
+    leads.change(1, "Тарас")
+    leads.db.execute("ROLLBACK")
+    leads.check()
+    assert leads.found("олена") == [1]
+    assert leads.found("тарас") == []
+
+
+def test_searching_writes_nothing(leads):
+    leads.add(1, "Олена")
+    leads.db.execute("PRAGMA query_only = ON")
+    leads.db.execute("PRAGMA trusted_schema = OFF")
+    assert leads.found("олена") == leads.found("ол", "name, id") == [1]
+
+
+@pytest.mark.parametrize("order", ["id DESC", "name, id"])
+@pytest.mark.parametrize(
+    "q", ["щщ", "щ", "ко", "щщ ко", "щщ коваль", "коваль ко", "о ле", "коваль щщ"]
+)
+def test_a_list_that_is_counted_finds_the_same(leads, order, q):
+    dice = random.Random(4)
+    for id in range(1, 3001):
+        words = dice.choices(("коваль", "олена", "марія", "тарас"), k=2)
+        leads.add(id, *words, "щщ" if id % 700 == 0 else None)
+    assert leads.found(q, order, counts=True) == leads.expected(q, order)
+    assert leads.found(q, order) == leads.expected(q, order)
+
+
+def test_a_short_word_is_looked_for_once_by_a_list_and_its_count(crm, api):
+    """All rows are read once: for each, a count would read them again."""
+    with crm.tenants.session("acme"), transaction():
+        execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
+            " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, folded)"
+            " SELECT 'Lead', '+380671234567', 'new', 'UAH', '2026', '2026', 'lead' FROM n"
+        )
+        execute(search.add_later_statement("lead"), (0,))
+    taken = {}
+    for query in ("q=щщ", "q=щщ&total=true", "q=щщ&total=true&sort=name", "q=щщ lead&total=true"):
+        steps: list[int] = []
+        with crm.tenants.session("acme"):
+            current_session().connection.set_progress_handler(
+                lambda steps=steps: steps.append(1), 100
+            )
+            read = LEAD_FILTER.read(MultiDict(pair.split("=") for pair in query.split("&")))
+            found = pagination.page(LEAD, read, LEAD_FILTER.fields["sort"])
+            current_session().connection.set_progress_handler(None, 0)
+        assert not found.records
+        assert found.meta == ({"total": 0} if "total" in query else {})
+        taken[query] = len(steps)
+    assert max(taken.values()) < 1.6 * taken["q=щщ"], taken

@@ -1,0 +1,193 @@
+"""Shapes: the fast row function shows every record exactly as marshmallow's dump of its schema."""
+
+import importlib
+import json
+import pkgutil
+import random
+import shutil
+import sys
+from typing import Any
+
+import pytest
+from marshmallow import fields as ma
+
+import crm.resources
+from crm import create_app, values
+from crm.api.openapi import field_schema
+from crm.config import Config
+from crm.json import dumps
+from crm.records import fields
+from crm.records.nested import Nested
+from crm.records.views import RecordView
+from crm.resources.leads.record import LEAD
+from crm.resources.webhooks import Kinds
+from crm.tenancy.database import rows
+from tests.conftest import Api, Clock
+
+for module in pkgutil.walk_packages(crm.resources.__path__, "crm.resources."):
+    importlib.import_module(module.name)
+
+TEXTS = ["a", "Їжак", 'quote " back \\', "a\nb", "\u2028", "😀", "x" * 300, "<&>", "0"]
+KINDS = {"string": str, "boolean": bool, "array": list, "object": dict}
+
+
+def all_shapes() -> dict[str, RecordView]:
+    """Every shape of the resources, also with everything that `expand` adds."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.startswith("crm.resources"):
+            for attribute, shape in vars(module).items():
+                if isinstance(shape, RecordView):
+                    found[f"{shape.schema.__class__.__name__} {attribute}"] = shape
+                    whole = shape.expanded(shape.schema.fields)
+                    found[f"{shape.schema.__class__.__name__} {attribute} expanded"] = whole
+    return found
+
+
+SHAPES = all_shapes()
+each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+
+
+def stored(field: Any, chance: random.Random) -> Any:
+    """A value as the column of a field may keep it."""
+    if field.nullable and chance.random() < 0.3:
+        return None
+    if isinstance(field, Nested):
+        inner = [
+            {name: stored(each, chance) for name, each in field.schema.fields.items()}
+            for _ in range(chance.randint(0, 3) if field.many else 1)
+        ]
+        return json.dumps(inner if field.many else inner[0])
+    if (
+        isinstance(field, fields.Boolean) and type(field) is not fields.Boolean
+    ):  # told from a moment
+        return chance.choice((None, "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"))
+    if isinstance(field, fields.Boolean):
+        return chance.choice((0, 1))
+    if isinstance(field, fields.Tags):
+        return chance.choice((None, "", "[]", '["vip","Київ"]', '["a\\"b"]'))
+    if isinstance(field, Kinds):
+        return chance.choice(('["lead.created"]', '["deal.won","deal.lost"]'))
+    if isinstance(field, fields.Extra):
+        return chance.choice(
+            (None, "{}", '{"a":1.10,"b":[1E+20,null,{"x":"ї"}]}', '{"n":9007199254740993}')
+        )
+    if isinstance(field, fields.Number):
+        most = values.AMOUNT_MAX if isinstance(field, fields.Amount) else 999_999_999
+        return chance.choice(
+            (0, 1, 100, 9_999, 10_000, 12_505, 12_500_000, most, chance.randrange(most))
+        )
+    if isinstance(field, fields.Id):
+        return chance.choice((1, 12, 2**53 + 1, 2**63 - 1))
+    if isinstance(field, fields.Integer):
+        return chance.choice((field.least, field.most, field.least + 1))
+    if isinstance(field, fields.Choice):
+        return chance.choice(field.choices)
+    if isinstance(field, fields.DateTime):
+        return chance.choice(
+            ("1970-01-01T00:00:00Z", "2026-03-02T09:00:00Z", "9999-12-31T23:59:59Z")
+        )
+    if isinstance(field, fields.Date):
+        return "2026-03-02"
+    if isinstance(field, fields.Currency):
+        return "UAH"
+    return chance.choice(TEXTS)
+
+
+def check_kind(field: Any, shown: Any) -> None:
+    """What is shown is of the documented type."""
+    if isinstance(field, ma.Nested):
+        assert shown is None and field.nullable or isinstance(shown, list if field.many else dict)
+        for part in shown if field.many else filter(None, [shown]):
+            for name, inner in field.schema.fields.items():
+                check_kind(inner, part[name])
+        return
+    kind = field_schema(field)["type"]
+    names = kind if isinstance(kind, list) else [kind]
+    if shown is None:
+        assert "null" in names, field
+    elif "number" in names:
+        assert type(shown) is int or type(shown).__name__ == "Decimal", field
+    elif "integer" in names:
+        assert type(shown) is int, field
+    else:
+        assert any(type(shown) is KINDS[name] for name in names if name in KINDS), (field, shown)
+
+
+def test_every_operation_shows_a_known_shape(crm):
+    known = {id(shape) for shape in SHAPES.values()}
+    seen = 0
+    for name, operation in crm.api.operations.items():
+        if operation.shape is not None:
+            assert id(operation.shape) in known, name
+            seen += 1
+    assert seen >= 10 and len(SHAPES) >= 20
+
+
+@each_shape
+def test_the_row_function_equals_the_dump(crm, session_or_none, shape):
+    chance = random.Random(shape.table)
+    for _ in range(60):
+        row = {name: stored(field, chance) for name, field in shape.fields.items()}
+        shown = shape.of_row(*row.values())
+        assert list(shown) == list(shape.fields)
+        dumped = shape.schema.dump(row)
+        assert dumps(shown) == dumps(dumped)
+        assert shown == dumped
+        for name, field in shape.fields.items():
+            check_kind(field, shown[name])
+
+
+@each_shape
+def test_show_equals_the_row_function_for_plain_columns(session_or_none, shape):
+    chance = random.Random(shape.table)
+    for _ in range(10):
+        row = {name: stored(field, chance) for name, field in shape.fields.items()}
+        assert shape.show(row) == shape.of_row(*row.values())
+
+
+@each_shape
+def test_the_select_can_be_asked(session_or_none, shape):
+    for live in ("1", shape.live):
+        found = shape.every(f"{live} LIMIT 3")
+        for shown in found:
+            assert dumps(shown)
+    for raw in rows(f"{shape.select} LIMIT 3"):
+        row = dict(zip(shape.fields, raw, strict=True))
+        assert dumps(shape.of_row(*raw)) == dumps(shape.schema.dump(row))
+
+
+@pytest.fixture(scope="module")
+def app(furnished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shapes") / "data"
+    shutil.copytree(furnished[0], folder)
+    found = create_app(Config(data=folder), Clock(), sends=False)
+    yield found
+    found.tenants.forget_idle()
+
+
+@pytest.fixture
+def crm(app):
+    return app
+
+
+@pytest.fixture
+def session_or_none(app):
+    with app.tenants.session("acme") as here:
+        yield here
+
+
+def test_one_and_every_and_a_list_show_the_same(crm, furnished):
+    api = Api(crm, "acme", furnished[1]["olena"])
+    id = api.create(
+        "/leads", name="Їжак", phone="+380671234567", amount=0.01, tags=["vip"], extra={"n": 1.10}
+    )
+    with crm.tenants.session("acme"):
+        one, (every,) = LEAD.one(id), LEAD.every("id = ?", int(id))
+    assert one == every
+    answer = api.get(f"/leads/{id}")
+    assert answer.data == dumps(one)
+    (listed,) = api.read(f"/leads?ids={id}")
+    assert listed == answer.json
+    (event,) = api.events()
+    assert event["data"]["lead"] == answer.json

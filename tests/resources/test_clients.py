@@ -1,0 +1,826 @@
+"""Clients with their contacts and tags (spec: Clients; D2–D6, D15, D17)."""
+
+import json
+
+import pytest
+
+from crm.errors import Conflict, Invalid
+from crm.resources.clients.record import CLIENT, CLIENT_IN, CLIENT_PATCH, Client, create, match
+from crm.resources.deals import record as deals
+from crm.resources.leads import record as leads
+from crm.tenancy.database import row, rows, transaction
+
+OLHA = {"name": "Ольга", "position": "бухгалтерка", "phone": "+380671110001"}
+PETRO = {"name": "Петро", "email": "Petro@Romashka.example"}
+
+
+@pytest.fixture
+def acme(crm):
+    """A visit to acme, for rules without HTTP."""
+    with crm.tenants.session("acme"):
+        yield
+
+
+def named(**fields):
+    return CLIENT_IN.take({"name": "Ромашка", **fields})
+
+
+def deal(crm, **values):
+    with crm.tenants.session("acme"):
+        return deals.create(values)
+
+
+def deals_rows(crm, columns):
+    with crm.tenants.session("acme"):
+        return rows(f"SELECT {columns} FROM deal ORDER BY id")
+
+
+def primary(client):
+    return [contact["name"] for contact in client["contacts"] if contact["is_primary"]]
+
+
+def fault(answer):
+    """(pointer, code) of the only thing wrong."""
+    assert answer.status_code == 422, answer.text
+    (found,) = answer.json["errors"]
+    return found.get("pointer") or found["parameter"], found["code"]
+
+
+# Rules
+
+
+def test_a_new_client_is_a_person_and_unassigned(acme):
+    client = CLIENT.one(create(named()))
+    assert (client["type"], client["assigned_to"], client["source"]) == ("person", None, None)
+    assert (client["contacts"], client["tags"], client["extra"]) == ([], [], {})
+    assert (client["deals_open"], client["won_amounts"], client["version"]) == (0, [], 1)
+
+
+def test_marshmallow_shows_a_client_as_the_row_function_does(acme):
+    id = create(named(type="company", tags=["Опт"], contacts=[OLHA, PETRO]))
+    deals.create({"client_id": id, "status": "won", "amount": 15_000_500, "title": "Стіл"})
+    shape = CLIENT.expanded(["possible_duplicates"])
+    stored = row(f"{shape.select} WHERE id = ?", (id,))
+    dumped = CLIENT.schema.dump(dict(zip(shape.fields, stored, strict=True)))
+    assert dumped == shape.one(id)
+    assert set(dumped) == set(CLIENT.schema.fields)
+
+
+def test_the_first_contact_is_the_primary_one_by_default(acme):
+    assert primary(CLIENT.one(create(named(contacts=[OLHA, PETRO])))) == ["Ольга"]
+    said = [OLHA, {**PETRO, "is_primary": True}]
+    assert primary(CLIENT.one(create(named(contacts=said)))) == ["Петро"]
+    refused = [{**OLHA, "is_primary": False}, PETRO]
+    assert primary(CLIENT.one(create(named(contacts=refused)))) == ["Петро"]
+    nobody = [{**OLHA, "is_primary": False}]
+    assert primary(CLIENT.one(create(named(contacts=nobody)))) == []
+
+
+def test_two_primary_contacts_are_refused_and_nothing_is_kept(acme):
+    with pytest.raises(Invalid) as refused:
+        create(named(contacts=[{**OLHA, "is_primary": True}, {**PETRO, "is_primary": True}]))
+    assert [(f.where, f.code) for f in refused.value.faults] == [
+        ("/contacts/1/is_primary", "second_primary")
+    ]
+    assert rows("SELECT id FROM client") == rows("SELECT sequence FROM event") == []
+
+
+def test_a_match_is_by_email_before_phone_and_contacts_count(acme):
+    by_phone = create(named(phone="0671110001"))
+    by_contact = create(named(contacts=[PETRO]))
+    assert match("petro@romashka.EXAMPLE", "+380671110001").id == by_contact
+    assert match("nobody@romashka.example", "+380671110001").id == by_phone
+    assert match(None, "+380671110001").id == by_phone
+    assert match("nobody@romashka.example", "+380670000000") is None
+    assert match(None, None) is None
+
+
+def test_the_eldest_live_client_is_the_match(acme):
+    eldest = create(named(contacts=[OLHA]))
+    younger = create(named(phone="0671110001"))
+    assert match(None, "+380671110001").id == eldest
+    with transaction():
+        Client.find(eldest).remove()
+    assert match(None, "+380671110001").id == younger
+
+
+def test_a_client_with_open_deals_stays(acme):
+    id = create(named())
+    first = deals.create({"client_id": id, "title": "Двері"})
+    deals.create({"client_id": id, "title": "Стіл", "status": "won"})
+    second = deals.create({"client_id": id, "title": "Вікна"})
+    with transaction(), pytest.raises(Conflict, match=rf"Двері \({first}\), Вікна \({second}\)"):
+        Client.find(id).remove()
+    assert Client.find(id).deleted_at is None
+
+
+def test_of_many_open_deals_the_sentence_names_ten(acme):
+    id = create(named())
+    for number in range(12):
+        deals.create({"client_id": id, "title": f"D{number}"})
+    with transaction(), pytest.raises(Conflict, match=r"D9 \(10\) and 2 more") as refused:
+        Client.find(id).remove()
+    assert len(refused.value.more["deals"]) == 12
+
+
+def test_a_change_outside_a_transaction_is_refused(acme):
+    client = Client.find(create(named()))
+    with pytest.raises(Exception, match="writing needs a transaction"):
+        client.change({"comment": "тихо"})
+
+
+# Create
+
+
+def test_create_answers_ok_and_the_id_as_text(api):
+    answer = api.post("/clients", {"name": "Ромашка"})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "client_id": "1"})
+    assert answer.headers["Location"] == "/api/v1/clients/1"
+
+
+def test_create_keeps_all_fields(api):
+    sent = {
+        "type": "company",
+        "name": "ТОВ Ромашка",
+        "phone": "+380441234567",
+        "email": "Office@romashka.example",
+        "website": "https://romashka.example",
+        "address": "Київ\nХрещатик, 1",
+        "tax_number": "12345678",
+        "tags": ["Опт", "VIP"],
+        "assigned_to": "2",
+        "source": "referral",
+        "comment": "давній",
+        "external_id": "1C-7",
+        "extra": {"floor": 3},
+        "created_at": "2020-01-31T10:00:00Z",
+    }
+    assert api.read(f"/clients/{api.create('/clients', **sent)}").items() >= sent.items()
+
+
+def test_create_gives_the_client_when_preferred(api):
+    answer = api.post(
+        "/clients",
+        {"name": "Ромашка", "contacts": [OLHA]},
+        headers={"Prefer": "return=representation"},
+    )
+    assert answer.json["data"] == api.read("/clients/1")
+    assert answer.json["data"]["contacts"][0].items() >= {**OLHA, "id": "1"}.items()
+
+
+UNFIT = [
+    ({}, "/name", "required"),
+    ({"name": ""}, "/name", "required"),
+    ({"name": "A", "type": "shop"}, "/type", "invalid_choice"),
+    ({"name": "A", "type": None}, "/type", "null"),
+    ({"name": "A", "colour": "red"}, "/colour", "unknown_field"),
+    ({"name": "A", "deals_open": 3}, "/deals_open", "unknown_field"),
+    ({"name": "A", "assigned_to": "77"}, "/assigned_to", "unknown_id"),
+    ({"name": "A", "created_at": "2030-01-01T00:00:00Z"}, "/created_at", "in_the_future"),
+    ({"name": "A", "contacts": "Ольга"}, "/contacts", "invalid_type"),
+    ({"name": "A", "contacts": ["Ольга"]}, "/contacts/0", "invalid_type"),
+    ({"name": "A", "contacts": [{}]}, "/contacts/0/name", "required"),
+    ({"name": "A", "contacts": [OLHA, {"name": None}]}, "/contacts/1/name", "null"),
+    ({"name": "A", "contacts": [{**OLHA, "id": "9"}]}, "/contacts/0/id", "unknown_id"),
+    ({"name": "A", "contacts": [{**OLHA, "id": "x"}]}, "/contacts/0/id", "unknown_id"),
+    ({"name": "A", "contacts": [{**OLHA, "age": 3}]}, "/contacts/0/age", "unknown_field"),
+    ({"name": "A", "contacts": [{**OLHA, "email": "@"}]}, "/contacts/0/email", "invalid_email"),
+    ({"name": "A", "contacts": [{**OLHA, "version": 1}]}, "/contacts/0/version", "read_only"),
+]
+
+
+def test_create_refuses_what_does_not_fit_and_keeps_nothing(api):
+    for sent, pointer, code in UNFIT:
+        assert fault(api.post("/clients", sent)) == (pointer, code), sent
+    assert (api.read("/clients"), api.events()) == ([], [])
+
+
+def test_null_lists_and_texts_are_none_at_all(api):
+    nothing = {"contacts": None, "tags": None, "phone": "", "created_at": None, "extra": None}
+    client = api.read(f"/clients/{api.create('/clients', name='A', **nothing)}")
+    assert (client["contacts"], client["tags"], client["phone"]) == ([], [], None)
+    assert (client["created_at"], client["extra"]) == ("2026-03-02T09:00:00Z", {})
+
+
+def test_an_external_id_is_unique_among_live_clients(api):
+    first = api.create("/clients", name="A", external_id="1C-7")
+    second = api.create("/clients", name="B")
+    again = api.post("/clients", {"name": "C", "external_id": "1C-7"})
+    changed = api.patch(f"/clients/{second}", {"external_id": "1C-7"})
+    assert again.status_code == changed.status_code == 409
+    assert again.json["code"] == changed.json["code"] == "duplicate_external_id"
+    api.delete(f"/clients/{first}")
+    assert api.patch(f"/clients/{second}", {"external_id": "1C-7"}).status_code == 200
+
+
+def test_the_same_request_twice_is_one_client(api):
+    sent = {"name": "Ромашка", "contacts": [OLHA]}
+    answers = [api.post("/clients", sent, headers={"Idempotency-Key": "k1"}) for _ in "ab"]
+    assert answers[0].json == answers[1].json
+    assert (len(api.read("/clients")), api.kinds()) == (1, ["client.created"])
+
+
+def test_each_client_has_its_event(api):
+    id = api.create("/clients", name="Ромашка", tags=["опт"], contacts=[OLHA, PETRO])
+    (event,) = api.events()
+    assert (event["type"], event["previous"]) == ("client.created", {})
+    assert event["data"] == {"client": api.read(f"/clients/{id}")}
+    assert [contact["name"] for contact in event["data"]["client"]["contacts"]] == [
+        "Ольга",
+        "Петро",
+    ]
+
+
+# Change
+
+
+def test_absent_fields_stay_and_null_clears(api, clock):
+    id = api.create("/clients", name="A", phone="0671110001", tags=["опт"], comment="x")
+    clock.tick(60)
+    answer = api.patch(f"/clients/{id}", {"comment": None, "email": "a@b.example"})
+    assert answer.json == api.read(f"/clients/{id}")
+    assert (answer.json["phone"], answer.json["comment"]) == ("+380671110001", None)
+    assert (answer.json["version"], answer.json["updated_at"]) == (2, "2026-03-02T09:01:00Z")
+    assert answer.headers["ETag"] == api.get(f"/clients/{id}").headers["ETag"]
+
+
+def test_a_change_is_one_event_with_the_changed_fields_as_they_were(api):
+    id = api.create("/clients", name="A", tags=["опт"], comment="x", contacts=[OLHA])
+    before = api.read(f"/clients/{id}")
+    api.patch(
+        f"/clients/{id}",
+        {"name": "B", "comment": "x", "tags": [], "contacts": [{"id": "1", "phone": None}]},
+    )
+    created, event = api.events()
+    assert (created["type"], event["type"]) == ("client.created", "client.updated")
+    assert event["data"] == {"client": api.read(f"/clients/{id}")}
+    assert event["previous"] == {name: before[name] for name in ("name", "tags", "contacts")}
+
+
+def test_a_change_of_nothing_is_no_event_and_no_version(api, clock):
+    id = api.create("/clients", name="A", tags=["опт"], extra={"a": 1}, contacts=[OLHA, PETRO])
+    before = api.get(f"/clients/{id}")
+    clock.tick(60)
+    for sent in ({}, {"name": "A"}, {"contacts": [{"id": 2}, {"id": 1, **OLHA}]}, before.json):
+        answer = api.patch(f"/clients/{id}", sent)
+        assert (answer.status_code, answer.json) == (200, before.json)
+    assert answer.headers["ETag"] == before.headers["ETag"]
+    assert api.kinds() == ["client.created"]
+    assert api.read(f"/clients/{id}/changes") == []
+
+
+def test_a_card_with_its_duplicates_may_be_sent_back_unchanged(api):
+    for _ in "ab":
+        id = api.create("/clients", name="A", phone="0671110001")
+    card = api.read(f"/clients/{id}?expand=possible_duplicates")
+    assert card["possible_duplicates"]
+    assert api.patch(f"/clients/{id}", card).status_code == 200
+    card["possible_duplicates"] = []
+    assert fault(api.patch(f"/clients/{id}", card)) == ("/possible_duplicates", "read_only")
+
+
+def test_read_only_fields_cannot_be_changed(api):
+    id = api.create("/clients", name="A")
+    for name in ("id", "deals_open", "won_amounts", "created_at", "updated_at", "version"):
+        assert fault(api.patch(f"/clients/{id}", {name: 7})) == (f"/{name}", "read_only")
+
+
+UNFIT_CHANGES = [
+    ({"name": None}, "/name", "null"),
+    ({"type": "shop"}, "/type", "invalid_choice"),
+    ({"colour": "red"}, "/colour", "unknown_field"),
+    ({"assigned_to": "77"}, "/assigned_to", "unknown_id"),
+    ({"contacts": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}, "/contacts/2/id", "unknown_id"),
+    ({"contacts": [{"id": "1"}, {"id": "1"}]}, "/contacts/1/id", "repeated"),
+    ({"contacts": [{"id": "1", "name": None}]}, "/contacts/0/name", "null"),
+    ({"contacts": [{"phone": "0671110001"}]}, "/contacts/0/name", "required"),
+    ({"contacts": [{"id": "1", "version": 5}]}, "/contacts/0/version", "read_only"),
+    (
+        {"contacts": [{"id": "2", "is_primary": True}, {"id": "1", "is_primary": True}]},
+        "/contacts/1/is_primary",
+        "second_primary",
+    ),
+]
+
+
+def test_a_change_that_does_not_fit_changes_nothing(api):
+    api.create("/clients", name="B", contacts=[OLHA, PETRO])
+    api.create("/clients", name="C", contacts=[OLHA])
+    before = api.read("/clients/1")
+    for sent, pointer, code in UNFIT_CHANGES:
+        answer = api.patch("/clients/1", {"comment": "new", **sent})
+        assert fault(answer) == (pointer, code), sent
+        assert api.read("/clients/1") == before
+
+
+def test_the_card_of_another_state_is_refused(api):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    old = api.get(f"/clients/{id}").headers["ETag"]
+    assert api.patch(f"/clients/{id}/contacts/1", {"phone": None}).status_code == 200
+    stale = api.patch(f"/clients/{id}", {"name": "B"}, headers={"If-Match": old})
+    gone = api.delete(f"/clients/{id}", headers={"If-Match": old})
+    assert stale.status_code == gone.status_code == 412
+    new = api.get(f"/clients/{id}").headers["ETag"]
+    assert api.patch(f"/clients/{id}", {"name": "B"}, headers={"If-Match": new}).status_code == 200
+
+
+def test_a_known_card_is_not_sent_again(api):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    etag = api.get(f"/clients/{id}").headers["ETag"]
+    assert api.get(f"/clients/{id}", headers={"If-None-Match": etag}).status_code == 304
+
+
+# Contacts
+
+
+def test_contacts_without_id_are_new_with_one_changed_and_absent_ones_go(api, clock):
+    id = api.create("/clients", name="A", contacts=[OLHA, PETRO])
+    clock.tick(60)
+    card = api.patch(
+        f"/clients/{id}", {"contacts": [{"name": "Іра"}, {"id": "1", "comment": "дзвонити"}]}
+    ).json
+    assert [(c["id"], c["name"], c["version"]) for c in card["contacts"]] == [
+        ("1", "Ольга", 2),
+        ("3", "Іра", 1),
+    ]
+    assert card["contacts"][0].items() >= {**OLHA, "comment": "дзвонити"}.items()
+    assert card["version"] == 2
+
+
+def test_null_takes_all_contacts(api):
+    id = api.create("/clients", name="A", contacts=[OLHA, PETRO])
+    assert api.patch(f"/clients/{id}", {"contacts": None}).json["contacts"] == []
+
+
+def test_a_change_of_contacts_alone_is_a_change_of_the_client(api, clock):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    before = api.read(f"/clients/{id}")
+    clock.tick(60)
+    after = api.patch(f"/clients/{id}", {"contacts": [{"id": 1, "name": "Оля"}]}).json
+    assert (after["version"], after["updated_at"]) == (2, "2026-03-02T09:01:00Z")
+    _, event = api.events()
+    assert (event["type"], event["previous"]) == (
+        "client.updated",
+        {"contacts": before["contacts"]},
+    )
+    (change,) = api.read(f"/clients/{id}/changes")
+    assert change["before"] == {"contacts": before["contacts"]}
+    assert change["after"] == {"contacts": after["contacts"]}
+
+
+PRIMARY = [
+    ([{"id": 1}, {"id": 2}], ["Ольга"]),
+    ([{"id": 2}, {"id": 1}], ["Ольга"]),
+    ([{"id": 1}, {"id": 2, "is_primary": True}], ["Петро"]),
+    ([{"id": 2, "is_primary": True}, {"id": 1}], ["Петро"]),
+    ([{"id": 1, "is_primary": False}, {"id": 2, "is_primary": True}], ["Петро"]),
+    ([{"id": 1}, {"id": 2}, {"name": "Іра", "is_primary": True}], ["Іра"]),
+    ([{"name": "Іра", "is_primary": True}, {"id": 1}], ["Іра"]),
+    ([{"id": 1, "is_primary": False}, {"id": 2}], []),
+    ([{"id": 2}], ["Петро"]),
+    ([{"id": 2, "is_primary": False}], ["Петро"]),
+    ([{"name": "Іра"}, {"id": 2}], ["Петро"]),
+    ([{"name": "Іра"}], ["Іра"]),
+    ([{"name": "Іра", "is_primary": False}], []),
+    ([], []),
+]
+
+
+def test_there_is_one_primary_contact_or_none(acme):
+    for contacts, expected in PRIMARY:
+        id = create(named(contacts=[OLHA, PETRO]))
+        ids = {number: contact.id for number, contact in enumerate(Client.find(id).contacts(), 1)}
+        sent = [entry | ({"id": ids[entry["id"]]} if "id" in entry else {}) for entry in contacts]
+        with transaction():
+            Client.find(id).change(CLIENT_PATCH.take({"contacts": sent}))
+        assert primary(CLIENT.one(id)) == expected, contacts
+
+
+def test_without_a_primary_contact_none_becomes_it_unasked(api):
+    id = api.create("/clients", name="A", contacts=[{**OLHA, "is_primary": False}, PETRO])
+    api.patch(f"/clients/{id}/contacts/2", {"is_primary": False})
+    api.create(f"/clients/{id}/contacts", name="Іра")
+    api.delete(f"/clients/{id}/contacts/1")
+    assert primary(api.read(f"/clients/{id}")) == []
+
+
+def test_a_contact_is_added_to_its_client(api):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    answer = api.post(f"/clients/{id}/contacts", {**PETRO, "is_primary": True})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "contact_id": "2"})
+    contact = api.read(answer.headers["Location"].removeprefix("/api/v1"))
+    assert contact == api.read(f"/clients/{id}")["contacts"][1]
+    assert primary(api.read(f"/clients/{id}")) == ["Петро"]
+    assert api.kinds() == ["client.created", "client.updated"]
+    assert fault(api.post(f"/clients/{id}/contacts", {"phone": "0671110001"})) == (
+        "/name",
+        "required",
+    )
+
+
+def test_contacts_are_listed_the_newest_first(api):
+    id = api.create("/clients", name="A", contacts=[OLHA, PETRO])
+    api.create("/clients", name="B", contacts=[OLHA])
+    assert [c["id"] for c in api.read(f"/clients/{id}/contacts")] == ["2", "1"]
+    assert [c["name"] for c in api.read(f"/clients/{id}/contacts?sort=name")] == ["Ольга", "Петро"]
+    first = api.get(f"/clients/{id}/contacts?limit=1&total=true").json
+    assert first["meta"]["total"] == 2
+    cursor = first["meta"]["next_cursor"]
+    (last,) = api.read(f"/clients/{id}/contacts?limit=1&cursor={cursor}")
+    assert last["id"] == "1"
+
+
+def test_a_contact_is_changed_in_the_sent_fields(api):
+    id = api.create("/clients", name="A", contacts=[OLHA, PETRO])
+    got = api.get(f"/clients/{id}/contacts/2")
+    answer = api.patch(
+        f"/clients/{id}/contacts/2",
+        {"position": "директор", "version": 1},
+        headers={"If-Match": got.headers["ETag"]},
+    )
+    assert answer.json == {**got.json, "position": "директор", "version": 2}
+    again = api.patch(f"/clients/{id}/contacts/2", answer.json)
+    assert (again.status_code, again.json) == (200, answer.json)
+    assert api.kinds() == ["client.created", "client.updated"]
+    assert fault(api.patch(f"/clients/{id}/contacts/2", {"id": "1"})) == ("/id", "read_only")
+    assert fault(api.patch(f"/clients/{id}/contacts/2", {"name": ""})) == ("/name", "required")
+    stale = {"If-Match": got.headers["ETag"]}
+    assert api.patch(f"/clients/{id}/contacts/2", {}, headers=stale).status_code == 412
+
+
+def test_a_contact_that_goes_leaves_the_first_as_primary(api):
+    id = api.create("/clients", name="A", contacts=[OLHA, PETRO, {"name": "Іра"}])
+    assert api.delete(f"/clients/{id}/contacts/1").status_code == 204
+    assert api.delete(f"/clients/{id}/contacts/1").status_code == 404
+    assert primary(api.read(f"/clients/{id}")) == ["Петро"]
+    assert api.kinds() == ["client.created", "client.updated"]
+
+
+def test_a_deal_loses_its_contact_and_tells_so(api, crm, clock):
+    id = api.create("/clients", name="A", contacts=[OLHA, PETRO])
+    deal(crm, client_id=int(id), contact_id=1)
+    deal(crm, client_id=int(id), contact_id=2)
+    clock.tick(60)
+    api.patch(f"/clients/{id}", {"contacts": [{"id": 2}]})
+    assert deals_rows(crm, "contact_id, version, updated_at") == [
+        (None, 2, "2026-03-02T09:01:00Z"),
+        (2, 1, "2026-03-02T09:00:00Z"),
+    ]
+    (change,) = api.read("/deals/1/changes")
+    assert (change["before"], change["after"]) == ({"contact_id": "1"}, {"contact_id": None})
+
+
+def test_a_contact_of_another_client_is_not_there(api):
+    id = api.create("/clients", name="A")
+    api.create("/clients", name="B", contacts=[OLHA])
+    path = f"/clients/{id}/contacts/1"
+    assert api.get(path).status_code == 404
+    assert api.patch(path, {"name": "X"}).status_code == 404
+    assert api.delete(path).status_code == 404
+    assert [contact["name"] for contact in api.read("/clients/2")["contacts"]] == ["Ольга"]
+
+
+def test_contacts_of_a_deleted_client_are_not_there(api):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    api.delete(f"/clients/{id}")
+    assert api.get(f"/clients/{id}/contacts").status_code == 404
+    assert api.get(f"/clients/{id}/contacts/1").status_code == 404
+    assert api.post(f"/clients/{id}/contacts", PETRO).status_code == 404
+    assert api.patch(f"/clients/{id}/contacts/1", PETRO).status_code == 404
+    assert api.delete(f"/clients/{id}/contacts/1").status_code == 404
+
+
+# Tags
+
+
+def test_tags_are_the_same_in_any_case_and_all_must_be_there(api):
+    api.create("/clients", name="A", tags=["VIP", "vip", "Опт"])
+    api.create("/clients", name="B", tags=["vip"])
+    api.create("/clients", name="C")
+
+    def names(query):
+        return [client["name"] for client in api.read(f"/clients?{query}")]
+
+    assert api.read("/clients/1")["tags"] == ["VIP", "Опт"]
+    assert names("tag=Vip") == ["B", "A"]
+    assert names("tag=vip&tag=ОПТ") == ["A"]
+    assert names("tag=vip&tag=none") == names("tag=%25") == []
+
+
+def test_tags_follow_their_changes(api):
+    id = api.create("/clients", name="A", tags=["vip", "two  spaces", "two spaces"])
+    assert len(api.read("/clients?tag=two spaces")) == 1
+    api.patch(f"/clients/{id}", {"tags": ["опт"]})
+    assert api.read("/clients?tag=vip") == []
+    assert len(api.read("/clients?tag=опт")) == 1
+    api.patch(f"/clients/{id}", {"tags": None})
+    assert api.read("/clients?tag=опт") == []
+    assert api.events()[-1]["previous"] == {"tags": ["опт"]}
+
+
+# Read
+
+
+def test_a_list_shows_contacts_only_on_request(api):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    card = api.read(f"/clients/{id}")
+    assert api.read("/clients?expand=contacts") == [card]
+    del card["contacts"]
+    assert api.read("/clients") == [card]
+    assert fault(api.get("/clients?expand=possible_duplicates")) == ("expand", "invalid_choice")
+
+
+FOUND = [
+    ("", "DCBA"),
+    ("type=company", "CB"),
+    ("type=company&type=person", "DCBA"),
+    ("assigned_to=2", "B"),
+    ("assigned_to=me", "A"),
+    ("assigned_to=none", "DC"),
+    ("assigned_to=x", ""),
+    ("phone=067 111 00 01", "DA"),
+    ("email=PETRO@romashka.example", "CB"),
+    ("external_id=1C-7", "C"),
+    ("ids=1,3", "CA"),
+    ("ids=1&ids=2&ids=zz", "BA"),
+    ("q=ромаш", "B"),
+    ("q=роман петро", "C"),
+    ("q=067111", "DA"),
+    ("q=office@", "B"),
+    ("q=petro@romashka", "CB"),
+    ("q=ольга", "D"),
+    ("q=бухгалтерка", ""),
+    ("q=%25", ""),
+    ("created_since=2026-03-02T09:02:00Z", "DC"),
+    ("updated_since=2026-03-02T09:02:00Z", "DCA"),
+    ("sort=name", "ABCD"),
+    ("sort=-name", "DCBA"),
+    ("sort=id", "ABCD"),
+    ("sort=-updated_at", "ADCB"),
+    ("sort=created_at", "ABCD"),
+    ("type=person&phone=0671110001&sort=name", "AD"),
+]
+
+
+def test_filters_and_orders(api, clock):
+    api.create("/clients", name="A Марія", phone="0671110001", assigned_to=1)
+    clock.tick(60)
+    api.create(
+        "/clients",
+        name="B Ромашка",
+        type="company",
+        email="office@romashka.example",
+        assigned_to=2,
+        contacts=[PETRO],
+    )
+    clock.tick(60)
+    email = "petro@romashka.example"
+    api.create("/clients", name="C Роман Петрович", type="company", email=email, external_id="1C-7")
+    clock.tick(60)
+    api.create("/clients", name="D", contacts=[OLHA])
+    clock.tick(60)
+    api.patch("/clients/1", {"comment": "x"})
+    for query, names in FOUND:
+        found = "".join(client["name"][0] for client in api.read(f"/clients?{query}"))
+        assert found == names, query
+
+
+MISTYPED = [
+    ("type=shop", "type", "invalid_choice"),
+    ("sort=phone", "sort", "invalid_choice"),
+    ("colour=red", "colour", "unknown_parameter"),
+    ("phone=abc", "phone", "invalid_phone"),
+    ("limit=0", "limit", "out_of_range"),
+    ("include_deleted=true", "include_deleted", "needs_updated_since"),
+]
+
+
+def test_a_mistyped_filter_is_refused(api):
+    for query, parameter, code in MISTYPED:
+        assert fault(api.get(f"/clients?{query}")) == (parameter, code)
+
+
+def test_pages_lose_and_repeat_nobody(api):
+    for name in "ABABABA":
+        api.create("/clients", name=name)
+    for sort in ("-id", "name", "-name", "created_at"):
+        found, cursor = [], ""
+        while True:
+            page = api.get(f"/clients?limit=2&sort={sort}{cursor}").json
+            found += [(client["name"], client["id"]) for client in page["data"]]
+            if not page["meta"]["next_cursor"]:
+                break
+            cursor = f"&cursor={page['meta']['next_cursor']}"
+        assert len(found) == len(set(found)) == 7
+        if sort == "name":
+            assert found == sorted(found)
+
+
+def test_search_follows_contacts_and_names(api):
+    id = api.create("/clients", name="Ромашка", contacts=[OLHA])
+    api.patch(f"/clients/{id}/contacts/1", {"name": "Оксана"})
+    assert api.read("/clients?q=ольга") == []
+    assert len(api.read("/clients?q=оксана ромашка")) == 1
+    api.delete(f"/clients/{id}/contacts/1")
+    assert api.read("/clients?q=оксана") == []
+
+
+def test_deals_are_summed_by_currency(api, crm):
+    id = api.create("/clients", name="A")
+    other = api.create("/clients", name="B")
+    for number in (1, 2):
+        deal(crm, client_id=int(id), status="won", amount=number * 10_005_000)
+    deal(crm, client_id=int(id), status="won", amount=70_000, currency="EUR")
+    deal(crm, client_id=int(id), status="won")
+    deal(crm, client_id=int(id), status="lost", amount=50_000)
+    deal(crm, client_id=int(id), amount=50_000)
+    gone = deal(crm, client_id=int(id), amount=50_000)
+    deal(crm, client_id=int(other), status="won", amount=10_000)
+    with crm.tenants.session("acme"), transaction():
+        deals.Deal.find(gone).remove()
+    client = api.read(f"/clients/{id}")
+    assert client["deals_open"] == 1
+    assert client["won_amounts"] == [
+        {"currency": "EUR", "amount": 7},
+        {"currency": "UAH", "amount": 3001.5},
+    ]
+    assert api.read("/clients?sort=name")[0]["won_amounts"] == client["won_amounts"]
+
+
+def test_a_hundred_of_the_largest_deals_are_summed_exactly(api, crm):
+    api.create("/clients", name="A")
+    with crm.tenants.session("acme"), transaction():
+        for _ in range(100):
+            deals.create({"client_id": 1, "status": "won", "amount": 99_999_999_999_999_900})
+    answer = api.get("/clients/1")
+    assert b'"amount":999999999999999' in answer.data
+    assert json.loads(answer.data, parse_float=str)["won_amounts"] == [
+        {"currency": "UAH", "amount": 999999999999999}
+    ]
+
+
+def test_possible_duplicates_share_a_phone_or_an_email(api):
+    api.create("/clients", name="A", phone="0671110001", email="a@romashka.example")
+    api.create("/clients", name="B", contacts=[OLHA])
+    api.create("/clients", name="C", email="A@Romashka.example")
+    api.create("/clients", name="Інша", phone="0679990009", contacts=[PETRO])
+    api.create("/leads", name="L", phone="0671110001")
+    api.create("/leads", name="Інший", phone="0671110002")
+    gone = api.create("/clients", name="D", phone="0671110001")
+    api.delete(f"/clients/{gone}")
+
+    def duplicates(path):
+        found = api.read(f"{path}?expand=possible_duplicates")["possible_duplicates"]
+        return "".join(each["name"] for each in found)
+
+    assert duplicates("/clients/1") == "BCL"
+    assert duplicates("/clients/2") == "AL"
+    assert duplicates("/clients/3") == "A"
+    assert duplicates("/clients/4") == duplicates("/leads/2") == ""
+    assert duplicates("/leads/1") == "AB"
+    (lead,) = api.read("/clients/2?expand=possible_duplicates")["possible_duplicates"][1:]
+    assert lead == {"resource": "lead", "id": "1", "name": "L"}
+
+
+def test_a_lead_and_the_client_it_became_are_no_duplicates(api, crm):
+    client = api.create("/clients", name="A", phone="0671110001")
+    lead = api.create("/leads", name="A", phone="0671110001")
+    with crm.tenants.session("acme"), transaction():
+        leads.Lead.find(lead).put({"client_id": int(client)})
+    for path in (f"/clients/{client}", f"/leads/{lead}"):
+        assert api.read(f"{path}?expand=possible_duplicates")["possible_duplicates"] == []
+
+
+def test_possible_duplicates_are_told_only_on_request(api):
+    for _ in "ab":
+        api.create("/clients", name="A", phone="0671110001")
+        api.create("/leads", name="A", phone="0671110001")
+    api.patch("/clients/2", {"comment": "x"})
+    assert "possible_duplicates" not in api.read("/clients/2")
+    assert "possible_duplicates" not in api.read("/leads/2")
+    assert "possible_duplicates" not in api.read("/clients")[0]
+    assert "possible_duplicates" not in api.patch("/clients/2", {"comment": "y"}).json
+    assert "possible_duplicates" not in json.dumps(api.events())
+
+
+# Deals of a client
+
+
+def test_a_new_name_goes_to_the_deals(api, crm, clock):
+    id = api.create("/clients", name="Ромашка")
+    deal(crm, client_id=int(id), title="Двері")
+    deal(crm, client_id=int(id), title="Стіл", status="won")
+    deal(crm, title="Без клієнта")
+    clock.tick(60)
+    api.patch(f"/clients/{id}", {"name": "Волошка"})
+    assert deals_rows(crm, "client_name, folded, version, updated_at") == [
+        ("Волошка", "двері\nволошка", 2, "2026-03-02T09:01:00Z"),
+        ("Волошка", "стіл\nволошка", 2, "2026-03-02T09:01:00Z"),
+        (None, "без клієнта", 1, "2026-03-02T09:00:00Z"),
+    ]
+    with crm.tenants.session("acme"):
+        found = rows("SELECT rowid FROM deal_search WHERE deal_search MATCH '\"вол\"'")
+        assert found == [(1,), (2,)]
+        assert rows("SELECT rowid FROM deal_search WHERE deal_search MATCH '\"ром\"'") == []
+    (change,) = api.read("/deals/1/changes")
+    assert change["before"] == {"client_name": "Ромашка"}
+    assert [kind for kind in api.kinds() if kind.startswith("client")] == [
+        "client.created",
+        "client.updated",
+    ]
+
+
+def test_another_change_leaves_the_deals_alone(api, crm):
+    id = api.create("/clients", name="Ромашка")
+    deal(crm, client_id=int(id))
+    api.patch(f"/clients/{id}", {"comment": "x", "contacts": [OLHA]})
+    assert deals_rows(crm, "version") == [(1,)]
+
+
+# Delete
+
+
+def test_a_client_with_open_deals_cannot_be_deleted(api, crm):
+    id = api.create("/clients", name="A")
+    open_deal = deal(crm, client_id=int(id), title="Двері")
+    answer = api.delete(f"/clients/{id}")
+    assert (answer.status_code, answer.json["code"]) == (409, "client_has_open_deals")
+    assert answer.json["deals"] == [{"id": str(open_deal), "title": "Двері"}]
+    assert "Двері" in answer.json["detail"]
+    assert api.get(f"/clients/{id}").status_code == 200
+
+
+def test_a_deleted_client_is_gone_and_its_deals_keep_its_name(api, crm):
+    id = api.create("/clients", name="Ромашка", phone="0671110001", tags=["vip"], contacts=[OLHA])
+    deal(crm, client_id=int(id), status="won")
+    answer = api.delete(f"/clients/{id}")
+    assert (answer.status_code, answer.data) == (204, b"")
+    assert api.get(f"/clients/{id}").status_code == 404
+    assert api.patch(f"/clients/{id}", {"name": "B"}).status_code == 404
+    assert api.delete(f"/clients/{id}").status_code == 404
+    for query in ("", "q=ромашка", "tag=vip", "phone=0671110001", f"ids={id}"):
+        assert api.read(f"/clients?{query}") == []
+    assert deals_rows(crm, "client_id, client_name, contact_id, version") == [
+        (int(id), "Ромашка", None, 1)
+    ]
+    assert "client.updated" not in api.kinds()
+
+
+def test_deletions_can_be_followed(api, clock):
+    first = api.create("/clients", name="A", tags=["vip"])
+    second = api.create("/clients", name="B", tags=["vip"])
+    clock.tick(60)
+    api.delete(f"/clients/{first}")
+    deleted = "updated_since=2026-03-02T09:00:00Z&include_deleted=true"
+    moment = "2026-03-02T09:01:00Z"
+    assert api.read(f"/clients?tag=vip&{deleted}") == [
+        *api.read(f"/clients?ids={second}"),
+        {"id": first, "deleted_at": moment, "updated_at": moment},
+    ]
+    clock.tick(31 * 86_400)
+    assert [client["id"] for client in api.read(f"/clients?{deleted}")] == [second]
+
+
+# Rights and tenants
+
+
+def test_another_tenant_sees_nothing(api, ivan):
+    id = api.create("/clients", name="A", phone="0671110001", contacts=[OLHA])
+    for method, path in (
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("GET", "/contacts"),
+        ("POST", "/contacts"),
+        ("GET", "/contacts/1"),
+        ("PATCH", "/contacts/1"),
+        ("DELETE", "/contacts/1"),
+    ):
+        sent = {"name": "X"} if method in ("PATCH", "POST") else None
+        answer = ivan.call(method, f"/clients/{id}{path}", json=sent)
+        assert answer.status_code == 404, (method, path)
+    assert ivan.read("/clients") == []
+    assert api.read(f"/clients/{id}")["name"] == "A"
+
+
+def test_reading_is_not_writing(api, reader, form):
+    id = api.create("/clients", name="A", contacts=[OLHA])
+    assert reader.get(f"/clients/{id}?expand=possible_duplicates").status_code == 200
+    assert reader.get(f"/clients/{id}/contacts").status_code == 200
+    for answer in (
+        reader.post("/clients", {"name": "B"}),
+        reader.patch(f"/clients/{id}", {"name": "B"}),
+        reader.delete(f"/clients/{id}"),
+        reader.post(f"/clients/{id}/contacts", OLHA),
+        reader.patch(f"/clients/{id}/contacts/1", OLHA),
+        reader.delete(f"/clients/{id}/contacts/1"),
+    ):
+        assert (answer.status_code, answer.json["scope"]) == (403, "clients:write")
+    assert form.get("/clients").json["scope"] == "clients:read"
+
+
+def test_a_malformed_id_is_nobody(api):
+    api.create("/clients", name="A", contacts=[OLHA])
+    for id in ("0", "-1", "x", "01", "1.0", "9" * 30, "%D0%96"):
+        assert api.get(f"/clients/{id}").status_code == 404
+        assert api.get(f"/clients/1/contacts/{id}").status_code == 404

@@ -1,0 +1,377 @@
+"""Conversion of leads into deals: one rule behind three doors (spec: Leads, Deals; D5)."""
+
+import pytest
+
+from crm.errors import Conflict, Invalid
+from crm.resources.clients import record as clients
+from crm.resources.clients.record import CLIENT, Client
+from crm.resources.deals import record as deals
+from crm.resources.deals.record import DEAL, Deal
+from crm.resources.leads import conversion
+from crm.resources.leads import record as leads
+from crm.resources.leads.record import LEAD, Lead
+from crm.tenancy.database import row, transaction
+from tests.conftest import OLENA, TARAS, Api, key_for
+
+NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
+START = "2026-03-02T09:00:00Z"  # by the cast's clock
+PHONE, EMAIL = "+380671234567", "maria@example.com"
+
+
+@pytest.fixture
+def acme(crm):
+    """A visit to acme in Olena's name."""
+    with crm.tenants.session("acme") as visit:
+        visit.user_id = OLENA
+        yield visit
+
+
+def a_lead(**more):
+    return leads.create({"name": "Марія", "phone": PHONE, "email": EMAIL, **more})
+
+
+def converted(id, **wanted):
+    """(lead, deal, client) after the conversion, as they are shown."""
+    with transaction():
+        lead = Lead.find(id)
+        assert conversion.convert(lead, wanted)
+    return LEAD.one(id), DEAL.one(lead.deal_id), CLIENT.one(lead.client_id)
+
+
+def refusal(act):
+    with pytest.raises(Invalid) as refused:
+        act()
+    return [(fault.where, fault.code) for fault in refused.value.faults]
+
+
+# Rules
+
+
+def test_a_lead_becomes_a_deal_of_a_new_client(acme):
+    lead, deal, client = converted(a_lead(source="site-form"))
+    assert (lead["status"], lead["converted_at"]) == ("converted", START)
+    assert (lead["deal_id"], lead["client_id"]) == (deal["id"], client["id"])
+    assert (deal["lead_id"], deal["client_id"]) == (lead["id"], client["id"])
+    assert (deal["title"], deal["stage_id"], deal["status"]) == ("Марія", str(NEW), "open")
+    assert (client["type"], client["name"]) == ("person", "Марія")
+    assert (client["phone"], client["email"], client["contacts"]) == (PHONE, EMAIL, [])
+    assert client["source"] == "site-form"
+
+
+def test_a_lead_of_a_company_becomes_the_companys_contact(acme):
+    _, deal, client = converted(a_lead(company="ТОВ Ромашка", position="директорка"))
+    assert (client["type"], client["name"]) == ("company", "ТОВ Ромашка")
+    assert (client["phone"], client["email"]) == (None, None)
+    (contact,) = client["contacts"]
+    assert (contact["name"], contact["position"]) == ("Марія", "директорка")
+    assert (contact["phone"], contact["email"], contact["is_primary"]) == (PHONE, EMAIL, True)
+    assert (deal["title"], deal["contact_id"]) == ("ТОВ Ромашка", contact["id"])
+
+
+def test_what_the_lead_tells_goes_to_the_deal(acme):
+    told = {"amount": 500_5000, "currency": "EUR", "source": "ads", "comment": "Терміново"}
+    lead, deal, client = converted(a_lead(**told, tags='["опт"]', assigned_to=TARAS))
+    for name in ("amount", "currency", "source", "comment", "tags", "assigned_to"):
+        assert deal[name] == lead[name] is not None
+    assert client["assigned_to"] == str(TARAS)
+
+
+def test_a_deal_of_nobodys_lead_is_its_makers(acme):
+    _, deal, client = converted(a_lead())
+    assert (deal["assigned_to"], client["assigned_to"]) == (str(OLENA), None)
+
+
+def test_what_is_wanted_goes_before_what_the_lead_tells(acme):
+    _, deal, _ = converted(
+        a_lead(amount=500_0000, assigned_to=TARAS),
+        title="Крісла",
+        stage_id=PROPOSAL,
+        amount=7_0000,
+        assigned_to=None,
+    )
+    assert (deal["title"], deal["stage_id"]) == ("Крісла", str(PROPOSAL))
+    assert (deal["amount"], deal["assigned_to"]) == (7, None)
+
+
+def test_the_client_with_the_same_email_is_used_again(acme):
+    by_phone = clients.create({"name": "Телефон", "phone": PHONE})
+    by_email = clients.create({"name": "Пошта", "email": EMAIL.upper()})
+    _, deal, client = converted(a_lead())
+    assert client["id"] == str(by_email)
+    assert (deal["title"], deal["contact_id"]) == ("Пошта", None)
+    _, _, client = converted(a_lead(email=None))
+    assert client["id"] == str(by_phone)
+    assert row("SELECT count(*) FROM client") == (2,)
+
+
+def test_a_clients_contact_counts_too(acme):
+    people = [
+        {"name": "Петро"},
+        {"name": "Марія", "email": EMAIL},
+        {"name": "Івга", "phone": PHONE},
+    ]
+    known = clients.create({"name": "Ромашка", "contacts": people})
+    _, deal, client = converted(a_lead(company="ТОВ Ромашка"))
+    assert client["id"] == str(known)
+    assert deal["contact_id"] == client["contacts"][1]["id"]
+    _, deal, client = converted(a_lead(email=None))
+    assert deal["contact_id"] == client["contacts"][2]["id"]
+
+
+def test_a_deleted_client_is_not_used_again(acme):
+    old = clients.create({"name": "Марія", "phone": PHONE, "email": EMAIL})
+    with transaction():
+        Client.find(old).remove()
+    assert converted(a_lead())[2]["id"] != str(old)
+
+
+def test_the_client_may_be_named(acme):
+    clients.create({"name": "Пошта", "email": EMAIL})
+    named = clients.create({"name": "Ромашка"})
+    lead, deal, client = converted(a_lead(), client_id=named)
+    assert lead["client_id"] == deal["client_id"] == client["id"] == str(named)
+    id = a_lead()
+    assert refusal(lambda: converted(id, client_id=99)) == [("/client_id", "unknown_id")]
+    assert LEAD.one(id)["status"] == "new"
+
+
+def test_a_lead_may_join_an_open_deal(acme):
+    client = clients.create({"name": "Ромашка"})
+    deal = deals.create({"title": "Крісла", "client_id": client, "amount": 5_0000})
+    lead, joined, shown = converted(a_lead(amount=9_0000), deal_id=deal)
+    assert (lead["deal_id"], lead["client_id"]) == (str(deal), str(client))
+    assert (joined["title"], joined["amount"]) == ("Крісла", 5)
+    assert joined["lead_id"] == lead["id"]
+    assert shown["contacts"] == []
+    another, joined, _ = converted(a_lead(), deal_id=deal, client_id=client)
+    assert (another["deal_id"], joined["lead_id"]) == (str(deal), lead["id"])
+    assert row("SELECT count(*) FROM deal") == (1,)
+
+
+def test_a_deal_without_a_client_gets_the_leads(acme):
+    for client in (None, clients.create({"name": "Ромашка"})):
+        deal = deals.create({"title": "Крісла"})
+        _, joined, shown = converted(a_lead(), deal_id=deal, client_id=client)
+        assert (joined["client_id"], joined["client_name"]) == (shown["id"], shown["name"])
+
+
+def test_a_deal_whose_client_was_deleted_gets_the_leads(acme):
+    client = clients.create({"name": "Ромашка"})
+    deal = deals.create({"client_id": client, "status": "won"})
+    with transaction():
+        Client.find(client).remove()
+        Deal.find(deal).change({"status": "open"})
+    assert converted(a_lead(), deal_id=deal)[1]["client_name"] == "Марія"
+
+
+def test_only_a_live_open_deal_can_be_joined(acme):
+    won, gone = deals.create({"status": "won"}), deals.create({})
+    with transaction():
+        Deal.find(gone).remove()
+    id = a_lead()
+    with pytest.raises(Conflict) as refused:
+        converted(id, deal_id=won)
+    assert refused.value.code == "deal_closed"
+    for unknown in (gone, 99):
+        assert refusal(lambda u=unknown: converted(id, deal_id=u)) == [("/deal_id", "unknown_id")]
+    assert LEAD.one(id)["status"] == "new"
+    assert row("SELECT count(*) FROM client") == (0,)
+
+
+def test_a_joined_deal_keeps_what_it_is(acme):
+    ours, theirs = clients.create({"name": "Ромашка"}), clients.create({"name": "Воля"})
+    deal = deals.create({"client_id": ours})
+    assert refusal(lambda: converted(a_lead(), deal_id=deal, client_id=theirs)) == [
+        ("/client_id", "client_conflict")
+    ]
+    wanted = {"title": "Крісла", "pipeline_id": 1, "stage_id": 1, "amount": 1, "assigned_to": 1}
+    assert refusal(lambda: converted(a_lead(), deal_id=deal, **wanted)) == [
+        (f"/{name}", "not_with_deal_id") for name in wanted
+    ]
+
+
+def test_a_deal_may_be_won_at_once(acme):
+    lead, deal, _ = converted(a_lead(), stage_id=WON)
+    assert (lead["status"], deal["status"]) == ("converted", "won")
+
+
+def test_a_lead_is_not_converted_without_a_deal(acme):
+    id = a_lead()
+    with transaction(), pytest.raises(Conflict) as refused:
+        Lead.find(id).change({"status": "converted"})
+    assert refused.value.code == "not_converted"
+
+
+def test_all_or_nothing(acme):
+    id = a_lead()
+    assert refusal(lambda: converted(id, stage_id=99)) == [("/stage_id", "unknown_id")]
+    assert LEAD.one(id)["status"] == "new"
+    assert row("SELECT count(*) FROM client") == (0,)
+    assert row("SELECT count(*) FROM event") == (1,)
+
+
+# Endpoints
+
+
+@pytest.fixture
+def lead(api):
+    """The id of Марія's lead."""
+    return api.create("/leads", name="Марія", phone=PHONE, email=EMAIL)
+
+
+CONVERTED = ["lead.created", "client.created", "deal.created", "lead.converted"]
+
+
+def test_convert_answers_ok_and_the_ids(api, lead):
+    answer = api.post(f"/leads/{lead}/convert")
+    assert answer.status_code == 201
+    assert answer.json == {"status": "ok", "lead_id": lead, "deal_id": "1", "client_id": "1"}
+    assert api.read(answer.headers["Location"].removeprefix("/api/v1"))["lead_id"] == lead
+
+
+def test_converted_again_the_ids_are_the_same(api, lead):
+    first = api.post(f"/leads/{lead}/convert")
+    again = api.post(f"/leads/{lead}/convert", {"title": "Інша", "client_id": "9"})
+    assert (again.status_code, again.json) == (200, first.json)
+    assert api.patch(f"/leads/{lead}", {"status": "converted"}).status_code == 200
+    assert api.kinds() == CONVERTED
+
+
+def test_the_events_come_in_order_with_all_three_records(api, lead):
+    before = api.read(f"/leads/{lead}")
+    api.post(f"/leads/{lead}/convert", {"title": "Крісла", "amount": "12.50"})
+    assert api.kinds() == CONVERTED
+    _, client, deal, converted = api.events()
+    assert converted["data"] == {
+        "lead": api.read(f"/leads/{lead}"),
+        "deal": api.read("/deals/1"),
+        "client": api.read("/clients/1"),
+    }
+    assert converted["previous"] == {
+        name: before[name] for name in ("status", "client_id", "deal_id", "converted_at")
+    }
+    assert deal["data"] == {"deal": converted["data"]["deal"]}
+    assert client["data"]["client"]["name"] == "Марія"
+    assert (client["previous"], deal["previous"]) == ({}, {})
+
+
+def test_a_known_client_has_no_event(api, lead):
+    with api.crm.tenants.session("acme"):
+        clients.create({"name": "Марія", "email": EMAIL})
+    api.post(f"/leads/{lead}/convert")
+    assert api.kinds()[2:] == ["deal.created", "lead.converted"]
+
+
+def test_joining_a_deal_only_tells_of_the_lead(api, lead):
+    deal = api.create("/deals", title="Крісла")
+    answer = api.post(f"/leads/{lead}/convert", {"deal_id": deal})
+    assert (answer.status_code, answer.json["deal_id"]) == (201, deal)
+    assert api.kinds()[2:] == ["client.created", "lead.converted"]
+
+
+def test_a_closed_deal_is_a_conflict(api, lead):
+    deal = api.create("/deals", status="lost")
+    answer = api.post(f"/leads/{lead}/convert", {"deal_id": deal})
+    assert (answer.status_code, answer.json["code"]) == (409, "deal_closed")
+
+
+def test_patch_status_converted_is_the_same_rule(api, lead):
+    answer = api.patch(f"/leads/{lead}", {"status": "converted", "company": "ТОВ Ромашка"})
+    assert answer.status_code == 200
+    assert (answer.json["status"], answer.json["company"]) == ("converted", "ТОВ Ромашка")
+    assert (answer.json["deal_id"], answer.json["client_id"]) == ("1", "1")
+    assert api.read("/clients/1")["name"] == "ТОВ Ромашка"
+    assert api.kinds() == CONVERTED
+
+
+def test_a_new_deal_may_name_its_lead(api, lead):
+    answer = api.post("/deals", {"lead_id": lead, "title": "Крісла", "expected_close_date": None})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "deal_id": "1"})
+    assert api.read(f"/leads/{lead}")["status"] == "converted"
+    deal = api.read("/deals/1")
+    assert (deal["title"], deal["lead_id"], deal["client_id"]) == ("Крісла", lead, "1")
+    assert api.kinds() == CONVERTED
+
+
+def test_a_new_deals_own_words_go_before_the_leads(api):
+    lead = api.create("/leads", name="Марія", phone=PHONE, amount=5, assigned_to=1, source="ads")
+    sent = {"lead_id": int(lead), "manager": {"id": "2"}, "currency": "EUR", "source": None}
+    deal = api.read(f"/deals/{api.create('/deals', **sent)}")
+    assert (deal["assigned_to"], deal["source"]) == ("2", None)
+    assert (deal["currency"], deal["amount"]) == ("EUR", None)  # 5 hryvnias are not 5 euros
+
+
+def test_a_converted_lead_makes_no_second_deal(api, lead):
+    api.post(f"/leads/{lead}/convert")
+    answer = api.post("/deals", {"lead_id": lead})
+    assert (answer.status_code, answer.json["code"]) == (409, "lead_already_converted")
+    assert len(api.read("/deals")) == 1
+
+
+def test_a_new_deal_of_an_unknown_lead_is_refused(api, lead):
+    api.delete(f"/leads/{lead}")
+    for unknown in (lead, "99", "x"):
+        (error,) = api.post("/deals", {"lead_id": unknown}).json["errors"]
+        assert (error["pointer"], error["code"]) == ("/lead_id", "unknown_id")
+    assert api.read("/deals") == []
+
+
+def test_a_converted_lead_keeps_its_status(api, lead):
+    api.post(f"/leads/{lead}/convert")
+    answer = api.patch(f"/leads/{lead}", {"status": "new"})
+    assert (answer.status_code, answer.json["code"]) == (409, "lead_already_converted")
+    assert api.patch(f"/leads/{lead}", {"comment": "Дякуємо"}).status_code == 200
+
+
+def test_what_does_not_fit_is_refused(api, lead):
+    for sent, pointer, code in (
+        ({"stage_id": WON, "pipeline_id": 9}, "/stage_id", "stage_of_another_pipeline"),
+        ({"pipeline_id": 9}, "/pipeline_id", "unknown_id"),
+        ({"assigned_to": 9}, "/assigned_to", "unknown_id"),
+        ({"amount": 0.001}, "/amount", "too_precise"),
+        ({"comment": "x"}, "/comment", "unknown_field"),
+    ):
+        answer = api.post(f"/leads/{lead}/convert", sent)
+        assert answer.status_code == 422
+        assert [(e["pointer"], e["code"]) for e in answer.json["errors"]] == [(pointer, code)]
+    assert api.kinds() == ["lead.created"]
+
+
+def test_a_lead_that_is_not_there_is_not_found(api, ivan, lead):
+    for answer in (api.post("/leads/9/convert"), ivan.post(f"/leads/{lead}/convert")):
+        assert answer.status_code == 404
+    api.delete(f"/leads/{lead}")
+    assert api.post(f"/leads/{lead}/convert").status_code == 404
+
+
+def test_conversion_needs_the_rights_of_leads_and_deals(api, crm, lead):
+    of_leads = Api(crm, "acme", key_for(crm, "acme", "leads:write"))
+    of_deals = Api(crm, "acme", key_for(crm, "acme", "deals:write"))
+    for answer, scope in (
+        (of_leads.post(f"/leads/{lead}/convert"), "deals:write"),
+        (of_leads.patch(f"/leads/{lead}", {"status": "converted"}), "deals:write"),
+        (of_deals.post(f"/leads/{lead}/convert"), "leads:write"),
+        (of_deals.post("/deals", {"lead_id": lead}), "leads:write"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+        assert answer.json["scope"] == scope
+    assert api.kinds() == ["lead.created"]
+    assert of_leads.patch(f"/leads/{lead}", {"status": "qualified"}).status_code == 200
+    both = Api(crm, "acme", key_for(crm, "acme", "leads:write,deals:write"))
+    assert both.post(f"/leads/{lead}/convert").status_code == 201
+    # A converted lead sent back as it was is no conversion.
+    assert of_leads.patch(f"/leads/{lead}", {"status": "converted"}).status_code == 200
+
+
+def test_the_same_idempotency_key_converts_once(api, lead):
+    answers = [
+        api.post(f"/leads/{lead}/convert", headers={"Idempotency-Key": "a"}) for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert answers[1].headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_lead_and_the_client_it_became_are_no_duplicates(api, lead):
+    api.post(f"/leads/{lead}/convert")
+    path = f"/leads/{lead}?expand=possible_duplicates"
+    assert api.read(path)["possible_duplicates"] == []

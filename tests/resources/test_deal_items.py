@@ -1,0 +1,520 @@
+"""Deal items (spec: Deals and deal items; D1, D2, D8, D15)."""
+
+from decimal import Decimal
+
+import pytest
+
+from crm.errors import Conflict, Invalid
+from crm.json import loads
+from crm.resources.deals import items
+from crm.resources.deals.items import ITEM, DealItem
+from crm.resources.deals.record import DEAL, Deal, create
+from crm.resources.products import record as products
+from crm.tenancy.database import rows, transaction
+from tests.conftest import OLENA
+
+LARGEST = 9_999_999_999_9999  # a price, in 1/10 000
+
+
+@pytest.fixture
+def acme(crm):
+    """A visit to acme in Olena's name."""
+    with crm.tenants.session("acme") as visit:
+        visit.user_id = OLENA
+        yield visit
+
+
+@pytest.fixture
+def catalog(crm):
+    """Products at acme: 1 a chair, 2 sold no more, 3 deleted, 4 in euros."""
+    with crm.tenants.session("acme"):
+        chair = {"sku": "CH-1", "name": "Крісло", "unit": "шт", "price": 1250_5000}
+        products.create(chair)
+        products.create({"sku": "OLD-1", "name": "Старе крісло", "price": 1_0000, "active": 0})
+        gone = products.create({"sku": "GONE-1", "name": "Немає", "price": 1_0000})
+        products.create({"sku": "EUR-1", "name": "Імпорт", "price": 10_0000, "currency": "EUR"})
+        with transaction():
+            products.Product.find(gone).remove()
+
+
+def line(deal, **sent):
+    """A new line of the deal, as it is shown; a free one unless it says a product."""
+    if not {"product_id", "sku"} & set(sent):
+        sent = {"name": "Стіл", "price": 100_0000, **sent}
+    with transaction():
+        return ITEM.one(items.add(Deal.find(deal), sent))
+
+
+def changed(deal, id, **data):
+    with transaction():
+        found = Deal.find(deal)
+        DealItem.of(found, id).change(found, data)
+    return ITEM.one(id)
+
+
+def refusal(act):
+    with pytest.raises(Invalid) as refused:
+        act()
+    return [(fault.where, fault.code) for fault in refused.value.faults]
+
+
+# Rules
+
+
+def test_a_line_is_one_piece_without_discount_unless_it_says_otherwise(acme):
+    deal = create({})
+    found = line(deal)
+    assert (found["quantity"], found["discount"], found["discount_type"]) == (1, 0, "percent")
+    assert (found["product_id"], found["sku"], found["unit"]) == (None, None, None)
+    assert (found["subtotal"], found["discount_amount"], found["total"]) == (100, 0, 100)
+    assert (found["position"], line(deal)["position"]) == (1, 2)
+
+
+ROUNDED = (  # price, quantity, discount, its type, subtotal, what the discount takes off
+    ("100", "2.5", "0", "percent", "250", "0"),
+    ("100", "3", "10", "percent", "300", "30"),
+    ("0.0049", "1", "0", "percent", "0", "0"),
+    ("0.005", "1", "0", "percent", "0.01", "0"),  # half up, also where half to even goes down
+    ("0.025", "1", "0", "percent", "0.03", "0"),
+    ("1.005", "1", "0", "percent", "1.01", "0"),  # a float would say 1.00
+    ("33.3333", "3", "0", "percent", "100", "0"),
+    ("0.333", "0.001", "0", "percent", "0", "0"),
+    ("19.99", "1", "12.5", "percent", "19.99", "2.5"),
+    ("0.1", "1", "5", "percent", "0.1", "0.01"),
+    ("10", "1", "33.3333", "percent", "10", "3.33"),
+    ("10", "1", "100", "percent", "10", "10"),
+    ("10", "3", "4.5", "amount", "30", "4.5"),
+    ("10", "1", "10", "amount", "10", "10"),
+)
+
+
+def test_each_line_is_rounded_half_up(acme):
+    deal = create({})
+    for price, quantity, discount, kind, subtotal, taken in ROUNDED:
+        stored = {
+            "price": int(Decimal(price) * 10_000),
+            "quantity": int(Decimal(quantity) * 1000),
+            "discount": int(Decimal(discount) * 10_000),
+        }
+        found = line(deal, **stored, discount_type=kind)
+        expected = Decimal(subtotal), Decimal(taken), Decimal(subtotal) - Decimal(taken)
+        shown = found["subtotal"], found["discount_amount"], found["total"]
+        assert shown == expected, (price, quantity, discount, kind)
+
+
+def test_the_total_is_the_sum_of_rounded_lines(acme):
+    deal = create({})
+    for _ in range(3):
+        line(deal, price=3333, quantity=1500)  # 0.49995 each
+    assert DEAL.one(deal)["amount"] == Decimal("1.5")
+
+
+def test_a_discount_is_at_most_the_line(acme):
+    deal = create({})
+    percent = {"discount": 100_0001}
+    amount = {"discount": 100_0100, "discount_type": "amount"}
+    for wrong in (percent, amount):
+        assert refusal(lambda w=wrong: line(deal, **w)) == [("/discount", "too_large")]
+    precise = {"discount": 1_0001, "discount_type": "amount"}
+    assert refusal(lambda: line(deal, **precise)) == [("/discount", "too_precise")]
+    id = line(deal, quantity=2000, discount=150_0000, discount_type="amount")["id"]
+    # What would be is checked, not what was sent.
+    assert refusal(lambda: changed(deal, id, quantity=1000)) == [("/discount", "too_large")]
+    assert refusal(lambda: changed(deal, id, discount_type="percent")) == [
+        ("/discount", "too_large")
+    ]
+
+
+def test_a_products_words_are_copied_and_stay(acme, catalog):
+    deal = create({})
+    found = line(deal, product_id=1, quantity=2000)
+    assert (found["sku"], found["name"], found["unit"]) == ("CH-1", "Крісло", "шт")
+    assert (found["price"], found["total"]) == (Decimal("1250.5"), 2501)
+    with transaction():
+        products.Product.find(1).change({"name": "Трон", "price": 1, "sku": "X", "unit": "кг"})
+    assert ITEM.one(found["id"]) == found
+    with transaction():
+        products.Product.find(1).remove()
+    assert ITEM.one(found["id"]) == found
+    assert changed(deal, found["id"], quantity=3000)["total"] == Decimal("3751.5")
+
+
+def test_a_sku_names_the_product_too(acme, catalog):
+    deal = create({})
+    assert line(deal, sku="CH-1")["product_id"] == "1"
+    assert line(deal, sku="CH-1", product_id=1)["product_id"] == "1"
+    assert refusal(lambda: line(deal, sku="CH-1", product_id=4)) == [("/sku", "sku_conflict")]
+
+
+def test_what_is_sent_goes_before_what_the_product_says(acme, catalog):
+    found = line(create({}), product_id=1, price=1_0000, name="Крісло синє", unit="пара")
+    assert (found["price"], found["name"], found["unit"]) == (1, "Крісло синє", "пара")
+
+
+def test_a_product_that_cannot_be_sold_is_refused(acme, catalog):
+    deal = create({})
+    for sent, fault in (
+        ({"product_id": 2}, ("/product_id", "inactive_product")),
+        ({"sku": "OLD-1"}, ("/sku", "inactive_product")),
+        ({"product_id": 3}, ("/product_id", "unknown_id")),
+        ({"sku": "GONE-1"}, ("/sku", "unknown_sku")),
+        ({"product_id": 99}, ("/product_id", "unknown_id")),
+        ({"product_id": 4}, ("/price", "currency_mismatch")),
+    ):
+        assert refusal(lambda s=sent: line(deal, **s)) == [fault]
+    assert DEAL.one(deal)["items_count"] == 0
+
+
+def test_a_product_of_another_currency_needs_a_price(acme, catalog):
+    assert line(create({}), product_id=4, price=430_0000)["price"] == 430
+    assert line(create({"currency": "EUR"}), product_id=4)["price"] == 10
+
+
+def test_a_free_line_needs_a_name_and_a_price(acme):
+    with transaction():
+        deal = Deal.find(create({}))
+        assert refusal(lambda: items.add(deal, {"quantity": 1000})) == [
+            ("/name", "required"),
+            ("/price", "required"),
+        ]
+
+
+def test_the_first_line_makes_the_amount_the_items_total(acme):
+    deal = create({"amount": 5000_0000})
+    line(deal)
+    assert (DEAL.one(deal)["amount"], DEAL.one(deal)["amount_mode"]) == (100, "items")
+    with transaction():
+        Deal.find(deal).change({"amount": 90_0000})
+    line(deal)  # the second one leaves what was set by hand since
+    assert (DEAL.one(deal)["amount"], DEAL.one(deal)["amount_mode"]) == (90, "manual")
+    assert DEAL.one(deal)["items_count"] == 2
+
+
+def test_the_amount_follows_the_items(acme):
+    deal = create({})
+    first, second = line(deal), line(deal, quantity=2000)
+    assert DEAL.one(deal)["amount"] == 300
+    changed(deal, first["id"], discount=50_0000)
+    assert DEAL.one(deal)["amount"] == 250
+    for id in (first["id"], second["id"]):
+        with transaction():
+            found = Deal.find(deal)
+            DealItem.of(found, id).remove(found)
+    assert (DEAL.one(deal)["amount"], DEAL.one(deal)["amount_mode"]) == (0, "items")
+
+
+def test_every_change_of_the_items_is_one_of_the_deal(acme, clock):
+    deal = create({})
+    id = line(deal)["id"]
+    assert DEAL.one(deal)["version"] == 2
+    clock.tick(60)
+    changed(deal, id, comment="Синій")
+    shown = DEAL.one(deal)
+    assert (shown["version"], shown["updated_at"]) == (3, "2026-03-02T09:01:00Z")
+    changed(deal, id, comment="Синій")
+    assert DEAL.one(deal)["version"] == 3
+    added, recoloured = (
+        (loads(before), loads(after)) for before, after in rows("SELECT before, after FROM change")
+    )
+    assert added[0] == {
+        "amount_mode": "manual", "amount": None, "items_count": 0, "items": []
+    }  # fmt: skip
+    assert (added[1]["amount"], added[1]["items_count"]) == (1_000_000, 1)
+    assert [line["id"] for line in added[1]["items"]] == [id]
+    assert set(recoloured[0]) == set(recoloured[1]) == {"items"}
+    comments = [side["items"][0]["comment"] for side in recoloured]
+    assert comments == [None, "Синій"]
+
+
+def test_changes_of_a_deal_show_its_lines(api):
+    deal = api.create("/deals", title="Кухня")
+    item = api.create(f"/deals/{deal}/items", name="Стіл", price=1.5)
+    api.delete(f"/deals/{deal}/items/{item}")
+    gone, added = api.read(f"/deals/{deal}/changes")
+    assert gone["before"]["items"] == added["after"]["items"]
+    assert [(line["id"], line["price"]) for line in added["after"]["items"]] == [(item, 1.5)]
+    assert gone["after"]["items"] == added["before"]["items"] == []
+
+
+def test_no_line_and_no_deal_comes_to_more_than_fits(acme):
+    deal = create({})
+    assert refusal(lambda: line(deal, price=LARGEST, quantity=1001_000)) == [
+        ("/price", "too_large")
+    ]
+    most = {"name": "Місто", "price": LARGEST, "quantity": 999_999}
+    hundred = [most] * 100
+    with pytest.raises(Invalid) as refused, transaction():
+        items.add_all(Deal.find(deal), hundred)
+    assert [(f.where, f.code) for f in refused.value.faults] == [("", "too_large")]
+    assert DEAL.one(deal)["items_count"] == 0
+    line(deal, **most)
+    assert refusal(lambda: line(deal, **most)) == [("", "too_large")]
+    small = line(deal, price=1_0000)["id"]
+    assert refusal(lambda: changed(deal, small, **most)) == [("", "too_large")]
+
+
+def test_a_deal_has_a_bounded_number_of_items(acme, monkeypatch):
+    monkeypatch.setattr(items, "MOST", 2)
+    deal = create({})
+    line(deal)
+    line(deal)
+    with pytest.raises(Conflict) as refused:
+        line(deal)
+    assert refused.value.code == "too_many_items"
+    assert DEAL.one(deal)["items_count"] == 2
+
+
+# Endpoints
+
+
+@pytest.fixture
+def deal(api):
+    """The path of a deal's items; the deal is there, the items are not."""
+    return f"/deals/{api.create('/deals', title='Офіс')}/items"
+
+
+def told(api):
+    """What was told of the deal's items."""
+    return [event for event in api.events() if event["type"] == "deal.items_changed"]
+
+
+def test_create_answers_ok_and_the_id_as_text(api, deal, catalog):
+    answer = api.post(deal, {"product_id": "1", "quantity": "2.5", "discount": 10})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "item_id": "1"})
+    item = api.read(answer.headers["Location"].removeprefix("/api/v1"))
+    assert list(item) == [
+        *("id", "product_id", "sku", "name", "unit", "quantity", "price", "discount"),
+        *("discount_type", "subtotal", "discount_amount", "total", "position", "comment"),
+        *("created_at", "updated_at", "version"),
+    ]
+    assert (item["quantity"], item["subtotal"], item["total"]) == (2.5, 3126.25, 2813.62)
+    assert api.read(deal) == [item]
+
+
+def test_a_new_item_tells_of_the_composition(api, deal, catalog):
+    api.create(deal, sku="CH-1")
+    (event,) = told(api)
+    assert event["data"] == {"deal": api.read("/deals/1"), "items": api.read(deal)}
+    assert event["previous"] == {"amount": None, "amount_mode": "manual", "items_count": 0}
+
+
+def test_several_at_once_are_one_event(api, deal):
+    lines = [{"name": f"Стіл {n}", "price": n} for n in range(100)]
+    answer = api.post(deal, {"items": lines})
+    assert answer.status_code == 201
+    assert answer.json == {"status": "ok", "item_ids": [str(n) for n in range(1, 101)]}
+    assert api.kinds() == ["deal.created", "deal.items_changed"]
+    assert [item["position"] for item in api.read(f"{deal}?limit=200")] == [*range(1, 101)]
+    assert api.read("/deals/1")["amount"] == 4950
+
+
+def test_several_are_at_most_a_hundred_and_at_least_one(api, deal):
+    for lines in ([], [{"name": "Стіл", "price": 1}] * 101, {}, None, "x"):
+        answer = api.post(deal, {"items": lines})
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["pointer"] == "/items"
+    answer = api.post(deal, {"items": [{"name": "Стіл", "price": 1}], "name": "Стіл"})
+    assert answer.json["errors"][0]["pointer"] == "/name"
+    assert told(api) == []
+
+
+def test_the_faults_of_several_point_to_each(api, deal, catalog):
+    good = {"name": "Стіл", "price": 1}
+    lines = [good, {**good, "price": -1}, {**good, "quantity": 0, "total": 5}, "x"]
+    for call in (api.post, api.put):
+        found = call(deal, {"items": lines}).json["errors"]
+        assert sorted((e["pointer"], e["code"]) for e in found) == [
+            ("/items/1/price", "too_small"),
+            ("/items/2/quantity", "too_small"),
+            ("/items/2/total", "unknown_field"),
+            ("/items/3", "invalid_type"),
+        ]
+        lines_of_rules = [good, {"name": "Стіл"}, good, {"product_id": 2}, {"product_id": 4}]
+        found = call(deal, {"items": lines_of_rules}).json["errors"]
+        assert [(e["pointer"], e["code"]) for e in found] == [
+            ("/items/1/price", "required"),
+            ("/items/3/product_id", "inactive_product"),
+            ("/items/4/price", "currency_mismatch"),
+        ]
+    assert api.read(deal) == []
+    assert told(api) == []
+
+
+def test_what_does_not_fit_is_refused(api, deal):
+    id = api.create(deal, name="Стіл", price=1)
+    for sent, pointer, code in (
+        ({"quantity": 0}, "/quantity", "too_small"),
+        ({"quantity": 0.0001}, "/quantity", "too_precise"),
+        ({"quantity": 1_000_000}, "/quantity", "too_large"),
+        ({"price": 0.00001}, "/price", "too_precise"),
+        ({"price": None}, "/price", "null"),
+        ({"discount": 101}, "/discount", "too_large"),
+        ({"discount": 2, "discount_type": "amount"}, "/discount", "too_large"),
+        ({"discount": -1}, "/discount", "too_small"),
+        ({"discount_type": "share"}, "/discount_type", "invalid_choice"),
+        ({"position": 0}, "/position", "out_of_range"),
+        ({"name": ""}, "/name", "required"),
+        ({"colour": "red"}, "/colour", "unknown_field"),
+    ):
+        whole = {"name": "Стіл", "price": 1, **sent}
+        for answer in (api.post(deal, whole), api.patch(f"{deal}/{id}", sent)):
+            assert answer.status_code == 422, sent
+            assert [(e["pointer"], e["code"]) for e in answer.json["errors"]] == [(pointer, code)]
+    assert len(told(api)) == 1
+
+
+def test_patch_changes_quantity_discount_and_price(api, deal, catalog):
+    id = api.create(deal, product_id=1)
+    answer = api.patch(f"{deal}/{id}", {"quantity": 2, "discount": 100, "discount_type": "amount"})
+    assert (answer.status_code, answer.json["total"]) == (200, 2401)
+    answer = api.patch(f"{deal}/{id}", {"price": 1000})
+    assert (answer.json["total"], answer.json["name"]) == (1900, "Крісло")
+    *_, event = told(api)
+    assert event["data"] == {"deal": api.read("/deals/1"), "items": [answer.json]}
+    assert event["previous"] == {"amount": 2401}
+    assert api.read("/deals/1")["amount"] == 1900
+
+
+def test_a_patch_that_changes_nothing_has_no_event(api, deal, catalog):
+    id = api.create(deal, product_id=1)
+    item, before = api.read(f"{deal}/{id}"), api.read("/deals/1")
+    answer = api.patch(f"{deal}/{id}", item)
+    assert (answer.status_code, answer.json) == (200, item)
+    assert api.read("/deals/1") == before
+    assert len(told(api)) == 1
+
+
+def test_the_product_of_a_line_stays(api, deal, catalog):
+    id = api.create(deal, product_id=1)
+    for sent in ({"product_id": "4"}, {"sku": "EUR-1"}, {"total": 1}, {"id": "9"}):
+        assert api.patch(f"{deal}/{id}", sent).json["errors"][0]["code"] == "read_only"
+
+
+def test_delete_takes_the_line_off(api, deal):
+    first = api.create(deal, name="Стіл", price=1)
+    api.create(deal, name="Шафа", price=2)
+    answer = api.delete(f"{deal}/{first}")
+    assert (answer.status_code, answer.data) == (204, b"")
+    assert [item["name"] for item in api.read(deal)] == ["Шафа"]
+    assert told(api)[-1]["previous"] == {"amount": 3, "items_count": 2}
+    assert api.delete(f"{deal}/{first}").status_code == 404
+    assert len(told(api)) == 3
+
+
+def test_an_item_of_another_deal_is_not_found(api, deal):
+    id = api.create(deal, name="Стіл", price=1)
+    other = f"/deals/{api.create('/deals')}/items"
+    for path in (f"{other}/{id}", f"{deal}/99", f"{deal}/x", f"/deals/99/items/{id}"):
+        assert api.get(path).status_code == 404
+        assert api.patch(path, {"quantity": 2}).status_code == 404
+        assert api.delete(path).status_code == 404
+    assert api.get("/deals/99/items").status_code == 404
+    assert len(api.read(deal)) == 1
+
+
+def test_put_replaces_all_items(api, deal):
+    kept = api.create(deal, name="Стіл", price=10)
+    gone = api.create(deal, name="Шафа", price=20)
+    lines = [{"name": "Лампа", "price": 5}, {"id": kept, "quantity": 3}]
+    answer = api.put(deal, {"items": lines})
+    assert (answer.status_code, answer.json["meta"]) == (200, {"next_cursor": None})
+    found = answer.json["data"]
+    assert found == api.read(deal)
+    assert [(item["name"], item["total"]) for item in found] == [("Лампа", 5), ("Стіл", 30)]
+    assert (found[1]["id"], found[1]["version"]) == (kept, 2)
+    assert api.get(f"{deal}/{gone}").status_code == 404
+    *_, event = told(api)
+    assert len(told(api)) == 3
+    assert event["data"] == {"deal": api.read("/deals/1"), "items": found}
+    assert event["previous"] == {"amount": 30}
+
+
+def test_what_was_read_can_be_put_back_changed(api, deal, catalog):
+    api.create(deal, product_id=1)
+    api.create(deal, name="Доставка", price=10)
+    with api.crm.tenants.session("acme"), transaction():
+        products.Product.find(1).change({"sku": "NEW", "active": 0})
+    lines = api.read(deal)
+    assert api.put(deal, {"items": lines}).json["data"] == lines
+    assert len(told(api)) == 2
+    lines[0]["quantity"] = 2
+    assert api.put(deal, {"items": lines}).json["data"][0]["total"] == 2501
+    lines = api.read(deal)
+    lines[0]["product_id"], lines[1]["total"] = "4", 1
+    found = api.put(deal, {"items": lines}).json["errors"]
+    assert [(e["pointer"], e["code"]) for e in found] == [
+        ("/items/0/product_id", "read_only"),
+        ("/items/1/total", "read_only"),
+    ]
+
+
+def test_put_nothing_leaves_nothing(api, deal):
+    assert api.put(deal, {"items": []}).json["data"] == []
+    assert told(api) == []
+    api.create(deal, name="Стіл", price=10)
+    assert api.put(deal, {"items": []}).json["data"] == []
+    assert told(api)[-1]["previous"] == {"amount": 10, "items_count": 1}
+    assert api.read("/deals/1")["amount"] == 0
+
+
+def test_put_refuses_ids_that_are_not_the_deals(api, deal):
+    mine = api.create(deal, name="Стіл", price=10)
+    other = api.create(f"/deals/{api.create('/deals')}/items", name="Стіл", price=10)
+    lines = [{"id": mine}, {"id": other}, {"id": mine}, {"id": "x"}, {"id": 99}]
+    found = api.put(deal, {"items": lines}).json["errors"]
+    assert [(e["pointer"], e["code"]) for e in found] == [
+        ("/items/1/id", "unknown_id"),
+        ("/items/2/id", "repeated"),
+        ("/items/3/id", "unknown_id"),
+        ("/items/4/id", "unknown_id"),
+    ]
+    for body in ({}, {"items": None}, {"items": {}}):
+        assert api.put(deal, body).json["errors"][0]["pointer"] == "/items"
+    assert len(api.read(deal)) == 1
+
+
+def test_items_stand_by_position(api, deal):
+    first = api.create(deal, name="A", price=1)
+    second = api.create(deal, name="B", price=1)
+    third = api.create(deal, name="C", price=1, position=1)
+    assert [item["name"] for item in api.read(deal)] == ["A", "C", "B"]
+    api.patch(f"{deal}/{first}", {"position": 9})
+    assert [item["name"] for item in api.read(deal)] == ["C", "B", "A"]
+    assert [item["id"] for item in told(api)[-1]["data"]["items"]] == [third, second, first]
+    assert [item["name"] for item in api.read(f"{deal}?sort=-position")] == ["A", "B", "C"]
+
+
+def test_items_are_read_in_pages(api, deal):
+    api.post(deal, {"items": [{"name": f"Стіл {n}", "price": 1} for n in range(5)]})
+    page = api.get(f"{deal}?limit=3&total=true").json
+    assert page["meta"]["total"] == 5
+    rest = api.read(f"{deal}?limit=3&total=true&cursor={page['meta']['next_cursor']}")
+    assert [item["id"] for item in page["data"] + rest] == ["1", "2", "3", "4", "5"]
+
+
+def test_if_match_guards_an_item(api, deal):
+    id = api.create(deal, name="Стіл", price=1)
+    etag = api.get(f"{deal}/{id}").headers["ETag"]
+    assert api.patch(f"{deal}/{id}", {"price": 2}, headers={"If-Match": etag}).status_code == 200
+    assert api.patch(f"{deal}/{id}", {"price": 3}, headers={"If-Match": etag}).status_code == 412
+    assert api.delete(f"{deal}/{id}", headers={"If-Match": etag}).status_code == 412
+    assert api.read(f"{deal}/{id}")["price"] == 2
+
+
+def test_rights_are_those_of_deals(api, reader, deal):
+    id = api.create(deal, name="Стіл", price=1)
+    assert reader.read(deal) == [reader.read(f"{deal}/{id}")]
+    for answer in (
+        reader.post(deal, {"name": "Стіл", "price": 1}),
+        reader.put(deal, {"items": []}),
+        reader.patch(f"{deal}/{id}", {}),
+        reader.delete(f"{deal}/{id}"),
+    ):
+        assert (answer.status_code, answer.json["scope"]) == (403, "deals:write")
+
+
+def test_the_same_idempotency_key_adds_once(api, deal):
+    for _ in range(2):
+        answer = api.post(deal, {"name": "Стіл", "price": 1}, headers={"Idempotency-Key": "a"})
+        assert answer.json["item_id"] == "1"
+    assert len(told(api)) == 1

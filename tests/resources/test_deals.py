@@ -1,0 +1,719 @@
+"""Deals (spec: Deals and deal items; D2, D3, D4, D7, D15, D17)."""
+
+from decimal import Decimal
+
+import pytest
+
+from crm.errors import Conflict, Invalid
+from crm.resources.clients import record as clients
+from crm.resources.deals.items import add
+from crm.resources.deals.record import DEAL, Deal, create
+from crm.resources.pipelines import record as pipelines
+from crm.tenancy.database import rows, transaction
+from tests.conftest import OLENA, TARAS
+
+NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
+START = "2026-03-02T09:00:00Z"  # by the cast's clock
+
+
+@pytest.fixture
+def acme(crm):
+    """A visit to acme in Olena's name."""
+    with crm.tenants.session("acme") as visit:
+        visit.user_id = OLENA
+        yield visit
+
+
+def changed(id, **data):
+    """The deal after a change, as it is shown."""
+    with transaction():
+        Deal.find(id).change(data)
+    return DEAL.one(id)
+
+
+def service_pipeline(*types):
+    """Another pipeline with stages of these types; gives (its id, the stages' ids)."""
+    stages = [{"name": f"{kind} {n}", "type": kind} for n, kind in enumerate(types)]
+    id = pipelines.create({"name": "Service", "stages": stages})
+    return id, [stage.id for stage in pipelines.Pipeline.find(id).stages()]
+
+
+# Rules
+
+
+def test_a_deal_begins_in_the_first_open_stage_of_the_default_pipeline(acme):
+    deal = DEAL.one(create({"title": "Крісла"}))
+    assert (deal["pipeline_id"], deal["stage_id"], deal["status"]) == ("1", str(NEW), "open")
+    assert (deal["amount"], deal["amount_mode"], deal["currency"]) == (None, "manual", "UAH")
+    assert (deal["items_count"], deal["closed_at"]) == (0, None)
+    assert deal["stage_changed_at"] == deal["created_at"] == START
+
+
+def test_a_deal_is_its_makers_unless_it_says_otherwise(acme):
+    assert DEAL.one(create({}))["manager"] == {"id": "1", "name": "Olena"}
+    assert DEAL.one(create({"assigned_to": TARAS}))["manager"] == {"id": "2", "name": "Taras"}
+    nobodys = DEAL.one(create({"assigned_to": None}))
+    assert (nobodys["assigned_to"], nobodys["manager"]) == (None, None)
+
+
+def test_the_default_title_is_the_clients_name_or_the_deals_number(acme):
+    client = clients.create({"name": "Ромашка"})
+    assert DEAL.one(create({"client_id": client}))["title"] == "Ромашка"
+    untitled = DEAL.one(create({"title": None}))
+    assert untitled["title"] == f"Deal {untitled['id']}"
+    assert untitled["version"] == 1
+    assert changed(untitled["id"], title="Столи")["title"] == "Столи"
+    assert changed(untitled["id"], title=None)["title"] == f"Deal {untitled['id']}"
+    assert changed(untitled["id"], title=None, client_id=client)["title"] == "Ромашка"
+
+
+def test_the_clients_name_is_copied(acme):
+    client = clients.create({"name": "Ромашка"})
+    deal = create({"client_id": client, "status": "won"})
+    with transaction():
+        clients.Client.find(client).remove()
+    assert DEAL.one(deal)["client_name"] == "Ромашка"
+    assert DEAL.one(deal)["client_id"] == str(client)
+    # A deal that keeps its deleted client can still be changed.
+    assert changed(deal, client_id=client, comment="Дякуємо")["client_name"] == "Ромашка"
+    assert changed(deal, client_id=None)["client_name"] is None
+
+
+def test_the_contact_must_be_the_clients(acme):
+    romashka = clients.create({"name": "Ромашка", "contacts": [{"name": "Марія"}]})
+    volia = clients.create({"name": "Воля", "contacts": [{"name": "Петро"}]})
+    maria, petro = 1, 2
+    for wrong in ({"contact_id": maria}, {"client_id": volia, "contact_id": maria}):
+        with pytest.raises(Invalid) as refused:
+            create(wrong)
+        assert [(f.where, f.code) for f in refused.value.faults] == [
+            ("/contact_id", "contact_of_another_client")
+        ]
+    deal = create({"client_id": romashka, "contact_id": maria})
+    with pytest.raises(Invalid, match="not the client's"):
+        changed(deal, contact_id=petro)
+    moved = changed(deal, client_id=volia)
+    assert (moved["client_name"], moved["contact_id"]) == ("Воля", None)
+    assert changed(deal, client_id=romashka, contact_id=maria)["contact_id"] == str(maria)
+
+
+def test_unknown_references_are_named(acme):
+    for name in ("client_id", "contact_id", "pipeline_id", "stage_id", "assigned_to"):
+        with pytest.raises(Invalid) as refused:
+            create({name: 999})
+        assert [(f.where, f.code) for f in refused.value.faults] == [(f"/{name}", "unknown_id")]
+        deal = create({})
+        with pytest.raises(Invalid) as refused:
+            changed(deal, **{name: 999})
+        assert [(f.where, f.code) for f in refused.value.faults] == [(f"/{name}", "unknown_id")]
+
+
+MOVES = (
+    # to a closed stage: the status follows
+    ((NEW, "open"), {"stage_id": WON}, (WON, "won")),
+    ((NEW, "open"), {"stage_id": LOST}, (LOST, "lost")),
+    ((WON, "won"), {"stage_id": LOST}, (LOST, "lost")),
+    ((NEW, "open"), {"stage_id": WON, "status": "won"}, (WON, "won")),
+    # back to an open one: it is opened again
+    ((WON, "won"), {"stage_id": NEW}, (NEW, "open")),
+    ((PROPOSAL, "won"), {"stage_id": NEW}, (NEW, "open")),
+    ((WON, "won"), {"stage_id": NEW, "status": "open"}, (NEW, "open")),
+    # an open stage bears every status
+    ((NEW, "open"), {"status": "won"}, (NEW, "won")),
+    ((NEW, "open"), {"status": "lost"}, (NEW, "lost")),
+    ((NEW, "won"), {"status": "lost"}, (NEW, "lost")),
+    ((NEW, "won"), {"status": "open"}, (NEW, "open")),
+    ((NEW, "open"), {"stage_id": PROPOSAL, "status": "won"}, (PROPOSAL, "won")),
+    ((WON, "won"), {"stage_id": PROPOSAL, "status": "won"}, (PROPOSAL, "won")),
+    # status alone in a closed stage
+    ((WON, "won"), {"status": "open"}, (NEGOTIATION, "open")),
+    ((WON, "won"), {"status": "lost"}, (LOST, "lost")),
+    ((LOST, "lost"), {"status": "won", "pipeline_id": 1}, (WON, "won")),
+    # nothing new
+    ((NEW, "won"), {"stage_id": NEW}, (NEW, "won")),
+    ((WON, "won"), {"stage_id": WON, "status": "won", "pipeline_id": 1}, (WON, "won")),
+    ((PROPOSAL, "open"), {"pipeline_id": 1}, (PROPOSAL, "open")),
+)
+
+
+def test_stage_and_status_go_together(acme):
+    for (stage, status), sent, reached in MOVES:
+        id = create({"stage_id": stage, "status": status})
+        deal = changed(id, **sent)
+        assert (int(deal["stage_id"]), deal["status"]) == reached, (stage, status, sent)
+        assert (deal["closed_at"] is None) == (deal["status"] == "open")
+        assert deal["version"] == (1 if (stage, status) == reached else 2)
+
+
+def test_a_contradicting_stage_and_status_are_refused(acme):
+    deal = create({})
+    for stage, status in ((WON, "lost"), (WON, "open"), (LOST, "won"), (LOST, "open")):
+        sent = {"stage_id": stage, "status": status}
+        for refuse in (lambda s=sent: create(s), lambda s=sent: changed(deal, **s)):
+            with pytest.raises(Invalid) as refused:
+                refuse()
+            found = [(f.where, f.code) for f in refused.value.faults]
+            assert found == [("/status", "stage_status_conflict")]
+    assert DEAL.one(deal)["version"] == 1
+
+
+def test_a_stage_of_another_pipeline_than_the_one_sent_is_refused(acme):
+    service, (first, *_) = service_pipeline("open", "won")
+    deal = create({})
+    for sent in ({"pipeline_id": service, "stage_id": NEW}, {"pipeline_id": 1, "stage_id": first}):
+        for refuse in (lambda s=sent: create(s), lambda s=sent: changed(deal, **s)):
+            with pytest.raises(Invalid) as refused:
+                refuse()
+            found = [(f.where, f.code) for f in refused.value.faults]
+            assert found == [("/stage_id", "stage_of_another_pipeline")]
+
+
+def test_a_stage_alone_takes_its_pipeline_along(acme):
+    service, (first, won) = service_pipeline("open", "won")
+    deal = changed(create({}), stage_id=first)
+    assert (deal["pipeline_id"], deal["stage_id"]) == (str(service), str(first))
+    assert DEAL.one(create({"stage_id": won}))["pipeline_id"] == str(service)
+
+
+def test_a_pipeline_alone_leads_to_its_first_open_stage(acme):
+    service, (_, first, _, won) = service_pipeline("lost", "open", "open", "won")
+    assert DEAL.one(create({"pipeline_id": service}))["stage_id"] == str(first)
+    deal = create({"stage_id": WON})
+    moved = changed(deal, pipeline_id=service)
+    assert (moved["stage_id"], moved["status"], moved["closed_at"]) == (str(first), "open", None)
+    moved = changed(create({}), pipeline_id=service, status="won")
+    assert (moved["stage_id"], moved["status"]) == (str(won), "won")
+
+
+def test_a_status_that_no_stage_of_the_pipeline_has_is_refused_in_a_closed_stage(acme):
+    service, (first, won) = service_pipeline("open", "won")
+    deal = create({"stage_id": won})
+    with pytest.raises(Invalid) as refused:
+        changed(deal, status="lost")
+    assert [(f.where, f.code) for f in refused.value.faults] == [("/status", "no_such_stage")]
+    assert changed(deal, status="open")["stage_id"] == str(first)
+    assert changed(deal, status="lost")["stage_id"] == str(first)
+
+
+def test_created_as_won_it_is_in_the_stage_of_that_type(acme):
+    deal = DEAL.one(create({"status": "won"}))
+    assert (deal["stage_id"], deal["closed_at"]) == (str(WON), START)
+    deal = DEAL.one(create({"status": "lost", "stage_id": PROPOSAL}))
+    assert (deal["stage_id"], deal["status"]) == (str(PROPOSAL), "lost")
+
+
+def test_history_moves_in_with_its_dates(acme):
+    begun, ended = "2024-01-10T08:00:00Z", "2024-02-20T10:00:00Z"
+    deal = DEAL.one(create({"created_at": begun}))
+    assert (deal["created_at"], deal["stage_changed_at"]) == (begun, begun)
+    assert deal["updated_at"] == START
+    deal = changed(deal["id"], stage_id=WON, closed_at=ended)
+    assert (deal["closed_at"], deal["stage_changed_at"]) == (ended, ended)
+    deal = DEAL.one(create({"created_at": begun, "status": "won"}))
+    assert (deal["closed_at"], deal["stage_changed_at"]) == (begun, begun)
+    deal = DEAL.one(create({"created_at": begun, "closed_at": ended, "status": "lost"}))
+    assert deal["closed_at"] == ended
+
+
+def test_the_closing_time_goes_with_won_or_lost_and_within_the_deals_life(acme, clock):
+    begun, before, after = "2024-01-10T08:00:00Z", "2024-01-10T07:59:59Z", "2024-02-20T10:00:00Z"
+    open_deal = create({"created_at": begun})
+    for refuse, code in (
+        (lambda: create({"closed_at": after}), "deal_is_open"),
+        (lambda: changed(open_deal, closed_at=after), "deal_is_open"),
+        (
+            lambda: create({"created_at": begun, "closed_at": before, "status": "won"}),
+            "before_created_at",
+        ),
+        (lambda: changed(open_deal, status="won", closed_at=before), "before_created_at"),
+        (lambda: changed(create({"status": "won"}), closed_at=None), "null"),
+    ):
+        with pytest.raises(Invalid) as refused:
+            refuse()
+        assert [(f.where, f.code) for f in refused.value.faults] == [("/closed_at", code)]
+    clock.tick(60)
+    deal = changed(open_deal, status="won", closed_at=None)
+    assert deal["closed_at"] == "2026-03-02T09:01:00Z"
+    assert changed(open_deal, closed_at=after)["closed_at"] == after
+    assert changed(open_deal, status="open", closed_at=after)["closed_at"] is None
+
+
+def test_winning_again_changes_nothing(acme, clock):
+    deal = create({"status": "won"})
+    clock.tick(60)
+    assert changed(deal, status="won")["closed_at"] == START
+    assert changed(deal, status="won")["version"] == 1
+
+
+def test_the_stage_changes_when_it_changes(acme, clock):
+    deal = create({})
+    clock.tick(60)
+    assert changed(deal, comment="Зателефонувати", stage_id=NEW)["stage_changed_at"] == START
+    assert changed(deal, stage_id=PROPOSAL)["stage_changed_at"] == "2026-03-02T09:01:00Z"
+
+
+def test_an_amount_sent_is_by_hand(acme):
+    deal = create({"amount": 5_000_0000})
+    with transaction():
+        add(Deal.find(deal), {"name": "Стіл", "price": 100_0000, "quantity": 2500})
+    assert (DEAL.one(deal)["amount"], DEAL.one(deal)["amount_mode"]) == (250, "items")
+    by_hand = changed(deal, amount=99_9900)
+    assert (by_hand["amount"], by_hand["amount_mode"]) == (Decimal("99.99"), "manual")
+    by_items = changed(deal, amount_mode="items")
+    assert (by_items["amount"], by_items["amount_mode"]) == (250, "items")
+    kept = changed(deal, amount_mode="manual")
+    assert (kept["amount"], kept["amount_mode"]) == (250, "manual")
+    assert changed(deal, amount=None)["amount"] is None
+    assert changed(deal, amount=250_0000, amount_mode="items")["amount"] == 250
+
+
+def test_an_amount_that_the_items_do_not_come_to_is_refused_in_the_mode_items(acme):
+    deal = create({"amount_mode": "items"})
+    assert DEAL.one(deal)["amount"] == 0
+    for refuse in (
+        lambda: create({"amount_mode": "items", "amount": 1}),
+        lambda: changed(deal, amount_mode="items", amount=1),
+    ):
+        with pytest.raises(Invalid) as refused:
+            refuse()
+        assert [(f.where, f.code) for f in refused.value.faults] == [("/amount", "amount_of_items")]
+
+
+def test_the_currency_stays_while_the_deal_has_items(acme):
+    deal = create({"currency": "UAH"})
+    assert changed(deal, currency="EUR")["currency"] == "EUR"
+    with transaction():
+        add(Deal.find(deal), {"name": "Стіл", "price": 100_0000})
+    with pytest.raises(Conflict) as refused:
+        changed(deal, currency="UAH")
+    assert refused.value.code == "currency_fixed"
+    assert changed(deal, currency="EUR", comment="так")["currency"] == "EUR"
+    with transaction():
+        Deal.find(deal).change({"comment": None})
+
+
+def test_a_change_leaves_its_trail(acme):
+    deal = create({"title": "Крісла"})
+    changed(deal, title="Столи", stage_id=NEW)
+    ((before, after, user),) = rows("SELECT before, after, user_id FROM change")
+    assert (before, after, user) == ('{"title":"Крісла"}', '{"title":"Столи"}', OLENA)
+
+
+# Endpoints
+
+
+def test_create_answers_ok_and_the_id_as_text(api):
+    answer = api.post("/deals", {"title": "Крісла", "amount": 1250.5, "tags": ["опт"]})
+    assert answer.status_code == 201
+    assert answer.json == {"status": "ok", "deal_id": "1"}
+    deal = api.read(answer.headers["Location"].removeprefix("/api/v1"))
+    assert (deal["title"], deal["amount"], deal["tags"]) == ("Крісла", 1250.5, ["опт"])
+
+
+def test_create_without_a_body_makes_a_deal(api):
+    assert api.read(f"/deals/{api.create('/deals')}")["title"] == "Deal 1"
+
+
+def test_create_may_answer_with_the_record(api):
+    answer = api.post("/deals", {"title": "Крісла"}, headers={"Prefer": "return=representation"})
+    assert answer.json["data"] == api.read("/deals/1")
+
+
+def test_a_deal_shows_all_its_fields(api):
+    assert list(api.read(f"/deals/{api.create('/deals', title='Крісла')}")) == [
+        *("id", "title", "client_id", "client_name", "contact_id", "lead_id", "pipeline_id"),
+        *("stage_id", "status", "amount", "amount_mode", "currency", "assigned_to", "manager"),
+        *("expected_close_date", "source", "tags", "comment", "lost_reason", "items_count"),
+        *("stage_changed_at", "closed_at", "external_id", "extra", "created_at", "updated_at"),
+        "version",
+    ]
+
+
+def test_each_deal_has_its_event(api):
+    id = api.create("/deals", title="Крісла")
+    (event,) = api.events()
+    assert (event["type"], event["previous"]) == ("deal.created", {})
+    assert event["data"] == {"deal": api.read(f"/deals/{id}")}
+
+
+@pytest.mark.parametrize("status", ["won", "lost"])
+def test_created_as_closed_it_has_both_events(api, status):
+    api.create("/deals", status=status)
+    created, closed = api.events()
+    assert (created["type"], closed["type"]) == ("deal.created", f"deal.{status}")
+    assert created["data"] == closed["data"]
+
+
+@pytest.mark.parametrize(("stage", "status"), [(WON, "won"), (LOST, "lost")])
+def test_a_closed_stage_tells_of_the_move_then_of_the_end(api, clock, stage, status):
+    id = api.create("/deals")
+    clock.tick(60)
+    deal = api.patch(f"/deals/{id}", {"stage_id": str(stage)}).json
+    assert deal["status"] == status
+    _, moved, closed = api.events()
+    assert (moved["type"], closed["type"]) == ("deal.stage_changed", f"deal.{status}")
+    stages = {stage["id"]: stage for stage in api.read("/pipelines/1/stages")}
+    assert moved["data"] == {
+        "deal": deal,
+        "from_stage": stages[str(NEW)],
+        "to_stage": stages[str(stage)],
+    }
+    assert closed["data"] == {"deal": deal}
+    assert moved["previous"] == closed["previous"]
+    assert moved["previous"] == {
+        "stage_id": str(NEW),
+        "status": "open",
+        "stage_changed_at": START,
+        "closed_at": None,
+    }
+
+
+def test_a_status_alone_in_an_open_stage_tells_only_of_the_end(api):
+    id = api.create("/deals")
+    api.patch(f"/deals/{id}", {"status": "won"})
+    api.patch(f"/deals/{id}", {"status": "lost", "lost_reason": "задорого"})
+    assert api.kinds() == ["deal.created", "deal.won", "deal.lost"]
+    assert api.events()[-1]["previous"] == {"status": "won", "lost_reason": None}
+
+
+def test_opened_again_it_only_tells_of_the_move(api):
+    id = api.create("/deals", stage_id=WON)
+    api.patch(f"/deals/{id}", {"status": "open"})
+    assert api.kinds() == ["deal.created", "deal.won", "deal.stage_changed"]
+
+
+def test_from_one_end_to_the_other(api):
+    id = api.create("/deals", stage_id=WON)
+    api.patch(f"/deals/{id}", {"stage_id": LOST})
+    assert api.kinds()[2:] == ["deal.stage_changed", "deal.lost"]
+
+
+def test_a_change_that_is_no_fact_of_the_specification_has_no_event(api):
+    id = api.create("/deals")
+    api.patch(f"/deals/{id}", {"title": "Крісла", "amount": 12.5, "assigned_to": TARAS})
+    assert api.kinds() == ["deal.created"]
+
+
+def test_a_patch_that_changes_nothing_changes_nothing(api, clock):
+    id = api.create("/deals", title="Крісла", amount="10.50", assigned_to=1, status="won")
+    deal = api.read(f"/deals/{id}")
+    clock.tick(60)
+    answer = api.patch(f"/deals/{id}", deal)
+    assert (answer.status_code, answer.json) == (200, deal)
+    assert api.kinds() == ["deal.created", "deal.won"]
+
+
+def test_a_patch_changes_only_what_was_sent(api):
+    id = api.create("/deals", title="Крісла", comment="Терміново", expected_close_date="2026-04-01")
+    deal = api.patch(f"/deals/{id}", {"comment": None}).json
+    assert (deal["title"], deal["comment"]) == ("Крісла", None)
+    assert (deal["expected_close_date"], deal["version"]) == ("2026-04-01", 2)
+
+
+def test_the_manager_is_another_name_of_the_assignee(api):
+    id = api.create("/deals", manager={"id": "2"})
+    deal = api.read(f"/deals/{id}")
+    assert (deal["assigned_to"], deal["manager"]) == ("2", {"id": "2", "name": "Taras"})
+    assert api.patch(f"/deals/{id}", {"manager": 1}).json["assigned_to"] == "1"
+    assert api.patch(f"/deals/{id}", {"manager": "2"}).json["assigned_to"] == "2"
+    assert api.patch(f"/deals/{id}", {"manager": {"id": 1, "name": "x"}}).json["manager"] == {
+        "id": "1",
+        "name": "Olena",
+    }
+    assert api.patch(f"/deals/{id}", {"manager": 2, "assigned_to": "2"}).status_code == 200
+    assert api.patch(f"/deals/{id}", {"manager": None}).json["assigned_to"] is None
+
+
+UNFIT = (
+    ({"manager": 1, "assigned_to": 2}, "/manager", "manager_conflict"),
+    ({"manager": None, "assigned_to": 2}, "/manager", "manager_conflict"),
+    ({"manager": {"id": 1}, "assigned_to": None}, "/manager", "manager_conflict"),
+    ({"manager": {"name": "Olena"}}, "/manager", "invalid_type"),
+    ({"manager": {"id": 1, "role": "owner"}}, "/manager", "invalid_type"),
+    ({"manager": []}, "/manager", "invalid_type"),
+    ({"manager": 99}, "/assigned_to", "unknown_id"),
+    ({"amount": -1}, "/amount", "too_small"),
+    ({"amount": 0.001}, "/amount", "too_precise"),
+    ({"amount": 10**13}, "/amount", "too_large"),
+    ({"currency": "XXX"}, "/currency", "invalid_currency"),
+    ({"status": "closed"}, "/status", "invalid_choice"),
+    ({"amount_mode": "both"}, "/amount_mode", "invalid_choice"),
+    ({"pipeline_id": None}, "/pipeline_id", "null"),
+    ({"stage_id": "x"}, "/stage_id", "unknown_id"),
+    ({"closed_at": "2026-03-02T09:00:01Z", "status": "won"}, "/closed_at", "in_the_future"),
+    ({"expected_close_date": "1.4.2026"}, "/expected_close_date", "invalid_date"),
+    ({"summe": 1}, "/summe", "unknown_field"),
+)
+
+
+def test_what_does_not_fit_is_refused(api):
+    id = api.create("/deals")
+    for sent, pointer, code in UNFIT:
+        for answer in (api.post("/deals", sent), api.patch(f"/deals/{id}", sent)):
+            assert answer.status_code == 422, sent
+            assert [(e["pointer"], e["code"]) for e in answer.json["errors"]] == [(pointer, code)]
+    assert len(api.read("/deals")) == 1
+
+
+def test_dates_of_the_future_are_refused(api):
+    answer = api.post("/deals", {"created_at": "2026-03-02T09:00:01Z"})
+    assert answer.json["errors"][0]["code"] == "in_the_future"
+
+
+def test_read_only_fields_are_nobodys_to_set(api):
+    id = api.create("/deals", created_at="2025-01-01T00:00:00Z")
+    values = {"id": "7", "items_count": 3, "client_name": "x", "stage_changed_at": START}
+    for name, value in values.items():
+        assert api.post("/deals", {name: value}).json["errors"][0]["code"] == "unknown_field"
+        assert api.patch(f"/deals/{id}", {name: value}).json["errors"][0]["code"] == "read_only"
+
+
+def test_the_lead_and_the_creation_are_set_once(api):
+    id = api.create("/deals")
+    for sent in ({"lead_id": 1}, {"created_at": "2025-01-01T00:00:00Z"}):
+        assert api.patch(f"/deals/{id}", sent).json["errors"][0]["code"] == "read_only"
+    assert api.patch(f"/deals/{id}", {"lead_id": None, "created_at": START}).status_code == 200
+
+
+def test_the_currency_of_items_is_a_conflict(api):
+    id = api.create("/deals")
+    api.create(f"/deals/{id}/items", name="Стіл", price=1)
+    answer = api.patch(f"/deals/{id}", {"currency": "EUR"})
+    assert (answer.status_code, answer.json["code"]) == (409, "currency_fixed")
+
+
+def test_an_external_id_is_one_live_deals(api):
+    id = api.create("/deals", external_id="1C-1")
+    answer = api.post("/deals", {"external_id": "1C-1"})
+    assert (answer.status_code, answer.json["code"]) == (409, "duplicate_external_id")
+    api.delete(f"/deals/{id}")
+    api.create("/deals", external_id="1C-1")
+
+
+def test_a_deleted_deal_is_nowhere(api):
+    id = api.create("/deals", title="Крісла")
+    assert api.delete(f"/deals/{id}").status_code == 204
+    for answer in (
+        api.get(f"/deals/{id}"),
+        api.patch(f"/deals/{id}", {}),
+        api.delete(f"/deals/{id}"),
+        api.get(f"/deals/{id}/history"),
+        api.get(f"/deals/{id}/items"),
+        api.post(f"/deals/{id}/items", {"name": "Стіл", "price": 1}),
+        api.put(f"/deals/{id}/items", {"items": []}),
+    ):
+        assert answer.status_code == 404
+    assert api.read("/deals") == api.read("/deals?q=крісла") == []
+    assert api.kinds() == ["deal.created"]
+    (tomb,) = api.read("/deals?updated_since=2026-01-01T00:00:00Z&include_deleted=true")
+    assert set(tomb) == {"id", "deleted_at", "updated_at"}
+
+
+def test_another_tenant_sees_nothing(api, ivan):
+    id = api.create("/deals", title="Крісла")
+    api.create(f"/deals/{id}/items", name="Стіл", price=1)
+    for answer in (
+        ivan.get(f"/deals/{id}"),
+        ivan.patch(f"/deals/{id}", {"title": "Моє"}),
+        ivan.delete(f"/deals/{id}"),
+        ivan.get(f"/deals/{id}/history"),
+        ivan.get(f"/deals/{id}/items"),
+        ivan.get(f"/deals/{id}/items/1"),
+    ):
+        assert answer.status_code == 404
+    assert ivan.read("/deals") == []
+
+
+def test_rights_are_those_of_deals(reader, form, api):
+    id = api.create("/deals")
+    assert reader.get(f"/deals/{id}").status_code == 200
+    assert reader.get(f"/deals/{id}/history").status_code == 200
+    for answer in (reader.post("/deals", {}), reader.patch(f"/deals/{id}", {}), form.get("/deals")):
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+    assert reader.delete(f"/deals/{id}").status_code == 403
+
+
+def test_if_match_guards_a_change(api):
+    id = api.create("/deals", title="Крісла")
+    etag = api.get(f"/deals/{id}").headers["ETag"]
+    api.create(f"/deals/{id}/items", name="Стіл", price=1)
+    answer = api.patch(f"/deals/{id}", {"title": "Столи"}, headers={"If-Match": etag})
+    assert answer.status_code == 412
+    assert api.delete(f"/deals/{id}", headers={"If-Match": etag}).status_code == 412
+    etag = api.get(f"/deals/{id}").headers["ETag"]
+    answer = api.patch(f"/deals/{id}", {"title": "Столи"}, headers={"If-Match": etag})
+    assert answer.status_code == 200
+    assert (
+        api.get(f"/deals/{id}", headers={"If-None-Match": answer.headers["ETag"]}).status_code
+        == 304
+    )
+
+
+def test_the_same_idempotency_key_makes_one_deal(api):
+    for _ in range(2):
+        answer = api.post("/deals", {"status": "won"}, headers={"Idempotency-Key": "a"})
+        assert answer.json["deal_id"] == "1"
+    assert api.kinds() == ["deal.created", "deal.won"]
+
+
+def test_the_history_tells_every_move(api, taras, clock):
+    id = api.create("/deals", title="Крісла")
+    clock.tick(60)
+    taras.patch(f"/deals/{id}", {"stage_id": PROPOSAL})
+    taras.patch(f"/deals/{id}", {"status": "won"})
+    clock.tick(60)
+    api.patch(f"/deals/{id}", {"stage_id": WON})
+    history = api.read(f"/deals/{id}/history")
+    assert history == [
+        {
+            "id": "1",
+            "from_stage_id": None,
+            "from_name": None,
+            "to_stage_id": str(NEW),
+            "to_name": "New",
+            "moved_at": START,
+            "user_id": "1",
+        },
+        {
+            "id": "2",
+            "from_stage_id": str(NEW),
+            "from_name": "New",
+            "to_stage_id": str(PROPOSAL),
+            "to_name": "Proposal",
+            "moved_at": "2026-03-02T09:01:00Z",
+            "user_id": "2",
+        },
+        {
+            "id": "3",
+            "from_stage_id": str(PROPOSAL),
+            "from_name": "Proposal",
+            "to_stage_id": str(WON),
+            "to_name": "Won",
+            "moved_at": "2026-03-02T09:02:00Z",
+            "user_id": "1",
+        },
+    ]
+    other = api.create("/deals")
+    assert len(api.read(f"/deals/{other}/history")) == 1
+    page = api.get(f"/deals/{id}/history?limit=2")
+    assert page.json["data"] == history[:2]
+    cursor = page.json["meta"]["next_cursor"]
+    assert api.read(f"/deals/{id}/history?limit=2&cursor={cursor}") == history[2:]
+
+
+# Lists
+
+
+def titles(api, query):
+    return [deal["title"] for deal in api.read(f"/deals?{query}")]
+
+
+@pytest.fixture
+def deals(api, crm, clock):
+    """A, B and C, entered one after the other."""
+    with crm.tenants.session("acme"):
+        service, _ = service_pipeline("open", "won")
+        client = clients.create({"name": "ТОВ Ромашка"})
+    api.create(
+        "/deals", title="A стіл", amount=30, expected_close_date="2026-05-01", client_id=client
+    )
+    clock.tick(10)
+    api.create("/deals", title="B стілець", pipeline_id=service, assigned_to=TARAS)
+    clock.tick(10)
+    api.create(
+        "/deals",
+        title="C шафа",
+        amount=100.5,
+        stage_id=WON,
+        assigned_to=None,
+        external_id="1C-3",
+        expected_close_date="2026-04-01",
+    )
+    return service
+
+
+FOUND = {
+    "": "CBA",
+    "pipeline_id=1": "CA",
+    "pipeline_id=2": "B",
+    "pipeline_id=x": "",
+    "stage_id=6": "",
+    "stage_id=5&stage_id=1": "CA",
+    "assigned_to=me": "A",
+    "assigned_to=2": "B",
+    "assigned_to=none": "C",
+    "assigned_to=none&assigned_to=me": "CA",
+    "status=open": "BA",
+    "status=won&status=lost": "C",
+    "client_id=1": "A",
+    "external_id=1C-3": "C",
+    "ids=1,3": "CA",
+    "created_since=2026-03-02T09:00:10Z": "CB",
+    "created_until=2026-03-02T09:00:10Z": "A",
+    "closed_since=2026-03-02T09:00:00Z": "C",
+    "closed_since=2026-04-02T09:00:00Z": "",
+    "closed_until=2026-04-02T09:00:00Z": "C",
+    "closed_since=2026-03-02T09:00:00Z&closed_until=2026-04-01T00:00:00Z&sort=amount": "C",
+    "closed_until=2026-03-02T09:00:00Z": "",
+    "q=СТІЛ": "BA",
+    "q=ромашка+стіл": "A",
+    "q=тумба": "",
+    "sort=id": "ABC",
+    "sort=amount": "BAC",
+    "sort=-amount": "CAB",
+    "sort=expected_close_date": "CAB",
+    "sort=-created_at": "CBA",
+    "sort=updated_at": "ABC",
+    "status=open&pipeline_id=1": "A",
+}
+
+
+def test_a_list_has_what_its_filters_say(api, deals):
+    found = {query: "".join(title[0] for title in titles(api, query)) for query in FOUND}
+    assert found == FOUND
+
+
+def test_a_filter_that_does_not_fit_is_refused(api):
+    for query in ("status=closed", "stage=1", "sort=title", "limit=201", "q="):
+        answer = api.get(f"/deals?{query}")
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def test_pages_lose_and_repeat_nothing(api):
+    for n in range(7):
+        api.create("/deals", title=str(n), **({"amount": n % 3} if n % 2 else {}))
+    for sort in ("-id", "amount", "-amount", "expected_close_date", "-updated_at"):
+        whole, found = read_in_pages(api, sort)
+        assert found == whole
+        assert len(found) == 7
+
+
+def read_in_pages(api, sort):
+    """The ids of all deals in this order, read at once and in pages of two."""
+    whole = [deal["id"] for deal in api.read(f"/deals?sort={sort}")]
+    found, cursor = [], ""
+    while True:
+        page = api.get(f"/deals?sort={sort}&limit=2&total=true{cursor}").json
+        assert page["meta"]["total"] == 7
+        found += [deal["id"] for deal in page["data"]]
+        if page["meta"]["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['meta']['next_cursor']}"
+    return whole, found
+
+
+def test_a_renamed_deal_is_found_by_its_new_name(api):
+    id = api.create("/deals", title="Крісла")
+    api.patch(f"/deals/{id}", {"title": "Дивани"})
+    assert titles(api, "q=крісла") == []
+    assert titles(api, "q=дивани") == ["Дивани"]
+
+
+def test_a_deal_by_number_is_found(api):
+    id = api.create("/deals")
+    assert titles(api, "q=deal") == [f"Deal {id}"]
+
+
+def test_the_lists_records_are_those_of_get_one(api, deals):
+    assert api.read("/deals") == [api.read(f"/deals/{id}") for id in (3, 2, 1)]

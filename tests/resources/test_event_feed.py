@@ -1,0 +1,215 @@
+"""The event feed (spec: Events; D12, D15)."""
+
+import pytest
+
+from crm.outbox import events
+from tests.conftest import Api, key_for
+
+MARIA = {"name": "Марія", "phone": "+380671234567"}
+DAY = 86_400
+
+
+def feed(caller, query=""):
+    """(the events, next_after) of a request that must succeed."""
+    answer = caller.get(f"/events?{query}")
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json) == {"data", "meta"}
+    assert set(answer.json["meta"]) == {"next_after"}
+    return answer.json["data"], answer.json["meta"]["next_after"]
+
+
+def sequences(caller, query=""):
+    return [event["sequence"] for event in feed(caller, query)[0]]
+
+
+@pytest.fixture
+def three(api):
+    """Three events: a lead's, a task's, a lead's."""
+    api.create("/leads", **MARIA)
+    api.create("/tasks", title="Call")
+    api.create("/leads", **MARIA)
+
+
+@pytest.fixture
+def leads_only(crm):
+    return Api(crm, "acme", key_for(crm, "acme", "leads:read"))
+
+
+def test_an_empty_feed_waits_where_it_is(api):
+    assert feed(api) == ([], 0)
+    assert feed(api, "after=7") == ([], 7)
+
+
+def test_rows_are_the_bodies_that_are_told(crm, api, three):
+    with crm.tenants.session("acme"):
+        bodies, _ = events.since(0, list(events.KINDS), 10)
+    assert api.get("/events").data == b'{"data":[%s],"meta":{"next_after":3}}' % b",".join(bodies)
+    assert api.events() == feed(api)[0]
+
+
+def test_it_is_read_on_from_where_one_was(api, three):
+    assert sequences(api) == [1, 2, 3]
+    assert sequences(api, "after=1") == [2, 3]
+    assert feed(api, "after=3") == ([], 3)
+    api.create("/tasks", title="Meet")
+    assert sequences(api, "after=3") == [4]
+
+
+def test_limit_is_the_number_of_rows(api, three):
+    first, following = feed(api, "limit=2")
+    assert ([event["sequence"] for event in first], following) == ([1, 2], 2)
+    second, following = feed(api, f"limit=2&after={following}")
+    assert ([event["sequence"] for event in second], following) == ([3], 3)
+
+
+def test_fifty_rows_unless_asked_for_others(api):
+    for _ in range(51):
+        api.create("/tasks", title="Call")
+    assert [len(sequences(api, query)) for query in ("", "limit=200", "limit=1")] == [50, 51, 1]
+    assert feed(api)[1] == 50
+
+
+def test_type_chooses_kinds(api, three):
+    assert sequences(api, "type=lead.created") == [1, 3]
+    assert sequences(api, "type=lead.created&type=task.created") == [1, 2, 3]
+    assert feed(api, "type=deal.won") == ([], 3)
+
+
+def test_rows_the_key_may_not_read_are_left_out_and_passed(leads_only, api, three):
+    assert sequences(leads_only) == [1, 3]
+    api.create("/tasks", title="Meet")
+    assert feed(leads_only, "after=3") == ([], 4)
+    assert feed(leads_only, "after=1&limit=1") == (feed(api, "after=2&limit=1")[0], 3)
+
+
+def test_a_poller_meets_every_event_it_may_read_once(leads_only, api):
+    expected = []
+    for number in range(12):
+        api.create("/tasks", title="Call")
+        if number % 4 == 0:
+            expected.append(len(api.events()) + 1)
+            api.create("/leads", **MARIA)
+    met, after = [], 0
+    for _ in range(20):
+        found, after = feed(leads_only, f"limit=1&after={after}")
+        met += [event["sequence"] for event in found]
+    assert met == expected
+    assert after == 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "scope"),
+    [
+        ("lead.converted", "leads:read"),
+        ("deal.items_changed", "deals:read"),
+        ("client.updated", "clients:read"),
+        ("product.imported", "products:read"),
+        ("task.completed", "tasks:read"),
+    ],
+)
+def test_a_kind_needs_the_right_to_read_its_noun(crm, kind, scope):
+    others = {f"{noun}s:read" for noun in ("lead", "deal", "client", "product", "task")} - {scope}
+    lacking = Api(crm, "acme", key_for(crm, "acme", ",".join(others)))
+    for query in (f"type={kind}", f"type=lead.created&type=task.created&type={kind}"):
+        answer = lacking.get(f"/events?{query}")
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+    assert lacking.get(f"/events?type={kind}").json["scope"] == scope
+    assert lacking.get("/events").status_code == 200
+    holding = Api(crm, "acme", key_for(crm, "acme", scope))
+    assert holding.get(f"/events?type={kind}").status_code == 200
+
+
+def test_a_key_that_reads_no_noun_reads_no_events(crm, form):
+    no_reader = Api(crm, "acme", key_for(crm, "acme", "leads:write,users:read,webhooks:read"))
+    for caller in (form, no_reader):
+        answer = caller.get("/events")
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+        assert "leads:read" in answer.json["detail"]
+
+
+def test_what_does_not_fit_is_refused(api):
+    for query in (
+        "type=lead.deleted",
+        "type=",
+        "after=first",
+        "after=-1",
+        "after=1.5",
+        "after=",
+        "after=9999999999999999999",
+        "after=1&after=2",
+        "limit=0",
+        "limit=201",
+        "cursor=abc",
+        "total=true",
+        "since=1",
+    ):
+        answer = api.get(f"/events?{query}")
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def test_events_are_kept_thirty_days(api, clock):
+    api.create("/tasks", title="Call")
+    clock.tick(DAY)
+    api.create("/tasks", title="Meet")
+    clock.tick(29 * DAY)
+    assert sequences(api) == [1, 2]
+    clock.tick(1)
+    assert sequences(api) == [2]
+    clock.tick(DAY)
+    assert feed(api, "after=0") == ([], 2)
+
+
+def test_another_tenant_has_its_own_feed(ivan, three):
+    assert feed(ivan) == ([], 0)
+
+
+def test_the_document_describes_an_event(crm):
+    document = crm.api.document("")
+    operation = document["paths"]["/events"]["get"]
+    assert operation["operationId"] == "list_events"
+    assert {p["name"] for p in operation["parameters"]} == {"after", "limit", "type"}
+    event = document["components"]["schemas"]["Event"]
+    assert set(event["required"]) == {
+        "id", "type", "timestamp", "tenant", "sequence", "data", "previous",
+    }  # fmt: skip
+    assert event["properties"]["type"]["enum"] == list(events.KINDS)
+
+
+def test_the_document_describes_what_each_webhook_brings(crm):
+    document = crm.api.document("")
+    assert list(document["webhooks"]) == list(events.KINDS)
+    schemas = document["components"]["schemas"]
+
+    def resolved(schema):
+        return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+    brought = {}
+    for kind, operation in document["webhooks"].items():
+        content = operation["post"]["requestBody"]["content"]["application/json"]
+        event = resolved(content["schema"])
+        assert event["properties"]["type"]["enum"] == [kind]
+        data = resolved(event["properties"]["data"])
+        assert set(data["required"]) == set(data["properties"])
+        brought[kind] = list(data["properties"].items())
+    assert {kind: [name for name, _ in data] for kind, data in brought.items()} == {
+        "lead.created": ["lead"],
+        "lead.converted": ["lead", "deal", "client"],
+        "deal.created": ["deal"],
+        "deal.stage_changed": ["deal", "from_stage", "to_stage"],
+        "deal.won": ["deal"],
+        "deal.lost": ["deal"],
+        "deal.items_changed": ["deal", "items"],
+        "product.created": ["product"],
+        "product.updated": ["product"],
+        "product.imported": ["import"],
+        "client.created": ["client"],
+        "client.updated": ["client"],
+        "task.created": ["task"],
+        "task.completed": ["task"],
+    }
+    stage = dict(brought["deal.stage_changed"])["to_stage"]
+    assert resolved(stage)["properties"]["type"]["enum"] == ["open", "won", "lost"]
+    assert dict(brought["deal.items_changed"])["items"]["type"] == "array"
+    imported = resolved(dict(brought["product.imported"])["import"])
+    assert set(imported["properties"]) == {"id", "created", "updated", "skipped"}

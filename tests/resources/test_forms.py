@@ -1,0 +1,372 @@
+"""Website forms (D12): a key that may create leads from its own pages, and nothing else."""
+
+import shutil
+
+import pytest
+
+from crm import create_app
+from crm.access import api_keys
+from crm.access.limits import FORM_SENDS
+from crm.config import PLANS, Config
+from crm.resources import tenant
+from crm.resources.leads.record import TRAP
+from crm.tenancy.counters import REQUESTS
+from crm.tenancy.database import time_text
+from tests.conftest import Api, Clock, key_for
+from tests.raw_wsgi import speak
+
+SHOP, BLOG, THIEF = (
+    "https://shop.example.ua",
+    "https://blog.example.ua:8443",
+    "https://evil.example",
+)
+CORS = ("Access-Control-Allow-Origin", "Access-Control-Expose-Headers")
+BODY = {"name": "Марія", "phone": "067 123 45 67"}
+
+
+@pytest.fixture(scope="module")
+def app(furnished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forms") / "data"
+    shutil.copytree(furnished[0], folder)
+    found = create_app(Config(data=folder), Clock(), sends=False)
+    yield found
+    found.tenants.forget_idle()
+
+
+@pytest.fixture(autouse=True)
+def next_minute(app):
+    app.tenants.clock.tick(60)
+
+
+@pytest.fixture(scope="module")
+def shop(app):
+    """The shop's form: its key names two origins."""
+    return Api(app, "acme", key_for(app, "acme", "leads:create", origins=f"{SHOP}, {BLOG}/"))
+
+
+@pytest.fixture(scope="module")
+def own_site(app, furnished):
+    """A key for a site's own server: it names no origin."""
+    return Api(app, "acme", furnished[1]["form"])
+
+
+@pytest.fixture(scope="module")
+def api(app, furnished):
+    return Api(app, "acme", furnished[1]["olena"])
+
+
+def post(who, origin: str | None = SHOP, body=BODY, address: str = "192.0.2.1", **headers):
+    sent = headers | ({"Origin": origin} if origin else {})
+    return who.post("/leads", body, headers=sent, environ_base={"REMOTE_ADDR": address})
+
+
+def ask(app, origin: str | None, label: str = "acme", **headers):
+    """A browser's question before a POST."""
+    sent = {"Access-Control-Request-Method": "POST", **headers}
+    if origin is not None:
+        sent["Origin"] = origin
+    return speak(app, "OPTIONS", headers=sent, host=f"{label}.localhost")
+
+
+# What such a key may
+
+
+def test_a_form_creates_a_lead(shop, api):
+    answer = post(shop, body={**BODY, "source": "footer", "utm_source": "google"})
+    assert answer.status_code == 201
+    assert set(answer.json) == {"status", "lead_id"}
+    lead = api.read(f"/leads/{answer.json['lead_id']}")
+    assert (lead["source"], lead["utm_source"], lead["phone"]) == (
+        "footer", "google", "+380671234567",
+    )  # fmt: skip
+
+
+def test_a_form_may_do_nothing_else(app, shop, own_site, api):
+    id = api.create("/leads", **BODY)
+    for who, headers in ((shop, {"Origin": SHOP}), (own_site, {})):
+        for rule in app.url_map.iter_rules():
+            if not rule.rule.startswith("/api/v1/") or "docs" in rule.rule:
+                continue
+            path = rule.rule.removeprefix("/api/v1").replace("<id>", id)
+            for method in rule.methods - {"OPTIONS", "HEAD"}:
+                if (method, path) in (
+                    ("POST", "/leads"),
+                    ("GET", "/users/me"),
+                    ("GET", "/openapi.json"),
+                ):
+                    continue
+                body = {} if method in ("POST", "PATCH", "PUT") else None
+                answer = who.call(method, path, headers=headers, json=body)
+                assert answer.status_code == 403, (method, path)
+                assert answer.json["code"] == "missing_scope"
+                app.tenants.clock.tick(60)
+
+
+def test_what_is_the_offices_to_say_is_kept_but_not_obeyed(shop, api):
+    sent = {
+        "assigned_to": "2", "status": "qualified", "tags": ["vip"], "amount": 1_000_000,
+        "client_id": "1", "deal_id": "1", "created_at": "2020-01-01T00:00:00Z", "created_by": "2",
+        "external_id": "1C-1", "converted_at": "2020-01-01T00:00:00Z", "floor": 3,
+    }  # fmt: skip
+    answer = post(shop, body=BODY | sent)
+    assert answer.status_code == 201
+    lead = api.read(f"/leads/{answer.json['lead_id']}")
+    assert (lead["assigned_to"], lead["status"], lead["tags"]) == (None, "new", [])
+    assert (lead["amount"], lead["client_id"], lead["deal_id"]) == (None, None, None)
+    assert lead["external_id"] is lead["converted_at"] is None
+    assert lead["created_at"] > "2026" and lead["created_by"] == "1"
+    assert set(sent) <= set(lead["extra"])
+    assert lead["extra"]["tags"] == ["vip"] and lead["extra"]["floor"] == 3
+
+
+def test_a_form_gets_no_representation(shop, own_site):
+    for who in (shop, own_site):
+        answer = post(who, Prefer="return=representation")
+        assert answer.status_code == 201
+        assert set(answer.json) == {"status", "lead_id"}
+        assert "Preference-Applied" not in answer.headers
+
+
+def test_a_forms_repeated_click_is_one_lead(shop):
+    first, second = (post(shop, **{"Idempotency-Key": "click"}) for _ in range(2))
+    assert first.json == second.json
+    assert second.headers["Access-Control-Allow-Origin"] == SHOP
+
+
+def test_leads_write_includes_creating(app):
+    writer = Api(app, "acme", key_for(app, "acme", "leads:write"))
+    assert post(writer, None).status_code == 201
+    assert writer.get("/leads").status_code == 403
+
+
+# Origins
+
+
+@pytest.mark.parametrize("origin", [SHOP, BLOG])
+def test_a_named_origin_may_read_the_answer(shop, origin):
+    answer = post(shop, origin)
+    assert answer.status_code == 201
+    assert answer.headers["Access-Control-Allow-Origin"] == origin
+    exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
+    assert {"Location", "Retry-After", "X-RateLimit-Remaining", "X-RateLimit-Reset"} <= set(exposed)
+    assert "Origin" in answer.headers["Vary"]
+    assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [None, "", THIEF, "null", "*", "http://shop.example.ua", SHOP + "/", SHOP + ":443",
+     SHOP + ".evil.example", SHOP.upper(), f"{SHOP},{BLOG}", "shop.example.ua"],
+)  # fmt: skip
+def test_any_other_origin_and_none_is_refused(shop, origin):
+    answer = shop.post("/leads", BODY, headers={} if origin is None else {"Origin": origin})
+    assert answer.status_code == 403
+    assert answer.json["code"] == "origin_not_allowed"
+    assert not any(name in answer.headers for name in CORS)
+    assert answer.headers["X-RateLimit-Limit"] == "5000"
+
+
+def test_a_refused_origin_makes_no_lead(shop, api):
+    before = len(api.read("/leads?limit=200"))
+    post(shop, THIEF)
+    assert len(api.read("/leads?limit=200")) == before
+
+
+def test_a_key_that_names_no_origin_gets_no_cors(own_site):
+    for origin in (None, SHOP, THIEF, "null"):
+        answer = post(own_site, origin)
+        assert answer.status_code == 201
+        assert not any(name in answer.headers for name in CORS)
+
+
+def test_other_keys_get_no_cors(app, api):
+    writer = Api(app, "acme", key_for(app, "acme", "leads:write,leads:create"))
+    for who in (api, writer):
+        answer = post(who, SHOP)
+        assert answer.status_code == 201
+        assert not any(name in answer.headers for name in CORS)
+
+
+def test_errors_carry_cors_too(app, shop):
+    def told(answer, status: int):
+        assert answer.status_code == status
+        assert answer.headers["Access-Control-Allow-Origin"] == SHOP
+        assert answer.mimetype == "application/problem+json"
+
+    origin = {"Origin": SHOP}
+    told(post(shop, body={"name": "x"}), 422)
+    told(
+        shop.call("POST", "/leads", headers=origin, data=b"{", content_type="application/json"), 400
+    )
+    told(shop.call("POST", "/leads", headers=origin, data=b"x", content_type="text/plain"), 415)
+    told(shop.get("/leads", headers=origin), 403)
+    told(shop.get("/nothing", headers=origin), 404)
+    told(shop.put("/leads", headers=origin), 405)
+    window = int(app.tenants.clock()) // 60
+    requests = app.tenants.counters.tables[REQUESTS]
+    with requests.lock("acme"):
+        requests.put("acme", window, 2500, 2500)
+    told(post(shop), 429)
+
+
+# Preflight
+
+
+def test_a_preflight_from_a_forms_origin_is_allowed(app, shop):
+    for origin in (SHOP, BLOG):
+        answer = ask(app, origin, **{"Access-Control-Request-Headers": "authorization"})
+        assert answer.status == 204 and answer.body == b""
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+        assert answer.headers["Access-Control-Allow-Methods"] == "POST"
+        allowed = answer.headers["Access-Control-Allow-Headers"].lower().split(", ")
+        assert {"authorization", "content-type", "idempotency-key"} <= set(allowed)
+        assert int(answer.headers["Access-Control-Max-Age"]) > 0
+        assert answer.headers["Vary"] == "Origin"
+        assert "X-RateLimit-Limit" not in answer.headers
+
+
+@pytest.mark.parametrize("origin", [None, "", THIEF, "null", "*", SHOP + "/", SHOP.upper(), "\xff"])
+def test_a_preflight_from_elsewhere_is_allowed_nothing(app, shop, origin):
+    answer = ask(app, origin)
+    assert answer.status == 204
+    assert not [name for name, _ in answer.headers if name.startswith("Access-Control")]
+    assert answer.headers["Vary"] == "Origin"
+
+
+def test_a_preflight_is_of_its_tenant(app, shop):
+    assert "Access-Control-Allow-Origin" not in ask(app, SHOP, "globex").headers
+    assert ask(app, SHOP, "nobody").status == 404
+
+
+def test_preflights_are_not_counted(app, shop, api):
+    for _ in range(20):
+        ask(app, SHOP)
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
+
+
+def test_the_origins_of_keys_that_ended_are_forgotten(app):
+    clock = app.tenants.clock
+    ends = time_text(int(clock()) + 30)
+    key_for(app, "globex", "leads:create", origins="https://late.example", expires_at=ends)
+    key_for(app, "globex", "leads:create", origins="https://gone.example")
+    for origin in ("https://late.example", "https://gone.example"):
+        assert "Access-Control-Allow-Origin" in ask(app, origin, "globex").headers
+    with app.tenants.session("globex"):
+        api_keys.every()[-1].revoke()
+    clock.tick(30)
+    for origin in ("https://late.example", "https://gone.example"):
+        assert "Access-Control-Allow-Origin" not in ask(app, origin, "globex").headers
+
+
+def test_origins_are_kept_as_browsers_write_them(app):
+    key_for(app, "globex", "leads:create", origins=" HTTPS://Mixed.Example/ ,http://localhost:3000")
+    with app.tenants.session("globex"):
+        assert api_keys.every()[-1].origins == "https://mixed.example,http://localhost:3000"
+    assert ask(app, "https://mixed.example", "globex").status == 204
+
+
+# Limits
+
+
+def test_forms_leave_half_of_the_window_to_integrations(app, shop, own_site, api):
+    with app.tenants.session("acme"):
+        tenant.change_plan("start")
+    try:
+        seen = [
+            post(who, address=f"192.0.2.{visitor}").status_code
+            for visitor in range(16)
+            for who in (shop, own_site)
+        ]
+        assert seen == [201] * 30 + [429] * 2
+        assert api.get("/leads").status_code == 200
+    finally:
+        with app.tenants.session("acme"):
+            tenant.change_plan("business")
+
+
+def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
+    answers = [post(shop) for _ in range(FORM_SENDS + 3)]
+    assert [answer.status_code for answer in answers] == [201] * FORM_SENDS + [429] * 3
+    told = answers[-1]
+    assert told.json["code"] == "rate_limited"
+    left = int(told.headers["X-RateLimit-Reset"]) - int(app.tenants.clock())
+    assert told.headers["Retry-After"] == str(left)
+    assert told.headers["Access-Control-Allow-Origin"] == SHOP
+    assert told.headers["X-RateLimit-Remaining"] == str(2500 - FORM_SENDS)
+    assert post(shop, address="192.0.2.2").status_code == 201
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == str(5000 - FORM_SENDS - 2)
+    app.tenants.clock.tick(60)
+    assert post(shop).status_code == 201
+
+
+def test_of_ipv6_a_visitor_has_a_whole_network(shop):
+    seen = {post(shop, address=f"2001:db8::{number:x}").status_code for number in range(1, 11)}
+    assert seen == {201}
+    assert post(shop, address="2001:db8::ffff").status_code == 429
+    assert post(shop, address="2001:db8:0:1::1").status_code == 201
+
+
+def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):
+    seen = {post(own_site, None).status_code for _ in range(FORM_SENDS + 3)}
+    assert seen == {201}
+    assert {api.get("/users/me").status_code for _ in range(FORM_SENDS + 3)} == {200}
+
+
+def test_the_visitors_of_tenants_are_counted_apart(app, shop):
+    other = Api(app, "globex", key_for(app, "globex", "leads:create", origins=SHOP))
+    for _ in range(FORM_SENDS):
+        post(shop)
+    assert post(shop).status_code == 429
+    assert post(other).status_code == 201
+
+
+def test_a_visitor_is_counted_without_a_limit_of_the_plan(furnished, tmp_path):
+    shutil.copytree(furnished[0], tmp_path / "data")
+    config = Config(data=tmp_path / "data", plans={**PLANS, "business": 0})
+    free = create_app(config, Clock(), sends=False)
+    site = Api(free, "acme", key_for(free, "acme", "leads:create", origins=SHOP))
+    seen = [post(site) for _ in range(FORM_SENDS + 1)]
+    assert [answer.status_code for answer in seen] == [201] * FORM_SENDS + [429]
+    assert "X-RateLimit-Limit" not in seen[-1].headers
+    free.tenants.forget_idle()
+
+
+# The trap
+
+
+@pytest.mark.parametrize("trap", ["https://spam.example", " ", "0", 1, ["x"]])
+def test_what_a_robot_sends_is_answered_like_a_lead_and_not_kept(shop, own_site, api, trap):
+    for who in (shop, own_site):
+        before = api.read("/leads?limit=200"), len(api.events())
+        robot = post(who, body={**BODY, TRAP: trap})
+        assert (api.read("/leads?limit=200"), len(api.events())) == before
+        person = post(who, body={**BODY, TRAP: ""})
+        assert (robot.status_code, set(robot.json)) == (person.status_code, set(person.json))
+        assert robot.json == person.json  # the number is the next lead's
+        assert robot.headers["Location"] == person.headers["Location"]
+        assert {name for name, _ in robot.headers} == {name for name, _ in person.headers}
+
+
+def test_the_trap_also_works_with_an_idempotency_key(shop, api):
+    before = api.read("/leads?limit=200")
+    body = {**BODY, TRAP: "x"}
+    first, second = (post(shop, body=body, **{"Idempotency-Key": "robot"}) for _ in range(2))
+    assert first.status_code == second.status_code == 201
+    assert api.read("/leads?limit=200") == before
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_trap_leaves_no_trace(shop, api, empty):
+    answer = post(shop, body={**BODY, TRAP: empty, "size": "XL"})
+    assert api.read(f"/leads/{answer.json['lead_id']}")["extra"] == {"size": "XL"}
+
+
+def test_other_keys_have_no_trap(app, api):
+    id = api.create("/leads", **BODY, **{TRAP: "https://client.example"})
+    assert api.read(f"/leads/{id}")["extra"] == {TRAP: "https://client.example"}
+
+
+def test_a_form_sees_no_phone_and_no_address_of_its_user(form, api):
+    assert api.read("/users/me")["email"] == "olena@acme.example"
+    me = form.read("/users/me")
+    assert (me["name"], me["email"], me["phone"]) == ("Olena", None, None)

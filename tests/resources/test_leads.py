@@ -1,0 +1,106 @@
+"""Leads (spec: Leads; D4, D5)."""
+
+import pytest
+
+from crm.errors import Conflict, Invalid
+from crm.records.fields import Text
+from crm.resources.leads.record import LEAD, LEAD_IN, Lead, create
+from crm.tenancy.database import transaction
+
+
+def test_phone_or_email_is_required(crm):
+    with crm.tenants.session("acme"), pytest.raises(Invalid, match="phone or an email"):
+        create({"name": "Марія"})
+
+
+def test_a_new_lead_is_new_and_unassigned(crm):
+    with crm.tenants.session("acme"):
+        lead = LEAD.one(create({"name": "Марія", "phone": "+380671234567"}))
+    assert (lead["status"], lead["assigned_to"], lead["source"]) == ("new", None, "api")
+
+
+def test_converted_is_final(crm):
+    with crm.tenants.session("acme"):
+        id = create({"name": "Марія", "phone": "+380671234567"})
+        with transaction():
+            lead = Lead.find(id)
+            lead.put({"status": "converted"})
+            with pytest.raises(Conflict) as refused:
+                lead.change({"status": "new"})
+    assert refused.value.code == "lead_already_converted"
+
+
+def test_create_answers_ok_and_the_id_as_text(api):
+    answer = api.post("/leads", {"name": "Марія", "email": "maria@example.com"})
+    assert answer.status_code == 201
+    assert answer.json == {"status": "ok", "lead_id": "1"}
+    assert answer.headers["Location"] == "/api/v1/leads/1"
+
+
+def test_an_empty_lead_is_told_all_that_it_needs(api):
+    answer = api.post("/leads", {})
+    assert answer.status_code == 422
+    assert [(error["pointer"], error["code"]) for error in answer.json["errors"]] == [
+        ("/name", "required"),
+        ("/phone", "phone_or_email"),
+        ("/email", "phone_or_email"),
+    ]
+
+
+def test_a_nameless_lead_with_a_phone_is_told_of_its_name_only(api):
+    for phone in ("067 123 45 67", "12"):
+        codes = {e["code"] for e in api.post("/leads", {"phone": phone}).json["errors"]}
+        assert "phone_or_email" not in codes and "required" in codes
+
+
+def test_a_form_loses_nothing(api):
+    answer = api.post(
+        "/leads", {"name": "Марія", "phone": "067 123 45 67", "amount": "many", "floor": 3}
+    )
+    lead = api.read(f"/leads/{answer.json['lead_id']}")
+    assert lead["phone"] == "+380671234567"
+    assert lead["amount"] is None
+    assert lead["extra"] == {"amount": "many", "floor": 3}
+
+
+def test_each_lead_has_its_event(api):
+    id = api.create("/leads", name="Марія", phone="+380671234567")
+    (event,) = api.events()
+    assert event["type"] == "lead.created"
+    assert event["data"] == {"lead": api.read(f"/leads/{id}")}
+
+
+def test_the_event_of_a_full_lead_is_the_lead_as_it_is_read(api):
+    sent = {
+        **{name: f"{name} Ї" for name, field in LEAD_IN.fields.items() if type(field) is Text},
+        **{"phone": "067 123 45 67", "email": "Maria@Example.com", "comment": " two\r\nlines "},
+        **{"status": "qualified", "assigned_to": 2, "amount": "10.50", "currency": "eur"},
+        **{"tags": ["vip", "стіл"], "extra": {"floor": 3}, "unknown": [1.25]},
+        "created_at": "2020-01-02T03:04:05+02:00",
+    }
+    assert not LEAD_IN.fields.keys() - sent.keys()
+    lead = api.read(f"/leads/{api.create('/leads', **sent)}")
+    assert (lead["amount"], lead["extra"]) == (10.5, {"floor": 3, "unknown": [1.25]})
+    assert api.events()[0]["data"] == {"lead": lead}
+
+
+def test_a_lead_for_nobody_known_is_kept_unassigned(api):
+    for unknown in ("77", "abc"):
+        id = api.create("/leads", name="Марія", phone="+380671234567", assigned_to=unknown)
+        lead = api.read(f"/leads/{id}")
+        assert (lead["assigned_to"], lead["extra"]) == (None, {"assigned_to": unknown})
+
+
+def test_nothing_sent_is_nothing_kept(api):
+    id = api.create("/leads", name="Марія", phone="+380671234567", status=None, currency=None)
+    lead = api.read(f"/leads/{id}")
+    assert (lead["status"], lead["currency"], lead["extra"]) == ("new", "UAH", {})
+
+
+def test_a_known_external_id_tells_whose_it_is(api):
+    id = api.create("/leads", name="Марія", phone="+380671234567", external_id="A-1")
+    answer = api.post("/leads", {"name": "Ганна", "phone": "+380671234568", "external_id": "A-1"})
+    assert (answer.status_code, answer.json["code"], answer.json["id"]) == (
+        *(409, "duplicate_external_id"),
+        id,
+    )

@@ -1,0 +1,521 @@
+"""Pipelines and stages (spec: Pipelines and users; D7, D11)."""
+
+import pytest
+
+from crm.errors import Conflict, Invalid, NotFound
+from crm.resources.deals import record as deals
+from crm.resources.deals.record import DEAL, Deal
+from crm.resources.pipelines.record import (
+    MOST,
+    PIPELINE,
+    STAGE,
+    Pipeline,
+    Stage,
+    create,
+)
+from crm.resources.pipelines.removal import remove_pipeline, remove_stage
+from crm.tenancy.database import row, transaction
+from tests.conftest import TARAS, Api, key_for
+
+NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stage ids of Sales
+OPEN = {"name": "Запит"}
+
+
+@pytest.fixture
+def acme(crm):
+    """Being at acme, where there is only Sales."""
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def names(pipeline_id=1):
+    """The stages' names in the order of the board; their positions must be 1, 2, 3 …"""
+    stages = PIPELINE.one(pipeline_id)["stages"]
+    assert [stage["position"] for stage in stages] == list(range(1, len(stages) + 1))
+    return " ".join(stage["name"] for stage in stages)
+
+
+def boards():
+    """The pipelines' names in order; their positions must be 1, 2, 3 …"""
+    pipelines = PIPELINE.every("1 ORDER BY position, id")
+    assert [each["position"] for each in pipelines] == list(range(1, len(pipelines) + 1))
+    assert sum(each["is_default"] for each in pipelines) == 1
+    return " ".join(each["name"] for each in pipelines)
+
+
+def change(record, id, **data):
+    with transaction():
+        found = record.find(id)
+        found.change(data)
+        return found
+
+
+def refusal(attempt, *arguments):
+    """The code of the refusal, after which nothing has changed."""
+    before = PIPELINE.every("1 ORDER BY id")
+    with pytest.raises((Conflict, Invalid)) as refused, transaction():
+        attempt(*arguments)
+    assert PIPELINE.every("1 ORDER BY id") == before
+    error = refused.value
+    return error.faults[0].code if isinstance(error, Invalid) else error.code
+
+
+# Rules of pipelines
+
+
+def test_a_new_tenant_has_sales(acme):
+    (sales,) = PIPELINE.every("1")
+    assert (sales["name"], sales["is_default"], sales["position"]) == ("Sales", True, 1)
+    assert names() == "New Qualified Proposal Negotiation Won Lost"
+    stages = sales["stages"]
+    assert [stage["type"] for stage in stages] == ["open"] * 4 + ["won", "lost"]
+    assert [stage["probability"] for stage in stages] == [10, 25, 50, 75, 100, 0]
+    assert {stage["version"] for stage in stages} == {sales["version"]} == {1}
+
+
+def test_a_new_pipeline_has_the_stages_of_the_first_unless_it_brings_its_own(acme):
+    id = create({"name": "Wholesale"})
+    assert names(id) == names(1)
+    shown = PIPELINE.one(id)
+    assert (shown["is_default"], shown["version"]) == (False, 1)
+    own = create({"name": "Repairs", "stages": [{"name": "In", "color": "#1f6feb"}]})
+    (stage,) = PIPELINE.one(own)["stages"]
+    assert (stage["type"], stage["color"], stage["probability"]) == ("open", "#1f6feb", None)
+
+
+def test_a_pipeline_without_an_open_stage_is_refused(acme):
+    for stages in ([], [{"name": "Won", "type": "won"}]):
+        refused = refusal(create, {"name": "Wholesale", "stages": stages})
+        assert refused == "open_stage_required"
+
+
+def test_stages_sent_with_positions_stand_there(acme):
+    stages = [{"name": "A"}, {"name": "B", "position": 1}, {"name": "C", "position": 2}]
+    assert names(create({"name": "Wholesale", "stages": stages})) == "B C A"
+
+
+def test_what_was_handed_in_is_left_as_it_was(acme):
+    data = {"name": "Wholesale", "stages": [{"name": "A"}]}
+    create(data)
+    assert data == {"name": "Wholesale", "stages": [{"name": "A"}]}
+
+
+def test_a_new_default_takes_the_place_of_the_old(acme):
+    first = create({"name": "Wholesale", "is_default": 1})
+    assert Pipeline.default().id == first
+    second = create({"name": "Repairs"})
+    change(Pipeline, second, is_default=1)
+    assert Pipeline.default().id == second
+    assert boards() == "Sales Wholesale Repairs"
+
+
+def test_the_default_stays_until_another_is(acme):
+    sales = Pipeline.default()
+    assert refusal(sales.change, {"is_default": 0}) == "default_pipeline"
+    assert refusal(remove_pipeline, sales) == "default_pipeline"
+    other = create({"name": "Wholesale"})
+    change(Pipeline, other, is_default=0)  # it wasn't
+    change(Pipeline, other, is_default=1)
+    with transaction():
+        remove_pipeline(Pipeline.find(1))
+    assert boards() == "Wholesale"
+
+
+def test_pipelines_keep_their_positions_close(acme):
+    for name in "ABC":
+        create({"name": name})
+    assert boards() == "Sales A B C"
+    change(Pipeline, 4, position=1)
+    assert boards() == "C Sales A B"
+    change(Pipeline, 4, position=3)
+    assert boards() == "Sales A C B"
+    change(Pipeline, 1, position=MOST)
+    assert boards() == "A C B Sales"
+    create({"name": "D", "position": 2})
+    assert boards() == "A D C B Sales"
+    with transaction():
+        remove_pipeline(Pipeline.find(4))
+    assert boards() == "A D B Sales"
+
+
+def test_only_what_moved_has_a_new_version(acme):
+    for name in "AB":
+        create({"name": name})
+    change(Pipeline, 3, position=2)
+    assert [each["version"] for each in PIPELINE.every("1 ORDER BY id")] == [1, 2, 2]
+
+
+def test_there_is_an_end_to_pipelines_and_stages(acme):
+    assert refusal(create, {"name": "A", "stages": [OPEN] * (MOST + 1)}) == "too_many_stages"
+    full = create({"name": "A", "stages": [OPEN] * MOST})
+    assert refusal(Pipeline.find(full).add_stage, OPEN) == "too_many_stages"
+    for _ in range(MOST - 2):
+        create({"name": "B", "stages": [OPEN]})
+    assert refusal(create, {"name": "C"}) == "too_many_pipelines"
+
+
+# Rules of stages
+
+
+def test_a_new_stage_is_open_and_before_won_and_lost_unless_it_says_otherwise(acme):
+    with transaction():
+        sales = Pipeline.find(1)
+        last = sales.add_stage({"name": "Later"})
+        sales.add_stage({"name": "Contract", "position": 5, "probability": 90})
+    assert names() == "New Qualified Proposal Negotiation Contract Later Won Lost"
+    assert STAGE.one(last)["type"] == "open"
+
+
+def test_a_moved_stage_shifts_the_others(acme):
+    change(Stage, LOST, position=1)
+    assert names() == "Lost New Qualified Proposal Negotiation Won"
+    change(Stage, NEW, position=4)
+    assert names() == "Lost Qualified Proposal New Negotiation Won"
+    change(Stage, QUALIFIED, position=MOST)
+    assert names() == "Lost Proposal New Negotiation Won Qualified"
+
+
+def test_a_stage_changed_is_a_pipeline_changed(acme, clock):
+    clock.tick(60)
+    change(Stage, NEW, name="Fresh")
+    sales = PIPELINE.one(1)
+    assert (sales["version"], sales["updated_at"]) == (2, "2026-03-02T09:01:00Z")
+    change(Stage, NEW, name="Fresh", position=1)
+    assert PIPELINE.one(1)["version"] == 2
+
+
+def test_a_pipeline_keeps_an_open_stage(acme):
+    id = create({"name": "A", "stages": [OPEN, {"name": "Won", "type": "won"}]})
+    stage, won = Pipeline.find(id).stages()
+    assert refusal(stage.change, {"type": "lost"}) == "last_open_stage"
+    assert refusal(remove_stage, stage) == "last_open_stage"
+    assert refusal(remove_stage, stage, won.id) == "last_open_stage"
+    change(Stage, won.id, type="open")
+    change(Stage, stage.id, type="lost")
+    assert [each.type for each in Pipeline.find(id).stages()] == ["lost", "open"]
+
+
+def test_the_type_of_a_stage_with_deals_stays(acme):
+    deal = deals.create({"title": "Chairs", "stage_id": PROPOSAL})
+    assert refusal(Stage.find(PROPOSAL).change, {"type": "won"}) == "stage_in_use"
+    change(Stage, PROPOSAL, type="open", name="Offer")
+    with transaction():
+        Deal.find(deal).remove()
+    change(Stage, PROPOSAL, type="won")
+    assert STAGE.one(PROPOSAL)["type"] == "won"
+
+
+def test_a_stage_of_another_pipeline_is_not_found_here(acme):
+    other = create({"name": "A"})
+    with pytest.raises(NotFound):
+        Stage.of(other, NEW)
+    assert Stage.of(1, NEW).name == "New"
+
+
+# Removal
+
+
+def test_a_stage_without_deals_goes_and_the_others_close_up(acme):
+    with transaction():
+        remove_stage(Stage.find(QUALIFIED))
+    assert names() == "New Proposal Negotiation Won Lost"
+
+
+def test_a_stage_in_use_stays(acme):
+    deals.create({"title": "Chairs"})
+    with pytest.raises(Conflict) as refused, transaction():
+        remove_stage(Stage.find(NEW))
+    assert (refused.value.code, refused.value.more) == ("stage_in_use", {"deals": 1})
+    assert names().startswith("New ")
+
+
+def test_its_deals_move_by_their_own_rule(api, acme):
+    for title in ("Chairs", "Tables"):
+        deals.create({"title": title})
+    with transaction():
+        remove_stage(Stage.find(NEW), WON)
+    assert [deal["status"] for deal in DEAL.every("1")] == ["won", "won"]
+    assert api.kinds()[2:] == ["deal.stage_changed", "deal.won"] * 2
+    moved = api.events()[2]
+    assert moved["data"]["from_stage"]["name"] == "New"
+    assert moved["data"]["to_stage"]["id"] == str(WON)
+    moves = row(
+        "SELECT from_stage_id, from_name, to_name FROM stage_move WHERE deal_id = 1"
+        " ORDER BY id DESC LIMIT 1"
+    )
+    assert moves == (None, "New", "Won")
+
+
+def test_what_was_won_in_an_open_stage_stays_won(api, acme, clock):
+    id = deals.create({"title": "Chairs", "status": "won", "stage_id": PROPOSAL})
+    before = DEAL.one(id)
+    clock.tick(60)
+    with transaction():
+        remove_stage(Stage.find(PROPOSAL), NEGOTIATION)
+    after = DEAL.one(id)
+    assert (after["status"], after["closed_at"]) == ("won", before["closed_at"])
+    assert (after["stage_id"], api.kinds()[2:]) == (str(NEGOTIATION), ["deal.stage_changed"])
+
+
+def test_deleted_deals_go_along_without_a_word(api, acme):
+    ids = [deals.create({"title": "Chairs", "stage_id": PROPOSAL}) for _ in range(2)]
+    with transaction():
+        Deal.find(ids[0]).remove()
+        remove_stage(Stage.find(PROPOSAL), NEGOTIATION)
+    assert row("SELECT stage_id, version FROM deal WHERE id = ?", (ids[0],)) == (NEGOTIATION, 2)
+    assert api.kinds() == ["deal.created", "deal.created", "deal.stage_changed"]
+    with transaction():
+        Deal.find(ids[1]).remove()
+        remove_stage(Stage.find(NEGOTIATION))
+    assert row("SELECT min(stage_id), max(stage_id) FROM deal") == (NEW, NEW)
+
+
+def test_deals_stay_in_their_pipeline(acme):
+    other = create({"name": "A", "stages": [OPEN]})
+    deals.create({"title": "Chairs"})
+    for stage in (Pipeline.find(other).stages()[0].id, NEW, 99):
+        assert refusal(remove_stage, Stage.find(NEW), stage) == "invalid_stage"
+
+
+def test_a_pipeline_without_deals_goes_with_its_stages(acme):
+    id = create({"name": "A"})
+    with transaction():
+        remove_pipeline(Pipeline.find(id))
+    assert row("SELECT count(*) FROM stage") == (6,)
+    assert boards() == "Sales"
+
+
+def test_a_pipeline_in_use_stays(acme):
+    id = create({"name": "A"})
+    deals.create({"title": "Chairs", "pipeline_id": id})
+    assert refusal(remove_pipeline, Pipeline.find(id)) == "pipeline_in_use"
+    own = Pipeline.find(id).stages()[1].id
+    assert refusal(remove_pipeline, Pipeline.find(id), own) == "invalid_stage"
+
+
+def test_the_deals_of_a_pipeline_move_to_a_stage_of_another(api, acme):
+    id = create({"name": "A"})
+    open_deal = deals.create({"title": "Chairs", "pipeline_id": id})
+    deleted = deals.create({"title": "Tables", "pipeline_id": id, "status": "lost"})
+    with transaction():
+        Deal.find(deleted).remove()
+        remove_pipeline(Pipeline.find(id), QUALIFIED)
+    deal = DEAL.one(open_deal)
+    assert (deal["pipeline_id"], deal["stage_id"]) == ("1", str(QUALIFIED))
+    assert row("SELECT pipeline_id, stage_id FROM deal WHERE id = ?", (deleted,)) == (1, QUALIFIED)
+    assert api.kinds()[3:] == ["deal.stage_changed"]
+    assert api.events()[3]["previous"]["pipeline_id"] == str(id)
+
+
+def test_a_pipeline_with_deleted_deals_alone_goes(acme):
+    id = create({"name": "A"})
+    deal = deals.create({"title": "Chairs", "pipeline_id": id})
+    with transaction():
+        Deal.find(deal).remove()
+        remove_pipeline(Pipeline.find(id))
+    assert row("SELECT pipeline_id, stage_id FROM deal") == (1, NEW)
+
+
+# Endpoints
+
+
+def test_pipelines_are_listed_with_their_stages(api):
+    api.create("/pipelines", name="Опт", position=1)
+    answer = api.get("/pipelines").json
+    assert answer["meta"] == {"next_cursor": None}
+    assert [each["name"] for each in answer["data"]] == ["Опт", "Sales"]
+    sales = answer["data"][1]
+    assert sales == api.read("/pipelines/1")
+    assert sales["stages"] == api.read("/pipelines/1/stages")
+    assert sales["stages"][0] == {
+        "id": "1",
+        "pipeline_id": "1",
+        "name": "New",
+        "type": "open",
+        "position": 1,
+        "probability": 10,
+        "color": None,
+        "created_at": "2026-03-02T09:00:00Z",
+        "updated_at": "2026-03-02T09:00:00Z",
+        "version": 1,
+    }
+
+
+def test_stages_are_read_page_by_page_in_the_order_of_the_board(api):
+    api.patch("/pipelines/1/stages/6", {"position": 1})
+    found, cursor = [], ""
+    while cursor is not None:
+        query = f"?limit=2&total=true{cursor and f'&cursor={cursor}'}"
+        answer = api.get(f"/pipelines/1/stages{query}").json
+        assert answer["meta"]["total"] == 6
+        found += [stage["name"] for stage in answer["data"]]
+        cursor = answer["meta"]["next_cursor"]
+    assert found == ["Lost", "New", "Qualified", "Proposal", "Negotiation", "Won"]
+    assert api.read("/pipelines/1/stages?sort=-position")[0]["name"] == "Won"
+
+
+def test_creating_answers_ok_and_the_id(api):
+    answer = api.post("/pipelines", {"name": "Опт", "is_default": True, "stages": [OPEN]})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "pipeline_id": "2"})
+    assert answer.headers["Location"] == "/api/v1/pipelines/2"
+    assert api.read("/pipelines/1")["is_default"] is False
+    answer = api.post("/pipelines/2/stages", {"name": "Угода", "type": "won", "probability": 100})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "stage_id": "8"})
+    assert answer.headers["Location"] == "/api/v1/pipelines/2/stages/8"
+    assert api.read("/pipelines/2/stages/8") == api.read("/pipelines/2")["stages"][1]
+
+
+def test_creating_answers_the_record_to_who_prefers_it(api):
+    prefer = {"Prefer": "return=representation"}
+    answer = api.post("/pipelines", {"name": "Опт", "stages": [OPEN]}, headers=prefer)
+    assert answer.json["data"] == api.read("/pipelines/2")
+
+
+UNFIT = [
+    ("/pipelines", {}, "/name"),
+    ("/pipelines", {"name": "A", "is_default": 1}, "/is_default"),
+    ("/pipelines", {"name": "A", "position": 0}, "/position"),
+    ("/pipelines", {"name": "A", "stages": []}, "/stages"),
+    ("/pipelines", {"name": "A", "stages": [{"type": "won"}]}, "/stages/0/name"),
+    ("/pipelines", {"name": "A", "stages": [{"name": "B", "id": "1"}]}, "/stages/0/id"),
+    ("/pipelines", {"name": "A", "colour": "red"}, "/colour"),
+    ("/pipelines/1/stages", {"name": ""}, "/name"),
+    ("/pipelines/1/stages", {"name": "A", "type": "closed"}, "/type"),
+    ("/pipelines/1/stages", {"name": "A", "type": None}, "/type"),
+    ("/pipelines/1/stages", {"name": "A", "probability": 101}, "/probability"),
+    ("/pipelines/1/stages", {"name": "A", "probability": 0.5}, "/probability"),
+    ("/pipelines/1/stages", {"name": "A", "color": "red"}, "/color"),
+    ("/pipelines/1/stages", {"name": "A", "pipeline_id": "1"}, "/pipeline_id"),
+]
+
+
+def test_what_does_not_fit_is_refused(api):
+    for path, body, pointer in UNFIT:
+        answer = api.post(path, body)
+        assert answer.status_code == 422
+        assert [fault["pointer"] for fault in answer.json["errors"]] == [pointer]
+    assert len(api.read("/pipelines")) == 1
+    assert len(api.read("/pipelines/1/stages")) == 6
+
+
+def test_changes_answer_the_record(api):
+    pipeline = api.patch("/pipelines/1", {"name": "Продажі"})
+    assert pipeline.json == api.read("/pipelines/1")
+    assert (pipeline.json["name"], pipeline.json["version"]) == ("Продажі", 2)
+    stage = api.patch("/pipelines/1/stages/1", {"color": "#ABCDEF", "probability": None})
+    assert stage.json == api.read("/pipelines/1/stages/1")
+    assert (stage.json["color"], stage.json["probability"]) == ("#abcdef", None)
+
+
+def test_whole_records_may_be_sent_back_but_not_with_other_stages(api):
+    pipeline = api.read("/pipelines/1")
+    assert api.patch("/pipelines/1", pipeline).json == pipeline
+    stage = pipeline["stages"][0]
+    assert api.patch("/pipelines/1/stages/1", stage).json == stage
+    answer = api.patch("/pipelines/1", {"stages": []})
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "read_only")
+    answer = api.patch("/pipelines/1/stages/1", {"pipeline_id": "2"})
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "read_only")
+
+
+def test_a_change_of_another_version_is_refused(api):
+    for path in ("/pipelines/1", "/pipelines/1/stages/1"):
+        etag = api.get(path).headers["ETag"]
+        assert api.patch(path, {"name": "A"}, headers={"If-Match": etag}).status_code == 200
+        assert api.patch(path, {"name": "B"}, headers={"If-Match": etag}).status_code == 412
+        assert api.delete(path, headers={"If-Match": etag}).status_code == 412
+        assert api.get(path, headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_conflicts_are_told_by_their_codes(api):
+    api.create("/deals", title="Крісла")
+    for answer, code in (
+        (api.patch("/pipelines/1", {"is_default": False}), "default_pipeline"),
+        (api.delete("/pipelines/1"), "default_pipeline"),
+        (api.patch("/pipelines/1/stages/1", {"type": "lost"}), "stage_in_use"),
+        (api.delete("/pipelines/1/stages/1"), "stage_in_use"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (409, code)
+
+
+def test_deleting_a_stage_moves_its_deals(api):
+    deal = api.create("/deals", title="Крісла")
+    answer = api.delete("/pipelines/1/stages/1?move_to=2")
+    assert (answer.status_code, answer.data) == (204, b"")
+    assert api.read(f"/deals/{deal}")["stage_id"] == "2"
+    assert api.delete("/pipelines/1/stages/1").status_code == 404
+    assert api.kinds() == ["deal.created", "deal.stage_changed"]
+
+
+def test_deleting_a_pipeline_moves_its_deals(api):
+    api.create("/pipelines", name="Опт", is_default=True)
+    deal = api.create("/deals", title="Крісла", pipeline_id="1")
+    assert api.delete("/pipelines/1?move_to=7").status_code == 204
+    assert api.read(f"/deals/{deal}")["pipeline_id"] == "2"
+    assert api.get("/pipelines/1").status_code == 404
+
+
+def test_where_deals_go_must_be_a_stage_that_takes_them(api):
+    api.create("/pipelines", name="Опт")
+    for path, stage in (
+        ("/pipelines/1/stages/1", "7"),
+        ("/pipelines/1/stages/1", "1"),
+        ("/pipelines/1/stages/1", "abc"),
+        ("/pipelines/1/stages/1", ""),
+        ("/pipelines/2", "8"),
+        ("/pipelines/2", "99"),
+    ):
+        answer = api.delete(f"{path}?move_to={stage}")
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["parameter"] == "move_to"
+    assert api.delete("/pipelines/1/stages/1?moveto=2").status_code == 422
+    assert len(api.read("/pipelines/1/stages")) == 6
+
+
+def test_moving_deals_on_the_way_needs_the_right_to_change_them(crm, api):
+    api.create("/deals", title="Крісла")
+    writer = Api(crm, "acme", key_for(crm, "acme", "pipelines:write", TARAS))
+    answer = writer.delete("/pipelines/1/stages/1?move_to=2")
+    assert (answer.status_code, answer.json["scope"]) == (403, "deals:write")
+    assert writer.delete("/pipelines/1/stages/2").status_code == 204
+
+
+def test_what_is_not_there_is_not_found(api, ivan):
+    api.create("/pipelines", name="Опт")
+    for caller, path in (
+        (api, "/pipelines/99"),
+        (api, "/pipelines/abc"),
+        (api, "/pipelines/99/stages/1"),
+        (api, "/pipelines/2/stages/1"),
+        (api, "/pipelines/1/stages/99"),
+        (ivan, "/pipelines/2"),
+        (ivan, "/pipelines/2/stages/7"),
+    ):
+        assert caller.get(path).status_code == 404
+        assert caller.patch(path, {"name": "A"}).status_code == 404
+        assert caller.delete(path).status_code == 404
+    for path in ("/pipelines/99/stages", "/pipelines/abc/stages"):
+        assert api.get(path).status_code == 404
+        assert api.post(path, OPEN).status_code == 404
+
+
+def test_a_key_that_reads_changes_nothing(reader, form):
+    assert len(reader.read("/pipelines")) == 1
+    for answer in (
+        reader.post("/pipelines", {"name": "A"}),
+        reader.patch("/pipelines/1", {"name": "A"}),
+        reader.delete("/pipelines/1"),
+        reader.post("/pipelines/1/stages", OPEN),
+        reader.patch("/pipelines/1/stages/1", {"name": "A"}),
+        reader.delete("/pipelines/1/stages/1"),
+        form.get("/pipelines"),
+        form.get("/pipelines/1/stages"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+
+
+def test_pipelines_have_no_events(api):
+    id = api.create("/pipelines", name="Опт")
+    api.patch(f"/pipelines/{id}", {"name": "Роздріб"})
+    api.delete(f"/pipelines/{id}")
+    assert api.events() == []

@@ -1,0 +1,538 @@
+"""Tasks (spec: Tasks; D3, D4, D10, D12, D15, D17)."""
+
+import pytest
+
+from crm.errors import Conflict, Invalid
+from crm.resources.clients import record as clients
+from crm.resources.deals import record as deals
+from crm.resources.leads import record as leads
+from crm.resources.tasks import TASK, Task, create
+from crm.tenancy.database import transaction
+from tests.conftest import OLENA, TARAS
+
+NOON = "2026-03-02T12:00:00Z"  # the clock starts at nine of that day
+
+
+@pytest.fixture
+def acme(crm):
+    """Being at acme, in Taras' name."""
+    with crm.tenants.session("acme") as here:
+        here.user_id = TARAS
+        yield here
+
+
+def done(status="open"):
+    """A task that had the status, and was then completed."""
+    with transaction():
+        task = Task.find(create({"title": "Call", "status": status}))
+        task.complete()
+        return task
+
+
+# Rules
+
+
+def test_a_new_task_is_open_normal_and_its_makers(acme):
+    task = TASK.one(create({"title": "Call"}))
+    assert (task["status"], task["priority"], task["assigned_to"]) == ("open", "normal", str(TARAS))
+    assert (task["type"], task["due_at"], task["completed_at"]) == (None, None, None)
+    assert task["version"] == 1
+
+
+def test_a_task_may_be_nobodys_on_request(acme):
+    assert TASK.one(create({"title": "Call", "assigned_to": None}))["assigned_to"] is None
+
+
+@pytest.mark.parametrize("status", ["open", "in_progress"])
+def test_complete_makes_it_done_now(acme, clock, status):
+    clock.tick(60)
+    task = TASK.one(done(status).id)
+    assert (task["status"], task["completed_at"]) == ("done", "2026-03-02T09:01:00Z")
+
+
+def test_complete_keeps_the_result(acme):
+    with transaction():
+        task = Task.find(create({"title": "Call"}))
+        task.complete("They will buy")
+    assert TASK.one(task.id)["result"] == "They will buy"
+
+
+def test_complete_without_a_result_keeps_the_one_it_has(acme):
+    with transaction():
+        task = Task.find(create({"title": "Call", "result": "Busy at first"}))
+        task.complete()
+    assert TASK.one(task.id)["result"] == "Busy at first"
+
+
+def test_a_done_task_is_not_done_again(acme, clock):
+    task = done()
+    first = TASK.one(task.id)
+    clock.tick(60)
+    with transaction():
+        task.complete("too late")
+    assert TASK.one(task.id) == first
+
+
+def test_a_cancelled_task_cannot_be_completed(acme):
+    with transaction():
+        task = Task.find(create({"title": "Call", "status": "cancelled"}))
+        for attempt in (task.complete, lambda: task.change({"status": "done"})):
+            with pytest.raises(Conflict) as refused:
+                attempt()
+            assert refused.value.code == "task_cancelled"
+
+
+def test_a_cancelled_task_may_be_opened_and_then_completed(acme):
+    with transaction():
+        task = Task.find(create({"title": "Call", "status": "cancelled"}))
+        task.change({"status": "open"})
+        task.complete()
+    assert TASK.one(task.id)["status"] == "done"
+
+
+@pytest.mark.parametrize("status", ["open", "in_progress", "cancelled"])
+def test_back_from_done_it_has_no_completion_time(acme, status):
+    task = done()
+    with transaction():
+        task.change({"status": status})
+    assert (task.status, TASK.one(task.id)["completed_at"]) == (status, None)
+
+
+def test_a_done_task_may_be_changed_and_stays_done(acme, clock):
+    task = done()
+    completed_at = task.completed_at
+    clock.tick(60)
+    with transaction():
+        task.change({"result": "They will buy", "status": "done"})
+    shown = TASK.one(task.id)
+    assert (shown["result"], shown["completed_at"]) == ("They will buy", completed_at)
+
+
+def test_overdue_is_what_is_still_to_be_done_after_its_time(acme):
+    for status, due_at, overdue in [
+        ("open", "2026-03-02T08:59:59Z", True),
+        ("in_progress", "2026-03-02T08:59:59Z", True),
+        ("open", "2026-03-02T09:00:00Z", False),  # at nine it is due, later it is overdue
+        ("open", None, False),
+        ("done", "2026-03-02T08:00:00Z", False),
+        ("cancelled", "2026-03-02T08:00:00Z", False),
+    ]:
+        id = create({"title": "Call", "status": status, "due_at": due_at})
+        assert TASK.one(id)["is_overdue"] is overdue
+
+
+def test_a_task_becomes_overdue_by_the_clock_alone(acme, clock):
+    id = create({"title": "Call", "due_at": NOON})
+    assert TASK.one(id)["is_overdue"] is False
+    clock.tick(4 * 3600)
+    task = TASK.one(id)
+    assert (task["is_overdue"], task["version"]) == (True, 1)
+
+
+@pytest.mark.parametrize("field", ["assigned_to", "lead_id", "client_id", "deal_id"])
+def test_what_a_task_belongs_to_must_exist(acme, field):
+    with pytest.raises(Invalid) as refused:
+        create({"title": "Call", field: 99})
+    assert [(fault.where, fault.code) for fault in refused.value.faults] == [
+        (f"/{field}", "unknown_id")
+    ]
+
+
+def belongings():
+    """The ids of a lead, a client and a deal."""
+    return {
+        "lead_id": leads.create({"name": "Марія", "phone": "+380671234567"}),
+        "client_id": clients.create({"name": "Romashka"}),
+        "deal_id": deals.create({"title": "Chairs"}),
+    }
+
+
+RECORDS = {"lead_id": leads.Lead, "client_id": clients.Client, "deal_id": deals.Deal}
+
+
+@pytest.mark.parametrize("field", RECORDS)
+def test_what_a_new_task_belongs_to_must_be_live(acme, field):
+    ids = belongings()
+    with transaction():
+        RECORDS[field].find(ids[field]).remove()
+    with pytest.raises(Invalid, match=field):
+        create({"title": "Call", **ids})
+
+
+@pytest.mark.parametrize("field", RECORDS)
+def test_a_task_outlives_what_it_belongs_to(acme, field):
+    ids = belongings()
+    with transaction():
+        task = Task.find(create({"title": "Call", **ids}))
+        RECORDS[field].find(ids[field]).remove()
+        task.change({**ids, "title": "Call again"})
+    assert TASK.one(task.id)[field] == str(ids[field])
+
+
+def test_a_refused_change_leaves_nothing(acme):
+    with transaction():
+        task = Task.find(create({"title": "Call"}))
+    with pytest.raises(Invalid), transaction():
+        task.change({"title": "Meet", "deal_id": 99})
+    assert TASK.one(task.id)["title"] == "Call"
+
+
+# Events
+
+
+def test_each_task_has_its_event(api):
+    id = api.create("/tasks", title="Call", due_at=NOON)
+    (event,) = api.events()
+    assert event["type"] == "task.created"
+    assert event["data"] == {"task": api.read(f"/tasks/{id}")}
+    assert event["previous"] == {}
+
+
+def test_completing_is_told_once_with_what_changed(api, clock):
+    id = api.create("/tasks", title="Call")
+    clock.tick(60)
+    api.post(f"/tasks/{id}/complete", {"result": "They will buy"})
+    api.post(f"/tasks/{id}/complete", {"result": "Really"})
+    api.patch(f"/tasks/{id}", {"status": "done"})
+    created, completed = api.events()
+    assert completed["type"] == "task.completed"
+    assert completed["data"] == {"task": api.read(f"/tasks/{id}")}
+    assert completed["data"]["task"]["result"] == "They will buy"
+    assert completed["previous"] == {"status": "open", "result": None, "completed_at": None}
+
+
+def test_the_status_done_is_completing_by_another_door(api):
+    id = api.create("/tasks", title="Call", status="in_progress")
+    answer = api.patch(f"/tasks/{id}", {"status": "done", "title": "Called"})
+    assert answer.json["completed_at"] == "2026-03-02T09:00:00Z"
+    assert api.kinds() == ["task.created", "task.completed"]
+    assert api.events()[1]["previous"] == {
+        "status": "in_progress",
+        "title": "Call",
+        "completed_at": None,
+    }
+
+
+def test_a_task_that_comes_as_done_is_created_then_completed(api):
+    id = api.create("/tasks", title="Call", status="done")
+    created, completed = api.events()
+    assert (created["type"], completed["type"]) == ("task.created", "task.completed")
+    assert created["data"] == completed["data"] == {"task": api.read(f"/tasks/{id}")}
+    assert api.read(f"/tasks/{id}")["completed_at"] == "2026-03-02T09:00:00Z"
+
+
+def test_done_again_after_being_opened_is_told_again(api):
+    id = api.create("/tasks", title="Call", status="done")
+    api.patch(f"/tasks/{id}", {"status": "open"})
+    api.post(f"/tasks/{id}/complete")
+    assert api.kinds() == ["task.created", "task.completed", "task.completed"]
+
+
+def test_other_changes_and_deletion_have_no_event(api):
+    id = api.create("/tasks", title="Call")
+    api.patch(f"/tasks/{id}", {"title": "Meet", "status": "in_progress"})
+    api.delete(f"/tasks/{id}")
+    assert api.kinds() == ["task.created"]
+
+
+# Endpoints
+
+
+def test_create_answers_ok_and_the_id(api):
+    answer = api.post("/tasks", {"title": "Call"})
+    assert (answer.status_code, answer.json) == (201, {"status": "ok", "task_id": "1"})
+    assert answer.headers["Location"] == "/api/v1/tasks/1"
+
+
+def test_every_field_is_kept_as_sent(api):
+    sent = {
+        "title": "Зателефонувати",
+        "type": "call",
+        "status": "in_progress",
+        "priority": "high",
+        "assigned_to": str(TARAS),
+        "due_at": "2026-03-02T14:00:00+02:00",
+        "lead_id": api.create("/leads", name="Марія", phone="+380671234567"),
+        "client_id": api.create("/clients", name="Ромашка"),
+        "deal_id": api.create("/deals", title="Крісла"),
+        "description": "про крісла\nі столи",
+        "result": "зайнято",
+        "external_id": "1C-7",
+        "extra": {"floor": 3},
+        "created_at": "2026-02-01T08:00:00Z",
+    }
+    task = api.read(f"/tasks/{api.create('/tasks', **sent)}")
+    assert {name: task[name] for name in sent} == sent | {"due_at": NOON}
+    assert set(task) - set(sent) == {"id", "is_overdue", "completed_at", "updated_at", "version"}
+
+
+UNFIT = [
+    ("title", None, "null"),
+    ("title", "", "required"),
+    ("title", "x" * 256, "too_long"),
+    ("type", "visit", "invalid_choice"),
+    ("status", "finished", "invalid_choice"),
+    ("status", None, "null"),
+    ("priority", "urgent", "invalid_choice"),
+    ("due_at", "2026-03-02T12:00:00", "invalid_time"),
+    ("assigned_to", "99", "unknown_id"),
+    ("completed_at", NOON, "unknown_field"),
+    ("created_at", "2026-03-03T00:00:00Z", "in_the_future"),
+    ("colour", "red", "unknown_field"),
+]
+
+
+def test_a_task_that_does_not_fit_is_refused(api):
+    found = []
+    for field, value, _ in UNFIT:
+        answer = api.post("/tasks", {"title": "Call", field: value})
+        assert answer.status_code == 422
+        (fault,) = answer.json["errors"]
+        found.append((fault["pointer"], fault["code"]))
+    assert found == [(f"/{field}", code) for field, _, code in UNFIT]
+    assert api.events() == []
+
+
+def test_a_task_needs_a_title(api):
+    assert api.post("/tasks", {}).json["errors"][0] == {
+        "pointer": "/title",
+        "code": "required",
+        "detail": "this field is required",
+    }
+
+
+def test_complete_answers_the_task_with_its_etag_however_often(api):
+    id = api.create("/tasks", title="Call")
+    first = api.post(f"/tasks/{id}/complete", {"result": "They will buy"})
+    again = api.post(f"/tasks/{id}/complete", {"result": "Really"})
+    read = api.get(f"/tasks/{id}")
+    assert first.status_code == again.status_code == 200
+    assert first.json == again.json == read.json
+    assert first.json["version"] == 2
+    assert first.headers["ETag"] == again.headers["ETag"] == read.headers["ETag"]
+
+
+def test_complete_with_an_idempotency_key_is_replayed_whole(api):
+    id = api.create("/tasks", title="Call")
+    headers = {"Idempotency-Key": "one"}
+    first = api.post(f"/tasks/{id}/complete", {"result": "yes"}, headers=headers)
+    api.patch(f"/tasks/{id}", {"title": "Called"})
+    again = api.post(f"/tasks/{id}/complete", {"result": "yes"}, headers=headers)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (again.data, again.headers["ETag"]) == (first.data, first.headers["ETag"])
+
+
+def test_complete_of_a_cancelled_task_is_a_conflict(api):
+    id = api.create("/tasks", title="Call", status="cancelled")
+    answer = api.post(f"/tasks/{id}/complete")
+    assert (answer.status_code, answer.json["code"]) == (409, "task_cancelled")
+    assert api.kinds() == ["task.created"]
+
+
+@pytest.mark.parametrize("body", [{"status": "done"}, {"result": 5}])
+def test_complete_takes_nothing_but_a_result(api, body):
+    id = api.create("/tasks", title="Call")
+    assert api.post(f"/tasks/{id}/complete", body).status_code == 422
+    assert api.read(f"/tasks/{id}")["status"] == "open"
+
+
+def test_a_change_keeps_what_is_not_sent_and_clears_what_is_null(api):
+    id = api.create("/tasks", title="Call", type="call", description="chairs")
+    answer = api.patch(f"/tasks/{id}", {"type": None})
+    assert (answer.json["type"], answer.json["description"]) == (None, "chairs")
+    assert answer.json == api.read(f"/tasks/{id}")
+    assert answer.json["version"] == 2
+
+
+def test_a_change_of_nothing_is_no_change(api, clock):
+    id = api.create("/tasks", title="Call")
+    before = api.read(f"/tasks/{id}")
+    clock.tick(60)
+    assert api.patch(f"/tasks/{id}", {"title": "Call", "status": "open"}).json == before
+
+
+def test_a_whole_task_may_be_sent_back(api):
+    id = api.create("/tasks", title="Call", due_at=NOON)
+    task = api.read(f"/tasks/{id}")
+    assert api.patch(f"/tasks/{id}", {**task, "title": "Meet"}).json["title"] == "Meet"
+
+
+def test_read_only_fields_cannot_be_changed(api):
+    id = api.create("/tasks", title="Call")
+    for field in ("id", "is_overdue", "completed_at", "version", "created_at", "updated_at"):
+        answer = api.patch(f"/tasks/{id}", {field: "other"})
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["code"] == "read_only"
+
+
+def test_a_change_of_another_version_is_refused(api):
+    id = api.create("/tasks", title="Call")
+    etag = api.get(f"/tasks/{id}").headers["ETag"]
+    for headers in ({"If-Match": etag}, {"If-Match": '"other"'}):
+        answer = api.patch(f"/tasks/{id}", {"title": "Meet"}, headers=headers)
+    assert answer.status_code == 412
+    assert api.delete(f"/tasks/{id}", headers={"If-Match": etag}).status_code == 412
+    assert api.read(f"/tasks/{id}")["version"] == 2
+
+
+def test_a_known_task_is_not_sent_again(api):
+    id = api.create("/tasks", title="Call")
+    etag = api.get(f"/tasks/{id}").headers["ETag"]
+    assert api.get(f"/tasks/{id}", headers={"If-None-Match": etag}).status_code == 304
+
+
+def test_a_deleted_task_is_gone(api):
+    id = api.create("/tasks", title="Call")
+    assert api.delete(f"/tasks/{id}").status_code == 204
+    for method, path in (
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("POST", "/complete"),
+    ):
+        json = {} if method in ("PATCH", "POST") else None
+        assert api.call(method, f"/tasks/{id}{path}", json=json).status_code == 404
+    assert api.read("/tasks") == api.read("/tasks?q=Call") == []
+
+
+def test_a_deleted_task_is_told_of_to_who_follows(api, clock):
+    id = api.create("/tasks", title="Call")
+    clock.tick(60)
+    api.delete(f"/tasks/{id}")
+    (tomb,) = api.read("/tasks?updated_since=2026-03-02T09:01:00Z&include_deleted=true")
+    moment = "2026-03-02T09:01:00Z"
+    assert tomb == {"id": id, "deleted_at": moment, "updated_at": moment}
+
+
+def test_another_tenant_sees_nothing(api, ivan):
+    id = api.create("/tasks", title="Call")
+    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/complete")):
+        json = {} if method in ("PATCH", "POST") else None
+        assert ivan.call(method, f"/tasks/{id}{path}", json=json).status_code == 404
+    assert ivan.read("/tasks") == []
+
+
+def test_a_key_that_reads_changes_nothing(api, reader, form):
+    id = api.create("/tasks", title="Call")
+    assert reader.read(f"/tasks/{id}")["title"] == "Call"
+    for answer in (
+        reader.post("/tasks", {"title": "Call"}),
+        reader.patch(f"/tasks/{id}", {"title": "Meet"}),
+        reader.post(f"/tasks/{id}/complete"),
+        reader.delete(f"/tasks/{id}"),
+        form.get("/tasks"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+
+
+# Lists
+
+
+@pytest.fixture
+def tasks(api, taras):
+    """Ids of tasks by name."""
+    lead = api.create("/leads", name="Марія", phone="+380671234567")
+    client = api.create("/clients", name="Ромашка")
+    deal = api.create("/deals", title="Крісла")
+    return {
+        "call": api.create(
+            "/tasks", title="Дзвінок", type="call", due_at="2026-03-05T10:00:00Z", lead_id=lead
+        ),
+        "meeting": taras.create(
+            "/tasks",
+            title="Зустріч",
+            type="meeting",
+            status="in_progress",
+            due_at="2026-03-04T10:00:00Z",
+            client_id=client,
+            description="показати КРІСЛА",
+        ),
+        "letter": api.create(
+            "/tasks", title="Лист", type="email", status="done", assigned_to=None, deal_id=deal
+        ),
+        "idle": api.create("/tasks", title="Крісла порахувати", external_id="1C-7"),
+    }
+
+
+FOUND = {  # a query: the tasks it finds, in order
+    "": "idle letter meeting call",
+    "assigned_to=me": "idle call",
+    f"assigned_to={TARAS}": "meeting",
+    "assigned_to=none": "letter",
+    f"assigned_to=none&assigned_to={TARAS}": "letter meeting",
+    f"assigned_to={OLENA}&type=call": "call",
+    "status=open": "idle call",
+    "status=open&status=done": "idle letter call",
+    "type=meeting": "meeting",
+    "type=call&type=email": "letter call",
+    "lead_id=1": "call",
+    "client_id=1": "meeting",
+    "deal_id=1": "letter",
+    "deal_id=99": "",
+    "deal_id=abc": "",
+    "due_before=2026-03-05T10:00:00Z": "meeting",
+    "due_before=2026-03-05T12:00:01%2B02:00": "meeting call",
+    "due_since=2026-03-05T10:00:00Z&due_before=2026-03-05T10:00:01Z": "call",
+    "due_since=2026-03-05T10:00:00Z": "call",
+    "due_since=2026-01-01T00:00:00Z&sort=due_at": "meeting call",
+    "due_since=2026-03-05T10:00:01Z": "",
+    "created_until=2026-03-02T09:00:00Z": "",
+    "q=крісла": "idle meeting",
+    "q=кріс+показ": "meeting",
+    "q=100%25": "",
+    "external_id=1C-7": "idle",
+    "ids=1,3": "letter call",
+    "sort=id": "call meeting letter idle",
+    "sort=due_at": "meeting call letter idle",
+    "sort=-due_at": "idle letter call meeting",
+    "sort=created_at": "call meeting letter idle",
+    "created_since=2026-03-02T09:00:01Z": "",
+}
+
+
+def test_filters_and_sorting(api, tasks):
+    names = {id: name for name, id in tasks.items()}
+    found = {query: [names[task["id"]] for task in api.read(f"/tasks?{query}")] for query in FOUND}
+    assert {query: " ".join(each) for query, each in found.items()} == FOUND
+
+
+def test_me_is_the_keys_user(taras, tasks):
+    assert [task["id"] for task in taras.read("/tasks?assigned_to=me")] == [tasks["meeting"]]
+
+
+def test_a_mistyped_filter_is_refused(api):
+    wrong = ("status=finished", "type=visit", "due_before=soon", "stauts=open", "sort=title", "q=")
+    for query in wrong:
+        answer = api.get(f"/tasks?{query}")
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def page_by_page(api, query):
+    """The ids of a list, read one by one."""
+    found, cursor = [], ""
+    while cursor is not None:
+        answer = api.get(f"/tasks?limit=1&{query}{cursor and f'&cursor={cursor}'}").json
+        found += [task["id"] for task in answer["data"]]
+        cursor = answer["meta"]["next_cursor"]
+    return found
+
+
+def test_pages_lose_and_repeat_nothing(api, tasks):
+    for sort in ("due_at", "-due_at", "updated_at", "-created_at", "-id"):
+        whole = [task["id"] for task in api.read(f"/tasks?sort={sort}")]
+        assert page_by_page(api, f"sort={sort}") == whole
+        assert len(whole) == 4
+
+
+def test_changed_tasks_come_last_by_the_time_of_change(api, tasks, clock):
+    clock.tick(60)
+    api.patch(f"/tasks/{tasks['call']}", {"title": "Call"})
+    assert api.read("/tasks?sort=-updated_at")[0]["id"] == tasks["call"]
+    (changed,) = api.read("/tasks?updated_since=2026-03-02T09:01:00Z")
+    assert changed["id"] == tasks["call"]
+
+
+def test_search_follows_a_change(api, tasks):
+    api.patch(f"/tasks/{tasks['call']}", {"description": "про фарбу"})
+    assert [task["id"] for task in api.read("/tasks?q=фарб")] == [tasks["call"]]

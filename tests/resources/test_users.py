@@ -1,0 +1,189 @@
+"""Users (spec: Pipelines and users; D11, D12)."""
+
+import pytest
+
+from crm.errors import Conflict, NotFound
+from crm.resources import users
+from crm.resources.users import USER, User
+from crm.tenancy.database import transaction
+from tests.conftest import OLENA, TARAS, Api, key_for
+
+
+@pytest.fixture
+def acme(crm):
+    """Being at acme, where Olena is the owner and Taras a manager."""
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def change(id, **data):
+    with transaction():
+        User.find(id).change(data)
+
+
+# Rules
+
+
+def test_a_new_user_is_an_active_manager(acme):
+    user = USER.one(users.create({"name": "Марія"}).id)
+    assert (user["role"], user["active"], user["email"]) == ("manager", True, None)
+
+
+def test_no_two_users_have_the_same_phone_or_email(acme):
+    for taken in ({"phone": "+380501110001"}, {"email": "OLENA@acme.example"}):
+        with pytest.raises(Conflict) as refused:
+            users.create({"name": "Марія", **taken})
+        assert refused.value.code == "duplicate_user"
+        with pytest.raises(Conflict) as refused:
+            change(TARAS, **taken)
+        assert refused.value.code == "duplicate_user"
+    change(OLENA, phone="+380501110001", email="Olena@acme.example")
+    assert USER.one(OLENA)["email"] == "Olena@acme.example"
+
+
+def test_there_is_always_an_active_owner(acme):
+    for data in ({"role": "manager"}, {"active": 0}):
+        with pytest.raises(Conflict) as refused:
+            change(OLENA, **data)
+        assert refused.value.code == "last_owner"
+    change(TARAS, role="owner")
+    change(OLENA, active=0)
+    assert users.owner_id() == TARAS
+    with pytest.raises(Conflict):
+        change(TARAS, role="viewer")
+
+
+def test_the_owner_is_the_first_active_one(acme):
+    change(TARAS, role="owner")
+    assert users.owner_id() == OLENA
+
+
+def test_a_deactivated_user_is_still_there(acme):
+    change(TARAS, active=0)
+    assert USER.one(TARAS)["active"] is False
+
+
+def test_a_deactivated_users_keys_end(crm, api, taras):
+    with crm.tenants.session("acme"):
+        change(TARAS, active=0)
+    assert taras.get("/users/me").status_code == 401
+    assert api.get("/users/me").status_code == 200
+
+
+# Endpoints
+
+
+def test_users_are_listed(api):
+    answer = api.get("/users").json
+    assert answer["meta"] == {"next_cursor": None}
+    assert answer["data"][0] == {
+        "id": "1",
+        "name": "Olena",
+        "email": "olena@acme.example",
+        "phone": "+380501110001",
+        "role": "owner",
+        "active": True,
+        "created_at": "2026-03-02T09:00:00Z",
+        "updated_at": "2026-03-02T09:00:00Z",
+        "version": 1,
+    }
+    assert [user["name"] for user in answer["data"]] == ["Olena", "Taras"]
+
+
+def test_filters_sorting_and_pages(crm, api):
+    with crm.tenants.session("acme"):
+        users.create({"name": "Марія", "role": "viewer"})
+        change(TARAS, active=0)
+    expected = {
+        "": "Olena Taras Марія",
+        "active=true": "Olena Марія",
+        "active=false": "Taras",
+        "role=owner": "Olena",
+        "role=owner&role=viewer": "Olena Марія",
+        "role=viewer&active=false": "",
+        "sort=-name": "Марія Taras Olena",
+        "sort=-id": "Марія Taras Olena",
+    }
+    found = {query: [user["name"] for user in api.read(f"/users?{query}")] for query in expected}
+    assert {query: " ".join(names) for query, names in found.items()} == expected
+    first = api.get("/users?limit=2&total=true&sort=name").json
+    assert [user["name"] for user in first["data"]] == ["Olena", "Taras"]
+    assert first["meta"]["total"] == 3
+    cursor = first["meta"]["next_cursor"]
+    (last,) = api.read(f"/users?limit=2&total=true&sort=name&cursor={cursor}")
+    assert last["name"] == "Марія"
+
+
+def test_a_mistyped_filter_is_refused(api):
+    for query in ("role=boss", "active=yes", "q=Olena", "sort=phone"):
+        answer = api.get(f"/users?{query}")
+        assert answer.status_code == 422
+        assert answer.json["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def test_me_is_the_user_of_the_key_with_key_and_tenant(api, taras):
+    me = taras.get("/users/me").json
+    assert me == {
+        **api.read("/users")[1],
+        "key": {"id": "2", "name": "tests", "scopes": ["*"]},
+        "tenant": {"name": "Acme", "plan": "business"},
+    }
+
+
+def test_me_needs_any_valid_key(crm, form, ivan):
+    assert form.get("/users/me").json["key"]["scopes"] == ["leads:create"]
+    assert ivan.get("/users/me").json["name"] == "Ivan"
+    key = key_for(crm, "acme", "tasks:write,leads:read", TARAS)
+    assert Api(crm, "acme", key).get("/users/me").json["key"]["scopes"] == [
+        "leads:read",
+        "tasks:write",
+    ]
+    assert Api(crm, "acme", "nonsense").get("/users/me").status_code == 401
+
+
+def test_listing_needs_the_right_to_read_users(crm, form):
+    assert form.get("/users").json["scope"] == "users:read"
+    assert Api(crm, "acme", key_for(crm, "acme", "users:write")).get("/users").status_code == 403
+    assert Api(crm, "acme", key_for(crm, "acme", "users:read")).get("/users").status_code == 200
+
+
+def test_another_tenants_users_are_not_seen(ivan):
+    assert [user["name"] for user in ivan.read("/users")] == ["Ivan"]
+
+
+def test_the_api_only_reads_users(api):
+    for method, path in (("POST", "/users"), ("PATCH", "/users/me"), ("DELETE", "/users/me")):
+        assert api.call(method, path).status_code == 405
+
+
+def test_the_document_tells_what_me_is(crm):
+    schemas = crm.api.document("")["components"]["schemas"]
+    assert set(schemas["Me"]["required"]) == set(schemas["User"]["required"]) | {"key", "tenant"}
+    assert set(schemas["Key"]["properties"]) == {"id", "name", "scopes"}
+    assert schemas["Tenant"]["properties"]["plan"]["enum"] == ["start", "base", "pro", "business"]
+
+
+# Finding one
+
+
+@pytest.mark.parametrize("text", ["050 111-00-01", "+380501110001", "OLENA@acme.example "])
+def test_a_user_is_found_by_what_reaches_him(crm, text):
+    with crm.tenants.session("acme"):
+        assert users.reached_at(text).id == users.named(text).id == OLENA
+
+
+@pytest.mark.parametrize(
+    "text", ["", "olena", "1", "+380999999999", "@", "a@b.cd", "\x00", "x" * 999]
+)
+def test_nobody_is_found_by_anything_else(crm, text):
+    with crm.tenants.session("acme"):
+        assert users.reached_at(text) is None
+
+
+def test_who_was_deactivated_is_not_found(crm):
+    with crm.tenants.session("acme"), transaction():
+        users.User.find(TARAS).change({"active": 0})
+        assert users.reached_at("+380501110002") is None
+        for text in ("2", "+380501110002"):
+            with pytest.raises(NotFound, match="there is no active user"):
+                users.named(text)

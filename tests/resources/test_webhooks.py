@@ -1,0 +1,1270 @@
+"""Webhooks: endpoints, their secrets, and what became of each delivery (D1, D4, D12, D15).
+
+Nothing is sent here: a test claims what is due and says what came of it.
+"""
+
+import base64
+import logging
+import re
+from datetime import datetime
+from ipaddress import ip_network
+
+import pytest
+
+from crm.access import rights
+from crm.config import LOOPBACK, Allow, Config
+from crm.json import loads
+from crm.outbox import deliveries, events
+from crm.outbox.call import Outcome
+from crm.outbox.subscriptions import Webhook
+from crm.tenancy.database import now, row, rows
+from crm.tenancy.tenants import Tenants
+from tests.concurrency import crowd
+from tests.conftest import Api, key_for
+
+URL = "https://erp.example.com/crm"
+BODY = {"url": URL}
+DAY = 86_400
+START = "2026-03-02T09:00:00Z"  # where the clock begins
+LONG_AGO = {"since": "2026-01-01T00:00:00Z"}
+GOOD = Outcome(duration_ms=12, status=204)
+BAD = Outcome(duration_ms=34, status=500, answer="oops")
+GONE = Outcome(duration_ms=5, status=410, answer="gone")
+OFF = (409, "webhook_inactive")
+each = pytest.mark.parametrize
+
+
+class Post:
+    """Acme's post: what is due is sent and comes to what the test says."""
+
+    def __init__(self, crm, clock):
+        self.crm, self.clock = crm, clock
+
+    def go(self, outcome=GOOD):
+        """Send all that is due now; gives the ids of what was sent."""
+        sent = []
+        with self.crm.tenants.session("acme"):
+            while claimed := deliveries.claim("tests", 50, 50)[0]:
+                for one in claimed:
+                    deliveries.record(one, now(), outcome)
+                    sent.append(one.id)
+        return sent
+
+    def fail_for(self, days):
+        """Fail now and again at the end of so many days."""
+        self.go(BAD)
+        self.clock.tick(days * DAY)
+        self.go(BAD)
+
+    def bodies(self):
+        """What would be sent now."""
+        with self.crm.tenants.session("acme"):
+            return [one.body for one in deliveries.claim("tests", 50, 50)[0]]
+
+
+@pytest.fixture
+def post(crm, clock):
+    return Post(crm, clock)
+
+
+@pytest.fixture
+def hooked(api):
+    """The path of an endpoint at acme that gets everything."""
+    return f"/webhooks/{added(api)}"
+
+
+def added(caller, **fields):
+    """The id of a new endpoint."""
+    return caller.create("/webhooks", **BODY | fields)
+
+
+def switched(api, path, active):
+    answer = api.patch(path, {"active": active})
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def state(api, path):
+    return api.read(path)["state"]
+
+
+def statuses(api, path):
+    """Of the deliveries to an endpoint, the oldest first."""
+    return [one["status"] for one in api.read(f"{path}/deliveries")][::-1]
+
+
+def refusal(answer):
+    return answer.status_code, answer.json["code"]
+
+
+def faults(answer):
+    assert answer.status_code == 422, answer.text
+    return [(error["pointer"], error["code"]) for error in answer.json["errors"]]
+
+
+def seconds_until(moment, clock):
+    return datetime.fromisoformat(moment).timestamp() - clock.moment
+
+
+# Endpoints
+
+
+def test_a_new_endpoint_is_told_with_its_secret(api):
+    answer = api.post("/webhooks", BODY)
+    assert answer.status_code == 201
+    assert list(answer.json) == ["status", "webhook_id", "secret"]
+    assert (answer.json["status"], answer.json["webhook_id"]) == ("ok", "1")
+    assert answer.headers["Location"] == "/api/v1/webhooks/1"
+
+
+def test_an_endpoint_is_shown_with_all_its_fields(api, hooked):
+    assert api.read(hooked) == {
+        "id": "1",
+        "url": URL,
+        "events": list(events.KINDS),
+        "description": None,
+        "active": True,
+        "state": "active",
+        "failing_since": None,
+        "last_success_at": None,
+        "last_failure_at": None,
+        "notices": [],
+        "created_at": START,
+        "updated_at": START,
+        "version": 1,
+    }
+
+
+def test_it_gets_the_fourteen_kinds_unless_it_chooses(api):
+    assert len(api.read(f"/webhooks/{added(api)}")["events"]) == 14
+    chosen = added(api, events=["deal.won", "lead.created", "deal.won"])
+    assert api.read(f"/webhooks/{chosen}")["events"] == ["lead.created", "deal.won"]
+
+
+def test_each_endpoint_gets_the_kinds_it_chose(api, post):
+    paths = [
+        f"/webhooks/{added(api, **chosen)}"
+        for chosen in ({}, {"events": ["task.created"]}, {"events": ["lead.created"]})
+    ]
+    api.create("/tasks", title="Call")
+    task, lead = api.create("/tasks", title="Meet"), {"name": "Марія", "phone": "0671234567"}
+    api.post(f"/tasks/{task}/complete")
+    api.create("/leads", **lead)
+    told = [[one["type"] for one in api.read(f"{path}/deliveries")][::-1] for path in paths]
+    assert told == [
+        ["task.created", "task.created", "task.completed", "lead.created"],
+        ["task.created", "task.created"],
+        ["lead.created"],
+    ]
+
+
+def test_other_kinds_count_from_the_change_on(api, hooked):
+    assert api.patch(hooked, {"events": ["deal.won"]}).json["events"] == ["deal.won"]
+    api.create("/tasks", title="Call")
+    assert api.patch(hooked, {"events": ["task.created"]}).status_code == 200
+    api.create("/tasks", title="Meet")
+    (told,) = api.read(f"{hooked}/deliveries")
+    assert told["sequence"] == 2
+
+
+def test_endpoints_are_listed_the_newest_first_page_by_page(api, clock):
+    ids = [added(api) for _ in range(5)]
+    assert [one["id"] for one in api.read("/webhooks")] == ids[::-1]
+    assert [one["id"] for one in api.read("/webhooks?sort=created_at")] == ids
+    met, query = [], "limit=2&total=true"
+    while query:
+        page = api.get(f"/webhooks?{query}").json
+        assert page["meta"]["total"] == 5
+        met += page["data"]
+        cursor = page["meta"]["next_cursor"]
+        query = cursor and f"limit=2&total=true&cursor={cursor}"
+    assert met == [api.read(f"/webhooks/{id}") for id in ids[::-1]]
+    assert api.get("/webhooks?url=x").status_code == 422
+
+
+def test_a_patch_changes_what_is_sent(api, hooked, clock):
+    before = api.read(hooked)
+    clock.tick(60)
+    sent = {"url": "https://shop.example.com/", "events": ["deal.won"], "description": " ERP "}
+    changed = api.patch(hooked, sent)
+    assert changed.status_code == 200
+    assert changed.json == before | sent | {
+        "description": "ERP", "updated_at": "2026-03-02T09:01:00Z", "version": 2,
+    }  # fmt: skip
+    assert changed.json == api.read(hooked)
+    for nothing in (None, ""):
+        api.patch(hooked, {"description": "ERP"})
+        assert api.patch(hooked, {"description": nothing}).json["description"] is None
+
+
+def test_a_patch_that_changes_nothing_is_no_new_version(api, hooked):
+    before = api.get(hooked)
+    for same in ({}, {"url": URL}, {"active": True}, {"events": list(events.KINDS)[::-1]}):
+        answer = api.patch(hooked, same)
+        assert (answer.status_code, answer.data) == (200, before.data)
+
+
+def test_read_only_fields_may_come_along_as_they_are(api, hooked, post):
+    api.create("/tasks", title="Call")
+    post.go(GONE)
+    shown = api.read(hooked)
+    assert shown["notices"]
+    assert api.patch(hooked, shown | {"description": "ERP"}).json["description"] == "ERP"
+    shown = api.read(hooked)
+    for name, other in {
+        "id": "2",
+        "state": "active",
+        "failing_since": None,
+        "last_success_at": START,
+        "last_failure_at": None,
+        "notices": [],
+        "created_at": "2020-01-01T00:00:00Z",
+        "version": 1,
+    }.items():
+        assert faults(api.patch(hooked, shown | {name: other})) == [(f"/{name}", "read_only")]
+    assert api.read(hooked) == shown
+
+
+def test_an_etag_is_of_one_state_and_if_match_asks_for_it(api, hooked):
+    etag = api.get(hooked).headers["ETag"]
+    assert api.get(hooked, headers={"If-None-Match": etag}).status_code == 304
+    changed = api.patch(hooked, {"description": "ERP"}, headers={"If-Match": etag})
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] == api.get(hooked).headers["ETag"] != etag
+    for refused in (
+        api.patch(hooked, {"description": "Other"}, headers={"If-Match": etag}),
+        api.delete(hooked, headers={"If-Match": etag}),
+    ):
+        assert refusal(refused) == (412, "precondition_failed")
+    assert api.read(hooked) == changed.json
+    assert api.delete(hooked, headers={"If-Match": changed.headers["ETag"]}).status_code == 204
+
+
+@each(
+    ("sent", "pointer", "code"),
+    [
+        ({"url": None}, "/url", "null"),
+        ({"url": ""}, "/url", "required"),
+        ({"url": 5}, "/url", "invalid_type"),
+        ({"url": "https://a.example/" + "x" * 2048}, "/url", "too_long"),
+        ({"events": None}, "/events", "null"),
+        ({"events": []}, "/events", "invalid_type"),
+        ({"events": "lead.created"}, "/events", "invalid_type"),
+        ({"events": {"lead.created": 1}}, "/events", "invalid_type"),
+        ({"events": ["lead.deleted"]}, "/events", "invalid_choice"),
+        ({"events": ["lead.created", None]}, "/events", "invalid_type"),
+        ({"events": [["lead.created"]]}, "/events", "invalid_type"),
+        ({"events": [{}]}, "/events", "invalid_type"),
+        ({"events": ["x" * 100_000]}, "/events", "invalid_choice"),
+        ({"events": ["webhook.test"]}, "/events", "invalid_choice"),
+        ({"events": ["*"]}, "/events", "invalid_choice"),
+        ({"active": None}, "/active", "null"),
+        ({"active": "true"}, "/active", "invalid_type"),
+        ({"active": 1}, "/active", "invalid_type"),
+        ({"description": "x" * 256}, "/description", "too_long"),
+        ({"secret": "whsec_mine"}, "/secret", "unknown_field"),
+        ({"old_secret": None}, "/old_secret", "unknown_field"),
+        ({"stopped": "paused"}, "/stopped", "unknown_field"),
+        ({"name": "ERP"}, "/name", "unknown_field"),
+    ],
+)
+def test_what_does_not_fit_is_refused(api, hooked, sent, pointer, code):
+    before = api.read("/webhooks")
+    assert faults(api.post("/webhooks", BODY | sent)) == [(pointer, code)]
+    assert faults(api.patch(hooked, sent)) == [(pointer, code)]
+    assert api.read("/webhooks") == before
+
+
+def test_a_url_is_required_and_read_only_fields_are_not_for_new_ones(api):
+    assert faults(api.post("/webhooks", {})) == [("/url", "required")]
+    assert faults(api.post("/webhooks", BODY | {"state": "active"})) == [
+        ("/state", "unknown_field")
+    ]
+
+
+def test_ten_endpoints_are_the_most(api):
+    ids = [added(api) for _ in range(10)]
+    eleventh = api.post("/webhooks", BODY)
+    assert refusal(eleventh) == (409, "too_many_webhooks")
+    assert "10" in eleventh.json["detail"]
+    assert len(api.read("/webhooks")) == 10
+    api.delete(f"/webhooks/{ids[0]}")
+    assert added(api) not in ids
+
+
+def test_of_many_at_once_ten_are_added(crm, api):
+    answers = crowd(14, lambda _: Api(crm, "acme", api.key).post("/webhooks", BODY))
+    assert sorted(answer.status_code for answer in answers) == [201] * 10 + [409] * 4
+
+
+def test_each_tenant_has_its_own(api, ivan, hooked, post):
+    assert ivan.read("/webhooks") == []
+    own = added(ivan)
+    ivan.create("/tasks", title="Call")
+    assert api.read(f"{hooked}/deliveries") == []
+    assert api.delete(hooked).status_code == 204
+    assert statuses(ivan, f"/webhooks/{own}") == ["pending"]
+
+
+def test_another_tenants_and_absent_ids_are_404(api, ivan, hooked, post):
+    api.create("/tasks", title="Call")
+    (told,) = api.read(f"{hooked}/deliveries")
+    for caller, number in ((ivan, "1"), (api, "9"), (api, "x"), (api, "01")):
+        path, sent = f"/webhooks/{number}", f"/deliveries/{number}"
+        for answer in (
+            caller.get(path),
+            caller.patch(path, {"active": False}),
+            caller.patch(path, {"url": "https://evil.example/"}),
+            caller.delete(path),
+            caller.post(f"{path}/rotate"),
+            caller.post(f"{path}/test"),
+            caller.post(f"{path}/recover", LONG_AGO),
+            caller.post(f"{path}/recover?dry_run=true", LONG_AGO),
+            caller.get(f"{path}/deliveries"),
+            caller.get(sent),
+            caller.post(f"{sent}/resend"),
+        ):
+            assert refusal(answer) == (404, "not_found")
+    assert api.read(f"{hooked}/deliveries") == [told]
+
+
+# Addresses
+
+
+def test_an_https_address_in_public_is_taken(api):
+    for url in (
+        "https://erp.example.com",
+        "https://erp.example.com/",
+        "https://erp.example.com:8443/hooks/crm?token=a%20b&x=1",
+        "https://not-resolved-yet.example/hook",
+        "https://93.184.216.34/hook",
+        "https://[2606:2800:220:1:248:1893:25c8:1946]/hook",
+        "https://пошта.укр/hook",
+    ):
+        assert api.read(f"/webhooks/{added(api, url=url)}")["url"] == url
+
+
+NOT_TAKEN = [
+    "http://erp.example.com/crm",
+    "ftp://erp.example.com/crm",
+    "erp.example.com/crm",
+    "//erp.example.com/crm",
+    "https://",
+    "https:///crm",
+    "javascript:alert(1)",
+    "file:///etc/passwd",
+    "https://user@erp.example.com/",
+    "https://user:secret@erp.example.com/",
+    "https://@erp.example.com/",
+    "https://erp.example.com/crm#part",
+    "https://erp.example.com/crm#",
+    "https://erp.example.com:0/",
+    "https://erp.example.com:65536/",
+    "https://erp.example.com:x/",
+    "https://erp example.com/",
+    "https://erp.example.com/a b",
+    "https://127.0.0.1/",
+    "https://127.1/",
+    "https://2130706433/",
+    "https://0x7f000001/",
+    "https://0177.0.0.1/",
+    "https://10.0.0.1/",
+    "https://172.16.0.1/",
+    "https://192.168.1.1/",
+    "https://169.254.169.254/latest/meta-data",
+    "https://100.64.0.1/",
+    "https://0.0.0.0/",
+    "https://224.0.0.1/",
+    "https://255.255.255.255/",
+    "https://168.63.129.16/",
+    "https://[::1]/",
+    "https://[::]/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://[fc00::1]/",
+    "https://[fe80::1]/",
+    "https://[fec0::1]/",
+    "https://[ff02::1]/",
+    "https://[64:ff9b::a00:1]/",
+    "https://[2002:a00:1::]/",
+    "https://[fe80::1%25eth0]/",
+    "https://[::1/",
+]
+
+
+def test_any_other_address_is_refused(api, hooked):
+    for url in NOT_TAKEN:
+        ((pointer, code),) = faults(api.post("/webhooks", {"url": url}))
+        assert (pointer, code in ("invalid_url", "forbidden_address")) == ("/url", True), url
+        assert faults(api.patch(hooked, {"url": url})) == [(pointer, code)]
+    assert [one["url"] for one in api.read("/webhooks")] == [URL]
+
+
+@pytest.fixture
+def allow(crm, clock):
+    """Serve acme as an operator does who allows these hosts and networks."""
+
+    def become(allowed):
+        crm.tenants.forget_idle()
+        crm.tenants = Tenants(Config(data=crm.tenants.config.data, webhook_allow=allowed), clock)
+
+    return become
+
+
+@each(
+    ("allowed", "taken", "refused"),
+    [
+        (
+            LOOPBACK,
+            ["http://127.0.0.1:9000/hook", "http://[::1]/", "http://localhost:9000/", URL],
+            ["http://erp.example.com/", "http://10.0.0.1/", "https://10.0.0.1/"],
+        ),
+        (
+            Allow((ip_network("10.0.0.0/8"),)),
+            ["https://10.1.2.3/", "http://10.1.2.3:8080/", URL],
+            ["https://127.0.0.1/", "http://erp.local/", "https://192.168.0.1/"],
+        ),
+        (
+            Allow(hosts=frozenset({("erp.local", 8080)})),
+            ["http://erp.local:8080/hook", "https://erp.local:8080/hook"],
+            ["http://erp.local/hook", "http://other.local:8080/hook"],
+        ),
+        (
+            Allow(hosts=frozenset({("erp.local", None)})),
+            ["http://erp.local/hook", "http://ERP.local:81/hook"],
+            ["http://x.erp.local/hook"],
+        ),
+    ],
+)
+def test_the_operator_may_allow_hosts_and_networks(api, allow, allowed, taken, refused):
+    allow(allowed)
+    for url in taken:
+        added(api, url=url)
+    for url in refused:
+        assert faults(api.post("/webhooks", {"url": url}))[0][0] == "/url"
+
+
+def test_an_address_that_is_not_allowed_any_more_stays_until_it_is_changed(api, allow):
+    allow(LOOPBACK)
+    path = f"/webhooks/{added(api, url='http://127.0.0.1:9000/')}"
+    allow(Allow())
+    same = {"url": "http://127.0.0.1:9000/", "description": "ERP"}
+    assert api.patch(path, same).status_code == 200
+    assert api.patch(path, {"url": "http://127.0.0.1:9001/"}).status_code == 422
+
+
+# The secret
+
+
+def test_a_secret_is_24_to_64_random_bytes(api):
+    secrets = [api.post("/webhooks", BODY).json["secret"] for _ in range(5)]
+    assert len(set(secrets)) == 5
+    for secret in secrets:
+        head, _, body = secret.partition("_")
+        assert head == "whsec"
+        assert 24 <= len(base64.b64decode(body, validate=True)) <= 64
+
+
+def test_it_signs_what_is_sent(crm, api, post):
+    secret = api.post("/webhooks", BODY).json["secret"]
+    api.create("/tasks", title="Call")
+    with crm.tenants.session("acme"):
+        ((sent,), _) = deliveries.claim("tests", 5, 5)
+    assert sent.secrets == (secret,)
+
+
+def test_rotation_gives_a_new_secret_and_the_one_before_signs_for_24_hours(crm, api, clock):
+    first = api.post("/webhooks", BODY).json["secret"]
+    answer = api.post("/webhooks/1/rotate")
+    assert answer.status_code == 200
+    assert list(answer.json) == ["status", "webhook_id", "secret"]
+    assert (answer.json["status"], answer.json["webhook_id"]) == ("ok", "1")
+    second = answer.json["secret"]
+    assert second != first
+
+    def signing():
+        with crm.tenants.session("acme"):
+            return Webhook.find(1).secrets()
+
+    assert signing() == (second, first)
+    clock.tick(DAY - 1)
+    assert signing() == (second, first)
+    clock.tick(1)
+    assert signing() == (second,)
+    third = api.post("/webhooks/1/rotate").json["secret"]
+    fourth = api.post("/webhooks/1/rotate").json["secret"]
+    assert signing() == (fourth, third)
+
+
+def test_rotation_is_a_version_of_the_endpoint(api, hooked):
+    etag = api.get(hooked).headers["ETag"]
+    api.post(f"{hooked}/rotate")
+    assert api.read(hooked)["version"] == 2
+    assert api.get(hooked).headers["ETag"] != etag
+
+
+def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
+    answers = crowd(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
+    told = {answer.json["secret"] for answer in answers}
+    assert len(told) == 8
+    with crm.tenants.session("acme"):
+        signing = Webhook.find(1).secrets()
+    assert len(signing) == 2
+    assert set(signing) <= told
+    assert api.read(hooked)["version"] == 9  # one after another, none lost
+
+
+def test_a_secret_is_shown_when_it_is_made_and_nowhere_else(crm, api, post, caplog):
+    caplog.set_level(logging.DEBUG)
+    made = api.post("/webhooks", BODY, headers={"Prefer": "return=representation"})
+    assert made.json["data"] == api.read("/webhooks/1")
+    secrets = [made.json.pop("secret"), api.post("/webhooks/1/rotate").json["secret"]]
+    api.create("/tasks", title="Call")
+    post.go(BAD)
+    path = "/webhooks/1"
+    answers = [
+        *(api.get(one) for one in ("/webhooks", path, f"{path}/deliveries", "/deliveries/1")),
+        *(api.get(one) for one in ("/events", "/users/me")),
+        api.patch(path, {"description": "ERP"}),
+        api.patch(path, api.read(path)),
+        api.post(f"{path}/test"),
+        api.post(f"{path}/recover", LONG_AGO),
+        api.post("/deliveries/1/resend"),
+        api.post("/webhooks", BODY | {"url": "http://x"}),
+    ]
+    texts = [str(made.json["data"]), *(answer.text for answer in answers)]
+    texts += [body.decode() for body in post.bodies()]
+    assert len(texts) == 14
+    assert not [text for text in texts if "secret" in text]
+    kept = [caplog.text]
+    with crm.tenants.session("acme"):
+        for table in ("answer", "event", "change", "delivery", "attempt", "notice"):
+            kept.append(str(rows(f"SELECT * FROM {table}")))
+    assert not [secret for secret in secrets for text in texts + kept if secret in text]
+
+
+@each("path", ["/webhooks", "/webhooks/1/rotate"])
+@each("prefer", [{}, {"Prefer": "return=representation"}])
+def test_the_same_request_twice_is_one_secret_that_is_told_once(crm, api, hooked, path, prefer):
+    body = BODY if path == "/webhooks" else None
+    headers = {"Idempotency-Key": "once", **prefer}
+    before = len(api.read("/webhooks"))
+    first, second, third = (api.post(path, body, headers=headers) for _ in range(3))
+    secret = first.json["secret"]
+    assert first.status_code == second.status_code == third.status_code
+    for replay in (second, third):
+        assert replay.headers["Idempotency-Replayed"] == "true"
+        assert replay.headers.get("Location") == first.headers.get("Location")
+        assert replay.json == {
+            name: value for name, value in first.json.items() if name != "secret"
+        }
+        assert "secret" not in replay.text
+    assert len(api.read("/webhooks")) == before + (path == "/webhooks")
+    with crm.tenants.session("acme"):
+        assert Webhook.find(first.json["webhook_id"]).secrets()[0] == secret
+        assert [body for (body,) in rows("SELECT body FROM answer")] == [second.data]
+        assert not any(secret in str(found) for found in rows("SELECT * FROM answer"))
+
+
+def test_another_idempotency_key_makes_another(api):
+    for key in ("a", "b", "a"):
+        assert api.post("/webhooks", BODY, headers={"Idempotency-Key": key}).status_code == 201
+    assert len(api.read("/webhooks")) == 2
+    other = BODY | {"description": "ERP"}
+    answer = api.post("/webhooks", other, headers={"Idempotency-Key": "a"})
+    assert refusal(answer) == (422, "idempotency_key_reused")
+
+
+def test_no_key_is_kept_for_a_refused_endpoint(api):
+    headers = {"Idempotency-Key": "once"}
+    assert api.post("/webhooks", {"url": "http://x"}, headers=headers).status_code == 422
+    assert "secret" in api.post("/webhooks", BODY, headers=headers).json
+
+
+# Rights
+
+
+def caller_with(crm, *scopes):
+    return Api(crm, "acme", key_for(crm, "acme", ",".join(scopes)))
+
+
+READING = tuple(f"{noun}:read" for noun in ("leads", "clients", "deals", "products", "tasks"))
+
+
+def test_who_reads_webhooks_changes_none_and_the_other_way_round(crm, api, hooked, post):
+    api.create("/tasks", title="Call")
+    reads = ["/webhooks", hooked, f"{hooked}/deliveries", "/deliveries/1"]
+    reader = caller_with(crm, "webhooks:read", *READING)
+    writer = caller_with(crm, "webhooks:write", *READING)
+    for path in reads:
+        assert reader.get(path).status_code == 200
+        assert writer.get(path).json["scope"] == "webhooks:read"
+    for method, path, body, status in (
+        ("POST", "/webhooks", BODY, 201),
+        ("PATCH", hooked, {"description": "ERP"}, 200),
+        ("POST", f"{hooked}/rotate", None, 200),
+        ("POST", f"{hooked}/test", None, 202),
+        ("POST", f"{hooked}/recover", LONG_AGO, 202),
+        ("POST", f"{hooked}/recover?dry_run=true", LONG_AGO, 202),
+        ("POST", "/deliveries/1/resend", None, 202),
+        ("DELETE", hooked, None, 204),
+    ):
+        refused = reader.call(method, path, json=body)
+        assert refusal(refused) == (403, "missing_scope")
+        assert refused.json["scope"] == "webhooks:write"
+        assert writer.call(method, path, json=body).status_code == status
+
+
+def test_to_write_webhooks_is_no_right_to_have_kinds_told(crm, api):
+    """Of any noun: a key without the right to read it can't have it sent to an address."""
+    for lacking in READING:
+        noun = lacking.partition("s:")[0]
+        caller = caller_with(crm, "webhooks:write", *set(READING) - {lacking})
+        kinds = [kind for kind in events.KINDS if kind.startswith(noun)]
+        others = [kind for kind in events.KINDS if kind not in kinds]
+        for chosen in ({}, {"events": kinds[-1:]}, {"events": [others[0], kinds[0]]}):
+            answer = caller.post("/webhooks", BODY | chosen)
+            assert refusal(answer) == (403, "missing_scope")
+            assert answer.json["scope"] == lacking
+            assert lacking in answer.json["detail"]
+        path = f"/webhooks/{added(caller, events=others)}"
+        assert caller.patch(path, {"events": kinds[:1]}).json["scope"] == lacking
+        assert caller.patch(path, {"events": others[:1]}).status_code == 200
+        assert api.read(path)["events"] == others[:1]
+        api.delete(path)
+
+
+def test_another_address_needs_the_right_to_what_is_told_there(crm, api, hooked):
+    caller = caller_with(crm, "webhooks:write", "leads:read")
+    answer = caller.patch(hooked, {"url": "https://mine.example.com/"})
+    assert refusal(answer) == (403, "missing_scope")
+    assert answer.json["scope"] == "deals:read"
+    assert api.read(hooked)["url"] == URL
+    both = {"url": "https://mine.example.com/", "events": ["lead.created"]}
+    assert caller.patch(hooked, both).status_code == 200
+
+
+def test_what_tells_nothing_new_needs_no_right_to_read(crm, hooked):
+    caller = caller_with(crm, "webhooks:write")
+    for sent in ({"description": "ERP"}, {"active": False}, {"active": True}, {}):
+        assert caller.patch(hooked, sent).status_code == 200
+    assert caller.post(f"{hooked}/rotate").status_code == 200
+
+
+def test_a_refused_key_leaves_nothing(crm, api):
+    caller = caller_with(crm, "webhooks:write", "webhooks:read")
+    headers = {"Idempotency-Key": "once"}
+    assert caller.post("/webhooks", BODY, headers=headers).status_code == 403
+    assert api.read("/webhooks") == []
+    with crm.tenants.session("acme"):
+        assert rows("SELECT * FROM answer") == []
+
+
+def test_webhooks_have_scopes_of_their_own():
+    assert {"webhooks:read", "webhooks:write"} < rights.SCOPES
+
+
+# Health
+
+
+def test_it_is_failing_from_the_last_attempt_and_active_again_after_a_success(
+    api, hooked, post, clock
+):
+    api.create("/tasks", title="Call")
+    post.go(BAD)
+    shown = api.read(hooked)
+    assert (shown["state"], shown["active"]) == ("failing", True)
+    assert shown["failing_since"] == shown["last_failure_at"] == START
+    clock.tick(10)
+    post.go(BAD)
+    shown = api.read(hooked)
+    assert (shown["failing_since"], shown["last_failure_at"]) == (START, "2026-03-02T09:00:10Z")
+    clock.tick(590)
+    post.go()
+    shown = api.read(hooked)
+    assert (shown["state"], shown["failing_since"]) == ("active", None)
+    assert shown["last_success_at"] == "2026-03-02T09:10:00Z"
+    assert shown["last_failure_at"] == "2026-03-02T09:00:10Z"
+    assert (shown["notices"], shown["version"], shown["updated_at"]) == ([], 1, START)
+
+
+def test_after_five_days_without_a_success_it_is_paused_and_says_so(api, hooked, post, clock):
+    api.create("/tasks", title="Call")
+    post.fail_for(days=5 - 1 / 86_400)
+    assert state(api, hooked) == "failing"
+    clock.tick(DAY)
+    api.create("/tasks", title="Meet")
+    post.go(BAD)
+    shown = api.read(hooked)
+    assert (shown["state"], shown["active"]) == ("paused", False)
+    assert shown["notices"] == [
+        {
+            "at": shown["last_failure_at"],
+            "code": "paused",
+            "detail": "nothing was delivered for five days, so nothing more is sent",
+        }
+    ]
+    assert statuses(api, hooked) == ["held", "held"]
+    clock.tick(10 * DAY)
+    assert post.go() == []
+
+
+def test_410_disables_it_and_says_so(api, hooked, post):
+    task = api.create("/tasks", title="Call")
+    api.post(f"/tasks/{task}/complete")
+    post.go(GONE)
+    shown = api.read(hooked)
+    assert (shown["state"], shown["active"]) == ("disabled", False)
+    assert shown["notices"] == [
+        {
+            "at": START,
+            "code": "gone",
+            "detail": "the receiver answered 410 Gone, so nothing more is sent",
+        }
+    ]
+    assert statuses(api, hooked) == ["held", "held"]
+
+
+def test_one_added_or_switched_off_by_hand_is_inactive(api, hooked):
+    assert state(api, f"/webhooks/{added(api, active=False)}") == "inactive"
+    shown = switched(api, hooked, False)
+    assert (shown["state"], shown["notices"]) == ("inactive", [])
+    api.create("/tasks", title="Call")
+    assert api.read("/webhooks/1/deliveries") == api.read("/webhooks/2/deliveries") == []
+
+
+def test_switched_off_it_holds_what_was_to_be_sent(api, hooked, post):
+    api.create("/tasks", title="Call")
+    switched(api, hooked, False)
+    (held,) = api.read(f"{hooked}/deliveries")
+    assert (held["status"], held["next_attempt_at"]) == ("held", None)
+    assert post.go() == []
+
+
+def test_switched_on_it_gets_what_happens_from_then_on(api, hooked, post):
+    api.create("/tasks", title="Call")
+    switched(api, hooked, False)
+    api.create("/tasks", title="Meet")
+    assert switched(api, hooked, True)["state"] == "active"
+    api.create("/tasks", title="Mail")
+    post.go()
+    assert statuses(api, hooked) == ["held", "delivered"]
+    assert [one["sequence"] for one in api.read(f"{hooked}/deliveries")] == [3, 1]
+
+
+@each("outcome", [GONE, BAD], ids=["disabled", "paused"])
+def test_switched_on_again_it_is_healthy_until_it_fails(api, hooked, post, outcome):
+    api.create("/tasks", title="Call")
+    post.fail_for(days=5) if outcome is BAD else post.go(outcome)
+    assert switched(api, hooked, False)["state"] != "inactive"  # nothing has changed
+    shown = switched(api, hooked, True)
+    assert (shown["state"], shown["failing_since"]) == ("active", None)
+    assert len(shown["notices"]) == 1
+    assert statuses(api, hooked) == ["held"]
+    assert switched(api, hooked, False)["state"] == "inactive"
+
+
+def test_another_address_is_healthy_until_it_fails(api, hooked, post):
+    api.create("/tasks", title="Call")
+    post.go(BAD)
+    assert api.patch(hooked, {"url": URL}).json["state"] == "failing"
+    assert api.patch(hooked, {"url": "https://new.example/"}).json["state"] == "active"
+
+
+def test_the_latest_ten_notices_are_shown_the_newest_first(api, hooked, post, clock):
+    for _ in range(12):
+        clock.tick(60)
+        switched(api, hooked, True)
+        api.create("/tasks", title="Call")
+        post.go(GONE)
+    times = [notice["at"] for notice in api.read(hooked)["notices"]]
+    assert len(times) == 10
+    assert times == sorted(times, reverse=True)
+    assert times[0] == "2026-03-02T09:12:00Z"
+
+
+# A test
+
+
+def test_a_test_is_sent_once_whatever_comes_of_it(api, hooked, post, clock):
+    answer = api.post(f"{hooked}/test")
+    assert answer.status_code == 202
+    assert answer.json == {"status": "ok", "delivery_id": "1"}
+    (pending,) = api.read(f"{hooked}/deliveries")
+    assert (pending["type"], pending["sequence"]) == ("webhook.test", None)
+    assert (pending["status"], pending["next_attempt_at"]) == ("pending", START)
+    assert post.go(BAD) == [1]
+    shown = api.read("/deliveries/1")
+    assert (shown["status"], shown["next_attempt_at"]) == ("failed", None)
+    (attempt,) = shown["attempts"]
+    assert (attempt["cause"], attempt["user_id"], attempt["status_code"]) == ("test", "1", 500)
+    clock.tick(2 * DAY)
+    assert post.go() == []
+    assert api.post(f"{hooked}/test").json["delivery_id"] == "2"
+    assert post.go() == [2]
+    assert statuses(api, hooked) == ["failed", "delivered"]
+
+
+def test_its_body_is_shaped_as_every_events_and_is_in_no_feed(api, hooked, post):
+    api.post(f"{hooked}/test")
+    (body,) = post.bodies()
+    (shown,) = api.read(f"{hooked}/deliveries")
+    assert re.fullmatch(r"evt_[0-9a-f]{24}", shown["event_id"])
+    assert body.decode() == (
+        f'{{"id":"{shown["event_id"]}","type":"webhook.test","timestamp":"{START}",'
+        '"tenant":"acme","sequence":0,"data":{"webhook":{"id":"1"}},"previous":{}}'
+    )
+    assert api.events() == []
+    api.create("/tasks", title="Call")
+    (event,) = api.events()
+    assert list(event) == list(loads(body))
+
+
+@each("outcome", [GOOD, BAD, GONE, Outcome(duration_ms=15_000, error="timeout")])
+def test_it_says_nothing_of_health(api, hooked, post, outcome):
+    before = api.read(hooked)
+    api.post(f"{hooked}/test")
+    post.go(outcome)
+    assert api.read(hooked) == before
+
+
+@each("how", ["inactive", "paused", "disabled"])
+def test_one_that_is_switched_off_can_be_tested(api, hooked, post, how):
+    api.create("/tasks", title="Call")
+    off(api, hooked, post, how)
+    assert api.post(f"{hooked}/test").status_code == 202
+    assert post.go() == [2]
+    assert (state(api, hooked), statuses(api, hooked)) == (how, ["held", "delivered"])
+
+
+def off(api, path, post, how):
+    """Bring an endpoint with something to send into a state in which it is off."""
+    if how == "inactive":
+        switched(api, path, False)
+    elif how == "paused":
+        post.fail_for(days=5)
+    else:
+        post.go(GONE)
+    assert state(api, path) == how
+
+
+def test_switching_off_does_not_hold_a_test(api, hooked, post):
+    api.post(f"{hooked}/test")
+    switched(api, hooked, False)
+    assert post.go() == [1]
+    assert statuses(api, hooked) == ["delivered"]
+
+
+# The log
+
+
+def test_a_delivery_is_shown_with_all_that_helps_to_understand_it(crm, api, hooked, post, clock):
+    api.create("/tasks", title="Call")
+    (event,) = api.events()
+    delivery = {
+        "id": "1",
+        "webhook_id": "1",
+        "event_id": event["id"],
+        "type": "task.created",
+        "sequence": 1,
+        "status": "pending",
+        "next_attempt_at": START,
+        "attempts": [],
+        "created_at": START,
+        "delivered_at": None,
+    }
+    assert api.read(f"{hooked}/deliveries") == [delivery]
+    post.go(BAD)
+    shown = api.read("/deliveries/1")
+    assert 5 <= seconds_until(shown["next_attempt_at"], clock) <= 6
+    first = {
+        "at": START,
+        "duration_ms": 34,
+        "status_code": 500,
+        "error": None,
+        "answer": "oops",
+        "cause": "event",
+        "user_id": None,
+        "key_id": None,
+    }
+    assert shown == delivery | {"next_attempt_at": shown["next_attempt_at"], "attempts": [first]}
+    clock.tick(7)
+    post.go(Outcome(duration_ms=15_000, error="timeout"))
+    shown = api.read("/deliveries/1")
+    assert 300 <= seconds_until(shown["next_attempt_at"], clock) <= 331
+    second = first | {
+        "at": "2026-03-02T09:00:07Z",
+        "duration_ms": 15_000,
+        "status_code": None,
+        "error": "timeout",
+        "answer": None,
+    }
+    assert shown["attempts"] == [first, second]
+    clock.tick(400)
+    post.go(Outcome(duration_ms=3, status=200, answer="Дякую"))
+    shown = api.read("/deliveries/1")
+    third = first | {
+        "at": "2026-03-02T09:06:47Z",
+        "duration_ms": 3,
+        "status_code": 200,
+        "answer": "Дякую",
+    }
+    assert shown == delivery | {
+        "status": "delivered",
+        "next_attempt_at": None,
+        "attempts": [first, second, third],
+        "delivered_at": "2026-03-02T09:06:47Z",
+    }
+    assert api.read(f"{hooked}/deliveries") == [shown]
+
+
+def test_the_first_4_kb_of_an_answer_are_shown_as_they_are(api, hooked, post):
+    api.create("/tasks", title="Call")
+    answer = ('"<b>Їжак\\\n\t\x00\x01\x7f\u2028' * 400)[:4096]
+    post.go(Outcome(duration_ms=1, status=500, answer=answer))
+    assert api.read("/deliveries/1")["attempts"][0]["answer"] == answer
+
+
+def test_after_the_tenth_attempt_it_is_failed_and_nothing_comes(api, hooked, post, clock):
+    api.create("/tasks", title="Call")
+    for number in range(1, 11):
+        assert post.go(BAD) == [1]
+        shown = api.read("/deliveries/1")
+        assert len(shown["attempts"]) == number
+        if number < 10:
+            assert shown["status"] == "pending"
+            clock.tick(seconds_until(shown["next_attempt_at"], clock))
+    assert (shown["status"], shown["next_attempt_at"]) == ("failed", None)
+    assert state(api, hooked) == "failing"
+
+
+def test_one_that_waits_for_an_earlier_event_of_its_record_has_no_time_yet(api, hooked, post):
+    task = api.create("/tasks", title="Call")
+    api.post(f"/tasks/{task}/complete")
+    first, second = api.read(f"{hooked}/deliveries")[::-1]
+    assert (first["next_attempt_at"], second["next_attempt_at"]) == (START, None)
+    assert (first["status"], second["status"]) == ("pending", "pending")
+
+
+def test_deliveries_are_listed_the_newest_first_page_by_page(api, hooked, post):
+    other = f"/webhooks/{added(api)}"
+    for _ in range(5):
+        api.create("/tasks", title="Call")
+    assert [one["sequence"] for one in api.read(f"{hooked}/deliveries")] == [5, 4, 3, 2, 1]
+    assert [one["sequence"] for one in api.read(f"{hooked}/deliveries?sort=id")] == [
+        1, 2, 3, 4, 5,
+    ]  # fmt: skip
+    met, query = [], "limit=2&total=true"
+    while query:
+        page = api.get(f"{hooked}/deliveries?{query}").json
+        assert page["meta"]["total"] == 5
+        met += page["data"]
+        cursor = page["meta"]["next_cursor"]
+        if cursor:
+            elsewhere = api.get(f"{other}/deliveries?limit=2&total=true&cursor={cursor}")
+            assert refusal(elsewhere) == (400, "invalid_cursor")
+        query = cursor and f"limit=2&total=true&cursor={cursor}"
+    assert [one["sequence"] for one in met] == [5, 4, 3, 2, 1]
+    assert {one["webhook_id"] for one in met} == {"1"}
+
+
+def test_deliveries_are_filtered_by_status(api, hooked, post, clock):
+    api.create("/tasks", title="Call")
+    post.go()
+    api.post(f"{hooked}/test")
+    post.go(BAD)
+    api.create("/tasks", title="Meet")
+    switched(api, hooked, False)
+    switched(api, hooked, True)
+    api.create("/tasks", title="Mail")
+    assert statuses(api, hooked) == ["delivered", "failed", "held", "pending"]
+    for number, status in enumerate(statuses(api, hooked), 1):
+        found = api.read(f"{hooked}/deliveries?status={status}")
+        assert [one["id"] for one in found] == [str(number)]
+    found = api.read(f"{hooked}/deliveries?status=held&status=failed")
+    assert [one["id"] for one in found] == ["3", "2"]
+    for query in ("status=lost", "status=", "type=task.created", "sort=status"):
+        assert api.get(f"{hooked}/deliveries?{query}").status_code == 422
+
+
+def test_a_delivery_has_an_etag_too(api, hooked, post):
+    api.create("/tasks", title="Call")
+    etag = api.get("/deliveries/1").headers["ETag"]
+    assert api.get("/deliveries/1", headers={"If-None-Match": etag}).status_code == 304
+    post.go()
+    assert api.get("/deliveries/1", headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_a_deleted_endpoint_goes_with_its_deliveries(crm, api, hooked, post):
+    kept = f"/webhooks/{added(api)}"
+    api.create("/tasks", title="Call")
+    api.post(f"{hooked}/test")
+    post.go(GONE)
+    with crm.tenants.session("acme"):
+        assert row("SELECT count(*) FROM notice")[0] == 2
+    assert api.delete(hooked).status_code == 204
+    assert api.delete(hooked).status_code == 404
+    for path in (hooked, f"{hooked}/deliveries", "/deliveries/1", "/deliveries/3"):
+        assert api.get(path).status_code == 404
+    assert api.post("/deliveries/1/resend").status_code == 404
+    assert [one["webhook_id"] for one in api.read(f"{kept}/deliveries")] == ["2"]
+    with crm.tenants.session("acme"):
+        for table in ("webhook", "delivery", "attempt", "notice"):
+            assert row(f"SELECT count(*) FROM {table}") == (1,), table
+    assert len(api.events()) == 1
+
+
+# Sent once more
+
+
+@each("before", ["delivered", "failed", "held", "pending"])
+def test_any_delivery_is_resent_at_once_on_a_new_schedule(api, taras, hooked, post, clock, before):
+    api.create("/tasks", title="Call")
+    if before == "delivered":
+        post.go()
+    elif before == "failed":
+        while due := next_of(api):
+            clock.tick(seconds_until(due, clock))
+            post.go(BAD)
+    elif before == "held":
+        switched(api, hooked, False)
+        switched(api, hooked, True)
+    else:
+        post.go(BAD)
+    assert statuses(api, hooked) == [before]
+    tried = len(api.read("/deliveries/1")["attempts"])
+    answer = taras.post("/deliveries/1/resend")
+    assert (answer.status_code, answer.json) == (202, {"status": "ok", "delivery_id": "1"})
+    assert statuses(api, hooked) == ["pending"]
+    assert seconds_until(next_of(api), clock) == 0
+    assert post.go(BAD) == [1]
+    shown = api.read("/deliveries/1")
+    assert 5 <= seconds_until(shown["next_attempt_at"], clock) <= 7
+    assert len(shown["attempts"]) == tried + 1
+    asked = shown["attempts"][-1]
+    assert (asked["cause"], asked["user_id"]) == ("resend", "2")
+    assert asked["key_id"] == taras.read("/users/me")["key"]["id"]
+    clock.tick(60)
+    post.go()
+    assert statuses(api, hooked) == ["delivered"]
+
+
+def next_of(api):
+    return api.read("/deliveries/1")["next_attempt_at"]
+
+
+def test_a_resent_event_is_told_as_it_was(api, hooked, post):
+    task = api.create("/tasks", title="Call")
+    (before,) = post.bodies()
+    post.clock.tick(120)
+    post.go()
+    api.patch(f"/tasks/{task}", {"title": "Changed"})
+    api.post("/deliveries/1/resend")
+    assert post.bodies() == [before]
+
+
+@each("how", ["inactive", "paused", "disabled"])
+def test_nothing_is_resent_to_an_endpoint_that_is_off(api, hooked, post, how):
+    api.create("/tasks", title="Call")
+    off(api, hooked, post, how)
+    before = api.read("/deliveries/1")
+    assert refusal(api.post("/deliveries/1/resend")) == OFF
+    assert api.read("/deliveries/1") == before
+
+
+def test_a_test_is_resent_also_to_one_that_is_off(api, hooked, post):
+    api.post(f"{hooked}/test")
+    post.go(BAD)
+    switched(api, hooked, False)
+    assert api.post("/deliveries/1/resend").status_code == 202
+    assert post.go() == [1]
+
+
+def test_a_resend_with_a_key_is_one_resend(api, hooked, post):
+    api.create("/tasks", title="Call")
+    post.go()
+    headers = {"Idempotency-Key": "once"}
+    first, second = (
+        (api.post("/deliveries/1/resend", headers=headers), post.go())[0] for _ in range(2)
+    )
+    assert (second.status_code, second.json) == (202, first.json)
+    assert len(api.read("/deliveries/1")["attempts"]) == 2
+
+
+# Recovered
+
+
+def recover(api, path, since=LONG_AGO["since"], query=""):
+    answer = api.post(f"{path}/recover{query}", {"since": since})
+    assert answer.status_code == 202, answer.text
+    assert set(answer.json) == {"status", "count"}
+    assert answer.json["status"] == "ok"
+    return answer.json["count"]
+
+
+def everything(crm):
+    with crm.tenants.session("acme"):
+        return [rows(f"SELECT * FROM {table}") for table in ("webhook", "delivery", "attempt")]
+
+
+@pytest.fixture
+def missed(api, hooked, post):
+    """An endpoint that got one event, was paused, and missed two: one held, one never planned."""
+    api.create("/tasks", title="delivered")
+    post.go()
+    api.create("/tasks", title="held")
+    post.fail_for(days=5)
+    api.create("/tasks", title="while it was off")
+    assert state(api, hooked) == "paused"
+    return hooked
+
+
+def test_a_dry_run_counts_the_same_and_changes_nothing(crm, api, missed, post):
+    before = everything(crm)
+    assert [recover(api, missed, query="?dry_run=true") for _ in range(2)] == [2, 2]
+    assert everything(crm) == before
+    assert recover(api, missed, query="?dry_run=false") == 2
+    assert everything(crm) != before
+
+
+def test_what_was_missed_is_sent_and_what_was_delivered_is_not(api, taras, missed, post):
+    assert recover(taras, missed) == 2
+    shown = api.read(missed)
+    assert (shown["state"], shown["failing_since"]) == ("active", None)
+    assert statuses(api, missed) == ["delivered", "pending", "pending"]
+    assert post.go() == [2, 3]
+    log = api.read(f"{missed}/deliveries")[::-1]
+    assert [one["sequence"] for one in log] == [1, 2, 3]
+    assert [len(one["attempts"]) for one in log] == [1, 3, 1]
+    for one in log[1:]:
+        assert (one["attempts"][-1]["cause"], one["attempts"][-1]["user_id"]) == ("recover", "2")
+    assert recover(api, missed) == 0
+    assert post.go() == []
+
+
+def test_a_recovered_event_has_its_whole_schedule_again(api, missed, post, clock):
+    recover(api, missed)
+    post.go(BAD)
+    due = api.read("/deliveries/2")["next_attempt_at"]
+    assert 5 <= seconds_until(due, clock) <= 7
+
+
+def test_since_is_the_first_moment_that_counts(api, missed, clock):
+    at = [event["timestamp"] for event in api.events()]
+    assert at[0] == at[1] < at[2]
+    for since, count in (
+        (at[0], 2),
+        ("2026-03-02T11:00:00+02:00", 2),
+        ("2026-03-02T09:00:01Z", 1),
+        (at[2], 1),
+        ("2030-01-01T00:00:00Z", 0),
+    ):
+        assert recover(api, missed, since, "?dry_run=true") == count
+    assert recover(api, missed, at[2]) == 1
+    assert statuses(api, missed) == ["delivered", "held", "pending"]
+
+
+def test_only_kinds_that_it_wants_are_recovered(api, missed):
+    api.create("/leads", name="Марія", phone="0671234567")
+    assert recover(api, missed, query="?dry_run=true") == 3
+    api.patch(missed, {"events": ["lead.created"]})
+    assert recover(api, missed) == 1
+
+
+def test_what_happened_before_it_was_added_is_recovered_too(api, post):
+    api.create("/tasks", title="Call")
+    path = f"/webhooks/{added(api)}"
+    assert api.read(f"{path}/deliveries") == []
+    assert recover(api, path) == 1
+    assert post.go() == [1]
+
+
+def test_an_active_one_recovers_what_came_while_it_was_off(api, hooked, post):
+    switched(api, hooked, False)
+    api.create("/tasks", title="Call")
+    switched(api, hooked, True)
+    assert recover(api, hooked) == 1
+    assert post.go() == [1]
+    assert recover(api, hooked) == 0
+
+
+@each("how", ["inactive", "disabled"])
+def test_one_that_is_off_for_another_reason_is_switched_on_first(crm, api, hooked, post, how):
+    api.create("/tasks", title="Call")
+    off(api, hooked, post, how)
+    before = everything(crm)
+    assert refusal(api.post(f"{hooked}/recover", LONG_AGO)) == OFF
+    assert everything(crm) == before
+    switched(api, hooked, True)
+    assert recover(api, hooked) == 1
+    assert post.go() == [1]
+
+
+@each(
+    ("body", "pointer", "code"),
+    [
+        ({}, "/since", "required"),
+        ({"since": None}, "/since", "null"),
+        ({"since": "2026-03-02"}, "/since", "invalid_time"),
+        ({"since": "2026-03-02T09:00:00"}, "/since", "invalid_time"),
+        ({"since": 1}, "/since", "invalid_time"),
+        ({**LONG_AGO, "until": START}, "/until", "unknown_field"),
+    ],
+)
+def test_recovery_needs_a_time(api, hooked, body, pointer, code):
+    assert faults(api.post(f"{hooked}/recover", body)) == [(pointer, code)]
+
+
+@each("query", ["dry_run=1", "dry_run=", "dry_run=true&dry_run=true", "dryrun=true", "limit=1"])
+def test_a_mistyped_dry_run_sends_nothing(api, missed, query):
+    answer = api.post(f"{missed}/recover?{query}", LONG_AGO)
+    assert answer.status_code == 422
+    assert state(api, missed) == "paused"
+
+
+def test_recovery_with_a_key_is_one_recovery(api, missed, post):
+    headers = {"Idempotency-Key": "once"}
+    first = api.post(f"{missed}/recover", LONG_AGO, headers=headers)
+    post.go()
+    second = api.post(f"{missed}/recover", LONG_AGO, headers=headers)
+    assert first.json == second.json == {"status": "ok", "count": 2}
+    dry = api.post(f"{missed}/recover?dry_run=true", LONG_AGO, headers=headers)
+    assert refusal(dry) == (422, "idempotency_key_reused")
+
+
+# The document
+
+
+def test_the_document_tells_of_the_secret_where_it_is_told(crm):
+    document = crm.api.document("")
+    schemas = document["components"]["schemas"]
+    telling = {name for name, found in schemas.items() if "secret" in found.get("properties", {})}
+    assert telling == {"WebhookCreated", "Rotated"}
+    for name in telling:
+        assert "once" in schemas[name]["properties"]["secret"]["description"]
+        assert "secret" not in schemas[name]["required"]  # a replay is without it
+    for path, status in (("/webhooks", "201"), ("/webhooks/{id}/rotate", "200")):
+        answer = document["paths"][path]["post"]["responses"][status]
+        shown = answer["content"]["application/json"]["example"]
+        assert shown["secret"].startswith("whsec_")
+
+
+def test_the_document_has_every_operation(crm):
+    operations = {
+        f"{method.upper()} {path}": operation["operationId"]
+        for path, item in crm.api.document("")["paths"].items()
+        for method, operation in item.items()
+        if path.startswith(("/webhooks", "/deliveries")) and method != "parameters"
+    }
+    assert operations == {
+        "GET /webhooks": "list_webhooks",
+        "POST /webhooks": "create_webhook",
+        "GET /webhooks/{id}": "get_webhook",
+        "PATCH /webhooks/{id}": "change_webhook",
+        "DELETE /webhooks/{id}": "delete_webhook",
+        "POST /webhooks/{id}/rotate": "rotate_webhook_secret",
+        "POST /webhooks/{id}/test": "test_webhook",
+        "GET /webhooks/{id}/deliveries": "list_deliveries",
+        "POST /webhooks/{id}/recover": "recover_webhook",
+        "GET /deliveries/{id}": "get_delivery",
+        "POST /deliveries/{id}/resend": "resend_delivery",
+    }

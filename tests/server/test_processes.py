@@ -1,0 +1,102 @@
+"""Several processes of one `serve`: limits, webhooks and writers as with one."""
+
+import http.client
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.receiving import Hook
+from tests.running import running
+
+CLIENTS = 8
+
+
+class Client:
+    """One connection of a caller; connections come to one process or the other."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
+
+    def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        headers = self.headers | ({"Content-Type": "application/json"} if body else {})
+        self.link.request(method, f"/api/v1{path}", json.dumps(body) if body else None, headers)
+        answer = self.link.getresponse()
+        said = answer.read()
+        return answer.status, json.loads(said) if said else None
+
+
+def at_once(port: int, key: str, act: Any) -> list[Any]:
+    """What `act(client, number)` gave to each of several clients at once."""
+    results: list[Any] = [None] * CLIENTS
+
+    def run(number: int) -> None:
+        client = Client(port, key)
+        with closing(client.link):
+            results[number] = act(client, number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def holder_of(lock: Path) -> int:
+    """The process that holds the lock of a file."""
+    inode = lock.stat().st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        kind, process, file = (line.split()[at] for at in (1, 4, 5))
+        if kind == "FLOCK" and int(file.rpartition(":")[2]) == inode:
+            return int(process)
+    raise AssertionError(f"nobody holds {lock.name}")
+
+
+def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
+    with running(tmp_path, workers=2, CRM_PLANS="business=100") as port:
+
+        def ask(client: Client, _number: int) -> Counter[tuple[int, str]]:
+            found: Counter[tuple[int, str]] = Counter()
+            for _ in range(40):
+                client.link.request("GET", "/api/v1/leads", headers=client.headers)
+                answer = client.link.getresponse()
+                answer.read()
+                found[answer.status, answer.getheader("X-RateLimit-Reset")] += 1
+            return found
+
+        found = sum(at_once(port, key, ask), Counter())
+    windows = {reset for _, reset in found}
+    assert {status for status, _ in found} == {200, 429}
+    for reset in windows:
+        total = found[200, reset] + found[429, reset]
+        assert found[200, reset] == min(100, total)  # the minute may have changed meanwhile
+
+
+def test_each_event_is_sent_once_and_the_sender_is_replaced(
+    tmp_path: Path, key: str, hook: Hook
+) -> None:
+    settings = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
+    with running(tmp_path, workers=2, expected="was sent SIGKILL", **settings) as port:
+        client = Client(port, key)
+        assert client.call("POST", "/webhooks", {"url": hook.url})[0] == 201
+
+        def create(client: Client, number: int) -> None:
+            for count in range(10):
+                lead = {"name": f"{number}-{count}", "email": "a@b.example"}
+                assert client.call("POST", "/leads", lead)[0] == 201
+
+        at_once(port, key, create)
+        events = [each.event["id"] for each in hook.wait_for(10 * CLIENTS)]
+        assert len(set(events)) == len(events) == 10 * CLIENTS
+        sender = holder_of(tmp_path / "sender.lock")
+        os.kill(sender, signal.SIGKILL)  # the parent starts another process
+        client.link.close()
+        assert client.call("POST", "/leads", {"name": "X", "email": "a@b.example"})[0] == 201
+        hook.wait_for(10 * CLIENTS + 1)
+        client.link.close()

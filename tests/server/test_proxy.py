@@ -1,0 +1,547 @@
+"""The printed configurations of nginx and Caddy, in the real programs before a real server, on
+loopback."""
+
+import gzip
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from crm import cli
+from crm.access.limits import FAILED_KEYS
+from tests import external_programs
+from tests.running import PATIENCE, free_port, running, wait_for
+
+HOME = """
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr warn;
+%s
+events {}
+http {
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    scgi_temp_path scgi;
+    uwsgi_temp_path uwsgi;
+    include crm.conf;
+}
+"""
+
+
+# What it may say: that a body went through a file, or was refused.
+QUIET = re.compile(r"\[warn\] .* is buffered to a temporary file|intended to send too large body")
+
+
+def nginx() -> str:
+    """The path of nginx; without one the test is skipped, in CI it fails."""
+    return external_programs.found("nginx")
+
+
+def printed(*words: str) -> str:
+    told = CliRunner().invoke(
+        cli.group, ["proxy", "nginx", *words], env={"CRM_BASE_DOMAIN": "localhost"}
+    )
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+def needed(configuration: str) -> dict[str, str]:
+    """The settings that it tells to go with it."""
+    return dict(re.findall(r"^#   (CRM_\w+)=(.*)$", configuration, re.M))
+
+
+@contextmanager
+def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
+    """An nginx with that configuration; it must end well, without a word of complaint."""
+    program = nginx()
+    user = "user root root;" if os.geteuid() == 0 else ""  # its worker's else has no way in here
+    (folder / "nginx.conf").write_text(HOME % user)
+    here = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
+    (folder / "crm.conf").write_text(here)
+    started = subprocess.Popen(
+        [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while started.poll() is None and time.monotonic() < until:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield
+    finally:
+        started.terminate()
+        said = started.communicate(timeout=PATIENCE)[1]
+    assert started.returncode == 0, said
+    wrong = [line for line in said.splitlines() if not QUIET.search(line)]
+    assert not wrong, wrong
+
+
+@dataclass
+class Front:
+    """What clients see: an address, and hosts behind it."""
+
+    port: int
+    keys: dict[str, str]
+    direct: int  # the server's own port, which no client of the real thing can reach
+    tls: ssl.SSLContext | None = None
+    told: dict[str, str] = field(default_factory=dict)
+    log: Path = Path("/dev/null")  # of the proxy
+
+    def ask(
+        self,
+        path: str,
+        host: str = "acme.localhost",
+        *,
+        method: str = "GET",
+        key: str = "olena",
+        body: bytes = b"",
+        source: str = "127.0.0.1",
+        port: int = 0,
+        **headers: str,
+    ) -> http.client.HTTPResponse:
+        options: dict[str, Any] = {"timeout": 30, "source_address": (source, 0)}
+        sent = {"Host": host, "Authorization": f"Bearer {self.keys.get(key, key)}"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        line = http.client.HTTPConnection("127.0.0.1", port or self.port, **options)
+        if self.tls:
+            line.connect()
+            line.sock = self.tls.wrap_socket(line.sock, server_hostname=host)
+        line.request(method, path, body or None, sent)
+        answer = line.getresponse()
+        answer.body = answer.read()
+        answer.text = answer.body.decode("utf-8", "replace")
+        line.close()
+        return answer
+
+    def read(self, path: str, host: str, **more: Any) -> Any:
+        answer = self.ask(path, host, **more)
+        assert answer.status == 200, answer.text
+        return json.loads(answer.text)
+
+
+@pytest.fixture(scope="module")
+def front(
+    furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Front]:
+    nginx()
+    folder, port = tmp_path_factory.mktemp("plain"), free_port()
+    shutil.copytree(furnished[0], folder / "data")
+    place = f"127.0.0.1:{port}"
+    settings = needed(printed("--plain", place))
+    with running(folder / "data", **settings) as behind:
+        text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
+        with proxying(folder, text, port):
+            yield Front(port, furnished[1], behind, told=settings, log=folder / "access.log")
+
+
+def test_a_host_reaches_its_tenant(front: Front) -> None:
+    assert front.read("/api/v1/users/me", "acme.localhost")["tenant"]["name"] == "Acme"
+    port = f"globex.localhost:{front.port}"
+    assert front.read("/api/v1/users/me", port, key="ivan")["tenant"]["name"] == "globex"
+    assert front.ask("/api/v1/users/me", "globex.localhost").status == 401
+    for host in ("nobody.localhost", "evil.example", "a.acme.localhost"):
+        assert front.ask("/api/v1/users/me", host).status == 404
+    assert "/signup" in front.ask("/", "localhost").text
+
+
+def test_the_proxy_can_ask_for_its_health(front: Front) -> None:
+    for path in ("/livez", "/readyz"):
+        assert front.read(path, "10.0.0.7") == {"status": "ok"}
+
+
+def test_only_the_proxy_itself_learns_which_hosts_there_are(front: Front) -> None:
+    ask = "/tls-ask?domain=acme.localhost"
+    assert front.ask(ask, f"127.0.0.1:{front.direct}", port=front.direct).status == 200
+    for headers in ({}, {"X_Forwarded_For": "127.0.0.1"}, {"X_Forwarded_For": ""}):
+        assert front.ask(ask, "127.0.0.1", **headers).status == 404
+
+
+def test_a_clients_address_is_the_one_that_the_proxy_saw(front: Front) -> None:
+    def guess(source: str, number: int) -> int:
+        forged = f"198.51.100.{number}"
+        headers = {"X_Forwarded_For": f"{forged}, {forged}", "X_Real_IP": forged}
+        return front.ask("/api/v1/leads", key="wrong", source=source, **headers).status
+
+    told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+    if 429 not in told:  # the minute ended in between
+        told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+    assert told[-1] == 429
+    assert guess("127.0.0.3", 1) == 401  # another client is not held to account for it
+    assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
+
+
+def test_nothing_that_a_client_says_of_the_proxy_is_believed(front: Front) -> None:
+    forged = {
+        "X_Forwarded_Host": "globex.localhost",
+        "X_Forwarded_Prefix": "/evil",
+        "X_Forwarded_Proto": "https",
+        "X_Forwarded_Port": "1",
+        "Forwarded": "for=198.51.100.1;host=globex.localhost;proto=https",
+    }
+    assert front.read("/api/v1/users/me", "acme.localhost", **forged)["tenant"]["name"] == "Acme"
+    page = front.ask("/leads", key="", **forged)
+    assert (page.status, page.headers["Location"]) == (302, "/login?next=/leads")
+    page = front.ask("/login", key="", **forged)
+    assert "evil" not in page.text
+    assert "__Host-" not in page.headers["Set-Cookie"]
+
+
+def test_links_are_made_of_the_settings_that_go_with_it(front: Front) -> None:
+    link = front.told["CRM_PUBLIC_URL"].replace("{label}", "acme")
+    assert link == f"http://acme.localhost:{front.port}"
+    policy = front.ask("/", "localhost", key="").headers["Content-Security-Policy"]
+    assert f"form-action 'self' {link.replace('acme', '*')};" in policy
+
+
+def price_list(size: int) -> bytes:
+    rows = (f"p{number},{'Nut ' * 50},1.50,,,,\n" for number in range(size // 200))
+    return ("sku,name,price,unit,category,description,active\n" + "".join(rows)).encode()
+
+
+def upload(front: Front, rows: bytes, path: str = "/api/v1/products/import") -> Any:
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+    kind = {"Content_Type": "multipart/form-data; boundary=b"}
+    return front.ask(path, method="POST", body=head + rows + b"\r\n--b--\r\n", **kind)
+
+
+def test_an_upload_of_5_mb_arrives(front: Front) -> None:
+    rows = price_list(5_000_000)
+    assert len(rows) > 5_000_000
+    answer = upload(front, rows)
+    assert answer.status == 200, answer.text
+    assert json.loads(answer.text)["created"] == rows.count(b"\n") - 1
+
+
+def test_what_is_too_large_is_told_by_the_service_itself(front: Front) -> None:
+    answer = upload(front, b"x" * (10 * 1024 * 1024 + 1))
+    assert (answer.status, json.loads(answer.text)["code"]) == (413, "too_large")
+    assert upload(front, b"x" * (13 * 1024 * 1024)).status == 413
+
+
+def test_lists_and_exports_are_compressed_for_who_takes_that(front: Front) -> None:
+    lead = {"name": "Марія", "phone": "+380671234567", "comment": "довго " * 400}
+    made = front.ask(
+        "/api/v1/leads", method="POST", body=json.dumps(lead).encode(),
+        Content_Type="application/json", Prefer="return=representation",
+    )  # fmt: skip
+    assert made.status == 201, made.text
+    for path in ("/api/v1/leads", "/api/v1/leads/export"):
+        plain, packed = front.ask(path), front.ask(path, Accept_Encoding="gzip")
+        assert plain.headers["Content-Encoding"] is None
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert "Accept-Encoding" in packed.headers["Vary"]
+        assert gzip.decompress(packed.body) == plain.body
+
+
+def test_a_compressed_answer_never_costs_a_record_its_etag(front: Front) -> None:
+    lead = {"name": "Марія", "email": "m@example.com", "comment": "довго " * 400}
+    sent = {"Content_Type": "application/json", "Accept_Encoding": "gzip"}
+    body = json.dumps(lead).encode()
+    made = front.ask("/api/v1/leads", method="POST", body=body, **sent)
+    path = f"/api/v1/leads/{json.loads(made.text)['lead_id']}"
+    record = front.ask(path, Accept_Encoding="gzip")
+    etag = record.headers["ETag"]
+    assert len(record.body) > 1024 and etag.startswith('"')
+    assert front.ask(path, If_None_Match=etag, Accept_Encoding="gzip").status == 304
+    change = front.ask(path, method="PATCH", body=b'{"name":"M"}', If_Match=etag, **sent)
+    assert change.status == 200, change.text
+
+
+def test_files_and_pages_pass_as_the_service_sent_them(front: Front) -> None:
+    page = front.ask("/login", key="").text
+    (url,) = re.findall(r'"(/cabinet/bootstrap.min.css\?v=\w+)"', page)
+    for port in (front.port, front.direct):
+        host = f"acme.localhost:{port}"
+        file = front.ask(url, host, key="", port=port, Accept_Encoding="gzip, br")
+        assert file.headers["Content-Encoding"] == "gzip"
+        assert "immutable" in file.headers["Cache-Control"]
+        assert len(file.body) < 40_000
+        typed = front.ask("/login?next=/guess", host, key="", port=port, Accept_Encoding="gzip")
+        assert (typed.status, typed.headers["Content-Encoding"]) == (200, None)
+        assert len(typed.body) > 1024
+
+
+# Logs and headers
+
+SECRET = "Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF"
+LINKED = (
+    "/reset/",
+    "/invite/",
+    "/i/",
+    "/enter/",
+    "/email/",
+    "/open/",
+    "/Reset/",
+    "//reset/",
+    "/%72eset/",
+)
+
+
+def browse_links(front: Front) -> None:
+    """Ask for one-time links, and for a file from each of their pages."""
+    for door in LINKED:
+        path = f"{door}{SECRET}"
+        assert front.ask(path, key="").status in (200, 404)
+        assert front.ask(f"{path}?a={SECRET}", key="").status in (200, 404)
+        address = f"http://acme.localhost{path}"
+        assert front.ask("/cabinet/cabinet.css", key="", Referer=address).status in (200, 404)
+
+
+def logged(log: Path, text: str) -> str:
+    """The log once it has that text."""
+    until = time.monotonic() + PATIENCE
+    while text not in log.read_text() and time.monotonic() < until:
+        time.sleep(0.02)
+    return log.read_text()
+
+
+def test_no_one_time_link_comes_into_the_log(front: Front) -> None:
+    browse_links(front)
+    front.ask("/api/v1/leads?q=0671234567&the=last")
+    lines = logged(front.log, "GET /api/v1/leads HTTP")
+    assert SECRET not in lines and "0671234567" not in lines
+    assert lines.count('"GET - HTTP/1.1"') == 2 * len(LINKED)
+    assert '"GET /cabinet/cabinet.css HTTP/1.1"' in lines
+
+
+def test_none_comes_into_the_log_of_errors(tmp_path: Path) -> None:
+    port = free_port()
+    text = printed("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{free_port()}")
+    with proxying(tmp_path, text, port):  # which finds every complaint
+        front = Front(port, {}, 0)
+        for door in LINKED:
+            answer = front.ask(f"{door}{SECRET}", key="")
+            assert (answer.status, answer.headers["X-Content-Type-Options"]) == (502, "nosniff")
+
+
+def test_the_pages_of_links_do_not_tell_where_a_visitor_came_from(front: Front) -> None:
+    page = front.ask(f"/reset/{SECRET}", key="")
+    assert page.headers["Referrer-Policy"] == "strict-origin"
+    assert front.ask("/login", key="").headers["Referrer-Policy"] == "same-origin"
+
+
+def test_no_header_is_there_twice(front: Front) -> None:
+    for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
+        headers = front.ask(path).headers
+        assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
+        assert headers["Strict-Transport-Security"] is None
+    too_large = upload(front, b"x" * (13 * 1024 * 1024))
+    assert too_large.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_slow_clients_stop_nobody_else(front: Front) -> None:
+    heads = (
+        b"GET /livez HTTP/1.1\r\nHost: acme.localhost\r\nX: ",
+        b"POST /api/v1/leads HTTP/1.1\r\nHost: acme.localhost\r\nContent-Length: 100000\r\n\r\n",
+    )
+    with ExitStack() as lines:
+        slow = [
+            lines.enter_context(socket.create_connection(("127.0.0.1", front.port), timeout=5))
+            for _ in range(40)
+        ]
+        for number, line in enumerate(slow):
+            line.sendall(heads[number % 2])
+        for _ in range(5):
+            for line in slow:
+                line.sendall(b"a")
+            began = time.monotonic()
+            assert front.ask("/api/v1/leads").status == 200
+            assert time.monotonic() - began < 0.5
+
+
+def certified(folder: Path) -> ssl.SSLContext:
+    """Put a certificate of the hosts there, and give what a client needs to believe it."""
+    authority = trustme.CA()
+    names = authority.issue_cert("localhost", "acme.localhost")
+    names.private_key_pem.write_to_path(folder / "privkey.pem")
+    for part in names.cert_chain_pems:
+        part.write_to_path(folder / "fullchain.pem", append=True)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return client
+
+
+def test_by_tls_the_service_knows_of_it(
+    furnished: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    nginx()
+    shutil.copytree(furnished[0], tmp_path / "data")
+    client = certified(tmp_path)
+    plain, secure = free_port(), free_port()
+    with running(tmp_path / "data", **needed(printed())) as behind:
+        text = printed("--upstream", f"127.0.0.1:{behind}")
+        for there, here in (
+            ("/etc/letsencrypt/live/localhost/", f"{tmp_path}/"),
+            ("    listen [::]:80;\n", ""),
+            ("    listen [::]:443 ssl;\n", ""),
+            ("listen 80;", f"listen 127.0.0.1:{plain};"),
+            ("listen 443 ssl;", f"listen 127.0.0.1:{secure} ssl;"),
+        ):
+            assert there in text
+            text = text.replace(there, here)
+        with proxying(tmp_path, text, secure):
+            front = Front(secure, furnished[1], behind, client)
+            assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
+            cookie = front.ask("/login", key="").headers["Set-Cookie"]
+            assert cookie.startswith("__Host-") and "Secure" in cookie
+            for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
+                headers = front.ask(path).headers
+                assert headers.get_all("Strict-Transport-Security") == ["max-age=31536000"], path
+                assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
+            onward = Front(plain, furnished[1], behind).ask(f"/reset/{SECRET}?q=a")
+            address = f"https://acme.localhost/reset/{SECRET}?q=a"
+            assert (onward.status, onward.headers["Location"]) == (301, address)
+            assert onward.headers["X-Content-Type-Options"] == "nosniff"
+            assert onward.headers["Strict-Transport-Security"] is None
+        assert SECRET not in (tmp_path / "access.log").read_text()
+        assert '"GET - HTTP/1.1" 301' in (tmp_path / "access.log").read_text()
+
+
+# Caddy
+
+CADDY_HOME = """
+{
+    admin off
+    auto_https disable_redirects
+    skip_install_trust
+    http_port %d
+    https_port %d
+    storage file_system %s
+"""
+
+
+@contextmanager
+def caddying(folder: Path, text: str, port: int, *ports: int) -> Iterator[Path]:
+    """A Caddy with that configuration, and its log; it listens on `port`, of `ports` those for
+    plain http and for TLS."""
+    caddy = external_programs.found("caddy")
+    options = CADDY_HOME % (*ports, folder / "storage")
+    text = text.replace("\n{\n", options, 1)
+    (folder / "Caddyfile").write_text(text)
+    environ = os.environ | {"HOME": str(folder)}
+    with (folder / "log").open("w") as log:
+        started = subprocess.Popen(
+            [caddy, "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")],
+            stderr=log, env=environ,
+        )  # fmt: skip
+        try:
+            wait_for(port, started)
+            yield folder / "log"
+        finally:
+            started.terminate()
+            started.wait(PATIENCE)
+    assert started.returncode == 0, (folder / "log").read_text()
+
+
+def printed_for_caddy(*words: str) -> str:
+    told = CliRunner().invoke(
+        cli.group, ["proxy", "caddy", *words], env={"CRM_BASE_DOMAIN": "localhost"}
+    )
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+def test_caddy_serves_and_logs_no_link(
+    furnished: tuple[Path, dict[str, str]], tmp_path: Path, secure: bool
+) -> None:
+    shutil.copytree(furnished[0], tmp_path / "data")
+    port, other = free_port(), free_port()
+    ports = (other, port) if secure else (port, other)
+    words = () if secure else ("--plain", f"127.0.0.1:{port}")
+    with running(tmp_path / "data", **needed(printed_for_caddy(*words))) as behind:
+        text = printed_for_caddy(*words, "--upstream", f"127.0.0.1:{behind}")
+        client = certified(tmp_path) if secure else None
+        if secure:
+            names = f"{tmp_path}/fullchain.pem {tmp_path}/privkey.pem"
+            own = "\ttls {\n\t\ton_demand\n\t}"
+            assert own in text
+            text = text.replace(own, f"\tbind 127.0.0.1\n\ttls {names}")
+        # An access log is the operator's choice: it must be as safe as the log of errors.
+        text = text.replace("\trequest_body", "\tlog\n\trequest_body")
+        with caddying(tmp_path, text, port, *ports) as log:
+            front = Front(port, furnished[1], behind, client)
+            assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"
+            for path in ("/login", "/api/v1/leads", "/livez", "/nowhere"):
+                headers = front.ask(path).headers
+                assert headers.get_all("X-Content-Type-Options") == ["nosniff"], path
+                promised = headers.get_all("Strict-Transport-Security")
+                assert promised == (["max-age=31536000"] if secure else None), path
+            browse_links(front)
+            forged = front.ask("/leads", key="", X_Forwarded_Prefix="/evil")
+            assert forged.headers["Location"] == "/login?next=/leads"
+            front.ask("/api/v1/leads?q=0671234567&the=last")
+            lines = logged(log, '"/api/v1/leads"')
+            assert SECRET not in lines and "0671234567" not in lines
+            assert '"uri":"/reset"' in lines
+    # What is behind is gone: the log of errors.
+    with caddying(tmp_path, text, port, *ports) as log:
+        assert Front(port, {}, behind, client).ask(f"/reset/{SECRET}", key="").status == 502
+        lines = logged(log, "connection refused")
+        assert "connection refused" in lines and SECRET not in lines
+
+
+# Names with underscores, which servers such as uWSGI take for those with hyphens
+
+
+class Noting(BaseHTTPRequestHandler):
+    """A service that answers with the header fields that reach it."""
+
+    def do_GET(self) -> None:
+        body = json.dumps(self.headers.items()).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Not on the screen."""
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Path) -> None:
+    port = free_port()
+    with HTTPServer(("127.0.0.1", 0), Noting) as behind:
+        threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
+        words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind.server_port}")
+        proxy = (
+            proxying(tmp_path, printed(*words), port)
+            if name == "nginx"
+            else caddying(tmp_path, printed_for_caddy(*words), port, port, free_port())
+        )
+        with proxy, socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
+            line.sendall(
+                b"GET / HTTP/1.1\r\nHost: acme.localhost\r\nX_Forwarded_For: 9.9.9.9\r\n"
+                b"X_Forwarded-For: 9.9.9.9\r\nx_forwarded_prefix: /evil\r\n_X: 1\r\nX_: 1\r\n"
+                b"X-Kept: 1\r\nConnection: close\r\n\r\n"
+            )
+            with http.client.HTTPResponse(line) as answer:
+                answer.begin()
+                fields = dict(json.loads(answer.read()))
+        behind.shutdown()
+    names = {field.lower() for field in fields}
+    assert "x-kept" in names and not [field for field in names if "_" in field]
+    assert fields["X-Forwarded-For"] == "127.0.0.1"

@@ -1,0 +1,1170 @@
+"""The server's seam: real processes on loopback, with a small application of their own."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from crm import server
+from crm.networks import networks_of
+from crm.server import Loop
+from crm.server.hand_over import HAND_OVER_SECONDS
+from crm.server.requests import BODY_BYTES, HEAD_BYTES, TARGET_BYTES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+APP = """
+import hashlib, os, time
+from pathlib import Path
+
+def half():
+    yield b"half"
+    raise OSError("disk")
+
+def app(environ, start_response):
+    path, body = environ["PATH_INFO"], b""
+    if path == "/slow":
+        Path(environ["QUERY_STRING"]).touch()
+        time.sleep(1.5)
+    elif path == "/boom":
+        raise ValueError("boom")
+    elif path == "/lost":
+        raise ConnectionResetError("of another connection")
+    elif path == "/half":
+        start_response("200 OK", [("Content-Length", "10")])
+        return half()
+    elif path == "/compute":
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            pass
+    elif path == "/stream":
+        start_response("200 OK", [])
+        endless = environ["QUERY_STRING"] == "endless"
+        return (b"%8d" % number for number in range(10**9 if endless else 200_000))
+    elif path == "/headers":
+        names = ("HTTP_X_FORWARDED_FOR", "HTTP_A", "PATH_INFO", "QUERY_STRING", "SCRIPT_NAME")
+        body = repr([environ.get(name) for name in names]).encode()
+    elif path == "/big":
+        body = b"x" * 30_000_000
+    elif path == "/echo":
+        body = hashlib.sha256(environ["wsgi.input"].read()).hexdigest().encode()
+    elif path == "/unread":
+        body = b"unread"
+    else:
+        body = str(os.getpid()).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+SERVE = """
+import json, os, sys, threading, time, types
+from pathlib import Path
+from small import app
+
+data, host, port, changes, house = sys.argv[1:]
+# A stand-in for the package around it, which would import the whole application.
+sys.modules["crm"] = types.ModuleType("crm")
+sys.modules["crm"].__path__ = [house]
+from crm import server
+from crm.networks import networks_of
+from crm.server import parent, worker
+
+changes = json.loads(changes)
+for name, value in changes.items():
+    owner = server.Loop if hasattr(server.Loop, name) else server
+    setattr(owner, name, value)
+if "no_kernel" in changes:
+    parent._kernel_ends_us = lambda: False
+if "slow_fork" in changes:
+    worker.end_with = lambda parent: time.sleep(0.5)
+own_pid = os.getpid()
+
+def build():
+    assert os.getpid() != own_pid, "the application belongs to the worker"
+    if "slow_load" in changes:
+        time.sleep(1)
+    if "broken" in changes:
+        raise RuntimeError("no such application")
+    return app
+
+def announce():
+    assert threading.active_count() == 1, "a thread before the fork"
+    print("listening")
+
+try:
+    options = {name: changes[name] for name in ("workers", "databases") if name in changes}
+    server.serve(build, Path(data), host, int(port), **options, announce=announce)
+except server.ServeError as error:
+    sys.exit(f"error: {error}")
+print("ended")
+"""
+
+
+class Served:
+    """One server process, and what a client does to it."""
+
+    def __init__(self, process: subprocess.Popen[str], host: str, port: int) -> None:
+        self.process = process
+        self.host = host
+        self.port = port
+
+    def listens(self) -> bool:
+        assert self.process.stdout
+        ready, _, _ = select.select([self.process.stdout], [], [], 15)
+        return bool(ready) and self.process.stdout.readline() == "listening\n"
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((self.host, self.port), timeout=10)
+
+    def send(self, words: bytes) -> bytes:
+        """The whole answer to raw bytes."""
+        with self.connect() as line:
+            line.sendall(words)
+            return read_all(line)
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        link = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        with contextlib.closing(link):
+            link.request(method, path, body)
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
+    def get(self, path: str = "/") -> bytes:
+        status, body = self.request("GET", path)
+        assert status == 200
+        return body
+
+    @property
+    def worker(self) -> int:
+        return int(self.get())
+
+    def answers_within(self, seconds: float) -> bool:
+        began = time.monotonic()
+        self.get()
+        return time.monotonic() - began < seconds
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it wrote on stderr."""
+        _, said = self.process.communicate(timeout=30)
+        return self.process.returncode, said
+
+
+def read_all(line: socket.socket) -> bytes:
+    got = b""
+    while more := line.recv(65536):
+        got += more
+    return got
+
+
+def read_one(line: socket.socket) -> bytes:
+    """The body of one answer on a connection that is kept."""
+    answer = http.client.HTTPResponse(line)
+    with contextlib.closing(answer):
+        answer.begin()
+        return answer.read()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z"
+
+
+def eventually(claim: Callable[[], bool], seconds: float = 5) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if claim():
+            return True
+        time.sleep(0.02)
+    return claim()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+Start = Callable[..., Served]
+POST = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
+
+
+@contextlib.contextmanager
+def starting(tmp_path: Path) -> Iterator[Start]:
+    """start(data=…, host=…, port=…, listens=True, files=RLIMIT_NOFILE, **changes of the
+    constants)."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "small.py").write_text(APP)
+    (tmp_path / "serve.py").write_text(SERVE)
+    started: list[subprocess.Popen[str]] = []
+
+    def run(
+        data: str = "data",
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        listens: bool = True,
+        command: list[str] | None = None,
+        files: int | None = None,
+        **changes: object,
+    ) -> Served:
+        port = free_port(host) if port is None else port
+        given = [str(tmp_path / data), host, str(port), json.dumps(changes), str(ROOT / "crm")]
+        process = subprocess.Popen(
+            command or [sys.executable, "-W", "error", str(tmp_path / "serve.py"), *given],
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path / "home"),
+                "PYTHONPATH": f"{ROOT}:{tmp_path}",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=files and partial(limit_open_files, files),
+        )
+        started.append(process)
+        served = Served(process, host, port)
+        if listens and not command:
+            assert served.listens(), process.communicate(timeout=20)
+        return served
+
+    yield run
+    for process in started:
+        # Its own session, so its worker ends with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=10)
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting(tmp_path) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server with nothing changed, for many tests."""
+    with starting(tmp_path_factory.mktemp("plain")) as run:
+        yield run()
+
+
+class Drip:
+    """Clients that send some bytes at once and then one byte every 50 ms."""
+
+    def __init__(self, served: Served, count: int, words: bytes) -> None:
+        self.lines = [served.connect() for _ in range(count)]
+        for line in self.lines:
+            line.sendall(words)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.go_on)
+        self.thread.start()
+
+    def go_on(self) -> None:
+        while not self.over.wait(0.05):
+            for line in self.lines:
+                with contextlib.suppress(OSError):
+                    line.send(b"a")
+
+    def __enter__(self) -> "Drip":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+        for line in self.lines:
+            line.close()
+
+    def statuses(self) -> list[bytes]:
+        """The status line that each got before it was closed."""
+        return [read_all_or_reset(line).partition(b"\r\n")[0] for line in self.lines]
+
+
+def read_all_or_reset(line: socket.socket) -> bytes:
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while more := line.recv(65536):
+            got += more
+    return got
+
+
+# One process per data folder
+
+
+def test_one_serve_per_data_folder(start: Start, tmp_path: Path) -> None:
+    first = start()
+    second = start(listens=False, TAKEOVER_SECONDS=600)  # for a dying one only
+    code, said = second.end()
+    assert code == 1
+    assert said == (f"error: another serve runs on {tmp_path / 'data'} (pid {first.process.pid})\n")
+    assert first.get()
+    assert (tmp_path / "data" / "serve.lock").read_text() == f"{first.process.pid}\n"
+
+
+def test_two_serves_on_two_data_folders(start: Start) -> None:
+    assert start("one").worker != start("two").worker
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_serve_takes_over_when_the_first_is_dying(
+    start: Start, tmp_path: Path, workers: int
+) -> None:
+    first = start(workers=workers)
+    with first.connect() as line:
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        first.process.terminate()
+        lock = tmp_path / "data" / "serve.lock"
+        assert eventually(lambda: "stopping" in lock.read_text())
+        second = start(port=first.port, workers=workers, GRACE_SECONDS=0)
+        assert b"200 OK" in read_all(line)
+    assert first.end()[0] == 0
+    assert second.get()
+
+
+def test_a_serve_that_does_not_end_is_named(start: Start, tmp_path: Path) -> None:
+    first = start()
+    with first.connect() as line:
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        first.process.terminate()
+        second = start(listens=False, TAKEOVER_SECONDS=0, GRACE_SECONDS=600)
+        where = f"on {tmp_path / 'data'} (pid {first.process.pid})"
+        assert second.end() == (1, f"error: another serve has not ended yet {where}\n")
+        assert b"200 OK" in read_all(line)
+
+
+def test_a_killed_serve_is_followed_at_once(start: Start) -> None:
+    first = start()
+    worker = first.worker
+    began = time.monotonic()
+    first.process.kill()
+    second = start(port=first.port)
+    assert second.worker != worker
+    assert time.monotonic() - began < 5
+    assert is_gone(worker)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("changes", [{}, {"no_kernel": True}], ids=["kernel", "polling"])
+def test_worker_ends_when_its_parent_is_killed(
+    start: Start, tmp_path: Path, changes: dict[str, bool], workers: int
+) -> None:
+    served = start(**changes, workers=workers)
+    worker = served.worker
+    assert eventually(lambda: len(children_of(served)) == workers)
+    siblings = children_of(served)
+    with served.connect() as line:
+        # In the midst of a request, for which an orderly stop would wait.
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        served.process.kill()
+        assert worker in siblings
+        assert eventually(lambda: all(map(is_gone, siblings)), 1.0 if changes else 0.3)
+
+
+def children_of(served: Served) -> list[int]:
+    pid = served.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_several_workers_share_the_requests(start: Start) -> None:
+    served = start(workers=2)
+    assert eventually(lambda: len(children_of(served)) == 2)
+    with contextlib.ExitStack() as lines:
+        for _ in range(2):
+            lines.enter_context(served.connect()).sendall(ask("/compute"))
+            time.sleep(0.2)  # one process computes: the other one accepts
+        workers = {served.worker for _ in range(20)}
+    assert workers <= set(children_of(served))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_worker_is_replaced(start: Start, workers: int) -> None:
+    served = start(workers=workers)
+    assert eventually(lambda: len(children_of(served)) == workers)
+    worker = served.worker
+    os.kill(worker, signal.SIGKILL)
+    assert eventually(lambda: is_gone(worker))
+    assert served.worker != worker
+    assert eventually(lambda: len(children_of(served)) == workers)
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTTIN", "SIGTTOU", "SIGUSR2"])
+def test_no_signal_makes_a_second_worker(start: Start, name: str) -> None:
+    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored when nohup runs the tests
+    try:
+        served = start()
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+    worker = served.worker
+    served.process.send_signal(getattr(signal, name))
+    if name == "SIGHUP":
+        assert served.end() == (0, "")
+    else:
+        time.sleep(0.3)
+        children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children")
+        assert children.read_text().split() == [str(worker)]
+        assert served.worker == worker
+
+
+# Slow clients
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_dripping_heads_do_not_stop_the_server(start: Start, workers: int) -> None:
+    served = start(HEAD_SECONDS=1.0, workers=workers)
+    with Drip(served, 8, b"GET / HTTP/1.1\r\nHost: a\r\nX: ") as drip:
+        for _ in range(5):
+            assert served.answers_within(0.5)
+        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_dripping_bodies_do_not_stop_the_server(start: Start, workers: int) -> None:
+    served = start(BODY_SECONDS=1.0, workers=workers)
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
+    with (
+        Drip(served, 8, head + b"Content-Length: 100000\r\n\r\n") as drip,
+        Drip(served, 8, head + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n") as chunked,
+    ):
+        for _ in range(5):
+            assert served.answers_within(0.5)
+        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
+        assert chunked.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
+
+
+def test_a_fast_start_earns_no_slow_end(start: Start) -> None:
+    served = start(BODY_SECONDS=1.0)
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n"
+    began = time.monotonic()
+    with Drip(served, 1, head + b"x" * 7_000_000) as drip:
+        assert drip.statuses() == [b"HTTP/1.1 408 Request Timeout"]
+    assert time.monotonic() - began < 3
+
+
+def test_silent_connections_hold_no_thread(start: Start) -> None:
+    served = start(HEAD_SECONDS=1.0)
+    with contextlib.ExitStack() as lines:
+        silent = [lines.enter_context(served.connect()) for _ in range(20)]
+        assert served.answers_within(0.5)
+        assert [line.recv(1) for line in silent] == [b""] * 20
+
+
+def test_kept_connections_hold_no_thread(start: Start) -> None:
+    served = start(KEEPALIVE_SECONDS=1)
+    with contextlib.ExitStack() as lines:
+        kept = [lines.enter_context(served.connect()) for _ in range(20)]
+        for line in kept:
+            line.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert read_one(line).isdigit()
+        assert served.answers_within(0.5)
+        assert [line.recv(1) for line in kept] == [b""] * 20
+
+
+def test_clients_that_close_late_do_not_stop_the_server(plain: Served) -> None:
+    with contextlib.ExitStack() as lines:
+        for _ in range(8):
+            line = lines.enter_context(plain.connect())
+            line.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert read_all(line)
+        assert plain.answers_within(0.5)
+
+
+def test_clients_that_do_not_read_give_their_thread_back(start: Start) -> None:
+    served = start(SEND_SECONDS=1.0)
+    with contextlib.ExitStack() as lines:
+        for _ in range(4):
+            line = lines.enter_context(served.connect())
+            line.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+        time.sleep(0.2)
+        assert served.answers_within(3)
+
+
+def test_a_large_answer_arrives_whole(plain: Served) -> None:
+    assert len(plain.get("/big")) == 30_000_000
+
+
+def test_an_honest_slow_upload_passes(start: Start) -> None:
+    served = start(BODY_SECONDS=0.5)
+    body = os.urandom(100_000)
+    head = f"POST /echo HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
+    began = time.monotonic()
+    with served.connect() as line:
+        line.sendall(head.encode())
+        for at in range(0, len(body), 4000):
+            line.sendall(body[at : at + 4000])
+            time.sleep(0.1)
+        assert hashlib.sha256(body).hexdigest().encode() in read_all(line)
+    assert time.monotonic() - began > 2
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 10 * 1024 * 1024])
+def test_uploads_arrive_whole(plain: Served, size: int) -> None:
+    body = os.urandom(size)
+    digest = hashlib.sha256(body).hexdigest().encode()
+    assert plain.request("POST", "/echo", body) == (200, digest)
+    chunks = b"".join(
+        b"%x;note=1\r\n%s\r\n" % (len(part), part)
+        for part in (body[at : at + 70_000] for at in range(0, size, 70_000))
+    )
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+    assert digest in plain.send(head + b"\r\n" + chunks + b"0\r\nX-Trailer: a\r\n\r\n")
+
+
+def test_requests_split_at_every_byte_and_sent_at_once_are_the_same(plain: Served) -> None:
+    chunked = b"Host: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    words = b"POST /echo HTTP/1.1\r\n" + chunked
+    words += b"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET "
+    words += b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    at_once = plain.send(words)
+    with plain.connect() as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(len(words)):
+            line.sendall(words[at : at + 1])
+        split = read_all(line)
+    for answers in (at_once, split):
+        assert answers.count(b"200 OK") == 3
+        assert hashlib.sha256(b"abcde").hexdigest().encode() in answers
+        assert hashlib.sha256(b"").hexdigest().encode() in answers
+
+
+def test_a_client_that_asks_before_sending_is_told_to_go_on(plain: Served) -> None:
+    with plain.connect() as line:
+        line.sendall(
+            b"POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        )
+        assert line.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        line.sendall(b"abc")
+        answer = read_all(line)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert hashlib.sha256(b"abc").hexdigest().encode() in answer
+
+
+def ask(path: str, more: bytes = b"") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: a\r\n".encode() + more + b"\r\n"
+
+
+def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
+    found = (Loop.HEAD_SECONDS, Loop.BODY_SECONDS, Loop.SEND_SECONDS, Loop.QUEUE_SECONDS)
+    assert found == (10, 30, 30, 20)
+    assert (Loop.RATE, Loop.HELD_BYTES, Loop.LINGER_SECONDS) == (16 * 1024, 64 * 1024 * 1024, 2)
+    assert (HEAD_BYTES, BODY_BYTES, TARGET_BYTES) == (32 * 1024, 16 * 1024 * 1024, 4094)
+    assert (server.KEEPALIVE_SECONDS, server.STOP_SECONDS, HAND_OVER_SECONDS) == (5, 20, 0.005)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("pipelined", [1, 50])
+def test_answers_that_nobody_reads_keep_nobody_waiting(
+    start: Start, workers: int, pipelined: int
+) -> None:
+    served = start(workers=workers)
+    with contextlib.ExitStack() as lines:
+        for _ in range(40):
+            line = lines.enter_context(served.connect())
+            line.sendall(ask("/big") * pipelined)
+        for _ in range(10):
+            assert served.answers_within(0.5)
+
+
+def test_unread_answers_are_dropped_after_a_deadline(start: Start) -> None:
+    served = start(SEND_SECONDS=1.0)
+    with served.connect() as line:
+        line.sendall(ask("/big"))
+        time.sleep(2)
+        assert len(read_all_or_reset(line)) < 30_000_000
+
+
+def test_a_streamed_answer_has_the_same_deadline(start: Start) -> None:
+    served = start(SEND_SECONDS=1.0, RATE=4_000_000)
+    got, began = 0, time.monotonic()
+    with served.connect() as line:
+        line.sendall(ask("/stream?endless"))
+        with contextlib.suppress(ConnectionResetError):
+            while more := line.recv(40_000):
+                got += len(more)
+                if time.monotonic() - began < 3:
+                    time.sleep(0.05)  # 800 kB a second, each piece in less than a second
+                assert got < 50_000_000, "the answer goes on"
+
+
+def test_an_answer_may_be_taken_slowly_at_the_least_rate(start: Start) -> None:
+    served = start(SEND_SECONDS=1.0, RATE=1_000_000)
+    with served.connect() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        line.sendall(ask("/big", b"Connection: close\r\n"))
+        got = 0
+        while more := line.recv(400_000):
+            got += len(more)
+            if got < 10_000_000:
+                time.sleep(len(more) / 4_000_000)
+    assert got > 30_000_000
+
+
+def test_unread_answers_share_a_bound(start: Start) -> None:
+    served = start(HELD_BYTES=80_000_000)  # of which one address may use half
+    with contextlib.ExitStack() as lines:
+        found = [lines.enter_context(served.connect()) for _ in range(3)]
+        for line in found:
+            line.sendall(ask("/big"))
+            time.sleep(0.3)
+        whole = [len(read_one_or_less(line)) == 30_000_000 for line in found]
+    assert whole == [False, False, True]
+
+
+def read_one_or_less(line: socket.socket) -> bytes:
+    try:
+        return read_one(line)
+    except (http.client.IncompleteRead, ConnectionResetError):
+        return b""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_thousand_idle_bodies_and_two_thousand_idle_connections(
+    start: Start, workers: int
+) -> None:
+    served = start(workers=workers)
+    raise_open_files()
+    with contextlib.ExitStack() as lines:
+        for number in range(3000):
+            line = lines.enter_context(socket.create_connection(("127.0.0.1", served.port), 10))
+            if number % 3 == 0:
+                line.sendall(POST + b"Content-Length: 100000\r\n\r\na")
+        for _ in range(20):
+            assert served.answers_within(0.5)
+
+
+def limit_open_files(count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def raise_open_files() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+
+
+def test_when_full_the_connection_that_is_idle_longest_is_closed(start: Start) -> None:
+    served = start(files=169)  # 64 connections, 32 of one address
+    with contextlib.ExitStack() as lines:
+        begun = lines.enter_context(served.connect())
+        begun.sendall(POST + b"Content-Length: 3\r\n\r\na")
+        idle = [lines.enter_context(served.connect()) for _ in range(40)]
+        assert served.get()
+        assert [line.recv(1) for line in idle[:10]] == [b""] * 10  # of 42, the first ten
+        idle[-1].sendall(ask("/"))
+        assert read_one(idle[-1]).isdigit()
+        begun.sendall(b"bc")  # a request that has begun stays
+        assert len(read_one(begun)) == 64
+
+
+def test_one_address_cannot_use_up_all_connections(start: Start) -> None:
+    served = start(files=169)
+    with contextlib.ExitStack() as lines:
+        other = socket.create_connection(
+            (served.host, served.port), 10, source_address=("127.0.0.2", 0)
+        )
+        lines.enter_context(other)
+        for _ in range(100):
+            lines.enter_context(served.connect())
+        time.sleep(0.2)
+        other.sendall(ask("/"))
+        assert read_one(other).isdigit()
+
+
+def test_networks_of_addresses() -> None:
+    assert networks_of("192.0.2.7") == ("192.0.2.7",)
+    assert networks_of("::ffff:192.0.2.7") == ("192.0.2.7",)
+    first = networks_of("2001:db8:1:2::1")
+    assert first == networks_of("2001:db8:1:2:ffff::9")
+    assert first[0] != networks_of("2001:db8:1:3::1")[0]
+    assert first[1] == networks_of("2001:db8:1:3::1")[1]
+
+
+# Quick and slow requests
+
+
+@pytest.mark.parametrize("path", ["/slow?began", "/compute"])
+def test_a_slow_request_keeps_no_other_waiting(start: Start, path: str) -> None:
+    served = start()
+    assert served.get()
+    with served.connect() as line:
+        line.sendall(ask(path))
+        time.sleep(0.1)
+        for _ in range(10):
+            assert served.answers_within(0.2)
+        assert b"200 OK" in line.recv(1000)
+
+
+def test_slow_requests_of_one_host_leave_threads_to_others(start: Start) -> None:
+    served = start()
+    with contextlib.ExitStack() as lines:
+        found = [lines.enter_context(served.connect()) for _ in range(6)]
+        for line in found:
+            line.sendall(b"GET /slow?began HTTP/1.1\r\nHost: busy.a\r\n\r\n")
+        time.sleep(0.2)
+        for _ in range(5):
+            assert served.answers_within(0.2)  # of another host
+        # Two at a time, 1.5 s each.
+        began = time.monotonic()
+        for line in found:
+            assert b"200 OK" in line.recv(1000)
+        assert 3 < time.monotonic() - began + 0.4 < 9
+
+
+def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(start: Start) -> None:
+    served = start(QUEUE_SECONDS=0.5)
+    with contextlib.ExitStack() as lines:
+        found = [lines.enter_context(served.connect()) for _ in range(3)]
+        for line in found:
+            line.sendall(ask("/slow?began"))
+            time.sleep(0.05)
+        head, _, body = read_all(found[2]).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert b"Retry-After: 5" in head
+        assert json.loads(body)["code"] == "busy"
+
+
+def test_a_client_may_send_on_and_leave_while_its_slow_request_runs(start: Start) -> None:
+    served = start()
+    with served.connect() as staying, served.connect() as leaving:
+        leaving.sendall(ask("/slow?began") + ask("/"))
+        staying.sendall(ask("/slow?began"))
+        time.sleep(0.2)
+        leaving.close()
+        staying.sendall(ask("/") + ask("/", b"Connection: close\r\n"))
+        assert read_all(staying).count(b"200 OK") == 3
+    assert served.get()
+
+
+def test_the_connection_is_closed_when_the_client_asks_for_it(plain: Served) -> None:
+    for words in (
+        ask("/", b"Connection: close\r\n"),
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n",
+    ):
+        with plain.connect() as line:
+            line.settimeout(1)  # much less than an idle connection is kept
+            line.sendall(words)
+            assert b"\r\nConnection: close\r\n" in read_all(line)
+
+
+def test_a_streamed_answer_arrives_whole(plain: Served) -> None:
+    body = plain.get("/stream")
+    assert len(body) == 200_000 * 8
+    assert body.endswith(b"  199999")
+    answer = plain.send(b"GET /stream HTTP/1.0\r\n\r\n")
+    assert answer.partition(b"\r\n\r\n")[2] == body  # without chunks, up to the end
+
+
+def test_the_answer_to_head_has_no_body(plain: Served) -> None:
+    answer = plain.send(b"HEAD /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n")
+    assert b"Content-Length: 30000000" in answer
+
+
+# What a request may be
+
+
+def test_a_header_with_an_underscore_is_not_the_one_with_a_hyphen(plain: Served) -> None:
+    words = ask("/headers", b"X_Forwarded_For: 1.2.3.4\r\nScript_Name: /x\r\nA: 1\r\nA: 2\r\n")
+    with plain.connect() as line:
+        line.sendall(words)
+        assert read_one(line) == b"[None, '1,2', '/headers', '', '']"
+
+
+def test_a_target_may_hold_utf8_and_be_absolute(plain: Served) -> None:
+    with plain.connect() as line:
+        line.sendall("GET /headers?q=коваль HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        sent = "".join(f"%{byte:02X}" for byte in "коваль".encode())
+        assert read_one(line) == f"[None, None, '/headers', 'q={sent}', '']".encode()
+        line.sendall(b"GET http://b.a/headers?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_one(line) == b"[None, None, '/headers', 'x=1', '']"
+
+
+def test_an_offer_to_upgrade_is_not_taken_up(plain: Served) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc"
+    with plain.connect() as line:
+        line.sendall(POST + upgrade)
+        assert read_one(line) == hashlib.sha256(b"abc").hexdigest().encode()
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+HIDDEN = b"0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+AMBIGUOUS = (
+    POST + CHUNKED + b"Content-Length: 5\r\n\r\n" + HIDDEN,
+    POST + b"Content-Length: 5\r\n" + CHUNKED + b"\r\n" + HIDDEN,
+    POST + b"Transfer-Encoding: chunked, chunked\r\n\r\n" + HIDDEN,
+    POST + CHUNKED + CHUNKED + b"\r\n" + HIDDEN,
+    POST + b"Transfer-Encoding: identity, chunked\r\n\r\n" + HIDDEN,
+    POST + b"Transfer-Encoding: chunked, identity\r\n\r\n" + HIDDEN,
+    POST + b"Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n\r\n" + HIDDEN,
+    POST + b"Transfer-Encoding:\x0bchunked\r\n\r\n" + HIDDEN,
+    POST + b"Transfer-Encoding : chunked\r\n\r\n" + HIDDEN,
+    POST + b"X: y\nTransfer-Encoding: chunked\r\n\r\n" + HIDDEN,
+    POST + b"X: y\r\n Transfer-Encoding: chunked\r\n\r\n" + HIDDEN,
+    POST + b"X: y\rTransfer-Encoding: chunked\r\n\r\n" + HIDDEN,
+    POST + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\n" + HIDDEN,
+    POST + b"Content-Length: 5, 5\r\n\r\n" + HIDDEN,
+    POST + b"Content-Length: +5\r\n\r\n" + HIDDEN,
+    POST + b"Content-Length: 0x5\r\n\r\n" + HIDDEN,
+    POST + b"Content-Length: 99999999999999999999\r\n\r\n" + HIDDEN,
+    POST + CHUNKED + b"\r\n1;x\na\r\n" + HIDDEN,
+    POST + CHUNKED + b"\r\n1\na\r\n" + HIDDEN,
+    POST + CHUNKED + b"\r\n" + b"f" * 17 + b"\r\n" + HIDDEN,
+    POST.replace(b"1.1", b"1.0") + CHUNKED + b"\r\n" + HIDDEN,
+    POST.replace(b"1.1", b"1.2") + b"\r\n" + HIDDEN,
+    POST.replace(b" HTTP/1.1", b"") + b"\r\n" + HIDDEN,
+    b"POST /echo HTTP/1.1\nHost: a\n\n" + HIDDEN,
+    POST + b"Host: b\r\n\r\n" + HIDDEN,
+    POST + b"Authorization: a\r\nAuthorization: b\r\n\r\n" + HIDDEN,
+    b"CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HIDDEN,
+    POST + b"A: b\r\n" * 200 + b"\r\n" + HIDDEN,
+    b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
+    b"GET /\x00 HTTP/1.1\r\nHost: a\r\n\r\n" + HIDDEN,
+)
+
+
+def test_no_request_is_smuggled_behind_an_ambiguous_one(plain: Served) -> None:
+    for words in AMBIGUOUS:
+        answer = read_all_or_reset_after(plain, words)
+        assert answer.count(b"\r\nContent-Length: ") == 1, words
+        assert answer.split()[1][:1] in (b"4", b"5"), words
+    assert plain.get()
+
+
+def read_all_or_reset_after(served: Served, words: bytes) -> bytes:
+    with served.connect() as line:
+        line.sendall(words)
+        return read_all_or_reset(line)
+
+
+CODES = {
+    400: "bad_request",
+    413: "too_large",
+    417: "expectation_failed",
+    431: "request_header_fields_too_large",
+    500: "internal_error",
+    501: "not_implemented",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (b"hello\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 40_000, 431),
+        (POST + b"Content-Length: 17000000\r\n\r\n", 413),
+        (POST + b"Content-Length: -1\r\n\r\n", 400),
+        (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+        (POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\nab", 413),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 9000, 400),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\nY: b\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+        (POST + b"Transfer-Encoding: smoke\r\n\r\n", 501),
+        (POST + b"Expect: wonders\r\n\r\n", 417),
+        (b"GET /boom HTTP/1.1\r\nHost: a\r\n\r\n", 500),
+        (b"GET /lost HTTP/1.1\r\nHost: a\r\n\r\n", 500),
+    ],
+)
+def test_what_is_refused_before_the_application(plain: Served, words: bytes, status: int) -> None:
+    head, _, body = plain.send(words).partition(b"\r\n\r\n")
+    assert int(head.split()[1]) == status
+    if status != 200:
+        assert b"application/problem+json" in head
+        assert head.count(b"\r\nX-Content-Type-Options: nosniff\r\n") == 1
+        problem = json.loads(body)
+        assert (problem["status"], problem["code"]) == (status, CODES[status])
+        assert problem["request_id"].encode() in head
+    assert plain.get()
+
+
+def test_an_answer_that_breaks_off_stays_broken(plain: Served) -> None:
+    answer = plain.send(b"GET /half HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\nhalf")
+    assert plain.get()
+
+
+def test_many_slow_clients_do_not_stop_the_server(start: Start) -> None:
+    served = start()
+    words = POST + b"Content-Length: 100000\r\n\r\n"
+    with Drip(served, 300, words):
+        for _ in range(20):
+            assert served.answers_within(0.5)
+
+
+def test_long_bodies_share_a_bound(start: Start) -> None:
+    served = start(HELD_BYTES=500_000)  # of which one address may use half
+    head = POST + b"Content-Length: 200001\r\n\r\n"
+    with Drip(served, 1, head + b"x" * 190_000):
+        assert served.send(head + b"x" * 190_000).startswith(b"HTTP/1.1 503 ")
+        assert served.request("POST", "/echo", b"short")[0] == 200
+    assert served.request("POST", "/echo", b"x" * 200_000)[0] == 200
+
+
+def test_incomplete_heads_share_the_bound(start: Start) -> None:
+    served = start(HELD_BYTES=100_000)
+    with served.connect() as first, served.connect() as second:
+        for line in (first, second):
+            line.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 30_000)
+            time.sleep(0.2)
+        assert second.recv(100).startswith(b"HTTP/1.1 503 ")
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_sigterm_finishes_what_is_in_flight(
+    start: Start, tmp_path: Path, name: str, workers: int
+) -> None:
+    served = start(workers=workers)
+    with served.connect() as running, served.connect() as sending, served.connect() as kept:
+        kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_one(kept).isdigit()
+        running.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        sending.sendall(POST + b"Content-Length: 3\r\n\r\na")
+        assert eventually((tmp_path / "began").exists)
+        began = time.monotonic()
+        # To the whole group, as a terminal and systemd do.
+        os.killpg(served.process.pid, getattr(signal, name))
+        time.sleep(0.3)
+        sending.sendall(b"bc")
+        for line in (running, sending):
+            answer = read_all(line)
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+            assert b"Connection: close" in answer
+    assert served.end() == (0, "")
+    assert time.monotonic() - began < 5
+
+
+STOPS = int(os.environ.get("STOPS", 4))  # the full form has 50
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_stop_cuts_a_request_on_a_kept_connection(start: Start, workers: int) -> None:
+    for number in range(STOPS):
+        served = start(f"data{number}", workers=workers)
+        answered, cut = [], []
+
+        def client(
+            pause: float, served: Served = served, answered: list = answered, cut: list = cut
+        ) -> None:
+            link = http.client.HTTPConnection(served.host, served.port, timeout=10)
+            with contextlib.closing(link):
+                link.connect()
+                while link.sock is not None:  # closed after an answer with Connection: close
+                    try:
+                        link.request("GET", "/")
+                        answered.append(link.getresponse().read())
+                        time.sleep(pause)
+                    except (OSError, http.client.HTTPException) as error:
+                        cut.append(error)
+                        return
+
+        # Some have a request under way all the time, others are idle when the stop comes.
+        pauses = [0, 0.1, 0.2, 0.4] * 4
+        clients = [threading.Thread(target=client, args=(pause,)) for pause in pauses]
+        for thread in clients:
+            thread.start()
+        assert eventually(lambda answered=answered: len(answered) > 200)
+        served.process.terminate()
+        for thread in clients:
+            thread.join()
+        assert served.end() == (0, "")
+        assert not cut
+
+
+def test_an_idle_server_stops_at_once(start: Start) -> None:
+    served = start()
+    assert served.get()
+    began = time.monotonic()
+    served.process.terminate()
+    assert served.process.communicate(timeout=10) == ("ended\n", "")
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_stop_right_after_the_fork_is_not_lost(start: Start) -> None:
+    served = start(slow_fork=True)
+    began = time.monotonic()
+    served.process.terminate()
+    assert served.end() == (0, "")
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_while_the_application_loads_answers_who_waits(start: Start, workers: int) -> None:
+    served = start(slow_load=True, workers=workers)
+    with served.connect() as line:
+        line.sendall(ask("/"))
+        time.sleep(0.5)
+        served.process.terminate()
+        assert b"200 OK" in read_all(line)
+    assert served.end() == (0, "")
+
+
+def test_what_does_not_finish_is_cut_off(start: Start, tmp_path: Path) -> None:
+    served = start(STOP_SECONDS=1)
+    with served.connect() as line:
+        line.sendall(f"GET /slow?{tmp_path / 'began'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert eventually((tmp_path / "began").exists)
+        began = time.monotonic()
+        served.process.terminate()
+        code, _ = served.end()
+        assert code == 0
+        assert time.monotonic() - began < 2
+        assert read_all_or_reset(line) == b""
+
+
+# Addresses and files
+
+
+def test_port_in_use_is_one_clear_line(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        served = start(port=port, listens=False, TAKEOVER_SECONDS=600)
+        assert served.end() == (1, f"error: port {port} on 127.0.0.1 is in use\n")
+
+
+def test_a_port_that_becomes_free_is_taken(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        served = start(port=port, listens=False)
+        time.sleep(0.5)
+    assert served.listens()
+    assert served.get()
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "said"),
+    [
+        ("no.such.host.invalid", 8000, "'no.such.host.invalid' is not a known host or address"),
+        ("a..b", 8000, "'a..b' is not a known host or address"),
+        ("192.0.2.1", 8000, "192.0.2.1 is not an address of this machine"),
+        ("127.0.0.1", 70000, "port 70000 is not a number from 0 to 65535"),
+    ],
+)
+def test_a_bad_address_is_one_clear_line(start: Start, host: str, port: int, said: str) -> None:
+    assert start(host=host, port=port, listens=False).end() == (1, f"error: {said}\n")
+
+
+def test_a_bad_data_folder_is_one_clear_line(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, said = start("file", listens=False).end()
+    assert (code, said) == (1, f"error: cannot write in {tmp_path / 'file'}: File exists\n")
+
+
+def test_an_application_that_does_not_start_ends_the_server(start: Start) -> None:
+    served = start(broken=True)
+    code, said = served.end()
+    assert code == 1
+    assert "no such application" in said
+    assert said.endswith("error: the server did not start, the lines above say why\n")
+
+
+def test_ipv6(start: Start) -> None:
+    assert start(host="::1").get()
+
+
+def test_localhost_is_served_on_ipv4(start: Start) -> None:
+    served = start(host="localhost")
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5):
+        pass
+
+
+def test_no_control_socket(start: Start, tmp_path: Path) -> None:
+    served = start()
+    assert served.get()
+    time.sleep(0.3)
+    assert list((tmp_path / "home").iterdir()) == []
+    assert [found.name for found in (tmp_path / "data").iterdir()] == ["serve.lock"]
+
+
+def test_nothing_of_a_request_is_written_to_a_log(start: Start) -> None:
+    served = start()
+    for path in (b"/boom", b"/"):
+        served.send(
+            b"POST " + path + b"?phone=+380501112233 HTTP/1.0\r\n"
+            b"Authorization: Bearer crm_secret\r\n\r\n"
+        )
+    served.send(b"GET /?phone=+380501112233 HTTP/1.1\r\nAuthorization crm_secret\r\n\r\n")
+    served.process.terminate()
+    code, said = served.end()
+    assert code == 0
+    assert "ValueError: boom" in said
+    assert "380501112233" not in said
+    assert "crm_secret" not in said
+
+
+def test_gunicorn_can_use_the_worker_alone(start: Start) -> None:
+    port = free_port()
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "--threads", "4"]
+    options = ["--no-control-socket", "-b", f"127.0.0.1:{port}", "small:app"]
+    served = start(port=port, command=[*gunicorn, *options])
+
+    def listens() -> bool:
+        with contextlib.suppress(ConnectionRefusedError), served.connect():
+            return True
+        return False
+
+    assert eventually(listens)
+    with Drip(served, 8, b"GET / HTTP/1.1\r\nX: "):
+        assert served.answers_within(0.5)
+    worker = served.worker
+    served.process.kill()
+    assert eventually(lambda: is_gone(worker), 0.5)
+
+
+def test_the_worker_serves_a_unix_socket(start: Start, tmp_path: Path) -> None:
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker"]
+    options = ["--no-control-socket", "-b", f"unix:{tmp_path / 'socket'}", "small:app"]
+    start(command=[*gunicorn, *options])
+    assert eventually((tmp_path / "socket").exists)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(10)
+        line.connect(str(tmp_path / "socket"))
+        line.sendall(ask("/echo", b"Connection: close\r\n"))
+        assert b"200 OK" in read_all(line)
+
+
+def test_the_worker_refuses_tls(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").touch()
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "crm.server.Worker", "small:app"]
+    port = free_port()
+    served = start(
+        port=port, command=[*gunicorn, "-b", f"127.0.0.1:{port}", "--certfile", "cert.pem"]
+    )
+    code, said = served.end()
+    assert code == 1
+    assert "crm.server.Worker speaks plain HTTP/1.1: leave TLS to a proxy" in said

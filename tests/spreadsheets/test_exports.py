@@ -1,0 +1,325 @@
+"""Exports of any size: little memory, one moment, whole or not at all, and nobody waits for a slow
+reader."""
+
+import csv
+import errno
+import http.client
+import io
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm import CRMApp, create_app
+from crm.config import Config
+from crm.resources import moving, tenant
+from crm.resources.moving import export
+from crm.tenancy import reading
+from crm.tenancy.database import current_session, execute, transaction
+from crm.tenancy.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
+from tests.conftest import Api, key_for
+from tests.running import ROOT, free_port, serving
+
+ROWS = 50_000
+MORE_MIB = 30  # that an export of all of them may take; to build it whole takes 60 and more
+NOUNS = ("leads", "clients", "deals", "products", "tasks")
+AT = "'2026-03-02T09:00:00Z'"
+NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})"
+TEXT = "'Коментар ' || i || ' про замовлення, яке треба уточнити'"
+FILLING = (
+    "INSERT INTO lead (name, phone, source, status, currency, comment, created_at, updated_at,"
+    f" version) SELECT 'Lead ' || i, '+380671234567', 'api', 'new', 'UAH', {TEXT}, {AT}, {AT}, 1",
+    "INSERT INTO client (name, type, comment, created_at, updated_at, version)"
+    f" SELECT 'Client ' || i, 'person', {TEXT}, {AT}, {AT}, 1",
+    "INSERT INTO contact (client_id, name, is_primary, comment, created_at, updated_at, version)"
+    f" SELECT i, 'Contact ' || i, 1, {TEXT}, {AT}, {AT}, 1",
+    "INSERT INTO deal (title, pipeline_id, stage_id, status, amount_mode, currency, comment,"
+    " stage_changed_at, created_at, updated_at, version)"
+    f" SELECT 'Deal ' || i, 1, 1, 'open', 'items', 'UAH', {TEXT}, {AT}, {AT}, {AT}, 1",
+    "INSERT INTO deal_item (deal_id, name, quantity, price, discount, discount_type, subtotal,"
+    " discount_amount, total, position, comment, created_at, updated_at, version)"
+    f" SELECT i, 'Item', 1000, 1, 0, 'percent', 1, 0, 1, 1, {TEXT}, {AT}, {AT}, 1",
+    "INSERT INTO product (sku, name, price, currency, description, active, created_at, updated_at,"
+    f" version) SELECT 'S' || i, 'Product ' || i, 1, 'UAH', {TEXT} || {TEXT}, 1, {AT}, {AT}, 1",
+    "INSERT INTO task (title, status, priority, description, created_at, updated_at, version)"
+    f" SELECT 'Task ' || i, 'open', 'normal', {TEXT}, {AT}, {AT}, 1",
+)
+MEASURED = """
+import resource, runpy, sys
+sys.argv = ["app.py", *sys.argv[1:]]
+try:
+    runpy.run_path("app.py", run_name="__main__")
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A data folder in which acme has 50,000 records of each noun and globex none, and a key."""
+    folder = tmp_path_factory.mktemp("large")
+    crm = create_app(Config(data=folder), sends=False)
+    for label in ("acme", "globex"):
+        tenant.open_tenant(crm.tenants, label, plan="business")
+    with crm.tenants.session("acme"), transaction():
+        for sql in FILLING:
+            execute(f"{NUMBERS} {sql} FROM n")
+    key = key_for(crm, "acme", "*", user_id=1)
+    crm.tenants.forget_idle()
+    return folder, key
+
+
+def command(folder: Path, *words: str, to: Path) -> float:
+    """Run a command, its output into a file; the most memory that it took, in MiB."""
+    called = [sys.executable, "-c", MEASURED, *words, "--data", str(folder)]
+    with to.open("wb") as file:
+        ran = subprocess.run(called, stdout=file, stderr=subprocess.PIPE, cwd=ROOT, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return int(ran.stderr.splitlines()[-1]) / 1024
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_large_export_takes_little_more_memory_than_an_empty_one(large, tmp_path, noun):
+    to = tmp_path / "file.csv"
+    without = command(large[0], "export", noun, "--tenant", "globex", to=to)
+    assert len(to.read_bytes().splitlines()) == 1
+    taken = command(large[0], "export", noun, "--tenant", "acme", to=to)
+    assert taken - without < MORE_MIB
+    with to.open(newline="") as file:
+        assert sum(1 for _ in csv.reader(file)) == ROWS + 1
+
+
+def test_the_archive_of_a_tenant_takes_little_memory(large, tmp_path):
+    to = tmp_path / "a.zip"
+    without = command(large[0], "tenant", "export", "globex", "--to", "-", to=to)
+    taken = command(large[0], "tenant", "export", "acme", "--to", "-", to=to)
+    assert taken - without < MORE_MIB
+    with zipfile.ZipFile(to) as archive:
+        for noun in NOUNS:
+            assert archive.read(moving.FILES[noun]).count(b"\r\n") == ROWS + 1
+
+
+@pytest.fixture(scope="module")
+def server(large) -> Iterator[tuple[int, int]]:
+    """A server of that folder: its port, and the process that answers."""
+    port = free_port()
+    words = ["serve", "--data", str(large[0]), "--port", str(port), "--workers", "1"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    called = [sys.executable, "app.py", *words]
+    with serving(called, port, cwd=ROOT, env=environ) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        yield port, int(children[0])
+
+
+def peak_mib(process: int) -> float:
+    """The most memory that a process ever had, since reset_peak()."""
+    status = Path(f"/proc/{process}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def reset_peak(process: int) -> None:
+    Path(f"/proc/{process}/clear_refs").write_text("5")
+
+
+def asking(port: int, key: str, path: str, method: str = "GET") -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
+    connection.request(method, f"/api/v1{path}", headers=headers)
+    return connection
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_server_takes_little_memory_for_a_large_export(large, server, noun):
+    port, process = server
+    few = asking(port, large[1], f"/{noun}/export?ids=1")
+    assert few.getresponse().read().count(b"\r\n") == 2
+    few.close()
+    reset_peak(process)
+    before = peak_mib(process)
+    connection = asking(port, large[1], f"/{noun}/export")
+    answer = connection.getresponse()
+    length, lines = 0, 0
+    while block := answer.read(1 << 16):
+        length, lines = length + len(block), lines + block.count(b"\r\n")
+    connection.close()
+    assert length == int(answer.headers["Content-Length"]) > 4_000_000
+    assert lines >= ROWS  # a pair may stand across two blocks
+    assert peak_mib(process) - before < MORE_MIB
+
+
+def test_who_reads_slowly_holds_no_connection_to_the_database(large, server):
+    port, process = server
+    connection = asking(port, large[1], "/leads/export")
+    answer = connection.getresponse()
+    assert answer.read(1000)
+    path = large[0] / "tenants" / "acme.db"
+    writer = sqlite3.connect(path, isolation_level=None)
+    try:
+        writer.execute("UPDATE lead SET comment = 'later' WHERE id = 50000")
+        busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert not busy  # nobody reads an older state
+        assert path.with_name("acme.db-wal").stat().st_size == 0
+    finally:
+        writer.close()
+    assert spooled(process) == 1
+    assert not [name for name in os.listdir(large[0]) if name.startswith("tmp")]
+    connection.close()
+    assert within_seconds(20, lambda: spooled(process) == 0)
+
+
+def spooled(process: int) -> int:
+    """How many files without a name a process has open in the data folder."""
+    links = Path(f"/proc/{process}/fd")
+    found = [os.readlink(link) for link in links.iterdir() if link.exists() or link.is_symlink()]
+    return sum(name.endswith("(deleted)") and "/large" in name for name in found)
+
+
+def within_seconds(seconds: float, holds: Any) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_head_of_an_export_leaves_nothing_open(large, server):
+    port, process = server
+    connection = asking(port, large[1], "/products/export", "HEAD")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"")
+    assert int(answer.headers["Content-Length"]) > 4_000_000
+    connection.close()
+    assert within_seconds(20, lambda: spooled(process) == 0)
+
+
+# In one process
+
+
+@pytest.fixture
+def deals(crm: CRMApp, api: Api) -> Api:
+    for number in range(60):
+        id = api.create("/deals", title=f"Deal {number}")
+        api.post(f"/deals/{id}/items", {"name": "Before", "price": 1})
+    return api
+
+
+def test_an_export_is_of_one_moment(crm, deals, monkeypatch):
+    """Records, and what belongs to them, are read by several statements."""
+    parts, written = export._parts, []
+
+    def write_before(*wanted: Any) -> Any:
+        def write() -> None:
+            deals.patch("/deals/60", {"title": "After"})
+            deals.post("/deals/60/items", {"name": "After", "price": 1})
+            deals.patch("/deals/1/items/1", {"name": "After"})
+            deals.create("/deals", title="After")
+
+        another = threading.Thread(target=write)
+        another.start()
+        another.join()
+        written.append(1)
+        return parts(*wanted)
+
+    monkeypatch.setattr(export, "_parts", write_before)
+    answer = deals.get("/deals/export")
+    assert len(written) > 1
+    assert answer.status_code == 200
+    assert b"After" not in answer.data
+    assert answer.data.count(b"Before") == 60
+    monkeypatch.undo()
+    assert b"After" in deals.get("/deals/export").data
+
+
+def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, monkeypatch):
+    rows_of, told = export._rows, []
+
+    def fail(*wanted: Any) -> Iterator[list[str]]:
+        for cells in rows_of(*wanted):
+            told.append(cells)
+            if len(told) == 40:
+                raise RuntimeError("it fails in the middle")
+            yield cells
+
+    monkeypatch.setattr(export, "_rows", fail)
+    answer = deals.get("/deals/export")
+    assert answer.status_code == 500
+    assert answer.json["code"] == "internal_error"
+    assert len(told) == 40
+    monkeypatch.undo()
+    assert deals.get("/deals/export").status_code == 200  # its connection reads again
+
+
+def test_an_export_that_the_disk_does_not_take_is_503(crm, deals, monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reading.tempfile, "SpooledTemporaryFile", lambda *_, **__: Full())
+    answer = deals.get("/deals/export")
+    assert (answer.status_code, answer.json["code"]) == (503, "storage_full")
+
+
+def test_a_spooled_file_that_lost_its_end_breaks_off(crm, api):
+    with crm.tenants.session("acme"):
+        file = SpooledFile(lambda to: to.write(b"x" * (3 << 20)))
+    file._file.truncate(1 << 20)
+    with pytest.raises(OSError, match="lost its end"):
+        list(file)
+    file.close()
+
+
+def test_the_body_needs_no_visit_and_is_closed_with_its_answer(crm, api):
+    api.create("/leads", name="Олена", phone="+380671234567")
+    answer = api.get("/leads/export", buffered=False)
+    assert answer.is_streamed
+    assert reading.SpooledFile._open
+    assert "Олена".encode() in b"".join(answer.response)
+    assert int(answer.headers["Content-Length"]) > 0
+    answer.close()
+    assert not reading.SpooledFile._open
+
+
+def test_a_tenant_has_so_many_files_waiting_to_be_read(crm, api, ivan):
+    unread = [api.get("/leads/export", buffered=False) for _ in range(MAX_SPOOLED_FILES)]
+    refused = api.get("/leads/export")
+    assert (refused.status_code, refused.json["code"]) == (503, "busy")
+    assert "Retry-After" in refused.headers
+    assert ivan.get("/leads/export").status_code == 200  # others have theirs
+    unread.pop().close()
+    assert api.get("/leads/export").status_code == 200
+    for answer in unread:
+        answer.close()
+    assert not reading.SpooledFile._open
+
+
+def test_a_snapshot_ends_with_its_block_and_nests(crm, api):
+    with crm.tenants.session("acme"):
+        connection = current_session().connection
+        with snapshot(), snapshot():
+            assert connection.in_transaction
+        assert not connection.in_transaction
+        with pytest.raises(ZeroDivisionError), snapshot():
+            _ = 1 / 0
+        assert not connection.in_transaction
+        with transaction(), snapshot():
+            execute("UPDATE tenant SET name = 'Renamed'")
+        with snapshot():
+            assert reading.rows("SELECT name FROM tenant") == [("Renamed",)]
+
+
+def test_pages_have_the_same_files(crm, api, olena):
+    api.create("/leads", name="Олена", phone="+380671234567")
+    answer = olena.get("/leads/export")
+    assert answer.data == api.get("/leads/export").data
+    assert answer.headers["Content-Length"] == str(len(answer.data))
+    assert not reading.SpooledFile._open

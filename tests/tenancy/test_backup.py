@@ -1,0 +1,709 @@
+"""Copies of tenants and the way back: real files, and a real server beside the command line."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from crm import cli
+from crm.errors import Busy, Invalid, StorageFull
+from crm.outbox import deliveries
+from crm.outbox.subscriptions import hold_all
+from crm.resources import export, tenant, webhooks
+from crm.resources.leads.record import LEAD, create
+from crm.tenancy import backup, backup_run, database, disk, migrations
+from crm.tenancy.copies import list_copies
+from crm.tenancy.database import transaction
+from crm.tenancy.tenants import Tenants
+from tests.concurrency import finish, process
+from tests.readme import ROOT, blocks, run, section
+from tests.running import running
+
+PHONE = "+380671234567"
+
+
+@pytest.fixture
+def copies(tmp_path) -> Path:
+    return tmp_path / "copies"
+
+
+def copy_of(crm, label: str, to: Path, keep: int = backup.KEEP) -> Path:
+    with crm.tenants.session(label):
+        return backup.create(to, keep)
+
+
+def put(crm, copy: Path, label: str) -> backup.Restored:
+    return backup.restore(crm.tenants, copy, label, hold_all)
+
+
+def names(crm, label: str) -> list[str]:
+    with crm.tenants.session(label):
+        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+
+
+def sql(path: Path, *texts: str) -> list[tuple]:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return [connection.execute(text).fetchall() for text in texts][-1]
+
+
+def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
+    crm.tenants.forget_idle()
+    folder = str(crm.tenants.config.data)
+    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    assert found.exit_code == code, (found.output, found.exception)
+    return found
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != backup_run.INDEX)
+
+
+# Copies
+
+
+def test_a_copy_has_all_that_is_committed_also_what_is_only_in_the_log(crm, api, copies):
+    api.create("/leads", name="In the log", phone=PHONE)
+    assert crm.tenants.path("acme").with_suffix(".db-wal").stat().st_size > 0
+    copy = copy_of(crm, "acme", copies)
+    assert sql(copy, "SELECT name FROM lead") == [("In the log",)]
+    assert backup.check(copy) == len(migrations.STEPS)
+
+
+def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copies):
+    before = os.umask(0)
+    try:
+        copy = copy_of(crm, "acme", copies)
+    finally:
+        os.umask(before)
+    assert copy == copies / "acme-20260302T090000Z.db"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert copies.stat().st_mode & 0o777 == 0o700
+    assert files(copies) == [copy.name]
+
+
+def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
+    copies.mkdir()
+    synced = []
+    monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
+    copy = copy_of(crm, "acme", copies)
+    (unseen, (name,)), last = synced
+    assert unseen.name == name != copy.name
+    assert last == (copies, [copy.name])
+
+
+def test_a_copy_is_made_while_another_writes_and_holds_nobody_up(crm, copies):
+    with crm.tenants.session("acme") as here, here.keeper.lock():
+        assert backup.check(backup.create(copies))
+
+
+def test_the_newest_of_each_label_stay(crm, clock, copies):
+    for _ in range(4):
+        copy_of(crm, "acme", copies, keep=2)
+        clock.tick(60)
+    crm.tenants.create("acme-2")
+    copy_of(crm, "acme-2", copies, keep=1)
+    (copies / "acme-notes.db").touch()
+    assert files(copies) == [
+        *("acme-2-20260302T090400Z.db", "acme-20260302T090200Z.db"),
+        *("acme-20260302T090300Z.db", "acme-notes.db"),
+    ]
+
+
+def test_a_copy_made_by_a_clock_that_went_back_stays(crm, clock, copies):
+    copy_of(crm, "acme", copies, keep=1)
+    clock.tick(-3600)
+    copy = copy_of(crm, "acme", copies, keep=1)
+    assert files(copies) == [copy.name]
+
+
+def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monkeypatch):
+    old = copy_of(crm, "acme", copies)
+    clock.tick(60)
+
+    def no(path, name=""):
+        raise backup.BadCopy("no")
+
+    monkeypatch.setattr(backup_run, "check", no)
+    with pytest.raises(backup.BadCopy):
+        copy_of(crm, "acme", copies, keep=1)
+    assert files(copies) == [old.name]
+
+
+def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
+    def no_room(connection: sqlite3.Connection, to: Path) -> None:
+        to.touch()
+        Path(f"{to}-journal").touch()
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise full
+
+    monkeypatch.setattr(backup_run, "copy_pages", no_room)
+    with pytest.raises(StorageFull):
+        copy_of(crm, "acme", copies)
+    assert files(copies) == []
+
+
+def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies, tmp_path):
+    def leave(folder: Path, name: str) -> None:
+        for age, mark in ((90_000, "0"), (60, "1")):
+            for left in (f"{name}-{mark * 8}", f"{name}-{mark * 8}-journal"):
+                (folder / left).touch()
+                os.utime(folder / left, (clock() - age, clock() - age))
+
+    def left(folder: Path) -> list[str]:
+        return [name for name in files(folder) if name.startswith(".")]
+
+    copies.mkdir()
+    leave(copies, ".new-acme")
+    copy = copy_of(crm, "acme", copies)
+    assert left(copies) == [".new-acme-11111111", ".new-acme-11111111-journal"]
+    homes = crm.tenants.folder
+    leave(homes, ".new-gone")
+    tenant.clone(crm.tenants, "acme", "tryout")
+    assert left(homes) == [".new-gone-11111111", ".new-gone-11111111-journal"]
+    leave(homes, ".restore-gone")
+    put(crm, copy, "acme")
+    assert left(homes)[2:] == [".restore-gone-11111111", ".restore-gone-11111111-journal"]
+    leave(tmp_path, ".export-acme")
+    (tmp_path / ".export-acme-0").mkdir()
+    (tmp_path / ".export-acme-0" / "copy").touch()
+    os.utime(tmp_path / ".export-acme-0", (clock() - 90_000, clock() - 90_000))
+    export.write(crm.tenants, "acme", tmp_path / "acme.zip")
+    assert left(tmp_path) == [".export-acme-11111111", ".export-acme-11111111-journal"]
+
+
+def test_a_tenant_that_fails_does_not_stop_the_others(crm):
+    crm.tenants.forget_idle()
+    crm.tenants.path("acme").write_bytes(b"not a database " * 1000)
+    told = command(crm, "backup", "create", code=1)
+    (line,) = told.stdout.splitlines()
+    path, size = line.split("\t")
+    assert Path(path).parent == crm.tenants.config.data / "backups"
+    assert Path(path).name.startswith("globex-")
+    assert Path(path).stat().st_size == int(size)
+    assert "acme: the file of acme cannot be used" in told.stderr
+    assert told.stderr.endswith("Error: no copy was made of: acme\n")
+
+
+def test_one_tenant_may_be_copied_alone(crm, copies):
+    command(crm, "backup", "create", "--tenant", "globex", "--to", copies)
+    assert list(list_copies(copies)) == ["globex"]
+    told = command(crm, "backup", "create", "--tenant", "nobody", code=1)
+    assert told.stderr.endswith("Error: there is no tenant nobody\n")
+
+
+# Good copies and bad ones
+
+
+def spoil(path: Path) -> None:
+    """Turn the pages in its middle into nonsense."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 16_384)
+
+
+def test_verify_changes_nothing_and_leaves_nothing_beside(crm, copies):
+    copy = copy_of(crm, "acme", copies)
+    os.utime(copy, (1, 1))
+    before = copy.read_bytes()
+    told = command(crm, "backup", "verify", copy)
+    assert told.stdout == f"{copy}\tversion {len(migrations.STEPS)}\t{len(before)}\n"
+    assert (copy.read_bytes(), copy.stat().st_mtime) == (before, 1)
+    assert files(copies) == [copy.name]
+
+
+def test_a_bad_copy_is_told_and_the_others_are_read_all_the_same(crm, copies):
+    bad, good = copy_of(crm, "acme", copies), copy_of(crm, "globex", copies)
+    spoil(bad)
+    told = command(crm, "backup", "verify", "--from", copies, code=1)
+    assert told.stdout.startswith(f"{good}\t")
+    assert told.stdout.count("\n") == 1
+    assert f"{bad}: {bad} " in told.stderr
+    assert told.stderr.endswith(f"Error: no good copies are: {bad}\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "PRAGMA user_version = 99",
+        "PRAGMA user_version = 0",
+        "DELETE FROM tenant",
+        "INSERT INTO contact (client_id, name, created_at, updated_at) VALUES (99, '', '', '')",
+    ],
+)
+def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copies, change):
+    api.create("/leads", name="Now", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    sql(copy, change)
+    before = files(crm.tenants.folder)
+    with pytest.raises((backup.BadCopy, migrations.NewerFile)) as refused:
+        backup.check(copy)
+    with pytest.raises(type(refused.value)) as again:
+        put(crm, copy, "acme")
+    assert str(again.value) == str(refused.value)
+    assert names(crm, "acme") == ["Now"]
+    assert files(crm.tenants.folder) == before
+    assert not (crm.tenants.config.data / "trash").exists()
+
+
+def test_a_part_of_a_file_is_no_copy(crm, api, copies):
+    """As `cp` takes it from a live one: without its log, or with it."""
+    api.create("/leads", name="In the log", phone=PHONE)
+    live = crm.tenants.path("acme")
+    with pytest.raises(backup.BadCopy):
+        put(crm, live, "globex")
+    copies.mkdir()
+    for suffix in (".db", ".db-wal"):
+        (copies / f"half{suffix}").write_bytes(live.with_suffix(suffix).read_bytes())
+    for refuses in (backup.check, lambda path: put(crm, path, "globex")):
+        with pytest.raises(backup.BadCopy, match="a part of it is in half.db-wal"):
+            refuses(copies / "half.db")
+
+
+def test_a_file_that_is_no_database_is_told(crm, copies):
+    copies.mkdir()
+    (copies / "note.txt").write_text("not a database " * 100)
+    (copies / "empty").touch()
+    for name in ("note.txt", "empty"):
+        told = command(crm, "restore", copies / name, "--tenant", "acme", "--yes", code=1)
+        assert f"Error: {copies / name} " in told.stderr
+
+
+# The way back
+
+
+def test_a_restored_tenant_is_as_it_was_and_what_it_was_before_is_kept_whole(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Undone", phone=PHONE)
+    done = put(crm, copy, "acme")
+    assert [lead["name"] for lead in api.read("/leads")] == ["Kept"]
+    assert done.before == crm.tenants.config.data / "trash" / "acme.before-20260302T090000Z.db"
+    assert files(done.before.parent) == [done.before.name]
+    assert done.before.stat().st_mode & 0o777 == 0o600
+    assert sql(done.before, "SELECT name FROM lead ORDER BY id") == [("Kept",), ("Undone",)]
+    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+    assert api.create("/leads", name="After", phone=PHONE)
+    assert names(crm, "acme") == ["Kept", "After"]
+
+
+def test_the_file_before_can_be_restored_the_same_way(crm, api, clock, copies):
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Undone", phone=PHONE)
+    before = put(crm, copy, "acme").before
+    assert names(crm, "acme") == []
+    clock.tick(1)
+    put(crm, before, "acme")
+    assert names(crm, "acme") == ["Undone"]
+
+
+def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    undone = int(api.create("/leads", name="Undone", phone=PHONE))
+    client = int(api.create("/clients", name="Undone"))
+    last = api.events()[-1]["sequence"]
+    put(crm, copy, "acme")
+    assert int(api.create("/leads", name="After", phone=PHONE)) == undone + 1
+    assert int(api.create("/clients", name="After")) == client + 1
+    after = api.get(f"/events?after={last}").json["data"]
+    assert [event["sequence"] for event in after] == [last + 1, last + 2]
+
+
+def test_a_copy_makes_a_new_tenant(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Later", phone=PHONE)
+    for suffix in (".db-wal", ".db-shm"):  # left by one that was there before
+        log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
+        crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
+    assert put(crm, copy, "hooli").before is None
+    assert names(crm, "hooli") == ["Kept"]
+    api.label = "hooli"
+    assert api.create("/leads", name="Own", phone=PHONE)
+    assert names(crm, "hooli") == ["Kept", "Own"]
+    assert names(crm, "acme") == ["Kept", "Later"]
+
+
+@pytest.mark.parametrize("label", ["www", "ACME", "../acme", "a.b", ""])
+def test_a_label_that_cannot_be_an_address_gets_no_copy(crm, copies, label):
+    copy = copy_of(crm, "acme", copies)
+    with pytest.raises(Invalid):
+        put(crm, copy, label)
+
+
+def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monkeypatch):
+    steps = migrations.STEPS[:]
+    monkeypatch.setattr(migrations, "STEPS", steps[:-1])
+    crm.tenants.create("early")
+    copy = copy_of(crm, "early", copies)
+    monkeypatch.setattr(migrations, "STEPS", steps)
+    assert backup.check(copy) == len(steps) - 1
+    put(crm, copy, "acme")
+    assert sql(crm.tenants.path("acme"), "PRAGMA user_version") == [(len(steps),)]
+    assert backup.check(copy) == len(steps) - 1
+    assert names(crm, "acme") == []
+
+
+def test_a_damaged_tenant_is_replaced_and_kept_with_its_log(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    path.write_bytes(b"not a database " * 1000)
+    path.with_suffix(".db-wal").write_bytes(b"its log")
+    done = put(crm, copy, "acme")
+    assert names(crm, "acme") == ["Kept"]
+    assert done.before.read_bytes().startswith(b"not a database ")
+    assert Path(f"{done.before}-wal").read_bytes() == b"its log"
+
+
+def test_a_reader_that_does_not_make_way_stops_a_restore_and_nothing_has_changed(
+    crm, api, copies, monkeypatch
+):
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Now", phone=PHONE)
+    path = crm.tenants.path("acme")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM lead").fetchone()
+        api.create("/leads", name="Later", phone=PHONE)
+        quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
+        monkeypatch.setattr(database, "PRAGMAS", quick)
+        with pytest.raises(Busy):
+            put(crm, copy, "acme")
+    assert names(crm, "acme") == ["Now", "Later"]
+    assert files(crm.tenants.config.data / "trash") == []
+    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
+
+
+def test_a_restore_waits_for_a_writer(crm, copies):
+    copy = copy_of(crm, "acme", copies)
+    with crm.tenants.session("acme") as here, here.keeper.lock():
+        lock = backup.Tenant("acme", crm.tenants.path("acme"), crm.tenants).lock
+        with pytest.raises(Busy):
+            lock.acquire(0)
+        waiting = threading.Thread(target=put, args=(crm, copy, "acme"))
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert not (crm.tenants.config.data / "trash").exists()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert files(crm.tenants.config.data / "trash")
+
+
+def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copies):
+    with crm.tenants.session("acme"):
+        id, _ = webhooks.create({"url": "https://erp.example.com/crm"})
+    api.create("/leads", name="Waits", phone=PHONE)
+    api.create("/leads", name="Is being sent", phone=PHONE)
+    with crm.tenants.session("acme"):
+        assert len(deliveries.claim("sender", 1, 1)[0]) == 1
+        deliveries.test(id)
+    copy = copy_of(crm, "acme", copies)
+    assert put(crm, copy, "acme").settled == 3
+    with crm.tenants.session("acme"):
+        assert deliveries.claim("sender", 50, 50) == ([], None)
+        assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 2
+        assert len(deliveries.claim("sender", 50, 50)[0]) == 2
+
+
+def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Now", phone=PHONE)
+    words = ("restore", copy, "--tenant", "acme")
+    command(crm, *words, code=1, told="n\n")
+    command(crm, *words, code=1)
+    assert names(crm, "acme") == ["Now"]
+    told = command(crm, *words, told="y\n")
+    assert told.stdout.splitlines()[0] == f"acme is restored from {copy}"
+    assert names(crm, "acme") == []
+
+
+# The trial
+
+
+def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy_of(crm, "acme", copies)
+    copy_of(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
+    api.create("/leads", name="Later", phone=PHONE)
+    told = command(crm, "backup", "drill", "--from", copies)
+    table = [line.split("\t") for line in told.stdout.splitlines()]
+    assert table[0] == ["tenant", "table", "copy", "restored", "now", ""]
+    assert table[1] == ["acme", "lead", "1", "1", "2", "+1 since"]
+    assert table[2] == ["acme", "client", "0", "0", "0", "same"]
+    assert ["acme", "event", "1", "1", "2", "+1 since"] in table
+    assert ["hooli", "lead", "0", "0", "-", "no such tenant"] in table
+    assert [row[1] for row in table[1:]] == [*backup.COUNTED, *backup.COUNTED]
+    assert told.stderr.splitlines()[1:] == ["globex: has no copy"]
+    assert names(crm, "acme") == ["Kept", "Later"]
+
+
+def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy_of(crm, "acme", copies)
+    build = backup._build
+
+    def lose(tenants, unseen, settle):
+        sql(unseen.path, "DELETE FROM event", "DELETE FROM lead")
+        return build(tenants, unseen, settle)
+
+    monkeypatch.setattr(backup, "_build", lose)
+    told = command(crm, "backup", "drill", "--from", copies, code=1)
+    assert "acme\tlead\t1\t0\t1\tDIFFERS" in told.stdout.splitlines()
+    assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
+
+
+def test_a_drill_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, copies):
+    old = copy_of(crm, "acme", copies)
+    clock.tick(60)
+    new = copy_of(crm, "acme", copies)
+    spoil(old)
+    command(crm, "backup", "drill", "--from", copies)
+    spoil(new)
+    told = command(crm, "backup", "drill", "--from", copies, code=1)
+    assert "Error: the copies do not hold what they should: acme" in told.stderr
+
+
+def test_a_drill_and_a_verification_of_nothing_fail(crm, copies):
+    for words in (("drill",), ("drill", "--from", copies), ("verify", "--from", copies)):
+        told = command(crm, "backup", *words, code=1)
+        assert "Error: there are no copies in " in told.stderr
+
+
+# Between two names
+
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from crm.config import Config
+from crm.outbox.subscriptions import hold_all
+from crm.tenancy import backup, disk
+from crm.tenancy.tenants import Tenants
+drop_logs = disk.drop_logs
+def slowly(path):
+    print("half way", flush=True)
+    time.sleep(0.5)
+    drop_logs(path)
+disk.drop_logs = slowly
+data, copy, label = sys.argv[1:]
+backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
+"""
+DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
+
+
+def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, copies):
+    """The restore stands still between the new file's arrival and the old log's end."""
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Undone", phone=PHONE)
+    restores = process(SLOWLY, crm.tenants.config.data, copy, "acme")
+    assert restores.stdout.readline() == "half way\n"
+    begun = time.monotonic()
+    api.create("/leads", name="Just then", phone=PHONE)
+    assert time.monotonic() - begun > 0.3
+    assert finish(restores) == [""]
+    assert names(crm, "acme") == ["Kept", "Just then"]
+    others = Tenants(crm.tenants.config)
+    with others.session("acme"):
+        assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept", "Just then"]
+    others.forget_idle()
+    crm.tenants.forget_idle()
+    assert names(crm, "acme") == ["Kept", "Just then"]
+
+
+def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = copy_of(crm, "acme", copies)
+    api.create("/leads", name="Undone", phone=PHONE)
+    died = process(DIE, crm.tenants.config.data, copy, "acme")
+    died.communicate()
+    assert died.returncode == -9
+    for _ in range(3):
+        api.create("/leads", name="After", phone=PHONE)
+    assert names(crm, "acme") == ["Kept", *["After"] * 3]
+    crm.tenants.forget_idle()
+    assert names(crm, "acme") == ["Kept", *["After"] * 3]
+    assert sql(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
+    (before,) = (crm.tenants.config.data / "trash").iterdir()
+    assert sql(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
+
+
+def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
+    crm, clock, copies, restores=30
+):
+    """Every visit opens its own connections, and must see one file's rows from end to end."""
+    both = []
+    for label, kind in (("acme", "A"), ("globex", "B")):
+        with crm.tenants.session(label), transaction():
+            for _ in range(3):
+                create({"name": kind, "phone": PHONE})
+        both.append(copy_of(crm, label, copies))
+    crm.tenants.forget_idle()
+    opening = Tenants(replace(crm.tenants.config, open_files=0), clock)
+    written: list[str] = []
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def kinds() -> set[str]:
+        return {lead["name"] for lead in LEAD.every("1")}
+
+    def work(number: int) -> None:
+        for count in range(1_000_000):
+            if stop.is_set():
+                return
+            id = f"{number}-{count}"
+            try:
+                with opening.session("acme"):
+                    seen = kinds()
+                    if number:
+                        with transaction():
+                            (kind,) = kinds()
+                            create({"name": kind, "phone": PHONE, "external_id": id})
+                        written.append(id)
+                        continue
+                    time.sleep(0.002)
+                    seen |= kinds()
+                if len(seen) != 1:
+                    wrong.append(seen)
+            except Busy:
+                continue
+            except BaseException as error:
+                wrong.append(error)
+                raise
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (0, 0, 0, 1, 2)]
+    for thread in threads:
+        thread.start()
+    befores = []
+    try:
+        for number in range(restores):
+            clock.tick(1)
+            befores.append(put(crm, both[number % 2], "acme").before)
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+    assert written
+    found: list[str] = []
+    for path in (*befores, crm.tenants.path("acme")):
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+        assert len(sql(path, "SELECT DISTINCT name FROM lead")) == 1
+        ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
+        found += [id for (id,) in sql(path, ids)]
+    assert sorted(found) == sorted(written)
+
+
+# Beside a real server
+
+
+def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
+    crm, furnished, copies
+):
+    data = crm.tenants.config.data
+    crm.tenants.forget_idle()
+    key = furnished[1]["olena"]
+    written: list[str] = []
+    odd: list[tuple] = []
+    stop = threading.Event()
+
+    def calling():
+        return contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30))
+
+    def call(link, method: str, path: str, body: dict | None = None):
+        headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
+        if body:
+            headers["Content-Type"] = "application/json"
+        link.request(method, f"/api/v1{path}", json.dumps(body) if body else None, headers)
+        answer = link.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    def write(number: int) -> None:
+        with calling() as link:
+            for count in range(1_000_000):
+                if stop.is_set():
+                    return
+                name = f"{number}-{count}"
+                status, told = call(link, "POST", "/leads", {"name": name, "phone": PHONE})
+                if status == 201:
+                    written.append(name)
+                elif (status, told["code"]) != (503, "busy"):
+                    odd.append((status, told))
+
+    def read() -> None:
+        with calling() as link:
+            while not stop.is_set():
+                status, told = call(link, "GET", "/leads?limit=1")
+                if status != 200:
+                    odd.append((status, told))
+
+    def run(*words: object) -> str:
+        program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
+        ran = subprocess.run(
+            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    with running(data, CRM_PLANS="business=0") as port:
+        with calling() as link:
+            assert call(link, "POST", "/leads", {"name": "First", "phone": PHONE})[0] == 201
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+        threads.append(threading.Thread(target=read))
+        for thread in threads:
+            thread.start()
+        try:
+            time.sleep(0.3)
+            copy = run("backup", "create", "--tenant", "acme", "--to", copies).split("\t")[0]
+            befores = []
+            for _ in range(2):
+                time.sleep(0.3)
+                told = run("restore", copy, "--tenant", "acme", "--yes")
+                befores.append(Path(re.search(r"^what it was before: (.*)$", told, re.M)[1]))
+            time.sleep(0.3)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        with calling() as link:
+            assert call(link, "GET", "/leads?q=First")[1]["data"][0]["name"] == "First"
+    assert not odd
+    kept = [{name for (name,) in sql(path, "SELECT name FROM lead")} for path in befores]
+    live = {name for (name,) in sql(data / "tenants" / "acme.db", "SELECT name FROM lead")}
+    copied = {name for (name,) in sql(Path(copy), "SELECT name FROM lead")}
+    assert copied < kept[0]
+    assert copied < kept[1]
+    assert copied < live
+    assert {"First", *written} == kept[0] | kept[1] | live
+    for path in (*befores, data / "tenants" / "acme.db"):
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+    assert {path.name for path in Tenants(crm.tenants.config).folder.glob("*acme*")} <= {
+        *("acme.db", "acme.lock"),
+    }
+
+
+def test_the_readme_commands_work_as_they_stand(crm, tmp_path):
+    crm.tenants.forget_idle()
+    lines = "\n".join(blocks(section("Backups")))
+    said = run(re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines), tmp_path)
+    assert "acme\tlead\t0\t0\t0\tsame" in said
+    assert "acme is restored from copies/acme-" in said
+    assert "what it was before: " in said
+    assert "acme.zip\t" in said
+    assert "http://tryout.localhost:8000\n" in said
+    assert "tryout is deleted; what it was: " in said

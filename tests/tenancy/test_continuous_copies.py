@@ -1,0 +1,435 @@
+"""Continuous copies: the configuration, files that change places, the way back, the lag."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from crm import cli
+from crm.config import Config
+from crm.resources import tenant, users
+from crm.tenancy import integrity, litestream
+from crm.tenancy.database import LOG_BYTES, transaction
+from crm.tenancy.tenants import PAGE_BYTES, Tenants
+from crm.timed_checks import FAULT, OK, WARNING
+from tests import storage
+from tests.readme import README, ROOT
+
+PATIENCE = 20  # seconds
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Tenants:
+    """An installation with two tenants."""
+    found = Tenants(Config(data=tmp_path / "data"))
+    for label in ("acme", "globex"):
+        tenant.open_tenant(found, label, name=label, owner={"name": "Olena"})
+    found.forget_idle()
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> storage.Storage:
+    return storage.Storage(f"file://{tmp_path}/copies")
+
+
+def crm_(data: Path, *words: str, code: int = 0) -> Result:
+    found = CliRunner().invoke(cli.group, [*words, "--data", str(data)])
+    assert found.exit_code == code, (found.output, found.exception)
+    return found
+
+
+def add_user(tenants: Tenants, label: str, name: str) -> None:
+    with tenants.session(label):
+        users.create({"name": name, "role": "manager"})
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def wait_until_copied(tenants: Tenants) -> None:
+    """Until each file was copied after this moment, twice: what was read then is there."""
+    for _ in range(2):
+        began = time.time()
+        names = {f"{label}.db" for label in tenants.labels()} | {litestream.LABELS}
+        wait_until(
+            lambda began=began, names=names: (
+                {
+                    name
+                    for name, each in litestream.copied(tenants.config.data).items()
+                    if each.at and each.at > began and not each.error
+                }
+                >= names
+            )
+        )
+        time.sleep(0.6)  # a file is read every half second
+
+
+def restored(place: storage.Storage, data: Path) -> dict[str, set[str]]:
+    """The users of each tenant that the copies have."""
+    crm_(data, "litestream", "restore", "--from", place.url)
+    found = {}
+    for label in Tenants(Config(data=data)).labels():
+        with closing(sqlite3.connect(data / "tenants" / f"{label}.db")) as file:
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            found[label] = {name for (name,) in file.execute("SELECT name FROM user")}
+    return found
+
+
+# The configuration
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "replica"),
+    [
+        ("file:///srv/my copies/", (), {"url": "file:///srv/my copies/tenants"}),
+        ("s3://b/crm/?region=eu-1", (), {"url": "s3://b/crm/tenants?region=eu-1"}),
+        ("s3://b", (), {"url": "s3://b/tenants"}),
+        (
+            "sftp://u@h:22/x",
+            ("--sftp-key", "/a: key", "--sftp-host-key", "ssh-ed25519 A"),
+            {
+                "url": "sftp://u@h:22/x/tenants",
+                "key-path": "/a: key",
+                "host-key": "ssh-ed25519 A",
+            },
+        ),
+    ],
+)
+def test_the_configuration_has_all_files_and_their_place(
+    tenants: Tenants, url: str, options: tuple[str, ...], replica: dict[str, str]
+) -> None:
+    data = tenants.config.data
+    printed = yaml.safe_load(crm_(data, "litestream", "config", "--to", url, *options).stdout)
+    every, labels = printed["dbs"]
+    assert every["dir"] == str(data / "tenants") and every["watch"] is True
+    assert every["replica"] == replica | {"sync-interval": "500ms"}
+    assert labels["path"] == str(data / "labels.db")
+    listed = replica["url"].replace("tenants", "labels.db")
+    assert labels["replica"] == replica | {"url": listed, "sync-interval": "500ms"}
+    assert printed["socket"] == {"enabled": True, "path": str(data / "litestream.sock")}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "copies",
+        "file://copies",
+        "ftp://h/x",
+        "s3:///x",
+        "sftp://h/x",
+        "sftp://u:top-secret@h/x",
+        "s3://key:top-secret@b/x",
+    ],
+)
+def test_a_place_that_is_none_or_has_a_secret_is_refused(tmp_path: Path, url: str) -> None:
+    said = crm_(tmp_path, "litestream", "config", "--to", url, code=2)
+    assert "top-secret" not in said.output
+
+
+def test_a_data_folder_with_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
+    said = crm_(tmp_path / ("x" * 100), "litestream", "config", "--to", "file:///x", code=1)
+    assert "too long for a socket" in said.stderr
+
+
+def test_the_unit_runs_it_as_the_services_user_before_the_service(tmp_path: Path) -> None:
+    printed = crm_(
+        Path("/var/lib/crm"), "litestream", "systemd", "--to", "file:///srv/copies"
+    ).stdout
+    lines = printed.splitlines()
+    program = Path(sys.executable).parent / "litestream"
+    start = f"{program} replicate -config /etc/crm/litestream.yml -no-expand-env"
+    for line in (
+        f"ExecStart={start}",
+        "User=crm",
+        "Before=crm.service",
+        "StateDirectory=crm",
+        "ReadWritePaths=/srv/copies",
+        "EnvironmentFile=-/etc/crm/litestream.secrets",
+        "ProtectSystem=strict",
+        "Restart=always",
+    ):
+        assert line in lines
+
+
+# The list of tenants, and numbers
+
+
+def test_the_list_of_tenants_goes_with_every_change_of_them(tenants: Tenants) -> None:
+    data = tenants.config.data
+    assert litestream.labels_in(data / litestream.LABELS) == ["acme", "globex"]
+    crm_(data, "tenant", "clone", "acme", "tryout")
+    assert litestream.is_listed(data, ["acme", "globex", "tryout"])
+    (copy,) = crm_(data, "backup", "create", "--tenant", "acme").stdout.split("\t")[:1]
+    crm_(data, "tenant", "delete", "acme", "--yes")
+    assert litestream.is_listed(data, ["globex", "tryout"])
+    crm_(data, "restore", copy, "--tenant", "acme")
+    assert litestream.is_listed(data, ["acme", "globex", "tryout"])
+
+
+def test_a_list_that_cannot_be_written_stops_nobody_and_is_mended_later(
+    tenants: Tenants, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tenants.config.data
+    list_, aside = data / litestream.LABELS, data / "aside"
+    list_.rename(aside)
+    list_.mkdir()
+    tenant.open_tenant(tenants, "third")
+    assert "the list of tenants for continuous copies was not written" in caplog.text
+    assert not litestream.is_listed(data, tenants.labels())
+    list_.rmdir()
+    aside.rename(list_)
+    tenants.record_labels()
+    assert litestream.is_listed(data, ["acme", "globex", "third"])
+
+
+def test_numbers_are_skipped_in_tables_that_gave_none_too(tenants: Tenants) -> None:
+    with tenants.session("acme") as here:
+        counted = "SELECT name, seq FROM sqlite_sequence"
+        before = dict(here.connection.execute(counted).fetchall())
+        assert "user" in before and "lead" not in before
+        with transaction():
+            litestream.skip_numbers()
+        after = dict(here.connection.execute(counted).fetchall())
+        tables = here.connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
+        ).fetchall()
+    assert after == {name: before.get(name, 0) + litestream.SKIPPED_NUMBERS for (name,) in tables}
+
+
+# Beside Litestream
+
+
+def test_checkpoints_are_left_to_litestream_where_it_is_used(tenants: Tenants) -> None:
+    def pages() -> int:
+        tenants.forget_idle()
+        with tenants.session("acme"), transaction():
+            here = tenants.tenant("acme")
+            connection = here.take(writes=True)
+            try:
+                return connection.execute("PRAGMA wal_autocheckpoint").fetchone()[0]
+            finally:
+                here.give(connection, writes=True)
+
+    assert pages() == LOG_BYTES // PAGE_BYTES
+    litestream.state_folder(tenants.config.data).mkdir()
+    assert pages() == litestream.CHECKPOINT_LOG_BYTES // PAGE_BYTES
+
+
+def test_files_that_change_places_are_copied_as_they_are_now(
+    tenants: Tenants, place: storage.Storage, tmp_path: Path
+) -> None:
+    data = tenants.config.data
+    with storage.litestream(data, place):
+        wait_until_copied(tenants)
+        add_user(tenants, "acme", "Before")
+        (copy,) = crm_(data, "backup", "create", "--tenant", "acme").stdout.split("\t")[:1]
+        for number in range(30):  # so that the restored file has a shorter log
+            add_user(tenants, "acme", f"Undone {number}")
+        wait_until_copied(tenants)
+        crm_(data, "restore", copy, "--tenant", "acme", "--yes")
+        crm_(data, "tenant", "delete", "globex", "--yes")
+        assert not (litestream.state_folder(data) / "globex.db-litestream").exists()
+        add_user(tenants, "acme", "After")
+        wait_until_copied(tenants)
+        assert restored(place, tmp_path / "one") == {"acme": {"Olena", "Before", "After"}}
+
+        tenant.open_tenant(tenants, "globex", owner={"name": "Ivan"})  # the label is free
+        wait_until_copied(tenants)
+        assert restored(place, tmp_path / "two") == {
+            "acme": {"Olena", "Before", "After"},
+            "globex": {"Ivan"},
+        }
+    tenants.forget_idle()
+
+
+def test_nothing_is_lost_when_the_server_lets_go_of_a_file_or_litestream_pauses(
+    tenants: Tenants, place: storage.Storage, tmp_path: Path
+) -> None:
+    with storage.litestream(tenants.config.data, place):
+        wait_until_copied(tenants)
+        for number in range(5):
+            add_user(tenants, "acme", f"Beside {number}")
+            tenants.forget_idle()  # who closes last would remove the log
+        wait_until_copied(tenants)
+    for number in range(5):
+        add_user(tenants, "acme", f"Alone {number}")
+        tenants.forget_idle()
+    tenant.open_tenant(tenants, "third", owner={"name": "Olha"})
+    tenants.forget_idle()
+    with storage.litestream(tenants.config.data, place):
+        wait_until_copied(tenants)
+    found = restored(place, tmp_path / "other")
+    names = {f"{way} {number}" for way in ("Beside", "Alone") for number in range(5)}
+    assert found == {"acme": {"Olena", *names}, "globex": {"Olena"}, "third": {"Olha"}}
+
+
+def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
+    tenants: Tenants, place: storage.Storage, tmp_path: Path
+) -> None:
+    data, other = tenants.config.data, tmp_path / "other"
+    with storage.litestream(data, place):
+        wait_until_copied(tenants)
+    tenants.forget_idle()
+    words = ("litestream", "restore", "--from", place.url)
+    said = crm_(other, *words, "--tenant", "acme", "--tenant", "none", "--tenant", "../x", code=1)
+    assert "acme: restored" in said.stdout and "not restored: none, ../x" in said.stderr
+    file = other / "tenants" / "acme.db"
+    before = file.stat().st_ino, file.read_bytes()
+    said = crm_(other, *words)
+    assert "acme: it is here already, and left as it is" in said.stdout
+    assert "globex: restored" in said.stdout
+    assert (file.stat().st_ino, file.read_bytes()) == before
+    assert sorted(path.name for path in other.iterdir()) == [
+        "clock",
+        "labels.db",
+        "labels.lock",
+        "tenants",
+    ]
+    said = crm_(tmp_path / "third", "litestream", "restore", "--from", f"{place.url}/x", code=1)
+    assert "labels.db cannot be had from" in said.stderr
+
+
+# The doctor
+
+
+def test_the_doctor_tells_how_far_the_copies_lag_behind(
+    tenants: Tenants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> list[tuple[str, str]]:
+        return list(integrity.continuous_copies(tenants))
+
+    assert told() == []
+    with (
+        storage.s3(tmp_path) as place,
+        storage.litestream(tenants.config.data, place) as copier,
+    ):
+        wait_until_copied(tenants)
+        ((level, said),) = told()
+        assert level == OK and said.startswith("3 files, the copies lag by ")
+        assert " litestream   3 files" in crm_(tenants.config.data, "doctor").stdout
+        place.stop()
+        add_user(tenants, "acme", "Unheard")
+        monkeypatch.setattr(integrity, "LAG_SECONDS", 2)
+        wait_until(lambda: told()[0][0] == FAULT)
+        said = told()[0][1]
+        assert "the copies lag by" in said and "acme.db" in said
+        tenants.forget_idle()
+        (tenants.config.data / litestream.LABELS).unlink()
+        assert told()[-1] == (WARNING, "labels.db does not list the tenants: restart the server")
+        copier.kill()  # it would try for half a minute to copy the rest
+    ((level, said),) = told()
+    assert level == FAULT and "nothing is copied, start it" in said
+    litestream.state_folder(tenants.config.data).rename(tmp_path / "given up")
+    assert told() == []
+
+
+# The guide
+
+GUIDE = (ROOT / "crm" / "docs" / "server-burnt-down.md").read_text("utf-8")
+PROGRAMS = {
+    "bin/sudo": """#!/bin/sh
+while :; do case "$1" in -u) shift 2;; -*) shift;; *) exec "$@";; esac; done
+""",
+    "bin/systemctl": """#!%(python)s
+import os, shlex, subprocess, sys
+if sys.argv[1:] == ["enable", "--now", "litestream"]:
+    unit = open("%(machine)s/etc/systemd/system/litestream.service").read().splitlines()
+    of = lambda name: [line.partition("=")[2] for line in unit if line.startswith(name + "=")]
+    secrets = open(of("EnvironmentFile")[0].removeprefix("-")).read().split()
+    log = open("%(machine)s/litestream.log", "w")
+    running = subprocess.Popen(
+        shlex.split(of("ExecStart")[0]), stdout=log, stderr=log,
+        env=os.environ | dict(line.split("=", 1) for line in secrets),
+    )
+    print(running.pid, file=open("%(machine)s/started", "w"))
+""",
+    "bin/curl": "#!/bin/sh\n",
+    "opt/crm/bin/pip": "#!/bin/sh\n",
+    "opt/crm/bin/crm": """#!/bin/sh
+exec %(python)s -W error %(app)s "$@"
+""",
+}
+
+
+def run_guide(title: str, machine: Path, url: str) -> str:
+    """What the lines below a heading of the guide print on a machine of our own; units of the
+    service itself and its health are left out."""
+    values = {"python": sys.executable, "machine": machine, "app": ROOT / "app.py"}
+    for name, text in PROGRAMS.items():
+        path = machine / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text % values)
+        path.chmod(0o755)
+    (machine / "etc/systemd/system").mkdir(parents=True)
+    found = GUIDE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", found, re.S))
+    assert "s3://crm-copies/one?region=eu-central-1" in lines
+    lines = lines.replace("s3://crm-copies/one?region=eu-central-1", url)
+    # The unit and the secrets are named by their place on a real machine.
+    lines = lines.replace(
+        "sudo systemctl enable --now litestream",
+        f"sed -i 's#/etc/crm/#{machine}&#' /etc/systemd/system/litestream.service\n"
+        "sudo systemctl enable --now litestream",
+    )
+    lines = re.sub(r"(?<![\w.#])/(etc/(?!crm/#)|opt/crm|var/lib/crm)", rf"{machine}/\1", lines)
+    lines = lines.replace(f"s#{machine}/etc/crm/#", "s#/etc/crm/#")
+    ran = subprocess.run(
+        ["bash", "-c", f"set -eo pipefail\n{lines}"],
+        cwd=machine,
+        env={"PATH": f"{machine / 'bin'}:/usr/bin:/bin", "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_guide_leads_from_one_machine_to_another(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    tenants = Tenants(Config(data=one / "var/lib/crm"))
+    (one / "var/lib").mkdir(parents=True)
+    for label in ("acme", "globex"):
+        tenant.open_tenant(tenants, label, name=label.title(), owner={"name": "Olena"})
+    tenants.forget_idle()
+    with storage.s3(tmp_path) as place:
+        try:
+            said = run_guide("Set it up", one, place.url)
+            assert re.search(r"ok +litestream +3 files, the copies lag by [0-9.]+ s", said), said
+        finally:
+            for started in one.glob("started"):
+                os.kill(int(started.read_text()), signal.SIGKILL)
+        (two / "var/lib").mkdir(parents=True)
+        said = run_guide("The night", two, place.url)
+    assert "acme: restored" in said and "globex: restored" in said
+    assert re.search(r"^globex  +business  +active  +Globex$", said, re.M)
+    assert re.search(r"ok +tenants +2 of 2 files are whole", said), said
+
+
+def test_readme_leads_to_the_guide_and_each_of_its_commands_is_one() -> None:
+    assert "(crm/docs/server-burnt-down.md)" in README
+    commands = re.findall(r"crm((?: [a-z][a-z-]+)+)", GUIDE)
+    named = {tuple(words.split()) for words in commands if words.split()[0] in cli.group.commands}
+    assert {("litestream", "config"), ("litestream", "systemd"), ("litestream", "restore")} <= named
+    for words in named:
+        found = cli.group
+        for word in words:
+            if not isinstance(found, click.Group):
+                break
+            found = found.commands[word]

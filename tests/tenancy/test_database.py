@@ -1,0 +1,484 @@
+"""Whoever visits a tenant reads and writes its file, no other (D18): threads, processes, errors."""
+
+import contextlib
+import contextvars
+import random
+import shutil
+import sqlite3
+import threading
+import time
+
+import peewee
+import pytest
+
+from crm import create_app
+from crm.config import Config
+from crm.errors import Busy
+from crm.resources import tenant
+from crm.resources.leads.record import LEAD, Lead, create
+from crm.tenancy import database
+from crm.tenancy.database import (
+    NoTenant,
+    after_commit,
+    current_session,
+    execute,
+    execute_many,
+    row,
+    rows,
+    transaction,
+)
+from crm.tenancy.tenants import Tenants
+from tests.concurrency import crowd, end, finish, process
+from tests.conftest import Api, key_for
+
+HOLD = """
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.readline()
+"""
+WRITE = """
+import sys
+from pathlib import Path
+from crm.config import Config
+from crm.resources.leads.record import create
+from crm.tenancy.tenants import Tenants
+tenants = Tenants(Config(data=Path(sys.argv[1])))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(200):
+    with tenants.session("acme"):
+        create({"name": f"{sys.argv[2]} {number}", "phone": "+380671234567"})
+tenants.forget_idle()
+"""
+
+
+def lead(name: str) -> int:
+    return create({"name": name, "phone": "+380671234567"})
+
+
+def lock_of(crm, label: str):
+    return crm.tenants.path(label).with_suffix(".lock")
+
+
+@contextlib.contextmanager
+def held_elsewhere(crm, label: str):
+    """Another process holds the tenant's writer lock."""
+    holder = process(HOLD, lock_of(crm, label))
+    assert holder.stdout.readline() == "held\n"
+    try:
+        yield holder
+    finally:
+        end(holder)
+
+
+# One tenant, one file
+
+
+def names_in(crm, label: str) -> list[str]:
+    with contextlib.closing(sqlite3.connect(crm.tenants.path(label))) as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
+        return [name for (name,) in file.execute("SELECT name FROM lead ORDER BY id")]
+
+
+def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, clock):
+    shutil.copytree(furnished[0], tmp_path / "data")
+    crm = create_app(Config(data=tmp_path / "data", open_files=2), clock, sends=False)
+    keys = {"acme": furnished[1]["olena"], "globex": furnished[1]["ivan"]}
+
+    def work(number: int) -> None:
+        label = ("acme", "globex")[number % 2]
+        api = Api(crm, label, keys[label])
+        for turn in range(6):
+            api.create("/leads", name=f"{label} {number} {turn}", phone="+380671234567")
+            assert {each["name"].split()[0] for each in api.read("/leads?limit=200")} == {label}
+            assert api.read("/users/me")["name"] == {"acme": "Olena", "globex": "Ivan"}[label]
+
+    crowd(32, work)
+    crm.tenants.forget_idle()
+    for label in keys:
+        found = names_in(crm, label)
+        assert len(found) == 16 * 6 and all(name.startswith(label) for name in found)
+        assert len(set(found)) == len(found)
+
+
+def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
+    crm = create_app(Config(data=tmp_path, open_files=4), clock, sends=False)
+    labels = [f"tenant{number}" for number in range(20)]
+    for label in labels:
+        tenant.open_tenant(crm.tenants, label)
+
+    def work(number: int) -> list[str]:
+        chance, mine = random.Random(number), []
+        for _ in range(7):
+            label, other = chance.sample(labels, 2)
+            with crm.tenants.session(label) as here:
+                mine.append(label)
+                lead(label)
+                with crm.tenants.session(other):  # a stay inside a stay, as background work has
+                    assert {name for (name,) in rows("SELECT name FROM lead")} <= {other}
+                assert current_session() is here
+                assert {name for (name,) in rows("SELECT name FROM lead")} == {label}
+                assert {found.name for found in Lead.select()} == {label}
+        return mine
+
+    made = [label for mine in crowd(32, work) for label in mine]
+    crm.tenants.forget_idle()
+    for label in labels:
+        assert names_in(crm, label) == [label] * made.count(label)
+
+
+def test_idle_connections_are_few(crm):
+    crm.tenants.pool._size = 3
+    for number in range(6):
+        tenant.open_tenant(crm.tenants, f"tenant{number}")
+    for _ in range(3):
+        for number in range(6):
+            with crm.tenants.session(f"tenant{number}"):
+                lead("x")
+    assert len(crm.tenants.pool._idle) == 3
+
+
+def test_a_connection_is_kept_for_the_next_visit(crm):
+    seen = set()
+    for _ in range(5):
+        with crm.tenants.session("acme") as here:
+            seen.add(id(here.connection))
+    assert len(seen) == 1
+
+
+def test_a_kept_connection_of_a_busy_tenant_is_closed_later(crm):
+    with crm.tenants.session("globex"):
+        lead("x")
+    crm.tenants.pool._size = 0
+    with held_elsewhere(crm, "globex"):
+        began = time.monotonic()
+        with crm.tenants.session("acme"):
+            rows("SELECT 1")
+        with crm.tenants.session("globex"):
+            rows("SELECT 1")
+        assert time.monotonic() - began < 0.9
+        assert crm.tenants.pool._idle
+    for _ in range(8):
+        with crm.tenants.session("globex"):
+            lead("x")
+    assert len(crm.tenants.pool._idle) <= 2
+
+
+# Loud mistakes
+
+
+def test_a_query_without_a_tenant_is_an_error(crm):
+    for query in (
+        lambda: rows("SELECT 1"),
+        lambda: row("SELECT 1"),
+        lambda: execute("DELETE FROM lead"),
+        lambda: list(Lead.select()),
+        lambda: Lead.find(1),
+        lambda: lead("x"),
+        lambda: transaction().__enter__(),
+        database.now,
+    ):
+        with pytest.raises(NoTenant, match="no tenant is being visited"):
+            query()
+    assert database.session_or_none() is None
+
+
+def test_writing_outside_a_transaction_is_an_error(crm):
+    with crm.tenants.session("acme"):
+        lead("kept")
+        for write in (
+            lambda: execute("DELETE FROM lead"),
+            lambda: execute_many("DELETE FROM lead WHERE id = ?", [(1,)]),
+        ):
+            with pytest.raises(NoTenant, match="transaction"):
+                write()
+        for write in (
+            lambda: rows("DELETE FROM lead RETURNING id"),
+            lambda: row("UPDATE lead SET name = 'x' RETURNING id"),
+            lambda: rows("DROP TABLE lead"),
+            lambda: rows("PRAGMA user_version = 9"),
+        ):
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                write()
+        for write in (
+            lambda: Lead.delete().execute(),
+            lambda: Lead.update(name="x").execute(),
+            lambda: Lead.select().get().save(),
+            lambda: Lead.select().get().delete_instance(),
+        ):
+            with pytest.raises(peewee.OperationalError, match="readonly"):
+                write()
+        assert rows("SELECT name FROM lead") == [("kept",)]
+        with transaction():
+            execute("UPDATE lead SET name = 'changed'")
+            Lead.update(company="Ромашка").execute()
+        assert rows("SELECT name, company FROM lead") == [("changed", "Ромашка")]
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            rows("DELETE FROM lead RETURNING id")
+
+
+def test_a_visit_belongs_to_its_thread(crm):
+    with crm.tenants.session("acme"):
+        context = contextvars.copy_context()
+        failed = []
+
+        def elsewhere() -> None:
+            for query in (current_session, lambda: rows("SELECT 1"), lambda: list(Lead.select())):
+                with pytest.raises(NoTenant, match="another thread"):
+                    query()
+            with crm.tenants.session("acme") as mine:  # its own
+                rows("SELECT 1")
+                failed.append(mine.connection)
+
+        thread = threading.Thread(target=context.run, args=(elsewhere,))
+        thread.start()
+        thread.join()
+        assert len(failed) == 1 and failed[0] is not current_session().connection
+
+
+def test_a_new_thread_visits_nobody(crm):
+    seen = []
+    with crm.tenants.session("acme"):
+        thread = threading.Thread(target=lambda: seen.append(database.session_or_none()))
+        thread.start()
+        thread.join()
+    assert seen == [None]
+
+
+def test_a_visit_that_is_over_reaches_nothing(crm):
+    with crm.tenants.session("acme"):
+        context = contextvars.copy_context()
+    with pytest.raises(NoTenant):
+        context.run(rows, "SELECT 1")
+    with pytest.raises(NoTenant):
+        context.run(lead, "x")
+
+
+def test_another_tenant_inside_a_transaction_is_an_error(crm):
+    with crm.tenants.session("acme"), transaction():
+        lead("x")
+        with pytest.raises(NoTenant, match="inside a transaction"), crm.tenants.session("globex"):
+            raise AssertionError
+        with crm.tenants.session("acme") as same:
+            assert same is current_session()
+            lead("y")
+    with crm.tenants.session("acme"):
+        assert rows("SELECT name FROM lead") == [("x",), ("y",)]
+    with crm.tenants.session("globex"):
+        assert lead("globex is free") == 1
+
+
+def test_a_stay_inside_a_stay_leads_back(crm):
+    with crm.tenants.session("acme") as outer:
+        with pytest.raises(RuntimeError), crm.tenants.session("globex"):
+            assert current_session().label == "globex"
+            raise RuntimeError
+        assert current_session() is outer
+    assert database.session_or_none() is None
+
+
+# Transactions
+
+
+def test_all_or_nothing(crm):
+    with crm.tenants.session("acme"):
+        with pytest.raises(RuntimeError), transaction():
+            lead("a")
+            with transaction():  # joins
+                lead("b")
+            assert len(rows("SELECT 1 FROM lead")) == 2
+            raise RuntimeError
+        assert rows("SELECT 1 FROM lead") == rows("SELECT 1 FROM event") == []
+        lead("c")
+        assert rows("SELECT sequence FROM event") == [(1,)]
+
+
+def test_what_is_not_committed_nobody_else_sees(crm):
+    def look(_: int) -> list[tuple]:
+        with crm.tenants.session("acme"):
+            return rows("SELECT name FROM lead")
+
+    with crm.tenants.session("acme"):
+        with transaction():
+            lead("a")
+            assert crowd(1, look) == [[]]
+        assert crowd(1, look) == [[("a",)]]
+
+
+def test_a_rollback_frees_the_writers_turn(crm):
+    def write(_: int) -> int:
+        with crm.tenants.session("acme") as here:
+            here.wait = 1
+            return lead("b")
+
+    for failure in (RuntimeError, Busy, sqlite3.OperationalError, KeyboardInterrupt):
+        with crm.tenants.session("acme"), pytest.raises(failure), transaction():
+            lead("a")
+            raise failure
+        assert crowd(1, write)
+    with crm.tenants.session("acme"):
+        with pytest.raises(sqlite3.IntegrityError), transaction():
+            execute("UPDATE tenant SET plan = 'gold'")
+        assert crowd(1, write)
+        assert rows("SELECT DISTINCT name FROM lead") == [("b",)]
+
+
+def test_a_commit_that_fails_leaves_nothing_and_frees_the_turn(crm):
+    with crm.tenants.session("acme"):
+        with pytest.raises((sqlite3.IntegrityError, peewee.IntegrityError)), transaction():
+            execute("PRAGMA defer_foreign_keys = ON")
+            id = lead("a")
+            execute("UPDATE lead SET assigned_to = 77 WHERE id = ?", (id,))
+        assert rows("SELECT 1 FROM lead") == []
+        assert lead("b")
+
+
+def test_ids_and_event_numbers_of_a_rolled_back_change_leave_no_gap(crm):
+    with crm.tenants.session("acme"):
+        lead("a")
+        with pytest.raises(RuntimeError), transaction():
+            lead("b")
+            raise RuntimeError
+        lead("c")
+        assert rows("SELECT sequence FROM event ORDER BY sequence") == [(1,), (2,)]
+
+
+def test_an_id_is_never_used_again(crm):
+    with crm.tenants.session("acme"):
+        last = lead("a")
+        with transaction():
+            execute("DELETE FROM lead")
+        assert lead("b") == last + 1
+
+
+def test_after_commit_wakes_once_and_only_then(crm):
+    woken = []
+    with crm.tenants.session("acme"):
+        with transaction():
+            lead("a")
+            with transaction():
+                after_commit(lambda: woken.append(len(rows("SELECT 1 FROM lead"))))
+            assert woken == []
+        assert woken == [1]
+        with pytest.raises(RuntimeError), transaction():
+            after_commit(lambda: woken.append("rolled back"))
+            raise RuntimeError
+        with transaction():
+            lead("b")
+    assert woken == [1]
+
+
+# Other threads and processes
+
+
+def test_many_threads_write_one_file_without_an_error(crm):
+    def work(number: int) -> None:
+        for turn in range(10):
+            with crm.tenants.session("acme"):
+                (before,) = row("SELECT count(*) FROM lead")
+                with transaction():
+                    lead(f"{number} {turn}")
+                    (after,) = row("SELECT count(*) FROM lead")
+                    assert after > before
+
+    crowd(32, work)
+    crm.tenants.forget_idle()
+    assert len(set(names_in(crm, "acme"))) == 320
+
+
+def test_busy_while_another_process_writes(crm, api, monkeypatch):
+    monkeypatch.setattr(database, "LONGEST_WAIT", 0.05)
+    assert api.get("/leads").status_code == 200
+    with held_elsewhere(crm, "acme") as holder:
+        answer = api.post("/leads", {"name": "Марія", "phone": "+380671234567"})
+        assert answer.status_code == 503
+        assert answer.json["code"] == "busy"
+        assert int(answer.headers["Retry-After"]) > 0
+        assert api.get("/leads").status_code == 200  # readers wait for nobody
+        with pytest.raises(Busy), crm.tenants.session("acme"):
+            lead("x")
+        with crm.tenants.session("globex"):
+            assert lead("another file") == 1
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        holder.wait()
+        assert api.create("/leads", name="Марія", phone="+380671234567") == "1"
+
+
+def test_a_killed_writer_leaves_the_turn_free(crm):
+    with held_elsewhere(crm, "acme") as holder, crm.tenants.session("acme") as here:
+        here.wait = 0.05
+        with pytest.raises(Busy):
+            lead("x")
+        here.wait = 5
+        threading.Timer(0.05, holder.kill).start()
+        assert lead("x") == 1  # it waited, and went on
+
+
+def test_a_killed_process_loses_its_open_change_and_no_other(crm):
+    code = WRITE.replace(
+        'with tenants.session("acme"):',
+        'with tenants.session("acme"), __import__("crm.tenancy.database", fromlist=[""]).'
+        "transaction():",
+    ).replace("for number in range(200):\n", "for number in range(3):\n") + (
+        '\nwith tenants.session("acme"), '
+        '__import__("crm.tenancy.database", fromlist=[""]).transaction():\n'
+        '    create({"name": "open", "phone": "+380671234567"})\n'
+        '    print("open", flush=True)\n'
+        "    sys.stdin.readline()\n"
+    )
+    writer = process(code, crm.tenants.config.data, "committed")
+    assert writer.stdout.readline() == "ready\n"
+    writer.stdin.write("\n")
+    writer.stdin.flush()
+    assert writer.stdout.readline() == "open\n"
+    end(writer)
+    with crm.tenants.session("acme"):
+        lead("after")
+    crm.tenants.forget_idle()
+    assert names_in(crm, "acme") == ["committed 0", "committed 1", "committed 2", "after"]
+
+
+def test_two_processes_lose_no_row(crm):
+    folder = crm.tenants.config.data
+    tenants = Tenants(crm.tenants.config)  # by the true clock, as the others
+    writers = [process(WRITE, folder, name) for name in ("one", "two")]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    for number in range(50):  # and this one between them
+        with tenants.session("acme"):
+            lead(f"here {number}")
+    finish(*writers)
+    tenants.forget_idle()
+    found = names_in(crm, "acme")
+    for name, count in (("one", 200), ("two", 200), ("here", 50)):
+        assert [n for n in found if n.startswith(name)] == [f"{name} {k}" for k in range(count)]
+    with tenants.session("acme"):
+        assert row("SELECT min(sequence), max(sequence), count(*) FROM event") == (1, 450, 450)
+    tenants.forget_idle()
+
+
+def test_noting_a_keys_use_waits_for_nobody(crm, furnished):
+    api = Api(crm, "acme", key_for(crm, "acme", "*"))
+    with held_elsewhere(crm, "acme"):
+        began = time.monotonic()
+        assert api.get("/leads").status_code == 200
+        assert time.monotonic() - began < 1
+    assert api.get("/leads").status_code == 200
+    with crm.tenants.session("acme"):
+        assert row("SELECT last_used_at FROM api_key ORDER BY id DESC LIMIT 1") != (None,)
+
+
+def test_a_commit_is_on_the_disk(crm):
+    with crm.tenants.session("acme"), transaction():
+        here = current_session().connection
+        assert here.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert here.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert here.execute("PRAGMA foreign_keys").fetchone() == (1,)
+        assert LEAD.every("1") == []

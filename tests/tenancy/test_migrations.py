@@ -1,0 +1,361 @@
+"""A tenant's file and its versions: whole steps, once, never backwards; the data model."""
+
+import contextlib
+import re
+import sqlite3
+from importlib import resources
+
+import pytest
+
+from crm import create_app
+from crm.access import api_keys, codes, known_browsers, links, sessions
+from crm.config import Config
+from crm.outbox import deliveries
+from crm.resources import webhooks
+from crm.resources.imports import IMPORT
+from crm.tenancy import migrations, sweeps
+from crm.tenancy.database import connect, current_session, execute, row, rows, transaction
+from crm.tenancy.tenants import Tenants
+from tests.concurrency import crowd, finish, process
+from tests.conftest import Api
+from tests.raw_wsgi import speak
+
+OPEN = """
+import os, sys
+from pathlib import Path
+from crm.config import Config
+from crm.tenancy import migrations
+from crm.tenancy.database import row, rows
+from crm.tenancy.tenants import Tenants
+migrations.STEPS.append(
+    ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
+)
+tenants = Tenants(Config(data=Path(sys.argv[1])))
+gate, opened = os.pipe()
+children = []
+for number in range(4):
+    child = os.fork()
+    if not child:
+        os.close(opened)
+        os.read(gate, 1)
+        for label in sys.argv[2:]:
+            with tenants.session(label):
+                os.write(1, f"{label} {row('PRAGMA user_version')[0]}\\n".encode())
+        tenants.forget_idle()
+        os._exit(0)
+    children.append(child)
+os.close(opened)  # all start
+print([os.waitpid(child, 0)[1] for child in children])
+"""
+DIE = """
+import os, sqlite3, sys
+from pathlib import Path
+from crm.tenancy import migrations
+connection = sqlite3.connect(Path(sys.argv[1]) / "tenants" / "acme.db", isolation_level=None)
+connection.create_function("die", 0, lambda: os.kill(os.getpid(), 9))
+migrations.STEPS.append(("next", ["CREATE TABLE once (id INTEGER) STRICT", "SELECT die()"]))
+migrations.migrate(connection, "acme")
+"""
+KNOWN = len(migrations.STEPS)
+
+
+@contextlib.contextmanager
+def opened(path):
+    connection = connect(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The steps, to be added to."""
+    found = list(migrations.STEPS)
+    monkeypatch.setattr(migrations, "STEPS", found)
+    return found
+
+
+# Versions
+
+
+def test_a_new_file_has_every_step(crm):
+    with crm.tenants.session("acme"):
+        assert row("PRAGMA user_version") == (KNOWN,)
+
+
+def test_an_older_file_is_brought_up_to_date_on_first_sight(crm, api, steps):
+    crm.tenants.forget_idle()
+    steps.append(("next", ["CREATE TABLE added (id INTEGER) STRICT"]))
+    assert api.get("/leads").status_code == 200
+    with crm.tenants.session("acme"):
+        assert row("PRAGMA user_version") == (KNOWN + 1,)
+        assert rows("SELECT * FROM added") == []
+    with opened(crm.tenants.path("globex")) as file:  # the others when they are visited
+        assert migrations.version(file) == KNOWN
+
+
+def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:1])
+        crm.tenants.create("early")
+        with crm.tenants.session("early"), transaction():
+            assert row("PRAGMA user_version") == (1,)
+            execute(
+                "INSERT INTO event (id, type, at, noun, record_id, data, previous)"
+                " VALUES ('evt_1', 'lead.created', '2026-03-01T09:00:00Z', 'lead', 1, '{}', '{}')"
+            )
+    crm.tenants.forget_idle()
+    with crm.tenants.session("early"):
+        assert row("PRAGMA user_version") == (KNOWN,)
+        id, _ = webhooks.create({"url": "https://erp.example.com/crm"})
+        assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 1
+        (log,) = webhooks.DELIVERY.every("webhook_id = ?", id)
+        assert log["event_id"] == "evt_1"
+
+
+def test_imports_of_before_were_price_lists_and_every_file_gets_a_mark(crm, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:3])
+        crm.tenants.create("early")
+        with crm.tenants.session("early"), transaction():
+            execute(
+                "INSERT INTO price_import (encoding, delimiter, rows, created, updated, unchanged,"
+                " rejected, errors, created_at, updated_at) VALUES"
+                " ('utf-8', ',', 0, 0, 0, 0, 0, '[]', '2026-03-01T09:00:00Z',"
+                " '2026-03-01T09:00:00Z')"
+            )
+    crm.tenants.forget_idle()
+    marks = set()
+    for label in ("early", "acme", "globex"):
+        with crm.tenants.session(label):
+            marks |= set(rows("SELECT mark FROM tenant WHERE length(mark) = 8"))
+            if label == "early":
+                assert IMPORT.one(1)["noun"] == "product"
+    assert len(marks) == 3
+
+
+def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file:
+        file.execute(f"PRAGMA user_version = {KNOWN + 1}")
+    with (
+        pytest.raises(migrations.NewerFile) as refused,
+        crm.tenants.session("acme"),
+    ):
+        raise AssertionError
+    assert refused.value.detail == (
+        f"the file of acme has version {KNOWN + 1}, this release knows {KNOWN}: upgrade it"
+    )
+    for answer in (api.get("/leads"), api.post("/leads", {"name": "x"}), api.get("/docs")):
+        assert answer.status_code == 503
+        assert answer.mimetype == "application/problem+json"
+        assert answer.json["code"] == "newer_file"
+        assert answer.json["detail"] == refused.value.detail
+        assert answer.headers["X-Request-Id"] == answer.json["request_id"]
+    assert ivan.get("/leads").status_code == 200
+    with opened(crm.tenants.path("acme")) as file:
+        assert migrations.version(file) == KNOWN + 1
+
+
+def test_a_file_that_becomes_newer_is_refused_by_a_running_app(crm, api):
+    assert api.get("/leads").status_code == 200
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file:
+        file.execute(f"PRAGMA user_version = {KNOWN + 7}")
+    assert api.get("/leads").status_code == 503
+
+
+def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
+    crm.tenants.forget_idle()
+    steps.append(("next", ["CREATE TABLE first (id INTEGER)", "INSERT INTO first VALUES (1)"]))
+    steps.append(
+        ("later", ["CREATE TABLE second (id INTEGER) STRICT", "DROP TABLE lead", "CREATE NONSENSE"])
+    )
+    with pytest.raises(sqlite3.OperationalError, match="NONSENSE"), crm.tenants.session("acme"):
+        raise AssertionError
+    with opened(crm.tenants.path("acme")) as file:
+        assert migrations.version(file) == KNOWN + 1
+        assert file.execute("SELECT * FROM first").fetchall() == [(1,)]
+        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_schema")}
+        assert "lead" in tables and "second" not in tables
+    assert api.get("/leads").status_code == 500
+    steps[-1] = ("later", ["CREATE TABLE second (id INTEGER) STRICT"])  # mended
+    assert api.get("/leads").status_code == 200
+
+
+def test_a_killed_step_leaves_the_version_before(crm):
+    crm.tenants.forget_idle()
+    died = process(DIE, crm.tenants.config.data)
+    died.communicate()
+    assert died.returncode == -9
+    with opened(crm.tenants.path("acme")) as file:
+        assert migrations.version(file) == KNOWN
+        assert not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'once'").fetchall()
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
+    crm.tenants.forget_idle()
+    labels = ("acme", "globex")
+    (told,) = finish(process(OPEN, crm.tenants.config.data, *labels))
+    *versions, ends = told.splitlines()
+    assert ends == "[0, 0, 0, 0]"
+    assert sorted(versions) == sorted(f"{label} {KNOWN + 1}" for label in labels * 4)
+    for label in labels:
+        with opened(crm.tenants.path(label)) as file:
+            assert file.execute("SELECT * FROM once").fetchall() == [(1,)]
+            assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_of_many_threads_one_migrates(crm, steps):
+    crm.tenants.forget_idle()
+    steps.append(("next", ["CREATE TABLE once (id INTEGER)", "INSERT INTO once VALUES (1)"]))
+
+    def look(_: int) -> list[tuple]:
+        with crm.tenants.session("acme"):
+            return rows("SELECT * FROM once")
+
+    assert crowd(16, look) == [[(1,)]] * 16
+
+
+def test_no_statement_of_a_page_is_lost(crm):
+    for page in resources.files(migrations).iterdir():
+        if page.name.endswith(".sql"):
+            text = re.sub(r"--[^\n]*", "", page.read_text("utf-8"))
+            begun = re.findall(r"^(CREATE|INSERT|ALTER|UPDATE|DROP|DELETE)\b", text, re.M)
+            (statements,) = (found for name, found in migrations.STEPS if name == page.name)
+            assert len(statements) == len(begun) > 0
+            assert text.rstrip().endswith(";")
+
+
+def test_the_pages_are_numbered_without_gaps():
+    numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+# The data model
+
+
+def test_every_table_is_strict(crm):
+    with crm.tenants.session("acme"):
+        tables = rows("SELECT name, strict, type FROM pragma_table_list WHERE schema = 'main'")
+    loose = {name for name, strict, kind in tables if kind == "table" and not strict}
+    assert loose <= {"sqlite_schema", "sqlite_sequence"}
+    assert len(tables) > 20
+
+
+def test_references_hold_and_are_enforced(crm, api):
+    api.create("/leads", name="Марія", phone="+380671234567", assigned_to="2")
+    with crm.tenants.session("acme"):
+        assert rows("PRAGMA foreign_key_check") == []
+        assert row("PRAGMA foreign_keys") == (1,)
+    crm.tenants.forget_idle()
+    with opened(crm.tenants.path("acme")) as file, pytest.raises(sqlite3.IntegrityError):
+        file.execute("DELETE FROM user WHERE id = 2")
+
+
+DELETED = ("lead", "deal", "contact", "event", "webhook", "delivery")
+
+
+def test_every_reference_to_what_may_be_deleted_has_an_index(crm):
+    """Without one, deleting the row it names reads the whole table."""
+    with crm.tenants.session("acme"):
+        tables = [name for (name,) in rows("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        lacking = []
+        for table in tables:
+            firsts = set()
+            for _, index, *_ in rows(f"PRAGMA index_list({table})"):
+                firsts.add(rows(f"PRAGMA index_info({index})")[0][2])
+            for key in rows(f"PRAGMA foreign_key_list({table})"):
+                target, column = key[2], key[3]
+                if target in DELETED and column not in firsts:
+                    lacking.append(f"{table}.{column}")
+    assert lacking == []
+
+
+def test_an_id_is_never_reused_because_of_autoincrement(crm):
+    with crm.tenants.session("acme"):
+        for noun in (
+            *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
+            *("session", "code", "link"),
+            *("webhook", "delivery", "attempt"),
+        ):
+            (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
+            assert "AUTOINCREMENT" in sql, noun
+
+
+# Plans
+
+
+def test_authentication_reads_by_indexes_alone(crm, furnished):
+    asked: list[str] = []
+    with crm.tenants.session("acme") as here:
+        here.connection.set_trace_callback(asked.append)
+        api_keys.authenticate(furnished[1]["olena"])
+        here.connection.set_trace_callback(None)
+        plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {asked[0]}")]
+    assert plan and all(step.startswith("SEARCH") for step in plan), plan
+
+
+DOORS = {
+    "find a session": lambda: sessions.find("token"),
+    "list sessions": lambda: sessions.every(1),
+    "end a session": lambda: sessions.end(1, 1),
+    "end the others": lambda: sessions.end_others(1, 1),
+    "find a known browser": lambda: known_browsers.name_of(b"", f"1.{'0' * 64}", 1),
+    "end a session from elsewhere": lambda: sessions.end(1, 1, forget=True),
+    "wait for a code": lambda: codes.wait(codes.LOGIN, "+380671234567"),
+    "wait for a code in a known browser": lambda: codes.wait(codes.LOGIN, "+380671234567", "known"),
+    "ask for a code": lambda: codes.ask(codes.LOGIN, "+380671234567", "browser"),
+    "make a link": lambda: links.make(links.INVITE, 1),
+    "peek at a link": lambda: links.peek(links.RESET, "token"),
+    "use a link": lambda: links.use(links.RESET, links.make(links.RESET, 1)),
+    "let go": lambda: sweeps.run(),
+}
+
+
+def steps_of(asked: list[str]) -> list[str]:
+    """How the statements about the cabinet's tables are carried out."""
+    about = [text for text in asked if re.search(r"\b(session|code|link)\b", text)]
+    assert about
+    plans = [rows(f"EXPLAIN QUERY PLAN {text}") for text in about]
+    return [step[3] for plan in plans for step in plan if not step[3].startswith("LIST")]
+
+
+@pytest.mark.parametrize("act", DOORS.values(), ids=DOORS)
+def test_the_cabinets_doors_read_by_indexes_alone(crm, act):
+    asked: list[str] = []
+    with crm.tenants.session("acme") as here, transaction():
+        here.connection.set_trace_callback(asked.append)
+        act()
+        here.connection.set_trace_callback(None)
+        found = steps_of(asked)
+    assert found and all(step.startswith("SEARCH") for step in found), found
+
+
+def test_a_code_is_checked_by_indexes_alone(crm):
+    asked: list[str] = []
+    with crm.tenants.session("acme") as here:
+        here.connection.set_trace_callback(asked.append)
+        codes.check(codes.LOGIN, "+380671234567", "browser", "123456")
+        here.connection.set_trace_callback(None)
+        (step,) = steps_of(asked)
+    assert step.startswith("SEARCH code USING INDEX code_phone")
+
+
+def test_a_language_is_one_of_the_pages_or_none(crm):
+    with crm.tenants.session("acme"), transaction():
+        for language in ("uk", "en", None):
+            current_session().connection.execute("UPDATE user SET language = ?", (language,))
+        with pytest.raises(sqlite3.IntegrityError):
+            current_session().connection.execute("UPDATE user SET language = 'ru'")
+
+
+def test_an_app_starts_without_touching_a_file(tmp_path):
+    app = create_app(Config(data=tmp_path / "data"), sends=False)
+    assert Api(app, "acme", "x").get("/leads").status_code == 404
+    assert speak(app, host="acme.localhost").status == 404
+    assert list(tmp_path.iterdir()) == []
+    assert isinstance(app.tenants, Tenants)

@@ -1,0 +1,249 @@
+"""Tenants' files of earlier releases: brought up to date, whole, and with the answers they gave."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from crm import CRMApp
+from crm.config import LOOPBACK, Config
+from crm.outbox import events
+from crm.outbox.sender import Sender
+from crm.tenancy import backup, migrations, upgrades
+from crm.tenancy.tenants import Tenants
+from tests import releases
+from tests.full_tenant import LABEL, Caller, Clock, lacking
+from tests.receiving import Hook
+
+VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
+CHECK = "VALUES ('integrity-check', 1)"  # of a search index against its table
+FOR_PEOPLE = {"detail", "title"}  # of a problem, beside its stable code
+
+
+class Frozen(NamedTuple):
+    """A data folder where a frozen file is the tenant's, not yet seen by this code."""
+
+    app: CRMApp
+    caller: Caller
+    file: Path
+    told: dict[str, Any]
+    version: int
+
+    @property
+    def live(self) -> Path:
+        return self.app.tenants.path(LABEL)
+
+
+@pytest.fixture(params=VERSIONS)
+def frozen(request: pytest.FixtureRequest, crm: CRMApp, tmp_path: Path) -> Iterator[Frozen]:
+    file, data = tmp_path / "frozen.db", tmp_path / "thawed"
+    told = releases.unpack(request.param, file)
+    releases.put(file, data)
+    crm.tenants.forget_idle()
+    config = Config(data=data, webhook_allow=LOOPBACK)
+    crm.tenants = Tenants(config, Clock(told["asked_at"]))
+    (version,) = ask(file, "PRAGMA user_version")[0]
+    yield Frozen(crm, Caller(crm, told["key"]), file, told, version)
+
+
+def ask(path: Path, sql: str) -> list[tuple]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        return file.execute(sql).fetchall()
+
+
+def tables(path: Path) -> list[str]:
+    found = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB '*_search_*'"
+    return sorted(name for (name,) in ask(path, found))
+
+
+def content(path: Path) -> dict[str, list[tuple]]:
+    return {name: ask(path, f"SELECT * FROM {name} ORDER BY 1") for name in tables(path)}
+
+
+def differences(then: Any, now: Any, where: str = "") -> list[str]:
+    """What was told then and isn't now; fields that are new are none (D16)."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        return [
+            text
+            for name, value in then.items()
+            for text in (
+                differences(value, now[name], f"{where}/{name}")
+                if name in now
+                else [f"{where}/{name} is missing"]
+            )
+        ]
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        pairs = enumerate(zip(then, now, strict=True))
+        return [text for at, pair in pairs for text in differences(*pair, f"{where}/{at}")]
+    # 1 and 1.0 are one number; True and 1 are not
+    same = then == now and isinstance(then, bool) == isinstance(now, bool)
+    return [] if same else [f"{where}: {then!r} became {now!r}"]
+
+
+# Each frozen file
+
+
+def test_a_release_is_frozen() -> None:
+    assert "0.1.0a3" in VERSIONS
+
+
+def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Frozen) -> None:
+    before = content(frozen.file)
+    assert frozen.caller.do("GET", "/leads")
+    assert ask(frozen.live, "PRAGMA user_version") == [(len(migrations.STEPS),)]
+    copies = upgrades.copies(frozen.app.tenants.config.data, LABEL)
+    if frozen.version == len(migrations.STEPS):
+        assert not copies
+        return
+    (copy,) = copies
+    assert content(copy) == before
+    assert backup.check(copy) == frozen.version
+
+
+def test_it_is_whole_afterwards_and_so_is_what_is_searched(frozen: Frozen) -> None:
+    with frozen.app.tenants.session(LABEL):
+        pass
+    frozen.app.tenants.forget_idle()
+    assert ask(frozen.live, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(frozen.live, "PRAGMA foreign_key_check") == []
+    searched = [name for name in tables(frozen.live) if name.endswith("_search")]
+    assert len(searched) >= 5
+    for name in searched:
+        ask(frozen.live, f"INSERT INTO {name} ({name}, rank) {CHECK}")
+    ask(frozen.live, "UPDATE lead SET folded = 'інше' WHERE id = 1")
+    with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        ask(
+            frozen.live, "INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)"
+        )
+
+
+def test_nothing_that_it_had_is_lost_or_changed(frozen: Frozen) -> None:
+    """Also what no answer shows: sessions, links, passwords, rights of keys, numbers given."""
+    with frozen.app.tenants.session(LABEL):
+        pass
+    wrong = []
+    for table in tables(frozen.file):
+        names = [name for _, name, *_ in ask(frozen.file, f"PRAGMA table_info({table})")]
+        rows = f"SELECT {', '.join(names)} FROM {table} ORDER BY {', '.join(names)}"
+        if ask(frozen.file, rows) != ask(frozen.live, rows):
+            wrong.append(table)
+    assert not wrong
+
+
+def test_its_imports_were_of_products_and_it_has_a_mark_now(frozen: Frozen) -> None:
+    (ids,) = zip(*ask(frozen.file, "SELECT id FROM price_import"), strict=True)
+    nouns = {frozen.caller.do("GET", f"/imports/{id}")["noun"] for id in ids}
+    if frozen.version < 4:
+        assert nouns == {"product"}
+    ((mark,),) = ask(frozen.live, "SELECT mark FROM tenant")
+    assert re.fullmatch("[0-9a-f]{8}", mark)
+
+
+def test_its_schema_is_that_of_a_new_file(frozen: Frozen) -> None:
+    frozen.app.tenants.create("new")
+    with frozen.app.tenants.session(LABEL):
+        pass
+
+    def schema(path: Path) -> list[tuple]:
+        sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+        return [(*names, re.sub(r"\s+", " ", text or "")) for *names, text in ask(path, sql)]
+
+    assert schema(frozen.live) == schema(frozen.app.tenants.path("new"))
+
+
+def test_every_answer_is_still_given(frozen: Frozen) -> None:
+    wrong = []
+    assert len(frozen.told["answers"]) > 300
+    for path, then in frozen.told["answers"].items():
+        now = releases.answer(frozen.caller, path)
+        if then["status"] >= 400:
+            for body in (then["body"], *then["body"].get("errors", ())):
+                for name in FOR_PEOPLE & body.keys():
+                    del body[name]
+        wrong += differences(then, now, path)
+    assert not wrong, "\n".join(wrong[:50])
+
+
+def test_it_is_written_to_as_ever(frozen: Frozen) -> None:
+    last = frozen.caller.do("GET", "/events?after=0&limit=200")["data"][-1]["sequence"]
+    for noun, (sent, changed) in {
+        "leads": ({"name": "Новий", "phone": "0507776655"}, {"status": "qualified"}),
+        "clients": ({"name": "Новий", "contacts": [{"name": "Хтось"}]}, {"tags": ["опт"]}),
+        "products": ({"name": "Новий", "price": 1.5, "sku": "NEW"}, {"price": 2}),
+        "deals": ({"title": "Нова", "client_id": "1"}, {"stage_id": "2"}),
+        "tasks": ({"title": "Нове", "deal_id": "4"}, {"status": "done"}),
+        "pipelines": ({"name": "Нова"}, {"position": 1}),
+        "webhooks": ({"url": "https://new.example.com/"}, {"active": False}),
+    }.items():
+        id = frozen.caller.add(f"/{noun}", **sent)
+        version = frozen.caller.do("GET", f"/{noun}/{id}")["version"]
+        assert frozen.caller.do("PATCH", f"/{noun}/{id}", changed)["version"] > version
+        assert frozen.caller.do("PATCH", f"/{noun}/1", changed)["id"] == "1"
+    frozen.caller.do("POST", "/deals/4/items", {"product_id": "6", "quantity": 2})
+    frozen.caller.do("POST", "/leads/1/convert")
+    assert frozen.caller.do("GET", "/leads?q=новий")["data"][0]["name"] == "Новий"
+    told = frozen.caller.do("GET", f"/events?after={last}&limit=200")["data"]
+    assert [event["sequence"] for event in told] == list(range(last + 1, last + 1 + len(told)))
+    assert {event["type"] for event in told} >= {"lead.created", "lead.converted", "deal.created"}
+
+
+def test_its_webhooks_go_on(frozen: Frozen, hook: Hook) -> None:
+    """What waited in it arrives, and so does what happens next."""
+    waiting = frozen.caller.do("GET", "/webhooks/1/deliveries?status=pending")["data"]
+    assert waiting
+    frozen.caller.do("PATCH", "/webhooks/1", {"url": hook.url})
+    sender = Sender(frozen.app.tenants)
+    sender.start()
+    try:
+        hook.wait_for(len(waiting))
+        frozen.caller.add("/tasks", title="Після оновлення")
+        hook.wait_for(len(waiting) + 1)
+    finally:
+        sender.close()
+    assert hook.received[-1].event["data"]["task"]["title"] == "Після оновлення"
+
+
+# The freezer
+
+
+def test_the_freezer_has_all_that_the_schema_can_hold_and_asks_every_operation(tmp_path: Path):
+    """What is not there is named: a new table, column or status has its place in everything.py."""
+    file = tmp_path / "made.db"
+    key, asked_at = releases.build(tmp_path / "data", file)
+    told = releases.ask_all(file, key, asked_at, tmp_path / "asked")
+    found = [path for path, answer in told.items() if answer["status"] != 200]
+    assert set(found) <= {*releases.MORE, "/imports/1/errors.csv"}
+    pages = [told[path]["body"]["data"] for path in ("/events", "/events?after=50&limit=200")]
+    assert {event["type"] for page in pages for event in page} == set(events.KINDS)
+    with closing(sqlite3.connect(file)) as spoiled:
+        assert not lacking(spoiled)
+        spoiled.execute("CREATE TABLE later (id INTEGER) STRICT")
+        spoiled.execute("UPDATE task SET type = NULL WHERE type = 'email'")
+        spoiled.execute("UPDATE lead SET company = NULL")
+        spoiled.execute("DELETE FROM event WHERE type = 'deal.lost'")
+        assert lacking(spoiled) == [
+            "later: a row",
+            "lead.company: a row where it is NOT NULL",
+            "task.type: a row where it is 'email'",
+            "event: deal.lost",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("now", "wrong"),
+    [
+        ({"a": 1, "b": [{"c": None}], "new": 2}, []),
+        ({"a": 1.0, "b": [{"c": None, "d": 1}]}, []),
+        ({"b": [{"c": None}]}, ["/a is missing"]),
+        ({"a": "1", "b": [{"c": None}]}, ["/a: 1 became '1'"]),
+        ({"a": True, "b": [{"c": None}]}, ["/a: 1 became True"]),
+        ({"a": 1, "b": [{"c": 0}]}, ["/b/0/c: None became 0"]),
+        ({"a": 1, "b": []}, ["/b: [{'c': None}] became []"]),
+    ],
+)
+def test_a_field_may_be_new_but_none_may_be_another(now: Any, wrong: list[str]) -> None:
+    assert differences({"a": 1, "b": [{"c": None}]}, now) == wrong

@@ -1,0 +1,552 @@
+"""From the Host header to a tenant's file (spec: What the service does; D18)."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from crm import create_app, server
+from crm.access import api_keys
+from crm.config import LABEL, Config
+from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
+from crm.resources import tenant
+from crm.resources.leads.record import LEAD, create
+from crm.tenancy import backup, trash
+from crm.tenancy.files import UnknownTenant
+from crm.tenancy.labels import RESERVED
+from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.wakeup import WakeupPipe
+from crm.tenancy.writer_lock import WriterLock
+from tests.concurrency import crowd
+from tests.conftest import key_for
+from tests.raw_wsgi import speak, speaker
+
+each = pytest.mark.parametrize
+
+
+def tenants(tmp_path, domain: str = "localhost", **more) -> Tenants:
+    return Tenants(Config(data=tmp_path, base_domain=domain, **more))
+
+
+def files(folder) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+# Hosts
+
+
+@each(
+    ("host", "label"),
+    [
+        ("acme.localhost", "acme"),
+        ("ACME.LocalHost", "acme"),
+        ("acme.localhost:8000", "acme"),
+        ("a.localhost", "a"),
+        ("7-eleven.localhost:1", "7-eleven"),
+        ("a" * 63 + ".localhost", "a" * 63),
+    ],
+)
+def test_one_label_before_the_base_domain_names_a_tenant(tmp_path, host, label):
+    assert tenants(tmp_path).label_of(host) == label
+
+
+NOT_A_TENANTS_HOST = [
+    "",
+    "localhost",
+    ".localhost",
+    "..localhost",
+    "acme",
+    "acme.",
+    "acme.localhost.",
+    "acme..localhost",
+    "acme.localhost.localhost",
+    "shop.acme.localhost",
+    "acme.example.com",
+    "acmelocalhost",
+    "acme.localhost.example.com",
+    "-acme.localhost",
+    "acme-.localhost",
+    "ac_me.localhost",
+    "ac--me.localhost",
+    "xn--80ak6aa92e.localhost",
+    "xn--a.localhost",
+    "xn--a",
+    "a" * 64 + ".localhost",
+    "a" * 300 + ".localhost",
+    "a." * 3000 + "localhost",
+    "acme.localhost:",
+    "acme.localhost:x",
+    "acme.localhost:999999",
+    "acme.localhost:80:80",
+    "acme.localhost:-1",
+    "user@acme.localhost",
+    "user:pass@acme.localhost",
+    "acme.localhost@evil.example",
+    "[acme.localhost]",
+    "[::1]",
+    "[::1]:8000",
+    "[",
+    "127.0.0.1",
+    "acme.localhost/",
+    "acme.localhost/../globex",
+    "../acme.localhost",
+    "..%2facme.localhost",
+    "acme/../globex.localhost",
+    "acme\\globex.localhost",
+    "acme.localhost, globex.localhost",
+    "acme .localhost",
+    " acme.localhost",
+    "acme.localhost ",
+    "acme.localhost\n",
+    "acme.localhost\x00",
+    "\x00.localhost",
+    "acme\x00.localhost",
+    "acme.db.localhost",
+    "\u043e\u043b\u0435\u043d\u0430.localhost",
+    "\xe9.localhost",
+    "\u212aacme.localhost",
+    "\uff41cme.localhost",
+    "acme\u3002localhost",
+    "?.localhost",
+    "*.localhost",
+    "%00.localhost",
+]
+
+
+@each("host", NOT_A_TENANTS_HOST)
+def test_anything_else_names_none(tmp_path, host):
+    assert tenants(tmp_path).label_of(host) in (None, FRONT)  # FRONT is no tenant's
+
+
+def test_letters_that_only_look_like_ascii_in_lower_case_name_no_tenant(tmp_path):
+    # "\u212a".lower() is "k": the sign of Kelvin.
+    assert tenants(tmp_path).label_of("\u212a.localhost") is None
+
+
+def test_the_base_domain_may_have_several_labels(tmp_path):
+    here = tenants(tmp_path, "crm.example.ua")
+    assert here.label_of("acme.crm.example.ua:443") == "acme"
+    assert here.label_of("acme.example.ua") is None
+    assert here.label_of("crm.example.ua") == FRONT
+    assert here.label_of("acmeXcrm.example.ua") is None
+    assert here.label_of("acme.crm.example.ua.evil.example") is None
+
+
+def test_every_host_without_a_tenant_gets_the_same_404(crm):
+    hosts = [*NOT_A_TENANTS_HOST, "nobody.localhost", "www.localhost", "tenants.localhost", None]
+    seen = set()
+    for host in hosts:
+        host = host and host.encode("utf-8").decode("latin-1")  # as a server hands it over
+        for method, path in (("GET", "/api/v1/leads"), ("POST", "/api/v1/leads")):
+            answer = speak(crm, method, path, {"X-Request-Id": "same"}, host=host)
+            assert answer.status == 404, host
+            names = tuple(sorted(answer.headers.keys()))
+            seen.add((answer.body, names, answer.headers["Content-Type"]))
+    ((body, _, kind),) = seen
+    assert kind == "application/problem+json"
+    assert b'"code":"not_found"' in body and b"tenant" not in body and b"host" not in body
+
+
+def test_an_unknown_host_is_refused_before_anything_else(crm, furnished):
+    for headers in (
+        {"Authorization": f"Bearer {furnished[1]['olena']}"},
+        {"Authorization": "Bearer wrong"},
+        {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"},
+    ):
+        for method in ("GET", "POST", "PATCH", "OPTIONS", "HEAD", "NONSENSE"):
+            for path in ("/api/v1/leads", "/api/v1/openapi.json", "/api/v1/docs", "/", "/x"):
+                answer = speak(crm, method, path, headers, host="nobody.localhost")
+                assert answer.status == 404, (method, path)
+                assert "X-RateLimit-Limit" not in answer.headers
+                assert answer.headers["X-Request-Id"]
+
+
+def test_a_host_is_not_taken_from_other_headers(crm, furnished):
+    headers = {
+        "Authorization": f"Bearer {furnished[1]['ivan']}",
+        "X-Forwarded-Host": "globex.localhost",
+        "X-Host": "globex.localhost",
+        "Forwarded": "host=globex.localhost",
+        "X-Original-Host": "globex.localhost",
+    }
+    assert speak(crm, headers=headers, host="acme.localhost").status == 401
+    assert speak(crm, headers=headers, host="nobody.localhost").status == 404
+    assert speak(crm, headers=headers, host="globex.localhost").status == 200
+
+
+def test_behind_a_trusted_proxy_its_host_counts(crm, furnished, clock):
+    app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
+    headers = {"Authorization": f"Bearer {furnished[1]['olena']}"}
+    forwarded = headers | {"X-Forwarded-Host": "acme.localhost"}
+    assert speak(app, headers=forwarded, host="10.0.0.7:8000").status == 200
+    assert speak(app, headers=headers, host="10.0.0.7:8000").status == 404
+    app.tenants.forget_idle()
+
+
+def test_one_tenant_may_be_served_on_every_host(crm, furnished, clock):
+    app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock, sends=False)
+    for host in [*NOT_A_TENANTS_HOST, "globex.localhost", "acme.localhost", None]:
+        host = host and host.encode("utf-8").decode("latin-1")
+        call = speaker(app, furnished[1]["olena"])
+        assert call(host=host).status == 200, host
+        assert call(path="/docs", host=host).status == 200, host
+    assert speaker(app, furnished[1]["ivan"])(host="globex.localhost").status == 401
+    app.tenants.forget_idle()
+
+
+def test_the_one_tenant_must_exist(crm, clock):
+    app = create_app(Config(data=crm.tenants.config.data, tenant="nobody"), clock, sends=False)
+    assert speak(app, host="acme.localhost").status == 404
+
+
+def test_links_are_never_made_from_the_request(tmp_path):
+    assert Config(data=tmp_path).url_of("acme") == "http://acme.localhost:8000"
+    assert Config(base_domain="crm.ua", port=80).url_of("acme") == "http://acme.crm.ua:80"
+    assert Config(public_url="https://{label}.crm.ua").url_of("acme") == "https://acme.crm.ua"
+    assert Config(public_url="https://crm.ua/x").url_of("acme") == "https://crm.ua/x"
+
+
+def test_no_path_leads_the_client_to_another_host(api):
+    for path in ("//leads", "/leads//1", "/leads/", "//evil.example/leads"):
+        answer = api.get(path)
+        assert answer.status_code in (200, 404), path
+        assert "Location" not in answer.headers
+
+
+# Files
+
+
+def test_an_api_request_never_makes_a_tenant(crm, furnished):
+    folder = crm.tenants.config.data
+    for label in ("acme", "globex"):  # their logs and locks come with the first visit
+        with crm.tenants.session(label):
+            api_keys.every()
+    crm.tenants.counters.open()  # and this file with the first key
+    before = files(folder)
+    for host in ["nobody.localhost", "www.localhost", "new.localhost", *NOT_A_TENANTS_HOST]:
+        host = host.encode("utf-8").decode("latin-1")
+        for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS"):
+            speak(crm, method, "/api/v1/leads", {"Authorization": "Bearer x"}, host=host)
+    for path in ("/leads/../../new", "/tenants", "/leads/%2e%2e%2fnew.db"):
+        speaker(crm, furnished[1]["olena"])("GET", path)
+    assert files(folder) == before
+    assert crm.tenants.labels() == ["acme", "globex"]
+
+
+def test_without_a_data_folder_nothing_is_made(tmp_path):
+    app = create_app(Config(data=tmp_path / "none"), sends=False)
+    assert speak(app, host="acme.localhost").status == 404
+    assert not (tmp_path / "none").exists()
+    assert app.tenants.labels() == []
+
+
+def test_visiting_nobody_is_unknown_tenant(crm):
+    for label in ("nobody", "", "..", "../tenants/acme", "acme.db", "ACME", "acme/", "\x00"):
+        with pytest.raises(UnknownTenant), crm.tenants.session(label):
+            raise AssertionError(label)
+
+
+def test_a_deleted_tenant_is_gone_at_once(crm, api):
+    assert api.get("/leads").status_code == 200
+    for suffix in (".db", ".db-wal", ".db-shm"):
+        crm.tenants.path("acme").with_suffix(suffix).unlink(missing_ok=True)
+    assert api.get("/leads").status_code == 404
+    with pytest.raises(UnknownTenant), crm.tenants.session("acme"):
+        raise AssertionError
+    assert crm.tenants.labels() == ["globex"]
+    assert not crm.tenants.path("acme").exists()
+
+
+def replace(crm, label: str, source: str) -> None:
+    """Put a copy of another tenant's file in a tenant's place, as a restore does."""
+    path = crm.tenants.path(label)
+    fresh = path.with_name("fresh")
+    copy = sqlite3.connect(crm.tenants.path(source))
+    copy.execute("VACUUM INTO ?", (str(fresh),))
+    copy.close()
+    for suffix in (".db-wal", ".db-shm"):
+        path.with_suffix(suffix).unlink(missing_ok=True)
+    os.replace(fresh, path)
+
+
+def test_a_replaced_file_is_noticed(crm, api, ivan):
+    api.create("/leads", name="Before", phone="+380671234567")
+    ivan.create("/leads", name="Other", phone="+380671234567")
+    replace(crm, "acme", "globex")
+    assert api.get("/leads").status_code == 401
+    ivan.label = "acme"
+    assert [lead["name"] for lead in ivan.read("/leads")] == ["Other"]
+    assert ivan.create("/leads", name="After", phone="+380671234567") == "2"
+
+
+def test_a_visit_under_way_writes_no_file_that_it_has_not_read(crm, ivan):
+    ivan.create("/leads", name="Other", phone="+380671234567")
+    with crm.tenants.session("acme"):
+        create({"name": "Before", "phone": "+380671234567"})
+        replace(crm, "acme", "globex")
+        assert [lead["name"] for lead in LEAD.every("1")] == ["Before"]
+        with pytest.raises(Busy):
+            create({"name": "Decided by the old file", "phone": "+380671234567"})
+    with crm.tenants.session("acme"):
+        assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
+        create({"name": "After", "phone": "+380671234567"})
+
+
+def test_whoever_waited_for_a_restore_writes_to_the_restored_file_or_not_at_all(crm, ivan):
+    """The connection was open before; what it would have written is on no disk any more."""
+    ivan.create("/leads", name="Other", phone="+380671234567")
+    lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
+    lock.acquire()
+    restored = threading.Event()
+    ready = threading.Barrier(3)
+
+    def write(number: int) -> str:
+        if number == 2:
+            ready.wait()
+            time.sleep(0.05)  # the others wait for the lock with their file open
+            replace(crm, "acme", "globex")
+            restored.set()
+            lock.release()
+            return ""
+        with crm.tenants.session("acme"):
+            ready.wait()
+            try:
+                create({"name": "During", "phone": "+380671234567"})
+            except Busy:
+                return "busy"
+        return "written"
+
+    assert crowd(3, write)[:2] == ["busy", "busy"]
+    for _ in range(3):
+        with crm.tenants.session("acme"):
+            assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
+
+
+def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm, ivan):
+    ivan.create("/leads", name="Other", phone="+380671234567")
+    step = threading.Barrier(2)
+
+    def stay_or_write(number: int) -> None:
+        if number == 0:
+            with crm.tenants.session("acme"):
+                create({"name": "Before", "phone": "+380671234567"})
+                replace(crm, "acme", "globex")
+                step.wait()
+                step.wait()
+            crm.tenants.pool.forget()  # the last of the old file's connections go
+            step.wait()
+        else:
+            step.wait()
+            with crm.tenants.session("acme"):
+                create({"name": "After", "phone": "+380671234567"})
+                step.wait()
+                step.wait()
+                create({"name": "Later", "phone": "+380671234567"})
+
+    crowd(2, stay_or_write)
+    fresh = create_app(crm.tenants.config, sends=False)
+    with fresh.tenants.session("acme"):
+        assert [lead["name"] for lead in LEAD.every("1")] == ["Other", "After", "Later"]
+    fresh.tenants.forget_idle()
+    crm.tenants.forget_idle()
+    with contextlib.closing(sqlite3.connect(crm.tenants.path("acme"))) as after:
+        assert after.execute("SELECT count(*) FROM lead").fetchone() == (3,)
+        assert after.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_copied_file_is_written_with_a_log_again(crm, ivan):
+    replace(crm, "acme", "globex")  # VACUUM INTO leaves journal_mode=delete behind
+    ivan.label = "acme"
+    ivan.create("/leads", name="After", phone="+380671234567")
+    with crm.tenants.session("acme") as here:
+        assert here.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_file_that_is_no_database_is_503_without_its_inside(crm, api, ivan):
+    crm.tenants.forget_idle()
+    crm.tenants.path("acme").write_bytes(b"not a database at all" * 1000)
+    answer = api.get("/leads")
+    assert answer.status_code == 503
+    assert answer.json["code"] == "tenant_unavailable"
+    assert answer.headers["Retry-After"] == "60"
+    assert "database" not in answer.text
+    assert ivan.get("/leads").status_code == 200
+
+
+# Making tenants
+
+
+def test_a_label_that_cannot_be_an_address_is_refused(crm):
+    before = files(crm.tenants.config.data)
+    labels = "", "-a", "a-", "a.b", "a/b", "../a", "A", "a b", "xn--a", "ab--c", "a" * 64, "оля"
+    for label in (*labels, "a\n", "\x00", *sorted(RESERVED)):
+        with pytest.raises(Invalid) as refused:
+            crm.tenants.create(label)
+        assert refused.value.faults[0].code == "invalid_label", label
+    assert files(crm.tenants.config.data) == before
+
+
+def test_the_reserved_labels():
+    first = {"www", "api", "app", "admin", "mail", "static"}
+    looked_for = {"wpad", "isatap", "autodiscover", "autoconfig", "mta-sts", "localhost"}
+    servers = {"smtp", "imap", "ns1", "ns2", "cdn"}
+    operators = {"login", "support", "billing", "status", "help", "docs", "blog", "security"}
+    assert first | looked_for | servers | operators <= RESERVED
+    assert all(LABEL.match(label) for label in RESERVED)
+
+
+def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_path):
+    """It is served, copied and restored: on another machine too, where it is not there yet."""
+    every = crm.tenants
+    tenant.open_tenant(every, "before", owner={"name": "Ivan"})
+    os.rename(every.path("before"), every.path("status"))
+    assert "status" in every.labels()
+    there = speaker(crm, key_for(crm, "status", "*"))
+    assert there(path="/users/me", host="status.localhost").status == 200
+    with every.session("status"):
+        copy = backup.create(tmp_path / "copies")
+    for is_gone in (False, True):
+        if is_gone:
+            trash.delete(every, "status")
+            assert there(path="/users/me", host="status.localhost").status == 404
+        backup.restore(every, copy, "status", lambda: 0)
+        assert there(path="/users/me", host="status.localhost").status == 200
+    with pytest.raises(Invalid):
+        every.create("billing")
+    with pytest.raises(Invalid):
+        backup.clone(every, "acme", "billing", lambda: None)
+    with pytest.raises(Invalid):
+        backup.restore(every, copy, "billing", lambda: 0)
+
+
+def serve_nobody(data: Path) -> None:
+    """The server takes the folder, and finds nothing to listen on."""
+    with pytest.raises(server.ServeError):
+        server.serve(lambda: None, data, "not.a.host.invalid")
+
+
+FIRST_TO_COME = {
+    "a tenant": lambda data, copy: Tenants(Config(data=data)).create("acme"),
+    "the key": lambda data, copy: Tenants(Config(data=data)).secret_key(),
+    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(FRONT),
+    "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
+    "the server": lambda data, copy: serve_nobody(data),
+    "a restore": lambda data, copy: backup.restore(
+        Tenants(Config(data=data)), copy, "acme", lambda: 0
+    ),
+}
+
+
+@each("first", FIRST_TO_COME)
+def test_a_new_data_folder_is_its_owners_alone(crm, tmp_path, first):
+    with crm.tenants.session("acme"):
+        copy = backup.create(tmp_path / "copies")
+    data = tmp_path / "above" / "data"
+    before = os.umask(0)
+    try:
+        FIRST_TO_COME[first](data, copy)
+    finally:
+        os.umask(before)
+    folders = [data, *filter(Path.is_dir, data.iterdir())]
+    assert {str(path): path.stat().st_mode & 0o777 for path in folders} == dict.fromkeys(
+        map(str, folders), 0o700
+    )
+
+
+def test_a_data_folder_that_is_there_stays_as_it_is(tmp_path):
+    tmp_path.chmod(0o2750)
+    made = tenants(tmp_path)
+    made.create("acme")
+    made.secret_key()
+    assert tmp_path.stat().st_mode & 0o7777 == 0o2750
+
+
+def test_a_label_is_taken_once(crm):
+    with pytest.raises(Conflict) as refused:
+        tenant.open_tenant(crm.tenants, "acme")
+    assert refused.value.code == "label_taken"
+
+
+def test_of_many_that_want_a_label_one_gets_it(crm):
+    def want(number: int) -> str:
+        try:
+            tenant.open_tenant(crm.tenants, "wanted", name=f"Number {number}")
+        except Conflict as conflict:
+            return conflict.code
+        return "made"
+
+    assert sorted(crowd(8, want)) == ["label_taken"] * 7 + ["made"]
+    found = {path.name for path in crm.tenants.folder.glob("*wanted*")}
+    assert found == {"wanted.db", "wanted.lock"}
+    with crm.tenants.session("wanted"):
+        assert len(LEAD.every("1")) == 0
+
+
+def test_nobody_sees_a_tenant_before_it_is_furnished(crm):
+    def furnish():
+        assert not crm.tenants.exists("slow")
+        assert crm.tenants.labels() == ["acme", "globex"]
+
+    crm.tenants.create("slow", furnish=furnish)
+    assert crm.tenants.exists("slow")
+
+
+def test_a_tenant_that_cannot_be_furnished_leaves_nothing(crm):
+    def furnish():
+        raise RuntimeError("no")
+
+    before = files(crm.tenants.config.data)
+    with pytest.raises(RuntimeError):
+        crm.tenants.create("slow", furnish=furnish)
+    assert files(crm.tenants.config.data) == before
+
+
+def test_an_unknown_plan_makes_no_tenant(crm):
+    with pytest.raises(Invalid):
+        crm.tenants.create("slow", plan="gold")
+    assert not crm.tenants.exists("slow")
+
+
+def test_an_empty_file_is_no_tenant_and_stays_as_it_is(crm, api, ivan):
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    path.write_bytes(b"")
+    for log in path.parent.glob("acme.db-*"):
+        log.unlink()
+    assert api.get("/leads").json["code"] == "tenant_unavailable"
+    assert ivan.get("/leads").status_code == 200
+    with pytest.raises(TenantUnavailable):
+        crm.tenants.session("acme").__enter__()
+    assert path.stat().st_size == 0
+
+
+def test_tenants_files_are_the_owners_only(crm):
+    crm.tenants.create("mine")
+    assert crm.tenants.path("mine").stat().st_mode & 0o077 == 0
+
+
+def test_strange_files_are_no_tenants(crm):
+    folder = crm.tenants.folder
+    for name in ("Upper.db", "a.b.db", ".db", "-x.db", "note.txt"):
+        shutil.copy(crm.tenants.path("globex"), folder / name)
+    (folder / "folder.db").mkdir()
+    assert crm.tenants.labels() == ["acme", "globex"]
+    assert not crm.tenants.exists("folder")
+
+
+def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm):
+    tenants = Tenants(crm.tenants.config)
+    folder = tenants.folder
+    for number, name in enumerate(("acme.db", "globex.db"), 1):
+        os.utime(folder / name, (number, number))
+    for log in folder.glob("*.db-wal"):
+        os.utime(log, (0, 0))
+    assert tenants.recent_first() == ["globex", "acme"]
+    (folder / "acme.db-wal").touch()
+    assert tenants.recent_first() == ["acme", "globex"]
+    assert Tenants(Config(data=folder / "none")).recent_first() == []

@@ -1,0 +1,360 @@
+"""A tenant's file is copied before its next steps; `migrate`; the way back."""
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import sqlite3
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from crm import cli
+from crm.outbox.subscriptions import hold_all
+from crm.tenancy import backup, migrations, upgrades
+from crm.tenancy.database import connect, execute_many, transaction
+from tests import releases
+from tests.concurrency import crowd, process
+from tests.conftest import Api
+from tests.readme import blocks, run, section
+from tests.running import free_port, wait_for
+
+KNOWN = len(migrations.STEPS)
+PHONE = "+380671234567"
+STEP = ("next.sql", ["CREATE TABLE next (id INTEGER) STRICT"])
+DIE = """
+import os, sqlite3, sys
+from pathlib import Path
+from crm.config import Config
+from crm.tenancy import migrations, upgrades
+from crm.tenancy.tenants import Tenants
+migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
+upgrades._check = lambda *_: os.kill(os.getpid(), 9)
+Tenants(Config(data=Path(sys.argv[1]))).session("acme").__enter__()
+"""
+
+SERVE = """
+from crm import cli
+from crm.tenancy import migrations
+migrations.STEPS.append(("next", ["CREATE TABLE note_next AS SELECT * FROM note"]))
+cli.main()
+"""
+
+
+@pytest.fixture
+def steps(crm, monkeypatch):
+    """The steps of a release to come."""
+    crm.tenants.forget_idle()
+    found = list(migrations.STEPS)
+    monkeypatch.setattr(migrations, "STEPS", found)
+    return found
+
+
+def kept(crm, label: str = "acme") -> list[str]:
+    return sorted(path.name for path in upgrades.copies(crm.tenants.config.data, label))
+
+
+def look(path: Path, sql: str) -> list[tuple]:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return file.execute(sql).fetchall()
+
+
+def command(crm, *words: object, code: int = 0) -> Result:
+    crm.tenants.forget_idle()
+    folder = str(crm.tenants.config.data)
+    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder])
+    assert found.exit_code == code, (found.output, found.exception)
+    return found
+
+
+@contextlib.contextmanager
+def no_file_beyond(size: int):
+    """As on a full disk: nothing can be written beyond that many bytes of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+# The copy
+
+
+def test_a_file_is_copied_before_its_next_step(crm, api, steps):
+    api.create("/leads", name="In the log", phone=PHONE)
+    crm.tenants.forget_idle()
+    steps.append(("next", ["CREATE TABLE next (id INTEGER) STRICT", "DELETE FROM lead"]))
+    assert api.read("/leads") == []
+    (copy,) = upgrades.copies(crm.tenants.config.data, "acme")
+    assert copy.name == f"acme-v{KNOWN}-20260302T090000Z.db"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert {each.stat().st_mode & 0o777 for each in copy.parents[:2]} == {0o700}
+    assert backup.check(copy) == KNOWN
+    assert look(copy, "SELECT name FROM lead") == [("In the log",)]
+    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
+
+
+def test_a_new_tenant_and_one_that_is_up_to_date_have_no_copy(crm, api):
+    crm.tenants.forget_idle()
+    crm.tenants.create("new")
+    assert api.read("/leads") == []
+    with crm.tenants.session("new"):
+        pass
+    assert not (crm.tenants.config.data / "upgrades").exists()
+
+
+def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
+    with crm.tenants.session("acme"):
+        copy = backup.create(crm.tenants.config.data / "copies")
+    steps.append(STEP)
+    backup.restore(crm.tenants, copy, "hooli", hold_all)
+    assert look(crm.tenants.path("hooli"), "PRAGMA user_version") == [(KNOWN + 1,)]
+    assert not (crm.tenants.config.data / "upgrades").exists()
+
+
+def test_of_many_requests_at_once_one_makes_the_copy_and_all_are_answered(crm, api, steps):
+    steps.append(STEP)
+    answers = crowd(8, lambda _: Api(crm, "acme", api.key).get("/leads").status_code)
+    assert answers == [200] * 8
+    assert len(kept(crm)) == 1
+
+
+def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
+    for number in range(3):
+        crm.tenants.forget_idle()
+        clock.tick(60)
+        steps.append((f"{number}", [f"CREATE TABLE next_{number} (id INTEGER) STRICT"]))
+        assert api.get("/leads").status_code == 200
+    shutil.copy(crm.tenants.path("globex"), crm.tenants.path("acme-2"))
+    crm.tenants.forget_idle()
+    with crm.tenants.session("acme-2"):
+        pass
+    assert set(kept(crm)) == {
+        f"acme-v{KNOWN + 1}-20260302T090200Z.db",
+        f"acme-v{KNOWN + 2}-20260302T090300Z.db",
+    }
+    assert kept(crm, "acme-2") == [f"acme-2-v{KNOWN}-20260302T090300Z.db"]
+
+
+def test_a_step_that_fails_again_and_again_leaves_the_copy_from_before_the_first(
+    crm, api, steps, clock
+):
+    steps += [STEP, ("broken", ["CREATE NONSENSE"])]
+    for _ in range(4):
+        clock.tick(60)
+        crm.tenants.forget_idle()
+        assert api.get("/leads").status_code == 500
+    assert kept(crm) == [
+        *(f"acme-v{KNOWN}-20260302T090100Z.db", f"acme-v{KNOWN + 1}-20260302T090400Z.db"),
+    ]
+
+
+def test_the_base_hosts_file_is_copied_too(crm, steps):
+    with crm.tenants.session("_front"):
+        pass
+    crm.tenants.forget_idle()
+    steps.append(STEP)
+    told = command(crm, "migrate").stdout.splitlines()
+    assert told[0] == f"front.db: version {KNOWN + 1}, was {KNOWN}"
+    assert len(kept(crm, "_front")) == 1
+
+
+def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
+    crm.tenants.forget_idle()
+    died = process(DIE, crm.tenants.config.data)
+    told = died.communicate()
+    assert died.returncode == -9, told
+    assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
+    folder = upgrades.folder(crm.tenants.config.data, "acme")
+    assert [path.name[:10] for path in folder.iterdir()] == [".new-acme-"]
+    data, path = crm.tenants.config.data, crm.tenants.path("acme")
+    with crm.tenants.tenant("acme").lock(), contextlib.closing(connect(path)) as file:
+        copy = upgrades.keep(file, "acme", data, crm.tenants.clock())
+    assert list(folder.iterdir()) == [copy]
+
+
+# When there can be no copy
+
+
+def untouched(crm, label: str = "acme") -> bool:
+    path = crm.tenants.path(label)
+    folder = upgrades.folder(crm.tenants.config.data, "acme")
+    left = list(folder.iterdir()) if folder.is_dir() else []
+    return look(path, "PRAGMA user_version") == [(KNOWN,)] and not left
+
+
+def test_without_room_for_the_copy_nothing_is_touched(crm, api, ivan, steps):
+    steps.append(STEP)
+    with no_file_beyond(100_000):
+        refused = api.get("/leads")
+        assert (refused.status_code, refused.json["code"]) == (503, "not_upgraded")
+        assert refused.json["detail"].startswith(
+            "the file of acme is not upgraded: no copy of it can be made first: "
+        )
+        assert api.post("/leads", {"name": "x", "phone": PHONE}).status_code == 503
+        assert untouched(crm)
+    assert api.get("/leads").status_code == 200
+    assert ivan.get("/leads").status_code == 200
+
+
+def test_a_copy_does_not_fill_the_disk(crm, api, steps, monkeypatch):
+    steps.append(STEP)
+    size = crm.tenants.path("acme").stat().st_size
+    with monkeypatch.context() as small:
+        usage = shutil.disk_usage(".")
+        small.setattr(shutil, "disk_usage", lambda path: usage._replace(free=size + 4096))
+        refused = api.get("/leads")
+        assert refused.json["detail"].endswith(": there is no room for it on the disk")
+        assert untouched(crm)
+    assert api.get("/leads").status_code == 200
+
+
+def test_where_the_copies_cannot_be_written_nothing_is_touched(crm, api, steps):
+    steps.append(STEP)
+    (crm.tenants.config.data / "upgrades").write_text("in the way")
+    refused = api.get("/leads")
+    assert (refused.status_code, refused.json["code"]) == (503, "not_upgraded")
+    assert str(crm.tenants.config.data) not in refused.text
+    assert untouched(crm)
+
+
+def test_a_copy_that_is_not_like_the_file_stops_the_upgrade(crm, api, steps, monkeypatch):
+    steps.append(STEP)
+    check = upgrades._check
+
+    def half(live: sqlite3.Connection, copy: Path) -> None:
+        os.truncate(copy, copy.stat().st_size // 8192 * 4096)
+        check(live, copy)
+
+    with monkeypatch.context() as cut:
+        cut.setattr(upgrades, "_check", half)
+        assert api.get("/leads").json["code"] == "not_upgraded"
+        assert untouched(crm)
+    assert api.get("/leads").status_code == 200
+
+
+# The command
+
+
+def test_migrate_tells_each_file_and_how_long_it_took(crm, steps):
+    steps.append(STEP)
+    told = command(crm, "migrate")
+    now = KNOWN + 1
+    assert told.stdout == f"acme: version {now}, was {KNOWN}\nglobex: version {now}, was {KNOWN}\n"
+    assert told.stderr.splitlines()[1].startswith("2 of 2 brought up to date, ")
+    again = command(crm, "migrate")
+    assert again.stdout == f"acme: version {now}\nglobex: version {now}\n"
+    assert again.stderr.splitlines()[1].startswith("0 of 2 brought up to date, ")
+
+
+def test_migrate_goes_on_after_one_that_fails(crm, steps):
+    steps.append(STEP)
+    with contextlib.closing(connect(crm.tenants.path("acme"))) as big:
+        big.execute("CREATE TABLE filler AS SELECT zeroblob(2000000) AS filler")
+    with no_file_beyond(1_500_000):
+        told = command(crm, "migrate", code=1)
+    assert told.stdout == f"globex: version {KNOWN + 1}, was {KNOWN}\n"
+    errors = told.stderr.splitlines()
+    assert errors[1].startswith("acme: the file of acme is not upgraded: no copy of it can be made")
+    assert errors[2].startswith("1 of 2 brought up to date, ")
+    assert errors[3] == "Error: not brought up to this release are: acme"
+    assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
+
+
+def test_a_damaged_or_newer_file_does_not_stop_the_others(crm):
+    crm.tenants.forget_idle()
+    crm.tenants.path("acme").write_bytes(b"not a database " * 1000)
+    crm.tenants.create("later")
+    with contextlib.closing(connect(crm.tenants.path("later"))) as file:
+        file.execute("PRAGMA user_version = 99")
+    for words in (("migrate",), ("migrate", "--dry-run")):
+        told = command(crm, *words, code=1)
+        assert "acme: the file of acme cannot be used: " in told.stderr
+        assert f"later: the file of later has version 99, this release knows {KNOWN}" in told.stderr
+        assert told.stderr.endswith(": acme, later\n")
+
+
+def test_a_dry_run_tells_who_is_behind_and_changes_nothing(crm, steps):
+    crm.tenants.create("later")
+    crm.tenants.forget_idle()
+    steps.append(STEP)
+    with crm.tenants.session("later"):
+        pass
+    told = command(crm, "migrate", "--dry-run")
+    behind = f"version {KNOWN} of {KNOWN + 1}"
+    assert told.stdout == f"acme: {behind}\nglobex: {behind}\n"
+    assert told.stderr.splitlines()[1].startswith("2 of 3 behind, ")
+    assert look(crm.tenants.path("globex"), "PRAGMA user_version") == [(KNOWN,)]
+
+
+# The way back
+
+
+def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clock):
+    api.create("/leads", name="Before", phone=PHONE)
+    crm.tenants.forget_idle()
+    steps.append(STEP)
+    api.create("/leads", name="After", phone=PHONE)
+    (copy,) = upgrades.copies(crm.tenants.config.data, "acme")
+    del steps[-1]  # the code of the release before
+    crm.tenants.forget_idle()
+    assert api.get("/leads").json["code"] == "newer_file"
+    _, back = blocks(section("Upgrading"))  # as the README says it
+    words = shlex.split(re.sub(r"data/upgrades/\S+", str(copy), back.split("app.py")[1]))
+    assert str(copy) in words
+    command(crm, *words)
+    assert [lead["name"] for lead in api.read("/leads")] == ["Before"]
+
+
+def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
+    """20 MB of it, and every request of the first moment is answered."""
+    with crm.tenants.session("acme"), transaction():
+        words = [("lead", 1, f"{number}" * 200, "", "") for number in range(20_000)]
+        columns = "noun, record_id, text, created_at, updated_at"
+        execute_many(f"INSERT INTO note ({columns}) VALUES (?, ?, ?, ?, ?)", words)
+    crm.tenants.forget_idle()
+    assert crm.tenants.path("acme").stat().st_size > 20_000_000
+    data, port = crm.tenants.config.data, free_port()
+    server = process(SERVE, "serve", "--data", data, "--port", port)
+    try:
+        wait_for(port, server)
+
+        def ask(_: int) -> int:
+            with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=30)) as link:
+                sent = {"Host": "acme.localhost", "Authorization": f"Bearer {api.key}"}
+                link.request("GET", "/api/v1/leads", headers=sent)
+                return link.getresponse().status
+
+        assert crowd(12, ask) == [200] * 12
+    finally:
+        server.terminate()
+        said = server.communicate(timeout=30)[1]
+    assert server.returncode == 0, said
+    (copy,) = upgrades.copies(data, "acme")
+    assert look(copy, "SELECT count(*) FROM note") == [(20_000,)]
+    assert look(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
+
+
+def test_the_readme_commands_bring_a_frozen_release_up_to_date(tmp_path):
+    """The lines as they stand, on a file of the first frozen release, beside no other server; the
+    first line is the old release's."""
+    told = releases.unpack("0.1.0a3", tmp_path / "frozen.db")
+    releases.put(tmp_path / "frozen.db", tmp_path / "data")
+    (was,) = look(tmp_path / "frozen.db", "PRAGMA user_version")[0]
+    before, _ = blocks(section("Upgrading"))
+    by_the_old, before = before.split("\n", 1)
+    assert "backup create" in by_the_old
+    port = free_port()
+    headers = f"-H 'Host: acme.localhost' -H 'Authorization: Bearer {told['key']}'"
+    asked = f"curl --fail {headers} http://127.0.0.1:{port}/api/v1/users/me"
+    said = run(f"{before.replace('.venv/bin/pip', ': pip')}\n{asked}", tmp_path, port)
+    assert json.loads(said.strip().splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"
+    copies = upgrades.copies(tmp_path / "data", "acme")
+    assert f"acme: version {was} of {KNOWN}\nacme: version {KNOWN}, was {was}\n" in said
+    assert [path.name.split("-")[1] for path in copies] == [f"v{was}"]
