@@ -68,7 +68,7 @@ class Quarter(Agenda):
         for name in self.business.team[1:]:
             person = self.people.person(self.business.domain, name)
             role = "viewer" if name == self.business.team[-1] else "manager"
-            users.create(users.USER_IN.take({**person._asdict(), "role": role}))
+            users.create(users.USER_IN.parse({**person._asdict(), "role": role}))
         self._team = [user.id for user in users.User.every("role <> 'viewer' ORDER BY id")]
         stages = Pipeline.default().stages()
         self._path = [stage.id for stage in stages if stage.type == "open"]
@@ -125,7 +125,7 @@ class Quarter(Agenda):
         sent = {**who, **marks, "source": source, "comment": f"{project.wish}."}
         if self.happens(0.2):
             sent["amount"] = self._amount()
-        id = leads.create(leads.LEAD_IN.take(sent))
+        id = leads.create(leads.LEAD_IN.parse(sent))
         self._leads.append(id)
         self.later(0.05, 3, partial(self._take, id, project), by=self._seller())
 
@@ -151,7 +151,7 @@ class Quarter(Agenda):
 
     def _take(self, id: int, project: Project) -> None:
         lead = leads.Lead.find(id)
-        lead.change(leads.LEAD_PATCH.take({"status": "in_progress", "assigned_to": self._me()}))
+        lead.change(leads.LEAD_PATCH.parse({"status": "in_progress", "assigned_to": self._me()}))
         if self.happens(0.25):
             self._note("lead", id)
         fate = self.random.random()
@@ -162,17 +162,17 @@ class Quarter(Agenda):
 
     def _refuse(self, id: int) -> None:
         sent = {"status": "unqualified", "lost_reason": self.random.choice(UNFIT)}
-        leads.Lead.find(id).change(leads.LEAD_PATCH.take(sent))
+        leads.Lead.find(id).change(leads.LEAD_PATCH.parse(sent))
         self._leads.remove(id)
 
     def _qualify(self, id: int, project: Project) -> None:
-        leads.Lead.find(id).change(leads.LEAD_PATCH.take({"status": "qualified"}))
+        leads.Lead.find(id).change(leads.LEAD_PATCH.parse({"status": "qualified"}))
         if self.happens(0.75):
             self.later(0.3, 3, partial(self._convert, id, project))
 
     def _convert(self, id: int, project: Project) -> None:
         lead = leads.Lead.find(id)
-        conversion.convert(lead, conversion.CONVERSION.take({"title": project.title}))
+        conversion.convert(lead, conversion.CONVERSION.parse({"title": project.title}))
         self._leads.remove(id)
         if lead.client_id not in self._clients:
             self._clients.append(lead.client_id)
@@ -195,7 +195,7 @@ class Quarter(Agenda):
         else:
             person = self.people.person()
             sent |= {"type": "person", **person._asdict(), "address": self._address()}
-        self._clients.append(clients.create(clients.CLIENT_IN.take(sent)))
+        self._clients.append(clients.create(clients.CLIENT_IN.parse(sent)))
 
     def _company(self, name: str) -> dict[str, Any]:
         domain = _domain(name)
@@ -221,10 +221,10 @@ class Quarter(Agenda):
         if client.type == "company":
             domain = _domain(client.name)
             sent = {"website": f"https://{domain}"}
-            client.add_contact(clients.CONTACT_IN.take(self._contact(self.people.person(domain))))
+            client.add_contact(clients.CONTACT_IN.parse(self._contact(self.people.person(domain))))
         else:
             sent = {"address": self._address()}
-        client.change(clients.CLIENT_PATCH.take(sent))
+        client.change(clients.CLIENT_PATCH.parse(sent))
         if self.happens(0.3):
             self._note("client", id)
 
@@ -246,7 +246,7 @@ class Quarter(Agenda):
         contacts = client.contacts()
         if contacts:
             sent["contact_id"] = contacts[0].id
-        self._pursue(deals.create(deals.DEAL_IN.take(sent)), project, waits_in)
+        self._pursue(deals.create(deals.DEAL_IN.parse(sent)), project, waits_in)
 
     def _pursue(self, id: int, project: Project, waits_in: int | None = None) -> None:
         """Work on a new deal. `waits_in`: on which stage of the path it is left for long."""
@@ -258,7 +258,7 @@ class Quarter(Agenda):
             sent["amount"] = self._amount()
         else:
             self.later(0.1, 1, partial(self._compose, id, project))
-        deals.Deal.find(id).change(deals.DEAL_PATCH.take(sent))
+        deals.Deal.find(id).change(deals.DEAL_PATCH.parse(sent))
         if waits_in is None and self.happens(0.1):
             waits_in = self.random.randrange(len(self._path))
         self.later(1, 4, partial(self._go_on, id, waits_in))
@@ -275,7 +275,7 @@ class Quarter(Agenda):
         lines.append({"product_id": self.random.choice(extras).id})
         if self.happens(0.1):
             lines.append({"name": "Терміновість", "price": 1500})
-        items.add_all(deals.Deal.find(id), items.ITEM_IN.take({"items": lines})["items"])
+        items.add_all(deals.Deal.find(id), items.ITEM_IN.parse({"items": lines})["items"])
         if self.happens(0.2):
             self.later(0.5, 3, partial(self._give_discount, id))
 
@@ -284,7 +284,7 @@ class Quarter(Agenda):
         if deal.status == "open":
             item = items.DealItem.first("deal_id = ?", id)
             sent = {"discount": 300, "discount_type": "amount"}
-            item.change(deal, items.ITEM_PATCH.take(sent))
+            item.change(deal, items.ITEM_PATCH.parse(sent))
 
     def _go_on(self, id: int, waits_in: int | None) -> None:
         """One stage further, or lost."""
@@ -301,7 +301,7 @@ class Quarter(Agenda):
             sent = {"stage_id": self._ends["won"]}
             if self.happens(0.4):
                 self.later(0.5, 3, partial(self._remember, deal.client_id))
-        deal.change(deals.DEAL_PATCH.take(sent))
+        deal.change(deals.DEAL_PATCH.parse(sent))
         if deal.status != "open":
             self._deals.remove(id)
         elif self.happens(0.2):
@@ -310,19 +310,19 @@ class Quarter(Agenda):
     def _remember(self, client_id: int) -> None:
         client = clients.Client.find(client_id)
         tags = [*loads(client.tags or "[]"), "постійний"]
-        client.change(clients.CLIENT_PATCH.take({"tags": tags}))
+        client.change(clients.CLIENT_PATCH.parse({"tags": tags}))
 
     # Products
 
     def _add_product(self, row: dict[str, str]) -> None:
         sent = {name: text or None for name, text in row.items()}
         sent["active"] = parse_flag(row["active"])
-        products.create(products.PRODUCT_IN.take(sent))
+        products.create(products.PRODUCT_IN.parse(sent))
 
     def _reprice_one(self) -> None:
         product = self.random.choice(products.Product.every("active = 1 ORDER BY id"))
         price = product.price // 10_000 * 21 // 20
-        product.change(products.PRODUCT_PATCH.take({"price": price}))
+        product.change(products.PRODUCT_PATCH.parse({"price": price}))
 
     def _reprice_many(self) -> None:
         if self.business.repriced:
@@ -335,7 +335,7 @@ class Quarter(Agenda):
         due = self.office_hour(self.moment + DAY * self.random.randint(0, 3))
         id, result = self._add_task(due)
         if self.happens(0.08):
-            cancelled = tasks.TASK_PATCH.take({"status": "cancelled"})
+            cancelled = tasks.TASK_PATCH.parse({"status": "cancelled"})
             self.later(0.1, 0.6, lambda: tasks.Task.find(id).change(cancelled))
         else:
             self.later(0.1, 1.5, lambda: tasks.Task.find(id).complete(result))
@@ -344,7 +344,7 @@ class Quarter(Agenda):
         id, _ = self._add_task(due)
         if self.happens(0.25):
             sent = {"status": "in_progress", "priority": "high"}
-            tasks.Task.find(id).change(tasks.TASK_PATCH.take(sent))
+            tasks.Task.find(id).change(tasks.TASK_PATCH.parse(sent))
 
     def _add_task(self, due: float) -> tuple[int, str]:
         """Its id, and what shall come of it."""
@@ -361,10 +361,10 @@ class Quarter(Agenda):
             sent["title"] = title
         if self.happens(0.2):
             sent["priority"] = self.random.choice(("low", "high"))
-        return tasks.create(tasks.TASK_IN.take(sent)), result
+        return tasks.create(tasks.TASK_IN.parse(sent)), result
 
     def _note(self, noun: str, id: int) -> None:
-        notes.create(noun, id, notes.NOTE_IN.take({"text": self.random.choice(NOTES)}))
+        notes.create(noun, id, notes.NOTE_IN.parse({"text": self.random.choice(NOTES)}))
 
     # Chance
 

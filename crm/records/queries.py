@@ -55,7 +55,7 @@ class Parameter(fields.Field):
     inner: fields.Field
 
     def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
-        super().__init__(nullable=False, about=about, column=column)
+        super().__init__(allow_none=False, about=about, column=column)
         if inner is not None:
             self.inner = inner.variant(incoming=False, required=False)
 
@@ -128,7 +128,7 @@ class Reference(Equals):
     def __init__(
         self, column: str = "", about: str = "", rare: bool = False, in_order: bool = True
     ):
-        super().__init__(fields.Id(nullable=False), column, about, rare, in_order)
+        super().__init__(fields.Id(allow_none=False), column, about, rare, in_order)
 
     def condition(self, sent: list[str], column: str) -> Condition:
         return self.among(column, [integer_id(text) for text in sent])

@@ -390,7 +390,7 @@ def test_imports_keep_to_it(crm, api):
 
 def test_in_python_they_are_as_many(crm, api):
     with crm.tenants.session("acme"), pytest.raises(Invalid, match="at most 200 contacts"):
-        CLIENT_IN.take({"name": "x", "contacts": contacts(MOST_CONTACTS + 1)})
+        CLIENT_IN.parse({"name": "x", "contacts": contacts(MOST_CONTACTS + 1)})
     with crm.tenants.session("acme"):
         from crm.resources.clients.record import create
 
@@ -498,11 +498,11 @@ def test_nothing_is_looked_at_behind_the_twentieth(crm, monkeypatch):
         values, "phone", lambda value: looked.append(value) or values.one_line(5, 1)
     )
     with crm.tenants.session("acme"), pytest.raises(Invalid):
-        CLIENT_IN.take({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 1000})
+        CLIENT_IN.parse({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 1000})
     assert len(looked) == MOST_FAULTS
     looked.clear()
     with crm.tenants.session("acme"), pytest.raises(Invalid):
-        CLIENT_IN.take({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 20_000})
+        CLIENT_IN.parse({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 20_000})
     assert not looked
 
 

@@ -42,10 +42,10 @@ def filled(tmp_path_factory):
         here.user_id = users.owner_id()
         for number in range(230):
             title = f"Завдання {number}"
-            tasks.create(TASK_IN.take({"title": title, "assigned_to": str(here.user_id)}))
-        tasks.create(TASK_IN.take({"title": "Скасоване завдання", "status": "cancelled"}))
+            tasks.create(TASK_IN.parse({"title": title, "assigned_to": str(here.user_id)}))
+        tasks.create(TASK_IN.parse({"title": "Скасоване завдання", "status": "cancelled"}))
         sent = {"url": "https://erp.example.com/crm", "events": ["lead.created"]}
-        webhooks.create(webhooks.WEBHOOK_IN.take(sent))
+        webhooks.create(webhooks.WEBHOOK_IN.parse(sent))
         Webhook.find(1).failed(now(), 500)
     tenants.forget_idle()
     return folder

@@ -16,7 +16,8 @@ from crm.outbox import events
 from crm.records import fields
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.retention import erase_deleted
-from crm.records.views import Body, Payload, RecordSchema, RecordView, faults
+from crm.records.schemas import Body, Payload, RecordSchema, faults
+from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.tenancy.database import current_session, row, transaction
@@ -95,7 +96,7 @@ def create(data: dict[str, Any]) -> int:
             **data,
         }
         lead = Lead.add(values)
-        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.written(lead)})
+        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
         return lead.id
 
 
@@ -108,18 +109,18 @@ def can_be_reached(phone: str | None, email: str | None) -> None:
 class LeadSchema(RecordSchema):
     """All fields of a lead, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     name = fields.Text(255, required=True)
     phone = fields.Phone(about="`phone` or `email` must be present.")
     email = fields.Email()
     company = fields.Text(255, example="ТОВ Ромашка")
     position = fields.Text(255, example="директорка")
     source = fields.Text(64, default="api", example="site-form")
-    status = fields.Choice(*STATUSES, nullable=False, default="new")
+    status = fields.Choice(*STATUSES, allow_none=False, default="new")
     assigned_to = fields.Id(example="1")
     comment = fields.LongText()
     amount = fields.Amount()
-    currency = fields.Currency(nullable=False)
+    currency = fields.Currency(allow_none=False)
     tags = fields.Tags()
     utm_source = fields.Text(255, example="google")
     utm_medium = fields.Text(255, example="cpc")
@@ -129,16 +130,16 @@ class LeadSchema(RecordSchema):
     page_url = fields.Text(2048, example="https://example.com/tables")
     referrer = fields.Text(2048, example="https://example.com/")
     lost_reason = fields.Text(255, example="задорого")
-    client_id = fields.Id(read_only=True, nullable=True)
-    deal_id = fields.Id(read_only=True, nullable=True)
-    converted_at = fields.DateTime(read_only=True, nullable=True)
-    created_by = fields.Id(read_only=True, nullable=True)
+    client_id = fields.Id(dump_only=True, allow_none=True)
+    deal_id = fields.Id(dump_only=True, allow_none=True)
+    converted_at = fields.DateTime(dump_only=True, allow_none=True)
+    created_by = fields.Id(dump_only=True, allow_none=True)
     possible_duplicates = duplicates.field("lead")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
     created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 class LeadIn(Body):
@@ -147,10 +148,10 @@ class LeadIn(Body):
     class Meta:
         unknown = INCLUDE
 
-    def take(self, sent: Any) -> Payload:
+    def parse(self, sent: Any) -> Payload:
         """The lead in stored form; what doesn't fit goes into `extra`."""
         if not isinstance(sent, dict):
-            return super().take(sent)
+            return super().parse(sent)
         fitting = {name: value for name, value in sent.items() if name in self.fields}
         try:
             found = self.read(fitting)
