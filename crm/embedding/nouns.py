@@ -28,6 +28,7 @@ from crm.access.rights import EVERYTHING
 from crm.api.operations import PREFIX, Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
+from crm.records.schemas import require_unchanged
 from crm.tenancy.database import current_session, database
 
 WITHOUT_KEY = ("users.get_current_user",)  # which tells of the key that asks: here is none

@@ -21,7 +21,7 @@ from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import pagination
 from crm.records.queries import MOST_REPEATED
-from crm.records.sizes import PARTS_BYTES, most_bytes
+from crm.records.sizes import PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
 from crm.resources.event_feed import TOLD
 from crm.tenancy.database import execute, row, rows, transaction
@@ -281,9 +281,9 @@ def worst_event(kind: str) -> int:
             size += PARTS_BYTES
         else:
             shown = {n: f for n, f in schema.fields.items() if n != "possible_duplicates"}
-            size += most_bytes(shown)
+            size += max_bytes(shown)
             if name == kind.partition(".")[0]:
-                size += most_bytes(shown)  # `previous`
+                size += max_bytes(shown)  # `previous`
     return size + 1000
 
 

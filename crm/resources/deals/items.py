@@ -328,7 +328,7 @@ class OneOrMore(Body):
         """`item` in stored form, or `items`."""
         if not isinstance(sent, dict) or "items" not in sent:
             return Payload(item=ITEM_ENTRY.parse(sent))
-        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.take)
+        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.parse)
 
 
 class AllItems(Body):
