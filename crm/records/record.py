@@ -38,8 +38,8 @@ class Record(Row):
     noun: ClassVar[str] = ""
 
     id = columns.PrimaryId()
-    created_at = columns.DateTime(dump_only=True)
-    updated_at = columns.DateTime(dump_only=True)
+    created_at = columns.DateTime(dump_only=True, sorted=True)
+    updated_at = columns.DateTime(dump_only=True, sorted=True)
     version = columns.Integer(1, 1 << 53, dump_only=True)
 
     @classmethod
@@ -130,7 +130,7 @@ class SoftDeletedRecord(Record):
     extra = columns.Extra(null=True, label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
     folded = TextField(null=True)
-    created_at = columns.PastDateTime(create_only=True, null=False)
+    created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
 
     def search_texts(self) -> Iterable[str | None]:
         """The texts that `q` looks into (D3): those of the searched columns."""

@@ -11,6 +11,7 @@ from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 
 from crm.errors import MOST_FAULTS, Fault, Invalid
 from crm.json import dumps, loads
+from crm.records.columns import declared
 
 
 class Payload(dict[str, Any]):
@@ -151,6 +152,12 @@ class RecordSchema(Schema):
                 if not field.load_only
             },
         )
+
+
+def schema_of(model: type) -> type[RecordSchema]:
+    """The RecordSchema of a record's declared fields."""
+    wires = {name: column.wire for name, column in declared(model).items()}
+    return type(f"{model.__name__}Schema", (RecordSchema,), wires)
 
 
 def _variant(name: str, base: type[Schema], fields: dict[str, Any]) -> Any:

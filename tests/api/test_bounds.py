@@ -124,7 +124,7 @@ def test_the_limit_of_extra_is_on_what_is_kept():
 def mixed(crm, api, monkeypatch) -> Api:
     """Forty leads of 300 bytes to 30 kB, among which many share what they are sorted by, and pages
     that hold about two of the largest."""
-    monkeypatch.setattr(pages, "PAGE_BYTES", 60_000)
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 60_000)
     dice = random.Random(3)
     for number in range(40):
         comment = "ї" * dice.choice((1, 1, 100, 1000, 5000, 14_000))
@@ -164,7 +164,7 @@ def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit
 
 
 def test_a_record_larger_than_a_page_is_told_alone(mixed, monkeypatch):
-    monkeypatch.setattr(pages, "PAGE_BYTES", 100)
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 100)
     answers = list(pages(mixed, "/leads"))
     assert [len(answer.json["data"]) for answer in answers] == [1] * 40
 
@@ -198,7 +198,7 @@ def test_every_other_list_is_bounded_too(crm, api, monkeypatch):
         assert api.post(f"/deals/{deal}/items", {"items": lines}).status_code == 201
     for _ in range(3):
         api.create("/clients", name="More", contacts=[{"name": "B", "comment": long}] * 12)
-    monkeypatch.setattr(pages, "PAGE_BYTES", 50_000)
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 50_000)
     monkeypatch.setattr(events, "FEED_BYTES", 50_000)
     for path, count in {
         f"/clients/{client}/changes": 12,

@@ -32,8 +32,8 @@ TABLE = re.compile(r"<table class=\"table table-sm\">.*?</table>", re.S)
 @pytest.fixture
 def acme(crm):
     """Inside acme, where nothing is yet."""
-    with crm.tenants.session("acme") as visit:
-        yield visit
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 def lead(at=None, **more):
