@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
+from zoneinfo import ZoneInfo
 
 import phonenumbers
 import pytest
@@ -18,16 +19,16 @@ from conftest import Api, Clock
 from crm import create_app, demo
 from crm.access import api_keys
 from crm.config import LOOPBACK, Config, ConfigError
-from crm.demo.agenda import CLOSES, OPENS, Hours
+from crm.demo.history import CLOSING_SECONDS, OPENING_SECONDS
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.resources import tasks, tenant, users
+from crm.resources import notes, tenant, users
 from crm.resources.leads import record as leads
 from crm.tenancy.tenants import Tenants
-from crm.values import latin
 
 NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
 BUSINESSES = ("acme", "globex")
+KYIV = ZoneInfo("Europe/Kyiv")
 RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 
 
@@ -35,7 +36,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder after the demo's first start, and what was told."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.furnish(Tenants(Config(data=folder), Clock())).text
+    return folder, demo.prepare(Tenants(Config(data=folder), Clock())).text
 
 
 @pytest.fixture(scope="module")
@@ -189,15 +190,19 @@ def test_every_kind_of_event_is_in_the_feed(acme):
 
 def test_nothing_has_happened_yet_that_is_to_come(started):
     for label in BUSINESSES:
-        for name, rows in tables(started[0], label).items():
-            for row in rows:
-                for column, value in row.items():
-                    if (
-                        column in ("at", "moved_at")
-                        or column.endswith("_at")
-                        and column not in ("due_at", "expires_at")
-                    ):
-                        assert value is None or value <= NOW, (name, column, row["id"])
+        nothing_lies_ahead(tables(started[0], label), NOW)
+
+
+def nothing_lies_ahead(found: dict[str, list[dict[str, Any]]], now: str) -> None:
+    for name, rows in found.items():
+        for row in rows:
+            for column, value in row.items():
+                if (
+                    column in ("at", "moved_at")
+                    or column.endswith("_at")
+                    and column not in ("due_at", "expires_at")
+                ):
+                    assert value is None or value <= now, (name, column, row["id"])
 
 
 def test_history_is_made_by_its_people_at_work(started):
@@ -205,10 +210,14 @@ def test_history_is_made_by_its_people_at_work(started):
     sellers = {user["id"] for user in found["user"] if user["role"] != "viewer"}
     for name, by in (("lead", "created_by"), ("change", "user_id"), ("stage_move", "user_id")):
         assert {row[by] for row in found[name]} == sellers
+    history_is_of_office_hours(found)
+
+
+def history_is_of_office_hours(found: dict[str, list[dict[str, Any]]]) -> None:
     for change in found["change"]:
         moment = datetime.fromisoformat(change["at"])
         assert moment.weekday() < 5
-        assert OPENS <= moment.hour * 3600 + moment.minute * 60 <= CLOSES
+        assert OPENING_SECONDS <= moment.hour * 3600 + moment.minute * 60 <= CLOSING_SECONDS
 
 
 def test_nobody_can_be_reached(started):
@@ -231,24 +240,48 @@ def test_nobody_can_be_reached(started):
 
 
 def test_the_same_moment_gives_the_same_demo(started, tmp_path):
-    demo.furnish(Tenants(Config(data=tmp_path, tenant="globex"), Clock()))
+    demo.prepare(Tenants(Config(data=tmp_path, tenant="globex"), Clock()))
     again, first = tables(tmp_path, "globex"), tables(started[0], "globex")
     for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
         assert again[noun] == first[noun]
 
 
 @pytest.mark.parametrize(
-    "now", ["2026-03-01T00:00:00Z", "2026-03-02T07:00:01Z", "2026-03-06T23:59:59Z"]
+    "now",
+    [
+        "2026-03-01T00:00:00Z",  # Sunday
+        "2026-03-02T07:00:01Z",  # Monday, a second after the office opens
+        "2026-03-06T23:59:59Z",  # Friday in UTC, Saturday in Kyiv
+        "2026-03-29T01:00:00Z",  # the clocks of Kyiv go forward
+        "2028-02-29T12:00:00Z",
+        "2026-08-24T20:59:59Z",
+        "2026-12-31T23:30:00Z",  # the next year in Kyiv
+    ],
 )
-def test_working_hours_end_now_at_the_latest(now):
-    moment = datetime.fromisoformat(now).timestamp()
-    hours = Hours(moment)
-    assert hours.at(0) < moment - 80 * 86_400
-    assert moment - 3 * 86_400 < hours.at(hours.total - 0.5) < moment
+def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
+    clock = Clock()
+    clock.moment = datetime.fromisoformat(now).timestamp()
+    demo.prepare(Tenants(Config(data=tmp_path), clock))
+    for label in BUSINESSES:
+        found = tables(tmp_path, label)
+        same_but_moments = tables(started[0], label)
+        for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
+            rows = [timeless(row) for row in found[noun]]
+            assert rows == [timeless(row) for row in same_but_moments[noun]], noun
+        nothing_lies_ahead(found, now)
+        history_is_of_office_hours(found)
+        assert min(row["at"] for row in found["change"]) < days_ago(75, clock)
+        due = [row["due_at"] for row in found["task"] if row["status"] in ("open", "in_progress")]
+        today = datetime.fromtimestamp(clock.moment, KYIV).date()
+        days = [datetime.fromisoformat(text).astimezone(KYIV).date() for text in due]
+        assert sum(text < now for text in due) >= 2
+        assert days.count(today) >= 2
+        assert sum(day > today for day in days) >= 3
 
 
-def test_names_become_latin_as_in_a_passport():
-    assert latin("Юлія Мар'яненко-Щур", ".") == "yuliia.marianenko.shchur"
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without moments and dates."""
+    return {name: value for name, value in row.items() if not name.endswith(("_at", "_date"))}
 
 
 # Starting again
@@ -256,7 +289,7 @@ def test_names_become_latin_as_in_a_passport():
 
 def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    told = demo.furnish(Tenants(Config(data=folder), Clock())).text
+    told = demo.prepare(Tenants(Config(data=folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
@@ -271,7 +304,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
     tenants = Tenants(Config(data=folder), Clock())
     with tenants.visit("acme"):
         api_keys.create("integration", "*", 1)
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.visit("acme"):
         keys = [(key.name, key.state()) for key in api_keys.every()]
     assert keys == [("demo", "revoked"), ("integration", "live"), ("demo", "live")]
@@ -285,7 +318,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
     with tenants.visit("acme"):
         lead_id = leads.create({"name": "Марія", "phone": "+380671234567"})
     before = {label: tables(folder, label) for label in ("acme", "shop")}
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     after = {label: tables(folder, label) for label in ("acme", "shop")}
     assert tenants.labels() == ["acme", "globex", "shop"]
     assert counts(folder, "globex")["lead"] == 40
@@ -300,7 +333,7 @@ def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
     tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
     before = tables(tmp_path, label)
     with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):
-        demo.furnish(tenants)
+        demo.prepare(tenants)
     assert tenants.labels() == [label]
     assert tables(tmp_path, label) == before
 
@@ -308,18 +341,18 @@ def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
 def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
     calls = 0
 
-    def create(data: dict[str, Any]) -> int:
+    def create(noun: str, record_id: int, data: dict[str, Any]) -> int:
         nonlocal calls
         calls += 1
         if calls > 5:
             raise KeyboardInterrupt
-        return really_create(data)
+        return really_create(noun, record_id, data)
 
-    really_create = tasks.create
-    monkeypatch.setattr(tasks, "create", create)
+    really_create = notes.create
+    monkeypatch.setattr(notes, "create", create)
     tenants = Tenants(Config(data=tmp_path, tenant="globex"), Clock())
     with pytest.raises(KeyboardInterrupt):
-        demo.furnish(tenants)
+        demo.prepare(tenants)
     assert tenants.labels() == []
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -411,20 +444,20 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
 
 def test_the_receiver_is_started_as_the_demo_was(started, folder):
     assert "\npython app.py webhook listen --port 9000\n" in started[1]
-    told = demo.furnish(Tenants(Config(data=folder), Clock()), "crm").text
+    told = demo.prepare(Tenants(Config(data=folder), Clock()), "crm").text
     assert "\ncrm webhook listen --port 9000\n" in told
     assert '"url":"http://127.0.0.1:9000/"' in told
 
 
 def test_the_lines_follow_the_port(folder):
-    told = demo.furnish(Tenants(Config(data=folder, port=9123), Clock())).text
+    told = demo.prepare(Tenants(Config(data=folder, port=9123), Clock())).text
     assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(told))
 
 
 def test_a_bare_address_serves_one_tenant(tmp_path):
     config = Config(data=tmp_path, tenant="globex")
     tenants = Tenants(config, Clock())
-    told = demo.furnish(tenants).text
+    told = demo.prepare(tenants).text
     assert tenants.labels() == ["globex"]
     assert "localhost" not in told
     assert "http://127.0.0.1:8000/api/v1/docs" in told
@@ -435,10 +468,10 @@ def test_a_bare_address_serves_one_tenant(tmp_path):
 def test_a_bare_address_of_no_demo_tenant_is_refused(tmp_path):
     tenants = Tenants(Config(data=tmp_path, tenant="shop"), Clock())
     with pytest.raises(ConfigError, match="acme or globex"):
-        demo.furnish(tenants)
+        demo.prepare(tenants)
     assert tenants.labels() == []
 
 
-def days_ago(days: int) -> str:
-    moment = datetime.fromtimestamp(Clock().moment, UTC) - timedelta(days=days)
+def days_ago(days: int, clock: Clock | None = None) -> str:
+    moment = datetime.fromtimestamp((clock or Clock()).moment, UTC) - timedelta(days=days)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

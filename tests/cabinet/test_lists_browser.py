@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
     tenants = Tenants(Config(data=folder), Clock())
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.visit("acme") as here, transaction():
         here.user_id = users.owner_id()
         for number in range(230):
