@@ -39,10 +39,10 @@ def prepare(tenants: Tenants, program: str = "python app.py") -> Demo:
     """
     examples = _served_examples(tenants.config)
     try:
-        for example in [example for example in examples if not _exists(tenants, example)]:
+        missing = [example for example in examples if not _exists(tenants, example)]
+        for example in missing:
             _create(tenants, example)
-        key = _renew_key(tenants, examples[0])
-        url = _login_url(tenants, examples[0])
+        key, url = _renew_access(tenants, examples[0])
         phones = [_owner_phone(tenants, example) for example in examples]
     finally:
         tenants.forget_idle()  # the server may fork, which no connection survives
@@ -86,29 +86,26 @@ def _create(tenants: Tenants, example: Example) -> None:
     )
 
 
-def _renew_key(tenants: Tenants, example: Example) -> str:
-    """A new API key of the owner; that of the start before is revoked."""
+def _renew_access(tenants: Tenants, example: Example) -> tuple[str, str]:
+    """The owner's new API key, which replaces that of the start before, and a link to log in."""
     with tenants.visit(example.label), transaction():
         for key in api_keys.every():
             if key.name == KEY_NAME and not key.revoked_at:
                 key.revoke()
-        return api_keys.create(KEY_NAME, "*", users.owner_id())[1]
-
-
-def _login_url(tenants: Tenants, example: Example) -> str:
-    """A link that logs the owner in."""
-    with tenants.visit(example.label):
+        api_key = api_keys.create(KEY_NAME, "*", users.owner_id())[1]
         token = links.make(links.LOGIN, users.owner_id())
-    return f"{_address(tenants.config, example)}/enter/{token}"
+    return api_key, f"{_address(tenants.config, example)}/enter/{token}"
 
 
-def _owner_phone(tenants: Tenants, example: Example) -> str:
+def _owner_phone(tenants: Tenants, example: Example) -> str | None:
     """Where the owner's login codes go; it may have been changed since the first start."""
     with tenants.visit(example.label):
         return users.User.find(users.owner_id()).phone
 
 
-def _describe_logins(config: Config, examples: list[Example], phones: list[str]) -> Iterator[str]:
+def _describe_logins(
+    config: Config, examples: list[Example], phones: list[str | None]
+) -> Iterator[str]:
     minutes = links.SECONDS[links.LOGIN] // 60
     yield (
         "The demo is ready. Everybody in it is invented.\n"

@@ -4,9 +4,9 @@
 `[moment, first name of the user, verb, data]`. A moment is a number of working days from now,
 negative in the past, so that on any day people have worked only in office hours and nothing lies in
 the future. `data` is what the API takes, with three differences: records, users and stages are
-named (`"client 12"`, `"Тарас"`, `"Виграно"`), moments are working days or, for a task that is due
-today, a time in Kyiv, and `expected_close_date` is a number of days from today. The price lists
-that the history imports are CSV files beside it.
+named (`"client 12"`, `"Тарас"`, `"Виграно"`; contacts by e-mail), moments are working days or, for
+a task that is due today, a time in Kyiv, and `expected_close_date` is a number of days from today.
+The price lists that the history imports are CSV files beside it.
 """
 
 import json
@@ -56,8 +56,8 @@ class Example:
         content = json.loads((FOLDER / f"{label}.json").read_bytes())
         self.name: str = content["name"]
         self.search: str = content["search"]  # a word of the price list
-        self.owner: dict[str, Any]
-        self.owner, *self.colleagues = content["users"]
+        self.owner: dict[str, Any] = content["users"][0]
+        self.colleagues: list[dict[str, Any]] = content["users"][1:]
         steps = [(key, *step) for key, steps in content["history"].items() for step in steps]
         self.steps = sorted(steps, key=lambda step: step[1])
 
@@ -123,10 +123,10 @@ class Replay:
         self._ids[key] = id
         if key.startswith("client "):
             contacts = clients.Client.find(id).contacts()
-            self._ids |= {contact.email: contact.id for contact in contacts}
+            self._ids |= {contact.email: contact.id for contact in contacts if contact.email}
 
     def _resolve(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data of a step with ids instead of names, and with moments and dates."""
+        """The data of a step as the API takes it."""
         return {name: self._value(name, value) for name, value in data.items()}
 
     def _value(self, name: str, value: Any) -> Any:
@@ -134,24 +134,17 @@ class Replay:
             return self._ids[value]
         if name == "items":
             return [self._resolve(item) for item in value]
-        if name == "created_at":
-            return time_text(int(add_working_days(self.now, value)))
-        if name == "due_at":
-            return time_text(self._due(value))
+        today = datetime.fromtimestamp(self.now, ZoneInfo(KYIV))
         if name == "expected_close_date":
-            return (self._today() + timedelta(value)).date().isoformat()
-        return value
-
-    def _due(self, value: float | str) -> int:
-        """A half hour so many working days from now, or a time of today."""
-        if isinstance(value, str):
+            return (today + timedelta(value)).date().isoformat()
+        if name == "due_at" and isinstance(value, str):
             hour, minute = map(int, value.split(":"))
-            return int(self._today().replace(hour=hour, minute=minute, second=0).timestamp())
-        moment = add_working_days(self.now, value)
-        return round(moment / HALF_HOUR_SECONDS) * HALF_HOUR_SECONDS
-
-    def _today(self) -> datetime:
-        return datetime.fromtimestamp(self.now, ZoneInfo(KYIV))
+            return today.replace(hour=hour, minute=minute, second=0, microsecond=0).isoformat()
+        if name in ("created_at", "due_at"):
+            # People agree on full and half hours.
+            half_hours = round(add_working_days(self.now, value) / HALF_HOUR_SECONDS)
+            return time_text(half_hours * HALF_HOUR_SECONDS)
+        return value
 
 
 def add_working_days(now: float, days: float) -> float:
