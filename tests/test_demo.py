@@ -1,4 +1,4 @@
-"""The demo: two believable businesses, furnished once, and what its text says to try."""
+"""The demo: two believable businesses, made once, and what its text says to try."""
 
 import re
 import shlex
@@ -34,7 +34,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A data folder after the demo's first start, and what was told."""
+    """A data folder after the demo's first start, and its text."""
     folder = tmp_path_factory.mktemp("demo")
     return folder, demo.prepare(Tenants(Config(data=folder), Clock())).text
 
@@ -57,14 +57,14 @@ def folder(started, tmp_path: Path) -> Path:
     return shutil.copytree(started[0], tmp_path / "data")
 
 
-def caller(label: str, folder: Path, told: str):
+def caller(label: str, folder: Path, text: str):
     app = create_app(Config(data=folder), Clock(), sends=False)
-    yield Api(app, label, key_in(told))
+    yield Api(app, label, key_in(text))
     app.tenants.forget_idle()
 
 
-def key_in(told: str) -> str:
-    (key,) = set(re.findall(r"crm_\w+", told))
+def key_in(text: str) -> str:
+    (key,) = set(re.findall(r"crm_\w+", text))
     return key
 
 
@@ -76,11 +76,11 @@ def tables(folder: Path, label: str) -> dict[str, list[dict[str, Any]]]:
         "SELECT name FROM sqlite_master WHERE type = 'table'"
         " AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%'"
     ).fetchall()
-    found = {
+    rows = {
         name: list(map(dict, file.execute(f"SELECT * FROM {name} ORDER BY 1"))) for (name,) in names
     }
     file.close()
-    return found
+    return rows
 
 
 def counts(folder: Path, label: str) -> dict[str, int]:
@@ -106,14 +106,14 @@ def test_each_business_has_an_owner_and_colleagues(acme, globex):
 
 
 def test_there_is_as_much_as_a_small_business_has(started):
-    found = counts(started[0], "acme")
-    assert (found["lead"], found["product"], found["task"]) == (120, 40, 50)
-    assert 50 <= found["client"] <= 70
-    assert 70 <= found["deal"] <= 90
-    assert found["note"] > 30 and found["change"] > 300
+    first = counts(started[0], "acme")
+    assert (first["lead"], first["product"], first["task"]) == (120, 40, 50)
+    assert 50 <= first["client"] <= 70
+    assert 70 <= first["deal"] <= 90
+    assert first["note"] > 30 and first["change"] > 300
     third = counts(started[0], "globex")
     for noun in ("lead", "client", "product", "deal", "task"):
-        assert 0.25 <= third[noun] / found[noun] <= 0.45, noun
+        assert 0.25 <= third[noun] / first[noun] <= 0.45, noun
 
 
 @pytest.mark.parametrize("label", BUSINESSES)
@@ -193,8 +193,8 @@ def test_nothing_has_happened_yet_that_is_to_come(started):
         nothing_lies_ahead(tables(started[0], label), NOW)
 
 
-def nothing_lies_ahead(found: dict[str, list[dict[str, Any]]], now: str) -> None:
-    for name, rows in found.items():
+def nothing_lies_ahead(rows_of: dict[str, list[dict[str, Any]]], now: str) -> None:
+    for name, rows in rows_of.items():
         for row in rows:
             for column, value in row.items():
                 if (
@@ -206,15 +206,15 @@ def nothing_lies_ahead(found: dict[str, list[dict[str, Any]]], now: str) -> None
 
 
 def test_history_is_made_by_its_people_at_work(started):
-    found = tables(started[0], "acme")
-    sellers = {user["id"] for user in found["user"] if user["role"] != "viewer"}
+    rows_of = tables(started[0], "acme")
+    sellers = {user["id"] for user in rows_of["user"] if user["role"] != "viewer"}
     for name, by in (("lead", "created_by"), ("change", "user_id"), ("stage_move", "user_id")):
-        assert {row[by] for row in found[name]} == sellers
-    history_is_of_office_hours(found)
+        assert {row[by] for row in rows_of[name]} == sellers
+    history_is_of_office_hours(rows_of)
 
 
-def history_is_of_office_hours(found: dict[str, list[dict[str, Any]]]) -> None:
-    for change in found["change"]:
+def history_is_of_office_hours(rows_of: dict[str, list[dict[str, Any]]]) -> None:
+    for change in rows_of["change"]:
         moment = datetime.fromisoformat(change["at"])
         assert moment.weekday() < 5
         assert OPENING_SECONDS <= moment.hour * 3600 + moment.minute * 60 <= CLOSING_SECONDS
@@ -263,15 +263,15 @@ def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
     clock.moment = datetime.fromisoformat(now).timestamp()
     demo.prepare(Tenants(Config(data=tmp_path), clock))
     for label in BUSINESSES:
-        found = tables(tmp_path, label)
-        same_but_moments = tables(started[0], label)
+        rows_of = tables(tmp_path, label)
+        expected = tables(started[0], label)
         for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
-            rows = [timeless(row) for row in found[noun]]
-            assert rows == [timeless(row) for row in same_but_moments[noun]], noun
-        nothing_lies_ahead(found, now)
-        history_is_of_office_hours(found)
-        assert min(row["at"] for row in found["change"]) < days_ago(75, clock)
-        due = [row["due_at"] for row in found["task"] if row["status"] in ("open", "in_progress")]
+            rows = [timeless(row) for row in rows_of[noun]]
+            assert rows == [timeless(row) for row in expected[noun]], noun
+        nothing_lies_ahead(rows_of, now)
+        history_is_of_office_hours(rows_of)
+        assert min(row["at"] for row in rows_of["change"]) < days_ago(75, clock)
+        due = [row["due_at"] for row in rows_of["task"] if row["status"] in ("open", "in_progress")]
         today = datetime.fromtimestamp(clock.moment, KYIV).date()
         days = [datetime.fromisoformat(text).astimezone(KYIV).date() for text in due]
         assert sum(text < now for text in due) >= 2
@@ -289,13 +289,13 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    told = demo.prepare(Tenants(Config(data=folder), Clock())).text
+    text = demo.prepare(Tenants(Config(data=folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
     assert after == before
     app = create_app(Config(data=folder), Clock(), sends=False)
-    assert Api(app, "acme", key_in(told)).get("/leads").status_code == 200
+    assert Api(app, "acme", key_in(text)).get("/leads").status_code == 200
     assert Api(app, "acme", key_in(started[1])).get("/leads").status_code == 401
     app.tenants.forget_idle()
 
@@ -357,11 +357,11 @@ def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-# What is told
+# The text
 
 
-def curl_lines(told: str) -> list[str]:
-    return [line for line in told.splitlines() if line.startswith("curl")]
+def curl_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("curl")]
 
 
 def replayed(line: str, folder: Path, config: Config) -> Any:
@@ -397,19 +397,19 @@ def replayed(line: str, folder: Path, config: Config) -> Any:
 
 
 def test_the_text_begins_with_the_address_and_names_the_key(started):
-    _, told = started
-    first, empty, *_ = told.splitlines()
+    _, text = started
+    first, empty, *_ = text.splitlines()
     assert re.fullmatch(r"Open http://acme\.localhost:8000/enter/\S+", first) and not empty
-    assert "\nhttp://acme.localhost:8000/api/v1/docs\n" in told
-    assert f"\n{key_in(told)}\n" in told
-    assert "\n\n\n" not in told
-    assert max(map(len, (line for line in told.splitlines() if "curl" not in line))) < 130
+    assert "\nhttp://acme.localhost:8000/api/v1/docs\n" in text
+    assert f"\n{key_in(text)}\n" in text
+    assert "\n\n\n" not in text
+    assert max(map(len, (line for line in text.splitlines() if "curl" not in line))) < 130
 
 
 def test_the_text_tells_how_to_enter_each_business(started, folder):
     """By the phone of its owner, and the code that the page shows."""
-    told = " ".join(started[1].split())
-    ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", told)
+    text = " ".join(started[1].split())
+    ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", text)
     assert [url for url, _ in ways] == [f"http://{label}.localhost:8000" for label in BUSINESSES]
     app = create_app(Config(data=folder), Clock(), sends=False, shows_codes=True)
     for (_, phone), label, owner in zip(
@@ -444,24 +444,24 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
 
 def test_the_receiver_is_started_as_the_demo_was(started, folder):
     assert "\npython app.py webhook listen --port 9000\n" in started[1]
-    told = demo.prepare(Tenants(Config(data=folder), Clock()), "crm").text
-    assert "\ncrm webhook listen --port 9000\n" in told
-    assert '"url":"http://127.0.0.1:9000/"' in told
+    text = demo.prepare(Tenants(Config(data=folder), Clock()), "crm").text
+    assert "\ncrm webhook listen --port 9000\n" in text
+    assert '"url":"http://127.0.0.1:9000/"' in text
 
 
 def test_the_lines_follow_the_port(folder):
-    told = demo.prepare(Tenants(Config(data=folder, port=9123), Clock())).text
-    assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(told))
+    text = demo.prepare(Tenants(Config(data=folder, port=9123), Clock())).text
+    assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(text))
 
 
 def test_a_bare_address_serves_one_tenant(tmp_path):
     config = Config(data=tmp_path, tenant="globex")
     tenants = Tenants(config, Clock())
-    told = demo.prepare(tenants).text
+    text = demo.prepare(tenants).text
     assert tenants.labels() == ["globex"]
-    assert "localhost" not in told
-    assert "http://127.0.0.1:8000/api/v1/docs" in told
-    deals, lead, products, _ = (replayed(line, tmp_path, config) for line in curl_lines(told))
+    assert "localhost" not in text
+    assert "http://127.0.0.1:8000/api/v1/docs" in text
+    deals, lead, products, _ = (replayed(line, tmp_path, config) for line in curl_lines(text))
     assert deals.json["data"] and lead.status_code == 201 and products.json["data"]
 
 

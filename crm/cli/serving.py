@@ -81,10 +81,10 @@ def demo_(config: Config, opens: bool | None) -> None:
     def announce() -> None:
         # Only who has the folder may prepare it: that revokes the key of the start before.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        started = demo.prepare(Tenants(config), program)
-        click.echo(started.text)
+        prepared = demo.prepare(Tenants(config), program)
+        click.echo(prepared.text)
         if opens or (opens is None and browser.can_ask()):
-            browser.open_beside(started.url, asks=not opens)
+            browser.open_beside(prepared.url, asks=not opens)
 
     watched = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
     serve(lambda: _app(watched, shows_codes=True), config.data, port=config.port, announce=announce)
