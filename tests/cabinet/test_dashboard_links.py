@@ -36,7 +36,7 @@ def filled(tmp_path_factory):
     """The demo, with leads of many sources and of none, and deals closed long ago."""
     folder = tmp_path_factory.mktemp("demo")
     tenants = Tenants(Config(data=folder), Clock())
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.session("acme"), transaction():
         for number in range(30):
             source = f"джерело & {number % 12}" if number % 4 else None

@@ -133,7 +133,7 @@ def test_every_operation_shows_a_known_shape(crm):
 
 
 @each_shape
-def test_the_row_function_equals_the_dump(crm, session_or_none, shape):
+def test_the_row_function_equals_the_dump(crm, acme_session, shape):
     chance = random.Random(shape.table)
     for _ in range(60):
         row = {name: stored(field, chance) for name, field in shape.fields.items()}
@@ -147,7 +147,7 @@ def test_the_row_function_equals_the_dump(crm, session_or_none, shape):
 
 
 @each_shape
-def test_show_equals_the_row_function_for_plain_columns(session_or_none, shape):
+def test_show_equals_the_row_function_for_plain_columns(acme_session, shape):
     chance = random.Random(shape.table)
     for _ in range(10):
         row = {name: stored(field, chance) for name, field in shape.fields.items()}
@@ -155,7 +155,7 @@ def test_show_equals_the_row_function_for_plain_columns(session_or_none, shape):
 
 
 @each_shape
-def test_the_select_can_be_asked(session_or_none, shape):
+def test_the_select_can_be_asked(acme_session, shape):
     for live in ("1", shape.live):
         found = shape.every(f"{live} LIMIT 3")
         for shown in found:
@@ -180,7 +180,7 @@ def crm(app):
 
 
 @pytest.fixture
-def session_or_none(app):
+def acme_session(app):
     with app.tenants.session("acme") as here:
         yield here
 

@@ -670,7 +670,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
 def demo_tenants(tmp_path_factory) -> Tenants:
     """The two businesses of the demo, to whom hostile texts and gaps were added."""
     tenants = Tenants(Config(data=tmp_path_factory.mktemp("demo")))
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.session("acme") as here:
         here.user_id = OLENA
         for number, text in enumerate(HOSTILE):
