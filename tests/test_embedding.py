@@ -25,7 +25,7 @@ from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
-from tests.readme import blocks, run, section
+from tests.readme import blocks, read, run
 
 HOST = "shop.example.ua"
 ROOT = Path(__file__).resolve().parent.parent
@@ -777,8 +777,8 @@ with crm.tenant("acme"):
 """
 
 
-def test_the_readmes_lines_work_as_they_stand(tmp_path):
-    text = section("In your Flask site")
+def test_the_guides_lines_work_as_they_stand(tmp_path):
+    text = read("embedding")
     shop, won = blocks(text, "python")
     (commands,) = blocks(text)
     (tmp_path / "shop.py").write_text(shop)

@@ -22,7 +22,7 @@ from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
-from tests.readme import ROOT, blocks, section
+from tests.readme import ROOT, blocks, read
 from tests.running import free_port, wait_for
 
 LOGIN = """<!doctype html><title>shop</title><link rel="icon" href="data:,">
@@ -192,12 +192,12 @@ def test_logging_out_leads_to_the_site(page, home):
     expect(page.get_by_role("heading", name="The shop")).to_be_visible(timeout=20_000)
 
 
-# The README's example, copied as it stands
+# The guide's example, copied as it stands
 
 
-def test_the_readmes_example_shows_the_workspace(page, tmp_path):
+def test_the_guides_example_shows_the_workspace(page, tmp_path):
     """Its commands make the tenant and serve the site; the site's login leads inside."""
-    text = section("In your Flask site")
+    text = read("embedding")
     (tmp_path / "shop.py").write_text(blocks(text, "python")[0])
     port = free_port()
     create, address, serve, *_ = blocks(text)[0].splitlines()

@@ -13,6 +13,7 @@ from flask import Blueprint, Flask, Response, request
 from markupsafe import escape
 
 from crm.json import dumps
+from crm.rest import guides
 from crm.rest.openapi import Api
 from crm.rest.resource import PREFIX
 from crm.rest.static_files import CHECK_EACH_TIME, Content, StaticFiles
@@ -50,7 +51,7 @@ POLICY = (
 
 
 def install(app: Flask, api: Api) -> None:
-    """Serve the document and the page; neither needs a key nor counts against the limit."""
+    """Serve document, page and guides; none needs a key or counts against the limit."""
     docs = Blueprint("docs", __name__, url_prefix=PREFIX)
 
     @lru_cache(maxsize=8)  # by mount point: there is one, or a few
@@ -75,4 +76,5 @@ def install(app: Flask, api: Api) -> None:
 
     for view in (openapi, page, file):
         view.public = True
+    guides.add_to(docs)
     app.register_blueprint(docs)

@@ -15,7 +15,7 @@ from werkzeug.http import HTTP_STATUS_CODES
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
-from crm.rest import envelopes, fields
+from crm.rest import envelopes, fields, guides
 from crm.rest.envelopes import ProblemSchema, Records
 from crm.rest.examples import example
 from crm.rest.filters import Parameter
@@ -124,7 +124,11 @@ class Api(flask_smorest.Api):
         with self._lock:
             while self.undocumented:
                 self.undocumented.pop(0)()
-        return {**self.spec.to_dict(), "servers": [{"url": f"{root}{PREFIX}"}]}
+        return {
+            **self.spec.to_dict(),
+            "servers": [{"url": f"{root}{PREFIX}"}],
+            "externalDocs": {"description": "Guides", "url": f"{root}{guides.PATH}/"},
+        }
 
     def _register_error_handlers(self) -> None:
         """One handler for API and pages is registered by create_app."""
