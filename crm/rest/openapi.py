@@ -15,7 +15,7 @@ from werkzeug.http import HTTP_STATUS_CODES
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
-from crm.rest import envelopes, fields, guides
+from crm.rest import envelopes, fields
 from crm.rest.envelopes import ProblemSchema, Records
 from crm.rest.examples import example
 from crm.rest.filters import Parameter
@@ -24,6 +24,7 @@ from crm.rest.resource import JSON, PREFIX, Blueprint, Operation
 from crm.rest.shapes import Body
 
 PROBLEM = "application/problem+json"
+GUIDES_PATH = f"{PREFIX}/docs/guides"
 ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
 WITH_BODY = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
@@ -127,7 +128,7 @@ class Api(flask_smorest.Api):
         return {
             **self.spec.to_dict(),
             "servers": [{"url": f"{root}{PREFIX}"}],
-            "externalDocs": {"description": "Guides", "url": f"{root}{guides.PATH}/"},
+            "externalDocs": {"description": "Guides", "url": f"{root}{GUIDES_PATH}/"},
         }
 
     def _register_error_handlers(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from wire import speak
 
 from crm import cli
-from crm.rest.guides import PATH
+from crm.rest.openapi import GUIDES_PATH
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "crm" / "docs"
@@ -101,7 +101,7 @@ def test_the_table_of_commands_is_complete():
 def test_the_api_document_refers_to_guides_that_are_served(crm, root):
     document = json.loads(speak(crm, path="/api/v1/openapi.json", SCRIPT_NAME=root).body)
     url = document["externalDocs"]["url"]
-    assert url == f"{root}{PATH}/"
+    assert url == f"{root}{GUIDES_PATH}/"
     index = speak(crm, path=url.removeprefix(root), SCRIPT_NAME=root)
     assert index.status == 200
     assert index.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -115,4 +115,4 @@ def test_the_api_document_refers_to_guides_that_are_served(crm, root):
 
 @pytest.mark.parametrize("name", ["x.md", "..%2fwsgi.py", "api"])
 def test_nothing_else_is_served_as_a_guide(crm, name):
-    assert speak(crm, path=f"{PATH}/{name}").status == 404
+    assert speak(crm, path=f"{GUIDES_PATH}/{name}").status == 404
