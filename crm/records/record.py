@@ -114,7 +114,7 @@ class SoftDeletedRecord(Record):
     external_id = TextField(null=True)
     extra = TextField(null=True)
     deleted_at = TextField(null=True)
-    folded = TextField(null=True)
+    search_text = TextField(null=True)
 
     def search_texts(self) -> Iterable[str | None]:
         """The texts that `q` looks into (D3)."""
@@ -124,12 +124,12 @@ class SoftDeletedRecord(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
         record = super().add(values)
-        execute(search.add_statement(cls._meta.table_name), (record.id, record.folded))
+        execute(search.add_statement(cls._meta.table_name), (record.id, record.search_text))
         return record
 
     def derived(self) -> dict[str, Any]:
-        self.folded = search.fold(*self.search_texts())
-        return {"folded": self.folded}
+        self.search_text = search.fold(*self.search_texts())
+        return {"search_text": self.search_text}
 
     def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
         """As Record.put. `beside` is what changed in other rows of it: {name: (before, after)}."""
@@ -150,7 +150,7 @@ class SoftDeletedRecord(Record):
     def refold(self) -> None:
         """Keep the search index right after a change of the texts it is made from."""
         folded = search.fold(*self.search_texts())
-        if folded != self.folded:
+        if folded != self.search_text:
             self._fold(folded)
 
     def remove(self, **last: Any) -> None:
@@ -188,12 +188,12 @@ class SoftDeletedRecord(Record):
         execute(_set_folded(table), (folded, self.id))
         if folded is not None:
             execute(search.add_statement(table), (self.id, folded))
-        self.folded = folded
+        self.search_text = folded
 
     def _trail(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         here = current_session()
         execute(
-            "INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)"
+            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self.noun,
@@ -255,4 +255,4 @@ def _update(table: str, names: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=16)
 def _set_folded(table: str) -> str:
-    return f"UPDATE {table} SET folded = ? WHERE id = ?"
+    return f"UPDATE {table} SET search_text = ? WHERE id = ?"

@@ -3,9 +3,9 @@
 D3 `q`: every word must match somewhere in the record, in any case, as a part of a word, Cyrillic
 too; digits match phones; `%` and `_` are ordinary characters.
 
-A searchable table has a column `folded`, NULL when the row is deleted, and beside it an index of
-all its three-letter pieces, `<table>_search` (made by the migrations). This module only writes
-texts of SQL. Whoever changes `folded`, or deletes the row, runs `remove_statement` before and
+A searchable table has a column `search_text`, NULL when the row is deleted, and beside it an index
+of all its three-letter pieces, `<table>_search` (made by the migrations). This module only writes
+texts of SQL. Whoever changes `search_text`, or deletes the row, runs `remove_statement` before and
 `add_statement` after, in the same transaction.
 """
 
@@ -63,7 +63,7 @@ def condition(
             return f"{found_ids} AND {verified}", [ids, *parameters]
         reaches.append(reach)
     if not ways:
-        return verified or f"{table}.folded IS NOT NULL", parameters
+        return verified or f"{table}.search_text IS NOT NULL", parameters
     (hits, asked), reach = ways[0], reaches[0]
     # Every 25th row, or every second where matches may stand together at the end of the order.
     if reach < PROBED * (25 if by_id else 2):
@@ -74,7 +74,7 @@ def condition(
 
 
 def _contains(table: str, word: Word) -> str:
-    return "(" + " OR ".join(f"instr({table}.folded, ?)" for _ in word) + ")"
+    return "(" + " OR ".join(f"instr({table}.search_text, ?)" for _ in word) + ")"
 
 
 def _is_indexed(word: Word) -> bool:
@@ -156,13 +156,13 @@ def fold_many(records: Sequence[Sequence[str | None]]) -> list[str]:
 def add_statement(table: str) -> str:
     """Index a row by its id and its text, as it has just been written: without a query for them,
     SQLite needs no savepoint, which would make the index write out what it holds in memory."""
-    return f"INSERT INTO {table}_search (rowid, folded) VALUES (?, ?)"
+    return f"INSERT INTO {table}_search (rowid, search_text) VALUES (?, ?)"
 
 
 @cache
 def remove_statement(table: str) -> str:
     """Take the row of an id out of the index: before its text changes or the row goes."""
-    return f"{_removing(table)} WHERE id = ? AND folded IS NOT NULL"
+    return f"{_removing(table)} WHERE id = ? AND search_text IS NOT NULL"
 
 
 @cache
@@ -174,7 +174,7 @@ def add_many_statement(table: str) -> str:
 @cache
 def add_later_statement(table: str) -> str:
     """The same for all rows of a higher id."""
-    return f"{_adding(table)} WHERE id > ? AND folded IS NOT NULL ORDER BY id"
+    return f"{_adding(table)} WHERE id > ? AND search_text IS NOT NULL ORDER BY id"
 
 
 @cache
@@ -184,15 +184,15 @@ def remove_many_statement(table: str) -> str:
 
 
 def _adding(table: str) -> str:
-    return f"INSERT INTO {table}_search (rowid, folded) SELECT id, folded FROM {table}"
+    return f"INSERT INTO {table}_search (rowid, search_text) SELECT id, search_text FROM {table}"
 
 
 def _removing(table: str) -> str:
     return (
-        f"INSERT INTO {table}_search ({table}_search, rowid, folded)"
-        f" SELECT 'delete', id, folded FROM {table}"
+        f"INSERT INTO {table}_search ({table}_search, rowid, search_text)"
+        f" SELECT 'delete', id, search_text FROM {table}"
     )
 
 
 # Ascending: the index writes out what it holds in memory whenever an id is below the last one.
-_MANY = " WHERE id IN (SELECT value FROM json_each(?)) AND folded IS NOT NULL ORDER BY id"
+_MANY = " WHERE id IN (SELECT value FROM json_each(?)) AND search_text IS NOT NULL ORDER BY id"

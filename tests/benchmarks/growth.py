@@ -29,7 +29,7 @@ DEEP = 50_000  # leads before the deep page, or half of them all: page 1,000
 STATUSES = ("new", "in_progress", "qualified", "unqualified")
 COLUMNS = (
     *("name", "phone", "email", "company", "source", "status", "assigned_to", "comment"),
-    *("currency", "created_at", "updated_at", "folded"),
+    *("currency", "created_at", "updated_at", "search_text"),
 )
 BODY = (
     '{"name": "Олена Шевченко", "phone": "+380501234567", "source": "site", "comment": "стіл"}'

@@ -109,7 +109,7 @@ def test_there_is_as_much_as_a_small_business_has(started):
     assert (found["lead"], found["product"], found["task"]) == (120, 40, 50)
     assert 50 <= found["client"] <= 70
     assert 70 <= found["deal"] <= 90
-    assert found["note"] > 30 and found["change"] > 300
+    assert found["note"] > 30 and found["audit_entry"] > 300
     third = counts(started[0], "globex")
     for noun in ("lead", "client", "product", "deal", "task"):
         assert 0.25 <= third[noun] / found[noun] <= 0.45, noun
@@ -203,9 +203,9 @@ def test_nothing_has_happened_yet_that_is_to_come(started):
 def test_history_is_made_by_its_people_at_work(started):
     found = tables(started[0], "acme")
     sellers = {user["id"] for user in found["user"] if user["role"] != "viewer"}
-    for name, by in (("lead", "created_by"), ("change", "user_id"), ("stage_move", "user_id")):
+    for name, by in (("lead", "created_by"), ("audit_entry", "user_id"), ("stage_move", "user_id")):
         assert {row[by] for row in found[name]} == sellers
-    for change in found["change"]:
+    for change in found["audit_entry"]:
         moment = datetime.fromisoformat(change["at"])
         assert moment.weekday() < 5
         assert OPENS <= moment.hour * 3600 + moment.minute * 60 <= CLOSES
@@ -258,7 +258,7 @@ def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
     told = demo.furnish(Tenants(Config(data=folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
-    for made in ("api_key", "link"):
+    for made in ("api_key", "one_time_link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
     assert after == before
     app = create_app(Config(data=folder), Clock(), sends=False)

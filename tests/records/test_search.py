@@ -18,12 +18,12 @@ from crm.tenancy.database import current_session, execute, transaction
 TABLE = """
     CREATE TABLE lead (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, status TEXT NOT NULL,
-        deleted_at TEXT, folded TEXT
+        deleted_at TEXT, search_text TEXT
     ) STRICT
 """
 INDEX = """
     CREATE VIRTUAL TABLE lead_search USING fts5 (
-        folded, content = 'lead', content_rowid = 'id',
+        search_text, content = 'lead', content_rowid = 'id',
         tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0
     )
 """
@@ -64,7 +64,7 @@ HOSTILE = [
     "NEAR(",
     "NEAR(вікна дзвінок, 2)",
     "NOT вікна",
-    "folded:вікна",
+    "search_text:вікна",
     "-вікна",
     "^вік",
     "{вікна}",
@@ -133,7 +133,7 @@ class Leads:
     def insert(self, id: int, *texts: str | None, status: str = "new") -> None:
         """Only the row: the index is the test's business."""
         self.db.execute(
-            "INSERT INTO lead (id, name, status, folded) VALUES (?, ?, ?, ?)",
+            "INSERT INTO lead (id, name, status, search_text) VALUES (?, ?, ?, ?)",
             (id, texts[0], status, search.fold(*texts)),
         )
         self.texts[id], self.status[id] = list(texts), status
@@ -145,7 +145,7 @@ class Leads:
     def change(self, id: int, *texts: str | None) -> None:
         self.db.execute(search.remove_statement("lead"), (id,))
         self.db.execute(
-            "UPDATE lead SET name = ?, folded = ? WHERE id = ?",
+            "UPDATE lead SET name = ?, search_text = ? WHERE id = ?",
             (texts[0], search.fold(*texts), id),
         )
         self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
@@ -153,7 +153,9 @@ class Leads:
 
     def delete(self, id: int) -> None:
         self.db.execute(search.remove_statement("lead"), (id,))
-        self.db.execute("UPDATE lead SET deleted_at = 'now', folded = NULL WHERE id = ?", (id,))
+        self.db.execute(
+            "UPDATE lead SET deleted_at = 'now', search_text = NULL WHERE id = ?", (id,)
+        )
         del self.texts[id]
 
     def run(self, sql: str, parameters: list) -> list[tuple]:
@@ -368,8 +370,8 @@ def test_many_rows_are_changed_in_two_statements(leads):
     leads.check()
     assert leads.found("олена") == [9, 7, 5, 3]
     leads.db.execute(search.remove_many_statement("lead"), ("[7, 3]",))
-    leads.db.execute("UPDATE lead SET folded = 'тарас' WHERE id IN (7, 3)")
-    leads.db.execute("UPDATE lead SET folded = NULL WHERE id = 3")
+    leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id IN (7, 3)")
+    leads.db.execute("UPDATE lead SET search_text = NULL WHERE id = 3")
     leads.db.execute(search.add_many_statement("lead"), ("[7, 3]",))
     leads.check()
     assert leads.found("олена") == [9, 5]
@@ -388,7 +390,7 @@ def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
 
 def test_the_check_sees_a_forgotten_statement(leads):
     leads.add(1, "Олена")
-    leads.db.execute("UPDATE lead SET folded = 'тарас' WHERE id = 1")
+    leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id = 1")
     with pytest.raises(sqlite3.DatabaseError):
         leads.check()
 
@@ -428,7 +430,7 @@ def test_a_short_word_is_looked_for_once_by_a_list_and_its_count(crm, api):
     with crm.tenants.session("acme"), transaction():
         execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
-            " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, folded)"
+            " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, search_text)"
             " SELECT 'Lead', '+380671234567', 'new', 'UAH', '2026', '2026', 'lead' FROM n"
         )
         execute(search.add_later_statement("lead"), (0,))

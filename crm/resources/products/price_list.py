@@ -53,12 +53,12 @@ KNOWN = f"""
     WHERE {among("sku")} AND deleted_at IS NULL
 """
 ADD = """
-    INSERT INTO product (sku, name, price, unit, category, description, active, folded,
+    INSERT INTO product (sku, name, price, unit, category, description, active, search_text,
                          currency, created_at, updated_at, version)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 """
 TRAIL = """
-    INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)
+    INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)
     VALUES ('product', ?, ?, ?, ?, ?, ?)
 """
 
@@ -269,7 +269,7 @@ def _change(changes: list[Change], report: Report) -> None:
     reworded = [change for change in changes if not SEARCHED.isdisjoint(change.after)]
     folded = _folded([change.becomes for change in reworded])
     for change, text in zip(reworded, folded, strict=True):
-        change.after["folded"] = text
+        change.after["search_text"] = text
     ids = dumps([change.id for change in reworded]).decode()
     execute(search.remove_many_statement("product"), (ids,))
     alike: dict[tuple[str, ...], list[Change]] = defaultdict(list)
