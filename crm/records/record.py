@@ -14,7 +14,7 @@ from crm.errors import Conflict, Invalid, NotFound
 from crm.json import dumps
 from crm.records import search
 from crm.records.retention import KEPT_DAYS
-from crm.tenancy import quota
+from crm.tenancy import quota, search_index
 from crm.tenancy.database import current_session, database, execute, now, row, rows, time_before
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
@@ -124,7 +124,7 @@ class SoftDeletedRecord(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
         record = super().add(values)
-        execute(search.add_statement(cls._meta.table_name), (record.id, record.search_text))
+        execute(search_index.add_statement(cls._meta.table_name), (record.id, record.search_text))
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -184,10 +184,10 @@ class SoftDeletedRecord(Record):
 
     def _fold(self, folded: str | None) -> None:
         table = self._meta.table_name
-        execute(search.remove_statement(table), (self.id,))
+        execute(search_index.remove_statement(table), (self.id,))
         execute(_set_folded(table), (folded, self.id))
         if folded is not None:
-            execute(search.add_statement(table), (self.id, folded))
+            execute(search_index.add_statement(table), (self.id, folded))
         self.search_text = folded
 
     def _trail(self, before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.records import search
 from crm.resources import tenant, users
+from crm.tenancy import search_index
 from crm.tenancy.database import execute, execute_many, time_text, transaction
 from crm.tenancy.dialect import filling
 from tests.benchmarks.hot_path import FIRST, LAST, WORDS, caller
@@ -82,7 +83,7 @@ def furnish(folder: Path, count: int) -> tuple[CRMApp, str]:
         insert = f"INSERT INTO lead ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
         with transaction(), filling("lead", anew=True):
             execute_many(insert, leads(count))
-            execute(search.add_later_statement("lead"), (0,))
+            execute(search_index.add_later_statement("lead"), (0,))
     return crm, key
 
 

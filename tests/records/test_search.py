@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 from crm.records import pagination, search
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
+from crm.tenancy import search_index
 from crm.tenancy.database import current_session, execute, transaction
 
 TABLE = """
@@ -140,19 +141,19 @@ class Leads:
 
     def add(self, id: int, *texts: str | None) -> None:
         self.insert(id, *texts)
-        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
+        self.db.execute(search_index.add_statement("lead"), (id, search.fold(*texts)))
 
     def change(self, id: int, *texts: str | None) -> None:
-        self.db.execute(search.remove_statement("lead"), (id,))
+        self.db.execute(search_index.remove_statement("lead"), (id,))
         self.db.execute(
             "UPDATE lead SET name = ?, search_text = ? WHERE id = ?",
             (texts[0], search.fold(*texts), id),
         )
-        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
+        self.db.execute(search_index.add_statement("lead"), (id, search.fold(*texts)))
         self.texts[id] = list(texts)
 
     def delete(self, id: int) -> None:
-        self.db.execute(search.remove_statement("lead"), (id,))
+        self.db.execute(search_index.remove_statement("lead"), (id,))
         self.db.execute(
             "UPDATE lead SET deleted_at = 'now', search_text = NULL WHERE id = ?", (id,)
         )
@@ -228,7 +229,7 @@ def many() -> Iterator[Leads]:
             " ".join(said),
             status=dice.choice(["new", "new", "new", "qualified"]),
         )
-    leads.db.execute(search.add_many_statement("lead"), (json.dumps(list(leads.texts)),))
+    leads.db.execute(search_index.add_many_statement("lead"), (json.dumps(list(leads.texts)),))
     leads.db.execute("COMMIT")
     yield leads
     leads.db.close()
@@ -295,9 +296,9 @@ def test_every_text_finds_itself_word_by_word(leads, text):
     leads.check()
 
 
-@pytest.mark.parametrize("probed", [search.PROBED, 40])
+@pytest.mark.parametrize("probed", [search.PROBE_ROWS, 40])
 def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
-    monkeypatch.setattr(search, "PROBED", probed)
+    monkeypatch.setattr(search, "PROBE_ROWS", probed)
     dice = random.Random(probed)
     texts = list(many.texts.values())
     for _ in range(60):
@@ -325,7 +326,7 @@ def test_common_rare_and_old_words_give_what_the_rule_gives(many, q, status, ord
 @pytest.mark.parametrize("order", ["id DESC", "name, id"])
 @pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
 def test_a_word_in_any_number_of_rows_does_not_read_the_whole_table(many, monkeypatch, q, order):
-    monkeypatch.setattr(search, "PROBED", 100)
+    monkeypatch.setattr(search, "PROBE_ROWS", 100)
     whole = many.steps("щщ", "id DESC")  # two letters: no index helps
     assert whole > 250
     assert many.steps(q, order) < whole / 3
@@ -346,7 +347,7 @@ def test_a_long_query_asks_the_index_for_a_few_pieces_only(many):
     many.found("консультація" * 16)
     many.found(" ".join(f"слово{n}" for n in range(25)))
     for (pieces,) in many.asked:
-        assert pieces.count(" AND ") < 2 * search.PIECES
+        assert pieces.count(" AND ") < 2 * search.MAX_PIECES
 
 
 def test_the_index_follows_inserts_changes_and_deletions(leads):
@@ -366,13 +367,13 @@ def test_the_index_follows_inserts_changes_and_deletions(leads):
 def test_many_rows_are_changed_in_two_statements(leads):
     for id in (5, 3, 9, 7):
         leads.insert(id, f"Олена {id}00")
-    leads.db.execute(search.add_many_statement("lead"), ("[9, 3, 5, 7, 404]",))
+    leads.db.execute(search_index.add_many_statement("lead"), ("[9, 3, 5, 7, 404]",))
     leads.check()
     assert leads.found("олена") == [9, 7, 5, 3]
-    leads.db.execute(search.remove_many_statement("lead"), ("[7, 3]",))
+    leads.db.execute(search_index.remove_many_statement("lead"), ("[7, 3]",))
     leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id IN (7, 3)")
     leads.db.execute("UPDATE lead SET search_text = NULL WHERE id = 3")
-    leads.db.execute(search.add_many_statement("lead"), ("[7, 3]",))
+    leads.db.execute(search_index.add_many_statement("lead"), ("[7, 3]",))
     leads.check()
     assert leads.found("олена") == [9, 5]
     assert leads.found("тарас") == [7]
@@ -381,7 +382,7 @@ def test_many_rows_are_changed_in_two_statements(leads):
 def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
     leads.add(1, "Олена")
     leads.delete(1)
-    leads.db.execute(search.remove_statement("lead"), (1,))
+    leads.db.execute(search_index.remove_statement("lead"), (1,))
     leads.check()
     for q in ("олена", "ол", " "):
         matching, parameters = search.condition("lead", q, leads.run)
@@ -433,7 +434,7 @@ def test_a_short_word_is_looked_for_once_by_a_list_and_its_count(crm, api):
             " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, search_text)"
             " SELECT 'Lead', '+380671234567', 'new', 'UAH', '2026', '2026', 'lead' FROM n"
         )
-        execute(search.add_later_statement("lead"), (0,))
+        execute(search_index.add_later_statement("lead"), (0,))
     taken = {}
     for query in ("q=щщ", "q=щщ&total=true", "q=щщ&total=true&sort=name", "q=щщ lead&total=true"):
         steps: list[int] = []
