@@ -16,7 +16,17 @@ from crm.cabinet import authentication, languages, phone_codes
 from crm.cabinet.embedded_login import around
 from crm.cabinet.forms import Form, take
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.rendering import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
+from crm.cabinet.rendering import (
+    BASE_HOST,
+    TENANT,
+    Pages,
+    again,
+    me,
+    next_path,
+    onward,
+    render,
+    told,
+)
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.records import fields
 from crm.records.schemas import RecordSchema
@@ -237,7 +247,7 @@ def logout() -> Response:
     return response
 
 
-@pages.post("/language", at=(TENANT, FRONT))
+@pages.post("/language", at=(TENANT, BASE_HOST))
 def choose_language() -> Response:
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:

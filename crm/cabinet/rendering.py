@@ -19,7 +19,7 @@ from crm.errors import Busy, Conflict, Invalid, StorageQuota, TooMany
 
 VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
 RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
-TENANT, FRONT = "tenant", "front"  # where a page is: at a tenant's host, or at the base host
+TENANT, BASE_HOST = "tenant", "front"  # where a page is: at a tenant's host, or at the base host
 FORM_BYTES = 1 << 20
 LONGEST_PATH = (
     1000  # characters of a place to go to after a login: a cookie holds no more than 4 KB

@@ -16,7 +16,7 @@ from crm.cabinet import authentication, languages, phone_codes
 from crm.cabinet.forms import Form, take
 from crm.cabinet.languages import gettext
 from crm.cabinet.login import PHONE_IN
-from crm.cabinet.rendering import FRONT, Pages, again, onward, render
+from crm.cabinet.rendering import BASE_HOST, Pages, again, onward, render
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.records import fields
@@ -27,7 +27,7 @@ from crm.tenancy.database import settings
 from crm.tenancy.labels import RESERVED
 from crm.values import latin
 
-AT = (FRONT,)
+AT = (BASE_HOST,)
 UKRAINE = "+380"
 LONGEST_PROPOSAL = 30  # characters of a label
 MOST_NUMBERS = 20  # tried after a label that is taken

@@ -4,13 +4,13 @@ from flask import g
 from werkzeug.wrappers import Response
 
 from crm.cabinet import dashboard, signup
-from crm.cabinet.rendering import FRONT, TENANT, Pages, me, onward
+from crm.cabinet.rendering import BASE_HOST, TENANT, Pages, me, onward
 
 pages = Pages("home", role=None)
 
 
-@pages.get("/", at=(TENANT, FRONT))
+@pages.get("/", at=(TENANT, BASE_HOST))
 def home() -> Response:
-    if g.place == FRONT:
+    if g.place == BASE_HOST:
         return signup.welcome()
     return dashboard.show() if me() else onward("/login")

@@ -18,7 +18,7 @@ from crm.json import dumps
 from crm.records import columns, fields, search
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_DAYS
-from crm.tenancy import quota
+from crm.tenancy import quota, search_index
 from crm.tenancy.database import current_session, database, execute, now, row, rows, time_before
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
@@ -129,7 +129,7 @@ class SoftDeletedRecord(Record):
     external_id = columns.Text(128, example="1C-000123", label=N_("External ID"))
     extra = columns.Extra(null=True, label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
-    folded = TextField(null=True)
+    search_text = TextField(null=True)
     created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
 
     def search_texts(self) -> Iterable[str | None]:
@@ -140,12 +140,12 @@ class SoftDeletedRecord(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
         record = super().add(values)
-        execute(search.add_statement(cls._meta.table_name), (record.id, record.folded))
+        execute(search_index.add_statement(cls._meta.table_name), (record.id, record.search_text))
         return record
 
     def derived(self) -> dict[str, Any]:
-        self.folded = search.fold(*self.search_texts())
-        return {"folded": self.folded}
+        self.search_text = search.fold(*self.search_texts())
+        return {"search_text": self.search_text}
 
     def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
         """As Record.put(), with an audit entry and the search text.
@@ -169,7 +169,7 @@ class SoftDeletedRecord(Record):
     def refold(self) -> None:
         """Update the search text after a change of the texts it is made from."""
         folded = search.fold(*self.search_texts())
-        if folded != self.folded:
+        if folded != self.search_text:
             self._fold(folded)
 
     def remove(self, **last: Any) -> None:
@@ -201,16 +201,16 @@ class SoftDeletedRecord(Record):
 
     def _fold(self, folded: str | None) -> None:
         table = self._meta.table_name
-        execute(search.remove_statement(table), (self.id,))
-        execute(f"UPDATE {table} SET folded = ? WHERE id = ?", (folded, self.id))
+        execute(search_index.remove_statement(table), (self.id,))
+        execute(f"UPDATE {table} SET search_text = ? WHERE id = ?", (folded, self.id))
         if folded is not None:
-            execute(search.add_statement(table), (self.id, folded))
-        self.folded = folded
+            execute(search_index.add_statement(table), (self.id, folded))
+        self.search_text = folded
 
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         session = current_session()
         execute(
-            "INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)"
+            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self.noun,

@@ -454,7 +454,7 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
     assert thief.post(path, sent).status_code == 409
     assert not post.letters and password_of(crm) == before
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM link") == (0,)
+        assert row("SELECT count(*) FROM one_time_link") == (0,)
 
 
 def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):

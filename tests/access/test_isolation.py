@@ -42,7 +42,7 @@ OPERATIONS = {
 TABLES = {  # the table of the first id in a path, by the path's first part
     "leads": "lead", "clients": "client", "deals": "deal", "products": "product", "tasks": "task",
     "pipelines": "pipeline", "webhooks": "webhook", "deliveries": "delivery",
-    "imports": "price_import",
+    "imports": "import_run",
 }  # fmt: skip
 PARTS = {  # the table of a second id, and the column that names the record it belongs to
     "itemId": ("deal_item", "deal_id"),
@@ -93,11 +93,12 @@ def mark(file: sqlite3.Connection) -> None:
         *((table, "title") for table in ("deal", "task")),
         *((table, "description") for table in ("product", "task", "webhook")),
         ("note", "text"),
-        ("price_import", "file_name"),
+        ("import_run", "file_name"),
     ):
         file.execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
     for table, column in (
-        ("event", "data"), ("event", "previous"), ("change", "before"), ("change", "after"),
+        ("event", "data"), ("event", "previous"),
+        ("audit_entry", "before"), ("audit_entry", "after"),
     ):  # fmt: skip
         file.execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
     file.execute("UPDATE sqlite_sequence SET seq = ?", (FOREIGN,))

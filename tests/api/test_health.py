@@ -19,7 +19,7 @@ from crm import CRMApp, create_app
 from crm.api.health import PATHS
 from crm.config import Config
 from crm.tenancy import readiness
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.running import running
 
 HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
@@ -139,12 +139,12 @@ def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
 
 
 def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
-    with crm.tenants.session(FRONT):
+    with crm.tenants.session(BASE_HOST_FILE):
         pass
     for label in ("acme", "globex"):
         damage(crm, label)
     assert reason(crm) is None
-    damage(crm, FRONT)
+    damage(crm, BASE_HOST_FILE)
     assert reason(crm) == "file_unreadable"
 
 

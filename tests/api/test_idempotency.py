@@ -30,7 +30,7 @@ def app(furnished, tmp_path_factory):
 def api(app):
     with app.tenants.session("acme"), transaction():
         execute("DELETE FROM lead")
-        execute("DELETE FROM answer")
+        execute("DELETE FROM idempotency_response")
         execute("DELETE FROM event")
     app.tenants.clock.tick(60)
     return Api(app, "acme", key_for(app, "acme", "*"))
@@ -213,7 +213,7 @@ def test_change_and_answer_are_kept_together_or_neither(app, api, monkeypatch):
         with app.tenants.session("acme"):
             counts = row(
                 "SELECT (SELECT count(*) FROM lead), (SELECT count(*) FROM event),"
-                " (SELECT count(*) FROM answer)"
+                " (SELECT count(*) FROM idempotency_response)"
             )
         assert counts == (0, 0, 0), name
     assert send(api).status_code == 201
@@ -230,7 +230,7 @@ def test_the_answer_is_in_the_transaction_of_the_change(app, api, monkeypatch):
     monkeypatch.setattr(events, "emit", look)
     send(api)
     with app.tenants.session("acme"):
-        (kept,) = rows("SELECT status, body FROM answer")
+        (kept,) = rows("SELECT status, body FROM idempotency_response")
     assert seen == [True] and kept[0] == 201
 
 

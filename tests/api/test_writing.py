@@ -139,7 +139,7 @@ def test_what_is_no_list_of_words_is_no_tags(api, lead, tags):
 # Fields that are not to be written
 
 
-@each("name", ["nickname", "Name", "name ", "", "id_", "deleted_at", "folded", "__class__"])
+@each("name", ["nickname", "Name", "name ", "", "id_", "deleted_at", "search_text", "__class__"])
 def test_an_unknown_field_is_refused(api, lead, name):
     assert fault(api.patch(path(lead), {name: "x"})) == (f"/{name}", "unknown_field")
 

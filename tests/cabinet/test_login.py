@@ -17,7 +17,7 @@ from crm.resources.pipelines import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
 from crm.tenancy.sms_log import SmsLog
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.concurrency import crowd
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
@@ -217,7 +217,7 @@ def test_sms_are_counted_before_any_is_sent(crm, stranger, post, monkeypatch):
     assert page.headers["Retry-After"] == "3600"
     assert [to for to, _ in post.texts] == [TARASS]
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM code WHERE phone = ?", (OLENAS,)) == (0,)
+        assert row("SELECT count(*) FROM sms_code WHERE phone = ?", (OLENAS,)) == (0,)
     page = both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})[1].page
     assert page.status_code == 429  # for who has no account as well: it tells nothing
 
@@ -500,7 +500,7 @@ def test_an_unknown_phone_costs_the_same_work(crm, post):
     both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})
     with crm.tenants.session("acme"):
         kept = [
-            row("SELECT count(*), sum(tries) FROM code WHERE phone = ?", (phone,))
+            row("SELECT count(*), sum(tries) FROM sms_code WHERE phone = ?", (phone,))
             for phone in (OLENAS, NOBODYS)
         ]
     assert kept == [(1, 0), (1, 0)]
@@ -525,7 +525,7 @@ def test_a_known_address_and_an_unknown_one_are_told_the_same(crm, post):
     pages = [person.get("/forgot/sent") for person in people]
     assert telling(pages[0]) == telling(pages[1])
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM link") == (2,)  # the same work
+        assert row("SELECT count(*) FROM one_time_link") == (2,)  # the same work
 
 
 def test_a_wrong_password_and_an_unknown_account_are_told_the_same(crm, password):
@@ -927,7 +927,7 @@ def test_a_confirmed_phone_stays_so_for_half_an_hour(crm, newcomer, post, clock)
 
 
 def test_a_login_code_signs_nobody_up(crm, newcomer, post):
-    with crm.tenants.session(FRONT):
+    with crm.tenants.session(BASE_HOST_FILE):
         code = codes.ask(codes.LOGIN, OLENAS, "x" * 43).code
         codes.check(codes.LOGIN, OLENAS, "x" * 43, code)
     newcomer.client.set_cookie("crm_browser", "x" * 43, domain=newcomer.host)

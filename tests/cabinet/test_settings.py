@@ -559,7 +559,7 @@ def test_a_stage_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olen
     assert api.read(f"/deals/{deal}")["stage_id"] == "2"
     assert api.kinds()[-1] == "deal.stage_changed"
     with crm.tenants.session("acme"):
-        (by,) = row("SELECT user_id FROM change WHERE noun = 'deal' ORDER BY id DESC LIMIT 1")
+        (by,) = row("SELECT user_id FROM audit_entry WHERE noun = 'deal' ORDER BY id DESC LIMIT 1")
     assert by == OLENA
 
 

@@ -298,7 +298,7 @@ def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
         ("CRM_SMS_LIMITS", "day=5,reserve=5", "it has a reserve that is a part of day"),
         ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
         ("CRM_PORT", "high", "it is a whole number"),
-        ("CRM_OPEN_FILES", "-1", "it is a whole number"),
+        ("CRM_MAX_IDLE_CONNECTIONS", "-1", "it is a whole number"),
         ("CRM_PUBLIC_URL", "ftp://{label}", "it looks like https://"),
         ("CRM_TENANT", "Ácme", "it is a tenant's label"),
     ],

@@ -172,7 +172,7 @@ def test_a_value_is_written_as_systemd_reads_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_a_file_says_is_never_ignored(tmp_path: Path, line: str, said: str) -> None:
-    path = written(tmp_path / "data", "CRM_SIGNUP=open", "", line, "CRM_OPEN_FILES=5")
+    path = written(tmp_path / "data", "CRM_SIGNUP=open", "", line, "CRM_MAX_IDLE_CONNECTIONS=5")
     refused = told("config", "--data", path.parent, code=1)
     assert refused.stdout == ""
     assert refused.stderr.startswith(f"Error: {path}")

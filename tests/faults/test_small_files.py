@@ -16,7 +16,7 @@ from crm import CRMApp, create_app
 from crm.config import Config
 from crm.resources import tenant
 from crm.tenancy import backup, disk, trash
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.concurrency import crowd
 
 UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
@@ -177,9 +177,9 @@ def a_clone(tenants: Tenants, _: Path) -> Path:
 
 @makes
 def the_base_host(tenants: Tenants, _: Path) -> Path:
-    with tenants.session(FRONT):
+    with tenants.session(BASE_HOST_FILE):
         pass
-    return tenants.path(FRONT)
+    return tenants.path(BASE_HOST_FILE)
 
 
 @makes

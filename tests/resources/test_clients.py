@@ -715,7 +715,7 @@ def test_a_new_name_goes_to_the_deals(api, crm, clock):
     deal(crm, title="Без клієнта")
     clock.tick(60)
     api.patch(f"/clients/{id}", {"name": "Волошка"})
-    assert deals_rows(crm, "client_name, folded, version, updated_at") == [
+    assert deals_rows(crm, "client_name, search_text, version, updated_at") == [
         ("Волошка", "двері\nволошка", 2, "2026-03-02T09:01:00Z"),
         ("Волошка", "стіл\nволошка", 2, "2026-03-02T09:01:00Z"),
         (None, "без клієнта", 1, "2026-03-02T09:00:00Z"),

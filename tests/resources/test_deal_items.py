@@ -214,7 +214,8 @@ def test_every_change_of_the_items_is_one_of_the_deal(acme, clock):
     changed(deal, id, comment="Синій")
     assert DEAL.one(deal)["version"] == 3
     added, recoloured = (
-        (loads(before), loads(after)) for before, after in rows("SELECT before, after FROM change")
+        (loads(before), loads(after))
+        for before, after in rows("SELECT before, after FROM audit_entry")
     )
     assert added[0] == {
         "amount_mode": "manual", "amount": None, "items_count": 0, "items": []

@@ -295,7 +295,7 @@ def test_the_currency_stays_while_the_deal_has_items(acme):
 def test_a_change_leaves_its_trail(acme):
     deal = create({"title": "Крісла"})
     changed(deal, title="Столи", stage_id=NEW)
-    ((before, after, user),) = rows("SELECT before, after, user_id FROM change")
+    ((before, after, user),) = rows("SELECT before, after, user_id FROM audit_entry")
     assert (before, after, user) == ('{"title":"Крісла"}', '{"title":"Столи"}', OLENA)
 
 

@@ -68,12 +68,12 @@ def test_a_deleted_product_that_nothing_uses_is_erased(acme):
     with pytest.raises(NotFound):
         Product.find(id)
     kept = row(
-        "SELECT sku, name, price, unit, category, description, external_id, extra, folded"
+        "SELECT sku, name, price, unit, category, description, external_id, extra, search_text"
         " FROM product WHERE id = ?",
         (id,),
     )
     assert kept == (None, "", 0, None, None, None, None, None, None)
-    assert rows("SELECT * FROM change WHERE noun = 'product'") == []
+    assert rows("SELECT * FROM audit_entry WHERE noun = 'product'") == []
     assert create(CHAIR) != id
 
 

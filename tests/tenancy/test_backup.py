@@ -24,7 +24,7 @@ from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run, database, disk, migrations
 from crm.tenancy.copies import list_copies
-from crm.tenancy.database import transaction
+from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import finish, process
 from tests.readme import ROOT, blocks, run, section
@@ -321,6 +321,20 @@ def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
     assert [event["sequence"] for event in after] == [last + 1, last + 2]
 
 
+def test_nor_are_those_of_a_file_that_was_not_yet_upgraded(crm, copies, monkeypatch):
+    """Its tables may have had other names."""
+    copy = copy_of(crm, "acme", copies)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:8])
+        crm.tenants.create("early")
+    with contextlib.closing(sqlite3.connect(crm.tenants.path("early"))) as file, file:
+        file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('price_import', 41)")
+    put(crm, copy, "early")
+    with crm.tenants.session("early"):
+        assert row("SELECT seq FROM sqlite_sequence WHERE name = 'import_run'") == (41,)
+        assert rows("SELECT 1 FROM sqlite_sequence WHERE name = 'price_import'") == []
+
+
 def test_a_copy_makes_a_new_tenant(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
@@ -553,7 +567,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(copy_of(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, open_files=0), clock)
+    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()

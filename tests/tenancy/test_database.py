@@ -85,7 +85,7 @@ def names_in(crm, label: str) -> list[str]:
 
 def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, clock):
     shutil.copytree(furnished[0], tmp_path / "data")
-    crm = create_app(Config(data=tmp_path / "data", open_files=2), clock, sends=False)
+    crm = create_app(Config(data=tmp_path / "data", max_idle_connections=2), clock, sends=False)
     keys = {"acme": furnished[1]["olena"], "globex": furnished[1]["ivan"]}
 
     def work(number: int) -> None:
@@ -105,7 +105,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
 
 
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
-    crm = create_app(Config(data=tmp_path, open_files=4), clock, sends=False)
+    crm = create_app(Config(data=tmp_path, max_idle_connections=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
     for label in labels:
         tenant.open_tenant(crm.tenants, label)

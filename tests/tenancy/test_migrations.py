@@ -114,7 +114,7 @@ def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, mon
         assert log["event_id"] == "evt_1"
 
 
-def test_imports_of_before_were_price_lists_and_every_file_gets_a_mark(crm, monkeypatch):
+def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(crm, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:3])
         crm.tenants.create("early")
@@ -126,13 +126,15 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_a_mark(crm, monk
                 " '2026-03-01T09:00:00Z')"
             )
     crm.tenants.forget_idle()
-    marks = set()
+    instance_ids = set()
     for label in ("early", "acme", "globex"):
         with crm.tenants.session(label):
-            marks |= set(rows("SELECT mark FROM tenant WHERE length(mark) = 8"))
+            instance_ids |= set(
+                rows("SELECT instance_id FROM tenant WHERE length(instance_id) = 8")
+            )
             if label == "early":
                 assert IMPORT.one(1)["noun"] == "product"
-    assert len(marks) == 3
+    assert len(instance_ids) == 3
 
 
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
@@ -279,7 +281,7 @@ def test_an_id_is_never_reused_because_of_autoincrement(crm):
     with crm.tenants.session("acme"):
         for noun in (
             *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
-            *("session", "code", "link"),
+            *("session", "sms_code", "one_time_link"),
             *("webhook", "delivery", "attempt"),
         ):
             (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
@@ -318,7 +320,7 @@ DOORS = {
 
 def steps_of(asked: list[str]) -> list[str]:
     """How the statements about the cabinet's tables are carried out."""
-    about = [text for text in asked if re.search(r"\b(session|code|link)\b", text)]
+    about = [text for text in asked if re.search(r"\b(session|sms_code|one_time_link)\b", text)]
     assert about
     plans = [rows(f"EXPLAIN QUERY PLAN {text}") for text in about]
     return [step[3] for plan in plans for step in plan if not step[3].startswith("LIST")]
@@ -342,7 +344,7 @@ def test_a_code_is_checked_by_indexes_alone(crm):
         codes.check(codes.LOGIN, "+380671234567", "browser", "123456")
         here.connection.set_trace_callback(None)
         (step,) = steps_of(asked)
-    assert step.startswith("SEARCH code USING INDEX code_phone")
+    assert step.startswith("SEARCH sms_code USING INDEX sms_code_phone")
 
 
 def test_a_language_is_one_of_the_pages_or_none(crm):

@@ -19,7 +19,7 @@ from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.labels import RESERVED
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
 from crm.tenancy.writer_lock import WriterLock
 from tests.concurrency import crowd
@@ -120,7 +120,7 @@ NOT_A_TENANTS_HOST = [
 
 @each("host", NOT_A_TENANTS_HOST)
 def test_anything_else_names_none(tmp_path, host):
-    assert tenants(tmp_path).label_of(host) in (None, FRONT)  # FRONT is no tenant's
+    assert tenants(tmp_path).label_of(host) in (None, BASE_HOST_FILE)
 
 
 def test_letters_that_only_look_like_ascii_in_lower_case_name_no_tenant(tmp_path):
@@ -132,7 +132,7 @@ def test_the_base_domain_may_have_several_labels(tmp_path):
     here = tenants(tmp_path, "crm.example.ua")
     assert here.label_of("acme.crm.example.ua:443") == "acme"
     assert here.label_of("acme.example.ua") is None
-    assert here.label_of("crm.example.ua") == FRONT
+    assert here.label_of("crm.example.ua") == BASE_HOST_FILE
     assert here.label_of("acmeXcrm.example.ua") is None
     assert here.label_of("acme.crm.example.ua.evil.example") is None
 
@@ -433,7 +433,7 @@ def serve_nobody(data: Path) -> None:
 FIRST_TO_COME = {
     "a tenant": lambda data, copy: Tenants(Config(data=data)).create("acme"),
     "the key": lambda data, copy: Tenants(Config(data=data)).secret_key(),
-    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(FRONT),
+    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(BASE_HOST_FILE),
     "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
     "the server": lambda data, copy: serve_nobody(data),
     "a restore": lambda data, copy: backup.restore(

@@ -56,7 +56,8 @@ def steps(crm, monkeypatch):
 
 
 def kept(crm, label: str = "acme") -> list[str]:
-    return sorted(path.name for path in upgrades.copies(crm.tenants.config.data, label))
+    """The names of a tenant's copies, that of the oldest version first."""
+    return [path.name for path in reversed(upgrades.copies(crm.tenants.config.data, label))]
 
 
 def look(path: Path, sql: str) -> list[tuple]:

@@ -104,7 +104,7 @@ class Product(SoftDeletedRecord):
             super().remove(**last)
             return
         super().remove(**NOTHING, **last)
-        execute("DELETE FROM change WHERE noun = ? AND record_id = ?", (self.noun, self.id))
+        execute("DELETE FROM audit_entry WHERE noun = ? AND record_id = ?", (self.noun, self.id))
 
 
 # Of a product without a name only what `include_deleted` lists was kept.
