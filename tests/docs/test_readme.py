@@ -20,7 +20,7 @@ from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, README, ROOT, blocks, run, section
-from tests.running import free_port, serving
+from tests.server_process import find_free_port, run_listening_process
 
 
 def test_the_first_screen_has_exactly_two_commands():
@@ -45,13 +45,13 @@ def test_ci_runs_the_second_command_as_it_stands():
 @pytest.mark.parametrize("demo", ["never ran", "has run", "runs"])
 def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     assert shutil.which("curl")
-    lines, port = "\n".join(blocks(section("A tour by curl"))), free_port()
+    lines, port = "\n".join(blocks(section("A tour by curl"))), find_free_port()
     data, begin = tmp_path / "data", lines
     with ExitStack() as stack:
         if demo != "never ran":
             command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
             quiet = {"cwd": ROOT, "stdout": subprocess.DEVNULL}
-            stack.enter_context(serving(command, port, **quiet))
+            stack.enter_context(run_listening_process(command, port, **quiet))
         if demo == "has run":
             stack.close()
         if demo == "runs":
@@ -107,7 +107,7 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
 def test_moving_in_works_as_it_stands(tmp_path):
     begin = f"{APP} tenant create tour --owner-name Олена\nKEY=$({APP} key create tour --name tour)"
     lines = [begin, f"{APP} serve &", *blocks(section("Moving in"))]
-    said = run("\n".join(lines), tmp_path, free_port())
+    said = run("\n".join(lines), tmp_path, find_free_port())
     counts = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
     assert said.splitlines().count(counts) == 3
     assert '{"status":"ok","created":0,"updated":0,"skipped":1}' in said
