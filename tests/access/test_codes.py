@@ -11,7 +11,7 @@ from crm.access import codes, tokens
 from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
 from crm.tenancy.database import current_session, execute, row, rows, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 
 each = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -216,7 +216,7 @@ def sixteen(crm, send) -> list[bool]:
         with crm.tenants.session("acme"):
             return check(send(number))
 
-    return crowd(16, submit)
+    return run_in_threads(16, submit)
 
 
 def test_of_sixteen_who_send_the_right_code_at_once_one_is_let_in(crm, at_once):
@@ -438,7 +438,7 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
             except TooMany as told:
                 return told.retry_after
 
-    got = crowd(16, try_to)
+    got = run_in_threads(16, try_to)
     assert got.count(60) == 15
     with crm.tenants.session("acme"):
         assert row("SELECT count(*) FROM sms_code") == (1,)
@@ -502,7 +502,7 @@ def test_of_many_who_spend_a_code_one_may(crm):
         with crm.tenants.session("acme"), codes.spending(LOGIN, MARIA, FIREFOX) as may:
             return may
 
-    assert sum(crowd(16, spend)) == 1
+    assert sum(run_in_threads(16, spend)) == 1
 
 
 def test_a_spent_code_leaves_no_wait(acme):

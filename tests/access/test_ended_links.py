@@ -17,7 +17,7 @@ from crm.resources import users
 from crm.resources.users import User
 from crm.tenancy import backup
 from crm.tenancy.database import current_session, row, rows, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
@@ -388,7 +388,7 @@ def meanwhile(monkeypatch, where, name: str, act: Callable[[], None]) -> None:
 
     def acting(*given):
         result = real(*given)
-        crowd(1, lambda _: act())
+        run_in_threads(1, lambda _: act())
         return result
 
     monkeypatch.setattr(where, name, acting)
@@ -491,6 +491,8 @@ def test_of_many_invitations_at_once_the_limit_goes_out(crm, post):
     people = [Person(crm, user_id=OLENA) for _ in range(8)]
     for person in people:
         person.sees("/settings/users")
-    sent = crowd(8, lambda n: people[n].post(f"/settings/users/{n + 3}/invite").status_code)
+    sent = run_in_threads(
+        8, lambda n: people[n].post(f"/settings/users/{n + 3}/invite").status_code
+    )
     assert sorted(sent) == [303] * 5 + [409] * 3
     assert len(post.letters) == 5

@@ -9,7 +9,7 @@ from crm.access import links, tokens
 from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET, Link
 from crm.resources.users import User
 from crm.tenancy.database import current_session, row, rows, time_text, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
 each = pytest.mark.parametrize
@@ -98,7 +98,7 @@ def test_of_sixteen_who_use_it_at_once_one_gets_it(crm):
             with crm.tenants.session("acme"):
                 return links.use(RESET, token)
 
-        got = crowd(16, use)
+        got = run_in_threads(16, use)
         assert got.count(Link(TARAS, None)) == 1 and got.count(None) == 15
 
 

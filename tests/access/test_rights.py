@@ -15,7 +15,7 @@ from crm.resources import users
 from crm.resources.users import User
 from crm.tenancy.database import transaction
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
-from tests.raw_wsgi import Answer, speak
+from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
 PUBLIC = {
@@ -69,7 +69,9 @@ def owner(house, furnished) -> Api:
     return Api(house, "acme", furnished[1]["olena"])
 
 
-def ask(app: CRMApp, name: str, authorization: str | None, ids: Any = None, **more: Any) -> Answer:
+def ask(
+    app: CRMApp, name: str, authorization: str | None, ids: Any = None, **more: Any
+) -> WsgiResponse:
     """One request of an operation, by default with ids that nobody has."""
     method, _, rule = name.partition(" ")
     path = re.sub(r"<(\w+)>", lambda found: ids[found[1]] if ids else "999", rule)
@@ -77,7 +79,7 @@ def ask(app: CRMApp, name: str, authorization: str | None, ids: Any = None, **mo
     body = BODIES.get(name, b"{}") if method in ("POST", "PUT", "PATCH") else b""
     if body:
         headers["Content-Type"] = "application/json"
-    return speak(app, method, PREFIX + path, headers, body, **more)
+    return send_request(app, method, PREFIX + path, headers, body, **more)
 
 
 def key_with(app: CRMApp, *scopes: str, **more: Any) -> str:

@@ -20,7 +20,7 @@ from crm.api.health import PATHS
 from crm.config import Config
 from crm.tenancy import readiness
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
-from tests.running import running
+from tests.server_process import run_server
 
 HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
 
@@ -210,7 +210,7 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
 
 
 def test_a_real_server_is_alive_and_ready(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as port:
+    with run_server(tmp_path / "data") as port:
         for path in ("/livez", "/readyz"):
             line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             line.request("GET", path, headers={"Host": "10.1.2.3"})

@@ -19,7 +19,7 @@ from crm.resources.webhooks import DELIVERY, WEBHOOK
 from crm.tenancy.database import execute, now, transaction
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
-from tests.receiving import PATIENCE
+from tests.webhook_receiver import TIMEOUT_SECONDS
 
 each = pytest.mark.parametrize
 KEY = re.compile(r"crm_[0-9A-Za-z]{46}")
@@ -232,7 +232,7 @@ def test_a_test_is_sent_to_the_receiver(sending, hook):
     (came,) = hook.wait_for(1)
     assert Standard(secret).verify(came.body, came.headers)["type"] == "webhook.test"
     assert path == "/settings/webhooks/1/deliveries/1"
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while "204" not in olena.sees(path):
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -18,7 +18,7 @@ from crm.resources.users import User
 from crm.tenancy.database import row, transaction
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
 
@@ -182,7 +182,7 @@ def test_of_parallel_submits_one_gets_in(crm, post):
             "/login/code", data=sent, base_url=person.home, headers={"Cookie": cookies}
         ).status_code  # fmt: skip
 
-    answers = crowd(8, enter)
+    answers = run_in_threads(8, enter)
     assert sorted(answers) == [303] + [422] * 7
     with crm.tenants.session("acme"):
         assert len(sessions.every(OLENA)) == 1
@@ -842,7 +842,7 @@ def test_parallel_submits_open_one_tenant(crm, newcomer, post):
             "/signup/company", data=sent, base_url=newcomer.home, headers={"Cookie": cookies}
         ).location  # fmt: skip
 
-    answers = crowd(8, submit)
+    answers = run_in_threads(8, submit)
     assert len([path for path in answers if path != "/signup"]) == 1
     assert len(crm.tenants.labels()) == 3
 

@@ -36,7 +36,7 @@ from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
 from tests.conftest import Api
 from tests.page_client import Person
-from tests.receiving import Hook
+from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.usefixtures("own_log")
 ROOT = Path(__file__).resolve().parents[2]
@@ -908,7 +908,11 @@ def test_serve_makes_a_process_for_two_cores_but_never_more_than_four(
     ("command", "env"), [("serve", {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}), ("demo", {})]
 )
 def test_what_waited_for_the_server_is_sent_before_anybody_asks(
-    folder: Folder, hook: Hook, monkeypatch: pytest.MonkeyPatch, command: str, env: dict[str, str]
+    folder: Folder,
+    hook: WebhookReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    env: dict[str, str],
 ) -> None:
     folder.run("webhook", "test", "acme", folder.webhook(url=hook.url))
 
@@ -1073,7 +1077,7 @@ def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folde
 
 
 def test_a_server_sends_at_once_what_the_command_line_asks_for(
-    beside: tuple[Folder, int], hook: Hook
+    beside: tuple[Folder, int], hook: WebhookReceiver
 ) -> None:
     folder, port = beside
     with calling(port, folder.key()) as call:

@@ -17,7 +17,7 @@ from crm.config import Config
 from crm.resources import tenant
 from crm.tenancy import backup, disk, trash
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 
 UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
 
@@ -151,7 +151,7 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
 
 
 def test_threads_that_start_together_make_one_key(tmp_path: Path) -> None:
-    keys = crowd(8, lambda _: Tenants(Config(data=tmp_path)).secret_key())
+    keys = run_in_threads(8, lambda _: Tenants(Config(data=tmp_path)).secret_key())
     assert len(set(keys)) == 1
 
 

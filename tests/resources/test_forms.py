@@ -13,7 +13,7 @@ from crm.resources.leads.record import TRAP
 from crm.tenancy.counters import REQUESTS
 from crm.tenancy.database import time_text
 from tests.conftest import Api, Clock, key_for
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 SHOP, BLOG, THIEF = (
     "https://shop.example.ua",
@@ -65,7 +65,7 @@ def ask(app, origin: str | None, label: str = "acme", **headers):
     sent = {"Access-Control-Request-Method": "POST", **headers}
     if origin is not None:
         sent["Origin"] = origin
-    return speak(app, "OPTIONS", headers=sent, host=f"{label}.localhost")
+    return send_request(app, "OPTIONS", headers=sent, host=f"{label}.localhost")
 
 
 # What such a key may

@@ -19,7 +19,7 @@ from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.tenancy.database import now, row, rows
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
 
 URL = "https://erp.example.com/crm"
@@ -293,7 +293,7 @@ def test_ten_endpoints_are_the_most(api):
 
 
 def test_of_many_at_once_ten_are_added(crm, api):
-    answers = crowd(14, lambda _: Api(crm, "acme", api.key).post("/webhooks", BODY))
+    answers = run_in_threads(14, lambda _: Api(crm, "acme", api.key).post("/webhooks", BODY))
     assert sorted(answer.status_code for answer in answers) == [201] * 10 + [409] * 4
 
 
@@ -503,7 +503,7 @@ def test_rotation_is_a_version_of_the_endpoint(api, hooked):
 
 
 def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
-    answers = crowd(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
+    answers = run_in_threads(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
     told = {answer.json["secret"] for answer in answers}
     assert len(told) == 8
     with crm.tenants.session("acme"):

@@ -26,9 +26,9 @@ from crm.tenancy import backup, backup_run, database, disk, migrations
 from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import finish, process
+from tests.concurrency import start_python, wait_for_processes
 from tests.readme import ROOT, blocks, run, section
-from tests.running import running
+from tests.server_process import run_server
 
 PHONE = "+380671234567"
 
@@ -524,12 +524,12 @@ def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, c
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    restores = process(SLOWLY, crm.tenants.config.data, copy, "acme")
+    restores = start_python(SLOWLY, crm.tenants.config.data, copy, "acme")
     assert restores.stdout.readline() == "half way\n"
     begun = time.monotonic()
     api.create("/leads", name="Just then", phone=PHONE)
     assert time.monotonic() - begun > 0.3
-    assert finish(restores) == [""]
+    assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
     others = Tenants(crm.tenants.config)
     with others.session("acme"):
@@ -543,7 +543,7 @@ def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, 
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    died = process(DIE, crm.tenants.config.data, copy, "acme")
+    died = start_python(DIE, crm.tenants.config.data, copy, "acme")
     died.communicate()
     assert died.returncode == -9
     for _ in range(3):
@@ -674,7 +674,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    with running(data, CRM_PLANS="business=0") as port:
+    with run_server(data, CRM_PLANS="business=0") as port:
         with calling() as link:
             assert call(link, "POST", "/leads", {"name": "First", "phone": PHONE})[0] == 201
         threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]

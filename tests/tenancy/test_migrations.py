@@ -16,9 +16,9 @@ from crm.resources.imports import IMPORT
 from crm.tenancy import migrations, sweeps
 from crm.tenancy.database import connect, current_session, execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import crowd, finish, process
+from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 OPEN = """
 import os, sys
@@ -188,7 +188,7 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
 
 def test_a_killed_step_leaves_the_version_before(crm):
     crm.tenants.forget_idle()
-    died = process(DIE, crm.tenants.config.data)
+    died = start_python(DIE, crm.tenants.config.data)
     died.communicate()
     assert died.returncode == -9
     with opened(crm.tenants.path("acme")) as file:
@@ -200,7 +200,7 @@ def test_a_killed_step_leaves_the_version_before(crm):
 def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     crm.tenants.forget_idle()
     labels = ("acme", "globex")
-    (told,) = finish(process(OPEN, crm.tenants.config.data, *labels))
+    (told,) = wait_for_processes(start_python(OPEN, crm.tenants.config.data, *labels))
     *versions, ends = told.splitlines()
     assert ends == "[0, 0, 0, 0]"
     assert sorted(versions) == sorted(f"{label} {KNOWN + 1}" for label in labels * 4)
@@ -219,7 +219,7 @@ def test_of_many_threads_one_migrates(crm, steps):
         with crm.tenants.session("acme"):
             return rows("SELECT * FROM once")
 
-    assert crowd(16, look) == [[(1,)]] * 16
+    assert run_in_threads(16, look) == [[(1,)]] * 16
 
 
 def test_no_statement_of_a_page_is_lost(crm):
@@ -358,6 +358,6 @@ def test_a_language_is_one_of_the_pages_or_none(crm):
 def test_an_app_starts_without_touching_a_file(tmp_path):
     app = create_app(Config(data=tmp_path / "data"), sends=False)
     assert Api(app, "acme", "x").get("/leads").status_code == 404
-    assert speak(app, host="acme.localhost").status == 404
+    assert send_request(app, host="acme.localhost").status == 404
     assert list(tmp_path.iterdir()) == []
     assert isinstance(app.tenants, Tenants)

@@ -18,7 +18,7 @@ from crm.tenancy.migrations import RENAMED_TABLES
 from crm.tenancy.tenants import Tenants
 from tests import releases
 from tests.full_tenant import LABEL, Caller, Clock, lacking
-from tests.receiving import Hook
+from tests.webhook_receiver import WebhookReceiver
 
 VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
 CHECK = "VALUES ('integrity-check', 1)"  # of a search index against its table
@@ -203,7 +203,7 @@ def test_it_is_written_to_as_ever(frozen: Frozen) -> None:
     assert {event["type"] for event in told} >= {"lead.created", "lead.converted", "deal.created"}
 
 
-def test_its_webhooks_go_on(frozen: Frozen, hook: Hook) -> None:
+def test_its_webhooks_go_on(frozen: Frozen, hook: WebhookReceiver) -> None:
     """What waited in it arrives, and so does what happens next."""
     waiting = frozen.caller.do("GET", "/webhooks/1/deliveries?status=pending")["data"]
     assert waiting
