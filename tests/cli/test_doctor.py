@@ -709,11 +709,11 @@ def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> 
 
 def test_a_clock_that_is_away_is_told() -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() - 100))
-    answer = network_checks.Answer(200, date, None, None)
-    ((level, said),) = network_checks._clock("https://crm.example", answer)
+    answer = network_checks.PublicResponse(200, date, None, None)
+    ((level, said),) = network_checks._compare_clocks("https://crm.example", answer)
     assert level == FAULT and re.search(r" \+10[01] s from the one of https://crm.example", said)
     for date in (None, "yesterday", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())):
-        assert not list(network_checks._clock("a", answer._replace(date=date)))
+        assert not list(network_checks._compare_clocks("a", answer._replace(date=date)))
 
 
 def test_it_runs_as_a_command(data: Path) -> None:

@@ -440,7 +440,7 @@ def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
     copy_of(crm, "acme", copies)
     copy_of(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
     api.create("/leads", name="Later", phone=PHONE)
-    told = command(crm, "backup", "drill", "--from", copies)
+    told = command(crm, "backup", "test-restore", "--from", copies)
     table = [line.split("\t") for line in told.stdout.splitlines()]
     assert table[0] == ["tenant", "table", "copy", "restored", "now", ""]
     assert table[1] == ["acme", "lead", "1", "1", "2", "+1 since"]
@@ -462,7 +462,7 @@ def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
         return build(tenants, unseen, settle)
 
     monkeypatch.setattr(backup, "_build", lose)
-    told = command(crm, "backup", "drill", "--from", copies, code=1)
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "acme\tlead\t1\t0\t1\tDIFFERS" in told.stdout.splitlines()
     assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
 
@@ -472,14 +472,14 @@ def test_a_drill_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, c
     clock.tick(60)
     new = copy_of(crm, "acme", copies)
     spoil(old)
-    command(crm, "backup", "drill", "--from", copies)
+    command(crm, "backup", "test-restore", "--from", copies)
     spoil(new)
-    told = command(crm, "backup", "drill", "--from", copies, code=1)
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "Error: the copies do not hold what they should: acme" in told.stderr
 
 
 def test_a_drill_and_a_verification_of_nothing_fail(crm, copies):
-    for words in (("drill",), ("drill", "--from", copies), ("verify", "--from", copies)):
+    for words in (("test-restore",), ("test-restore", "--from", copies), ("verify", "--from", copies)):
         told = command(crm, "backup", *words, code=1)
         assert "Error: there are no copies in " in told.stderr
 
