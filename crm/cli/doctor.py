@@ -145,7 +145,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
         of_tenant = list(examine(name, partial(_tenant, tenants, label, full), seconds))
         yield from of_tenant
         count += not of_tenant
-    yield Finding(OK, "tenants", f"{count} of {len(labels)} files are intact and up to date")
+    yield Finding(OK, "tenants", f"{count} of {len(labels)} files are whole and up to date")
     tenants.forget_idle()
 
 

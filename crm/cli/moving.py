@@ -55,7 +55,7 @@ def _add_commands(noun: str) -> None:
         for error in result.errors[:MAX_PRINTED_ERRORS]:
             click.echo(f"line {error['line']}: {error['message']}", err=True)
         if len(result.errors) > MAX_PRINTED_ERRORS:
-            click.echo(f"… and {len(result.errors) - MAX_PRINTED_ERRORS} more errors", err=True)
+            click.echo(f"… and {len(result.errors) - MAX_PRINTED_ERRORS} more", err=True)
         click.echo(
             f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
             f" ({result.unchanged} unchanged, {result.rejected} rejected)"
