@@ -118,7 +118,7 @@ def user_create(config: Config, tenant: str, **fields: str | None) -> None:
     """Create a user of TENANT and print its id."""
     sent = {name: value for name, value in fields.items() if value is not None}
     with tenant_session(config, tenant):
-        click.echo(users.create(users.USER_IN.take(sent)).id)
+        click.echo(users.create(users.USER_IN.parse(sent)).id)
 
 
 @command(user, "list")

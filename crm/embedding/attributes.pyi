@@ -511,20 +511,20 @@ class Leads:
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
         include_deleted: bool | None = ...,
+        phone: str | Sequence[str] | None = ...,
+        email: str | Sequence[str] | None = ...,
         source: str | Sequence[str] | None = ...,
-        source_not: str | Sequence[str] | None = ...,
-        has_source: bool | None = ...,
         status: Literal["new", "in_progress", "qualified", "unqualified", "converted"]
         | Sequence[Literal["new", "in_progress", "qualified", "unqualified", "converted"]]
         | None = ...,
         assigned_to: int | str | Sequence[int | str] | None = ...,
-        phone: str | Sequence[str] | None = ...,
-        email: str | Sequence[str] | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id", "-id", "name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"
         ]
         | None = ...,
+        source_not: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
     ) -> Page[Lead]:
         """List leads, the newest first.
 
@@ -538,14 +538,14 @@ class Leads:
         updated_since: Changed at or after this moment.
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
-        source: Where it came from.
-        source_not: From none of these sources; leads without one are included.
-        has_source: Whether it is known where the lead came from.
-        assigned_to: A user's id, `me` or `none`.
         phone: In any spelling.
         email: In any case.
+        source: Where it came from.
+        assigned_to: A user's id, `me` or `none`.
         q: Words in name, phone, email, company or comment.
         sort: One field; `-` in front for descending.
+        source_not: From none of these sources; leads without one are included.
+        has_source: Whether it is known where the lead came from.
         """
     def get(
         self,
@@ -636,20 +636,20 @@ class Leads:
         created_since: datetime | str | None = ...,
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
+        phone: str | Sequence[str] | None = ...,
+        email: str | Sequence[str] | None = ...,
         source: str | Sequence[str] | None = ...,
-        source_not: str | Sequence[str] | None = ...,
-        has_source: bool | None = ...,
         status: Literal["new", "in_progress", "qualified", "unqualified", "converted"]
         | Sequence[Literal["new", "in_progress", "qualified", "unqualified", "converted"]]
         | None = ...,
         assigned_to: int | str | Sequence[int | str] | None = ...,
-        phone: str | Sequence[str] | None = ...,
-        email: str | Sequence[str] | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id", "-id", "name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"
         ]
         | None = ...,
+        source_not: str | Sequence[str] | None = ...,
+        has_source: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
     ) -> bytes:
         """Export leads, with the filters of the list.
@@ -659,14 +659,14 @@ class Leads:
         created_since: Created at or after this moment.
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
-        source: Where it came from.
-        source_not: From none of these sources; leads without one are included.
-        has_source: Whether it is known where the lead came from.
-        assigned_to: A user's id, `me` or `none`.
         phone: In any spelling.
         email: In any case.
+        source: Where it came from.
+        assigned_to: A user's id, `me` or `none`.
         q: Words in name, phone, email, company or comment.
         sort: One field; `-` in front for descending.
+        source_not: From none of these sources; leads without one are included.
+        has_source: Whether it is known where the lead came from.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         """
 
@@ -687,16 +687,16 @@ class Clients:
         updated_since: datetime | str | None = ...,
         include_deleted: bool | None = ...,
         type: Literal["company", "person"] | Sequence[Literal["company", "person"]] | None = ...,
-        tag: str | Sequence[str] | None = ...,
         assigned_to: int | str | Sequence[int | str] | None = ...,
-        phone: str | Sequence[str] | None = ...,
-        email: str | Sequence[str] | None = ...,
         q: str | None = ...,
-        expand: Literal["contacts"] | Sequence[Literal["contacts"]] | None = ...,
         sort: Literal[
             "id", "-id", "name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"
         ]
         | None = ...,
+        tag: str | Sequence[str] | None = ...,
+        phone: str | Sequence[str] | None = ...,
+        email: str | Sequence[str] | None = ...,
+        expand: Literal["contacts"] | Sequence[Literal["contacts"]] | None = ...,
     ) -> Page[Client]:
         """List clients, the newest first.
 
@@ -710,13 +710,13 @@ class Clients:
         updated_since: Changed at or after this moment.
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
-        tag: All of these, in any case.
         assigned_to: A user's id, `me` or `none`.
+        q: Words in name, phone, email, or those of a contact.
+        sort: One field; `-` in front for descending.
+        tag: All of these, in any case.
         phone: The client's or a contact's, in any spelling.
         email: The client's or a contact's, in any case.
-        q: Words in name, phone, email, or those of a contact.
         expand: Show this part too.
-        sort: One field; `-` in front for descending.
         """
     def get(
         self,
@@ -803,15 +803,15 @@ class Clients:
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
         type: Literal["company", "person"] | Sequence[Literal["company", "person"]] | None = ...,
-        tag: str | Sequence[str] | None = ...,
         assigned_to: int | str | Sequence[int | str] | None = ...,
-        phone: str | Sequence[str] | None = ...,
-        email: str | Sequence[str] | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id", "-id", "name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"
         ]
         | None = ...,
+        tag: str | Sequence[str] | None = ...,
+        phone: str | Sequence[str] | None = ...,
+        email: str | Sequence[str] | None = ...,
         dialect: Literal["excel"] | None = ...,
     ) -> bytes:
         """Export clients, with the filters of the list.
@@ -821,12 +821,12 @@ class Clients:
         created_since: Created at or after this moment.
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
-        tag: All of these, in any case.
         assigned_to: A user's id, `me` or `none`.
-        phone: The client's or a contact's, in any spelling.
-        email: The client's or a contact's, in any case.
         q: Words in name, phone, email, or those of a contact.
         sort: One field; `-` in front for descending.
+        tag: All of these, in any case.
+        phone: The client's or a contact's, in any spelling.
+        email: The client's or a contact's, in any case.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         """
 
@@ -905,29 +905,29 @@ class Deals:
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
         include_deleted: bool | None = ...,
+        client_id: int | str | Sequence[int | str] | None = ...,
         pipeline_id: int | str | Sequence[int | str] | None = ...,
         stage_id: int | str | Sequence[int | str] | None = ...,
-        assigned_to: int | str | Sequence[int | str] | None = ...,
         status: Literal["open", "won", "lost"]
         | Sequence[Literal["open", "won", "lost"]]
         | None = ...,
-        client_id: int | str | Sequence[int | str] | None = ...,
-        closed_since: datetime | str | None = ...,
-        closed_until: datetime | str | None = ...,
+        assigned_to: int | str | Sequence[int | str] | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id",
             "-id",
-            "created_at",
-            "-created_at",
-            "updated_at",
-            "-updated_at",
             "amount",
             "-amount",
             "expected_close_date",
             "-expected_close_date",
+            "created_at",
+            "-created_at",
+            "updated_at",
+            "-updated_at",
         ]
         | None = ...,
+        closed_since: datetime | str | None = ...,
+        closed_until: datetime | str | None = ...,
     ) -> Page[Deal]:
         """List deals, the newest first.
 
@@ -941,12 +941,12 @@ class Deals:
         updated_since: Changed at or after this moment.
         include_deleted: With `updated_since`: also what was deleted in the last 30 days, as `{id,
             deleted_at, updated_at}`.
-        assigned_to: A user's id, `me` or `none`.
         client_id: Deals of this client.
+        assigned_to: A user's id, `me` or `none`.
+        q: Words in title or client_name.
+        sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
-        q: Words in title or client's name.
-        sort: One field; `-` in front for descending.
         """
     def create(
         self,
@@ -1048,29 +1048,29 @@ class Deals:
         created_since: datetime | str | None = ...,
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
+        client_id: int | str | Sequence[int | str] | None = ...,
         pipeline_id: int | str | Sequence[int | str] | None = ...,
         stage_id: int | str | Sequence[int | str] | None = ...,
-        assigned_to: int | str | Sequence[int | str] | None = ...,
         status: Literal["open", "won", "lost"]
         | Sequence[Literal["open", "won", "lost"]]
         | None = ...,
-        client_id: int | str | Sequence[int | str] | None = ...,
-        closed_since: datetime | str | None = ...,
-        closed_until: datetime | str | None = ...,
+        assigned_to: int | str | Sequence[int | str] | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id",
             "-id",
-            "created_at",
-            "-created_at",
-            "updated_at",
-            "-updated_at",
             "amount",
             "-amount",
             "expected_close_date",
             "-expected_close_date",
+            "created_at",
+            "-created_at",
+            "updated_at",
+            "-updated_at",
         ]
         | None = ...,
+        closed_since: datetime | str | None = ...,
+        closed_until: datetime | str | None = ...,
         dialect: Literal["excel"] | None = ...,
     ) -> bytes:
         """Export deals, with the filters of the list.
@@ -1080,12 +1080,12 @@ class Deals:
         created_since: Created at or after this moment.
         created_until: Created before this moment; the moment itself is not included.
         updated_since: Changed at or after this moment.
-        assigned_to: A user's id, `me` or `none`.
         client_id: Deals of this client.
+        assigned_to: A user's id, `me` or `none`.
+        q: Words in title or client_name.
+        sort: One field; `-` in front for descending.
         closed_since: Won or lost at or after this moment.
         closed_until: Won or lost before this moment; the moment itself is not included.
-        q: Words in title or client's name.
-        sort: One field; `-` in front for descending.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         """
 
@@ -1211,9 +1211,9 @@ class Products:
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
         include_deleted: bool | None = ...,
+        sku: str | Sequence[str] | None = ...,
         category: str | Sequence[str] | None = ...,
         active: bool | None = ...,
-        sku: str | Sequence[str] | None = ...,
         q: str | None = ...,
         sort: Literal["id", "-id", "name", "-name", "updated_at", "-updated_at"] | None = ...,
     ) -> Page[Product]:
@@ -1298,9 +1298,9 @@ class Products:
         created_since: datetime | str | None = ...,
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
+        sku: str | Sequence[str] | None = ...,
         category: str | Sequence[str] | None = ...,
         active: bool | None = ...,
-        sku: str | Sequence[str] | None = ...,
         q: str | None = ...,
         sort: Literal["id", "-id", "name", "-name", "updated_at", "-updated_at"] | None = ...,
         dialect: Literal["excel"] | None = ...,
@@ -1332,30 +1332,30 @@ class Tasks:
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
         include_deleted: bool | None = ...,
-        assigned_to: int | str | Sequence[int | str] | None = ...,
-        status: Literal["open", "in_progress", "done", "cancelled"]
-        | Sequence[Literal["open", "in_progress", "done", "cancelled"]]
-        | None = ...,
         type: Literal["call", "meeting", "email"]
         | Sequence[Literal["call", "meeting", "email"]]
         | None = ...,
+        status: Literal["open", "in_progress", "done", "cancelled"]
+        | Sequence[Literal["open", "in_progress", "done", "cancelled"]]
+        | None = ...,
+        assigned_to: int | str | Sequence[int | str] | None = ...,
         lead_id: int | str | Sequence[int | str] | None = ...,
         client_id: int | str | Sequence[int | str] | None = ...,
         deal_id: int | str | Sequence[int | str] | None = ...,
-        due_since: datetime | str | None = ...,
-        due_before: datetime | str | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id",
             "-id",
+            "due_at",
+            "-due_at",
             "created_at",
             "-created_at",
             "updated_at",
             "-updated_at",
-            "due_at",
-            "-due_at",
         ]
         | None = ...,
+        due_since: datetime | str | None = ...,
+        due_before: datetime | str | None = ...,
     ) -> Page[Task]:
         """List tasks, the newest first.
 
@@ -1373,10 +1373,10 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        due_since: Due at or after this moment.
-        due_before: Due before this moment; the moment itself is not included.
         q: Words in title or description.
         sort: One field; `-` in front for descending.
+        due_since: Due at or after this moment.
+        due_before: Due before this moment; the moment itself is not included.
         """
     def create(
         self,
@@ -1453,30 +1453,30 @@ class Tasks:
         created_since: datetime | str | None = ...,
         created_until: datetime | str | None = ...,
         updated_since: datetime | str | None = ...,
-        assigned_to: int | str | Sequence[int | str] | None = ...,
-        status: Literal["open", "in_progress", "done", "cancelled"]
-        | Sequence[Literal["open", "in_progress", "done", "cancelled"]]
-        | None = ...,
         type: Literal["call", "meeting", "email"]
         | Sequence[Literal["call", "meeting", "email"]]
         | None = ...,
+        status: Literal["open", "in_progress", "done", "cancelled"]
+        | Sequence[Literal["open", "in_progress", "done", "cancelled"]]
+        | None = ...,
+        assigned_to: int | str | Sequence[int | str] | None = ...,
         lead_id: int | str | Sequence[int | str] | None = ...,
         client_id: int | str | Sequence[int | str] | None = ...,
         deal_id: int | str | Sequence[int | str] | None = ...,
-        due_since: datetime | str | None = ...,
-        due_before: datetime | str | None = ...,
         q: str | None = ...,
         sort: Literal[
             "id",
             "-id",
+            "due_at",
+            "-due_at",
             "created_at",
             "-created_at",
             "updated_at",
             "-updated_at",
-            "due_at",
-            "-due_at",
         ]
         | None = ...,
+        due_since: datetime | str | None = ...,
+        due_before: datetime | str | None = ...,
         dialect: Literal["excel"] | None = ...,
     ) -> bytes:
         """Export tasks, with the filters of the list.
@@ -1490,10 +1490,10 @@ class Tasks:
         lead_id: Tasks of this lead.
         client_id: Tasks of this client.
         deal_id: Tasks of this deal.
-        due_since: Due at or after this moment.
-        due_before: Due before this moment; the moment itself is not included.
         q: Words in title or description.
         sort: One field; `-` in front for descending.
+        due_since: Due at or after this moment.
+        due_before: Due before this moment; the moment itself is not included.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         """
 

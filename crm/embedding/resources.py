@@ -34,7 +34,7 @@ from crm.embedding.signatures import Types, docstring, signature
 from crm.embedding.verbs import VERBS, read_file
 from crm.errors import Malformed
 from crm.json import dumps, loads
-from crm.records.views import unchanged
+from crm.records.schemas import require_unchanged
 from crm.tenancy.database import current_session, database
 
 
@@ -78,7 +78,7 @@ def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
             with nullcontext() if method.http_method == "GET" else database.atomic():
                 if echoed:
                     view = method.record_view.expanded(echoed)
-                    unchanged(view.one(texts[-1]), echoed)
+                    require_unchanged(view.one(texts[-1]), echoed)
                 if verb is None:
                     return _result(method, method.call_declared(texts, arguments))
                 result = verb(*texts, *arguments)
@@ -117,7 +117,7 @@ def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[
         arguments.append(read_file(method.path[0], file, parameters.get("dialect") == "excel"))
     if body is None:
         return arguments, None
-    payload = body.take(sent)
+    payload = body.parse(sent)
     return [*arguments, payload], getattr(payload, "echoed", None) if operation.current else None
 
 
