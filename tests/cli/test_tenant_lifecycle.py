@@ -325,7 +325,7 @@ def test_delete_asks_first(crm):
         command(crm, "tenant", "delete", "acme", code=1, told=told)
     assert crm.tenants.exists("acme")
     told = command(crm, "tenant", "delete", "acme", told="y\n")
-    assert re.match(r"acme is deleted; what it was: \S+/trash/acme\.deleted-\w+\.db\n", told.stdout)
+    assert re.match(r"acme is deleted; its file: \S+/trash/acme\.deleted-\w+\.db\n", told.stdout)
     assert not crm.tenants.exists("acme")
     again = command(crm, "tenant", "delete", "acme", code=1)
     assert again.stderr.endswith("Error: there is no tenant acme\n")
@@ -489,7 +489,7 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
             for _ in range(2):
                 time.sleep(0.3)
                 told = run("tenant", "delete", "acme", "--yes")
-                deleted.append(Path(re.search(r"what it was: (\S+)", told)[1]))
+                deleted.append(Path(re.search(r"its file: (\S+)", told)[1]))
                 run("restore", deleted[-1], "--tenant", "acme")
             time.sleep(0.3)
         finally:

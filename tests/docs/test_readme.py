@@ -20,7 +20,7 @@ from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
-from tests.server_process import run_listening_process
+from tests.server_process import find_free_port, run_listening_process
 
 BEGIN = f"""{APP} tenant create tour --owner-name Олена
 KEY=$({APP} key create tour --name tour)

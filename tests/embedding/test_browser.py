@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask, redirect, request, session
 from playwright.sync_api import Page, expect
-from test_cabinet_board import card, column, drag, is_in
-from test_embedding import copied
 from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
+from tests.cabinet.test_board import card, column, drag, is_in
 from tests.chromium import browsing, session_or_none
 from tests.conftest import OLENA
+from tests.embedding.test_embedding import copied
 from tests.readme import ROOT, blocks, read
 from tests.server_process import find_free_port, wait_until_listening
 from tests.sites import logged_in

@@ -331,7 +331,7 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
         f"fault acme restore its newest copy: restore {copy} --tenant acme"
     )
     copy.unlink()
-    assert doctor().endswith(f"no copy of it is in {data}/backups: restore FILE --tenant acme")
+    assert doctor().endswith(f"there is no copy in {data}/backups: restore FILE --tenant acme")
 
 
 def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> None:

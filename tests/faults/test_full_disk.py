@@ -343,7 +343,7 @@ COMMANDS = (
     ("tenant", "plan", "closed", "pro"),
     ("tenant", "suspend", "closed"),
     ("key", "create", "closed", "--name", "robot"),
-    ("user", "add", "closed", "--name", "Taras", "--phone", "+380501110002"),
+    ("user", "create", "closed", "--name", "Taras", "--phone", "+380501110002"),
     ("user", "login-link", "closed", "1"),
     ("backup", "create", "--tenant", "closed"),
     ("tenant", "clone", "closed", "copy"),

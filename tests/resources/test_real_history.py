@@ -36,7 +36,7 @@ def acme(tmp_path_factory) -> Any:
     command(data, "tenant", "create", "acme", "--plan", "business", "--owner-name", "Olena")
     key = command(data, "key", "create", "acme", "--name", "history")
     users = {
-        row["sales_agent"]: command(data, "user", "add", "acme", "--name", row["sales_agent"])
+        row["sales_agent"]: command(data, "user", "create", "acme", "--name", row["sales_agent"])
         for row in table("sales_teams")
     }
     with run_server(data, CRM_PLANS="business=0") as port:

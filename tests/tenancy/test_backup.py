@@ -193,7 +193,7 @@ def test_a_tenant_that_fails_does_not_stop_the_others(crm):
     assert Path(path).name.startswith("globex-")
     assert Path(path).stat().st_size == int(size)
     assert "acme: the file of acme cannot be used" in told.stderr
-    assert told.stderr.endswith("Error: no copy was made of: acme\n")
+    assert told.stderr.endswith("Error: these tenants could not be copied: acme\n")
 
 
 def test_one_tenant_may_be_copied_alone(crm, copies):
@@ -230,7 +230,7 @@ def test_a_bad_copy_is_told_and_the_others_are_read_all_the_same(crm, copies):
     assert told.stdout.startswith(f"{good}\t")
     assert told.stdout.count("\n") == 1
     assert f"{bad}: {bad} " in told.stderr
-    assert told.stderr.endswith(f"Error: no good copies are: {bad}\n")
+    assert told.stderr.endswith(f"Error: these copies are damaged: {bad}\n")
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
     copy_of(crm, "acme", copies)
     copy_of(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
     api.create("/leads", name="Later", phone=PHONE)
-    told = command(crm, "backup", "drill", "--from", copies)
+    told = command(crm, "backup", "test-restore", "--from", copies)
     table = [line.split("\t") for line in told.stdout.splitlines()]
     assert table[0] == ["tenant", "table", "copy", "restored", "now", ""]
     assert table[1] == ["acme", "lead", "1", "1", "2", "+1 since"]
@@ -476,7 +476,7 @@ def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
         return build(tenants, unseen, settle)
 
     monkeypatch.setattr(backup, "_build", lose)
-    told = command(crm, "backup", "drill", "--from", copies, code=1)
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "acme\tlead\t1\t0\t1\tDIFFERS" in told.stdout.splitlines()
     assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
 
@@ -486,14 +486,18 @@ def test_a_drill_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, c
     clock.tick(60)
     new = copy_of(crm, "acme", copies)
     spoil(old)
-    command(crm, "backup", "drill", "--from", copies)
+    command(crm, "backup", "test-restore", "--from", copies)
     spoil(new)
-    told = command(crm, "backup", "drill", "--from", copies, code=1)
-    assert "Error: the copies do not hold what they should: acme" in told.stderr
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
+    assert "Error: these copies cannot be restored completely: acme" in told.stderr
 
 
 def test_a_drill_and_a_verification_of_nothing_fail(crm, copies):
-    for words in (("drill",), ("drill", "--from", copies), ("verify", "--from", copies)):
+    for words in (
+        ("test-restore",),
+        ("test-restore", "--from", copies),
+        ("verify", "--from", copies),
+    ):
         told = command(crm, "backup", *words, code=1)
         assert "Error: there are no copies in " in told.stderr
 
@@ -688,7 +692,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
             for _ in range(2):
                 time.sleep(0.3)
                 told = run("restore", copy, "--tenant", "acme", "--yes")
-                befores.append(Path(re.search(r"^what it was before: (.*)$", told, re.M)[1]))
+                befores.append(Path(re.search(r"^its file from before: (.*)$", told, re.M)[1]))
             time.sleep(0.3)
         finally:
             stop.set()
@@ -718,7 +722,7 @@ def test_the_guides_commands_work_as_they_stand(crm, tmp_path):
     said = run(re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines), tmp_path)
     assert "acme\tlead\t0\t0\t0\tsame" in said
     assert "acme is restored from copies/acme-" in said
-    assert "what it was before: " in said
+    assert "its file from before: " in said
     assert "acme.zip\t" in said
     assert "http://tryout.localhost:8000\n" in said
-    assert "tryout is deleted; what it was: " in said
+    assert "tryout is deleted; its file: " in said

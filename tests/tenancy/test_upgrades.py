@@ -248,10 +248,10 @@ def test_migrate_tells_each_file_and_how_long_it_took(crm, steps):
     told = command(crm, "migrate")
     now = KNOWN + 1
     assert told.stdout == f"acme: version {now}, was {KNOWN}\nglobex: version {now}, was {KNOWN}\n"
-    assert told.stderr.splitlines()[1].startswith("2 of 2 brought up to date, ")
+    assert told.stderr.splitlines()[1].startswith("2 of 2 migrated, ")
     again = command(crm, "migrate")
     assert again.stdout == f"acme: version {now}\nglobex: version {now}\n"
-    assert again.stderr.splitlines()[1].startswith("0 of 2 brought up to date, ")
+    assert again.stderr.splitlines()[1].startswith("0 of 2 migrated, ")
 
 
 def test_migrate_goes_on_after_one_that_fails(crm, steps):
@@ -263,8 +263,8 @@ def test_migrate_goes_on_after_one_that_fails(crm, steps):
     assert told.stdout == f"globex: version {KNOWN + 1}, was {KNOWN}\n"
     errors = told.stderr.splitlines()
     assert errors[1].startswith("acme: the file of acme is not upgraded: no copy of it can be made")
-    assert errors[2].startswith("1 of 2 brought up to date, ")
-    assert errors[3] == "Error: not brought up to this release are: acme"
+    assert errors[2].startswith("1 of 2 migrated, ")
+    assert errors[3] == "Error: these could not be migrated: acme"
     assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
 
 
@@ -290,7 +290,7 @@ def test_a_dry_run_tells_who_is_behind_and_changes_nothing(crm, steps):
     told = command(crm, "migrate", "--dry-run")
     behind = f"version {KNOWN} of {KNOWN + 1}"
     assert told.stdout == f"acme: {behind}\nglobex: {behind}\n"
-    assert told.stderr.splitlines()[1].startswith("2 of 3 behind, ")
+    assert told.stderr.splitlines()[1].startswith("2 of 3 to migrate, ")
     assert look(crm.tenants.path("globex"), "PRAGMA user_version") == [(KNOWN,)]
 
 
