@@ -19,12 +19,12 @@ from crm.api.operations import raw_body
 from crm.api.upload import InMemory
 from crm.cabinet import csrf, embedded_login
 from crm.cabinet.compression import compress
-from crm.cabinet.rendering import FRONT, RANK, TENANT
+from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
 from crm.config import Config
 from crm.errors import CRMError, Forbidden, NotFound
 from crm.tenancy.clocks import uptime
 from crm.tenancy.database import current_session, time_before
-from crm.tenancy.tenants import FRONT as FRONT_LABEL
+from crm.tenancy.tenants import FRONT as BASE_HOST_LABEL
 
 STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
@@ -44,13 +44,13 @@ def install(app: Flask, config: Config) -> None:
     app.session_interface = _FormCookie()
     csrf.install(app)
     # A form of the base host leads to a tenant's host, which browsers count as its target.
-    forms = {TENANT: "", FRONT: f" {config.url_of('*')}"}
+    forms = {TENANT: "", BASE_HOST: f" {config.url_of('*')}"}
 
     def enter() -> Response | None:
         if request.path.startswith(API) or request.endpoint == STATIC:
             return None
         here = current_session()
-        g.place = FRONT if here.label == FRONT_LABEL else TENANT
+        g.place = BASE_HOST if here.label == BASE_HOST_LABEL else TENANT
         g.session = None
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
@@ -80,7 +80,7 @@ def install(app: Flask, config: Config) -> None:
         if view.role and RANK[g.session.role] < RANK[view.role]:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":
-            raw_body(view.most)
+            raw_body(view.max_form_bytes)
             request.form_data_parser_class = InMemory
             csrf.check_token()
         return None

@@ -15,7 +15,7 @@ from flask import request
 from crm.cabinet import labels
 from crm.cabinet.forms import Form, Overtaken
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import told
+from crm.cabinet.rendering import flash
 from crm.errors import Fault
 from crm.json import dumps
 from crm.records.views import Payload, RecordView
@@ -63,9 +63,9 @@ def tell_saved(theirs: list[str]) -> None:
             " both changes are kept.",
             fields=fields,
         )
-        told(text)
+        flash(text)
     else:
-        told(gettext("Saved."))
+        flash(gettext("Saved."))
 
 
 def _faults(noun: str, record: dict[str, Any], names: list[str]) -> list[Fault]:

@@ -14,9 +14,19 @@ from werkzeug.wrappers import Response
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
 from crm.cabinet.embedded_login import around
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.rendering import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
+from crm.cabinet.rendering import (
+    BASE_HOST,
+    TENANT,
+    Pages,
+    flash,
+    me,
+    next_path,
+    render,
+    rerender_on_error,
+    see_other,
+)
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.records import fields
 from crm.records.views import RecordSchema
@@ -62,14 +72,14 @@ def leave_it_to_the_site() -> Response | None:
 @pages.get("/login")
 def login_page(form: Form | None = None) -> Response:
     if me() and form is None:
-        return onward(next_path())
+        return see_other(next_path())
     return render("login/phone.html", form=form or Form(), next=next_path(""))
 
 
 @pages.post("/login")
-@again(lambda form: login_page(form))
+@rerender_on_error(lambda form: login_page(form))
 def send_code() -> Response:
-    phone = take(PHONE_IN, request.form)["phone"]
+    phone = load_form(PHONE_IN, request.form)["phone"]
     response = _send_code(phone)
     flask.session["next"] = next_path()
     return response
@@ -78,7 +88,7 @@ def send_code() -> Response:
 @pages.get("/login/code")
 def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
-        return onward("/login")
+        return see_other("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
     known_browser = authentication.known_browser(user and user.id)
     shown = phone_codes.context(codes.LOGIN, known_browser)
@@ -86,7 +96,7 @@ def code_page(form: Form | None = None) -> Response:
 
 
 @pages.post("/login/code")
-@again(lambda form: code_page(form))
+@rerender_on_error(lambda form: code_page(form))
 def check_code() -> Response:
     right = phone_codes.check(codes.LOGIN)
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
@@ -96,21 +106,21 @@ def check_code() -> Response:
 
 
 @pages.post("/login/code/again")
-@again(lambda form: code_page(form))
+@rerender_on_error(lambda form: code_page(form))
 def send_another_code() -> Response:
     phone = phone_codes.phone(codes.LOGIN)
-    return _send_code(phone) if phone else onward("/login")
+    return _send_code(phone) if phone else see_other("/login")
 
 
 @pages.get("/login/password")
 def password_page(form: Form | None = None) -> Response:
     if me() and form is None:
-        return onward(next_path())
+        return see_other(next_path())
     return render("login/password.html", form=form or Form(), next=next_path(""))
 
 
 @pages.post("/login/password")
-@again(lambda form: password_page(form))
+@rerender_on_error(lambda form: password_page(form))
 def check_password() -> Response:
     who = request.form.get("email", "").strip()
     user = users.reached_at(who)
@@ -136,9 +146,9 @@ def forgot_page(form: Form | None = None) -> Response:
 
 
 @pages.post("/forgot")
-@again(lambda form: forgot_page(form))
+@rerender_on_error(lambda form: forgot_page(form))
 def send_reset_link() -> Response:
-    email = take(EMAIL_IN, request.form)["email"]
+    email = load_form(EMAIL_IN, request.form)["email"]
     network = limits.network(request.remote_addr or "")
     to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
@@ -149,7 +159,7 @@ def send_reset_link() -> Response:
         purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
         token = links.make(purpose, id)
     letter = _reset_letter(token, user and user.language)
-    response = onward("/forgot/sent")
+    response = see_other("/forgot/sent")
     if user:
         response.call_on_close(partial(current_app.post.mail, user.email, *letter))
     return response
@@ -168,7 +178,7 @@ def reset_page(token: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/reset/<token>")
-@again(lambda form, token: reset_page(token, form))
+@rerender_on_error(lambda form, token: reset_page(token, form))
 def reset_password(token: str) -> Response:
     return _enter_by(links.RESET, token, gettext("Password changed"))
 
@@ -184,7 +194,7 @@ def invite_page(token: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/invite/<token>")
-@again(lambda form, token: invite_page(token, form))
+@rerender_on_error(lambda form, token: invite_page(token, form))
 def accept_invitation(token: str) -> Response:
     return _enter_by(links.INVITE, token)
 
@@ -217,7 +227,7 @@ def email_page(token: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/email/<token>")
-@again(lambda form, token: email_page(token, form))
+@rerender_on_error(lambda form, token: email_page(token, form))
 def confirm_email(token: str) -> Response:
     with transaction():
         link = links.use(links.EMAIL, token)
@@ -225,24 +235,24 @@ def confirm_email(token: str) -> Response:
             User.find(link.user_id).change({"email": link.about})
     if link is None:
         return _no_good()
-    told(gettext("E-mail address confirmed"))
-    return onward("/")
+    flash(gettext("E-mail address confirmed"))
+    return see_other("/")
 
 
 @pages.post("/logout")
 def logout() -> Response:
-    there = redirect(around().home, 303) if me() and me().from_site else onward("/login")
+    there = redirect(around().home, 303) if me() and me().from_site else see_other("/login")
     response = authentication.let_out(there)
     flask.session.clear()
     return response
 
 
-@pages.post("/language", at=(TENANT, FRONT))
+@pages.post("/language", at=(TENANT, BASE_HOST))
 def choose_language() -> Response:
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:
         raise NotFound
-    response = onward(next_path())
+    response = see_other(next_path())
     if me():
         with transaction():
             User.find(me().user_id).change({"language": language})
@@ -253,7 +263,7 @@ def choose_language() -> Response:
 
 def _send_code(phone: str) -> Response:
     user = users.reached_at(phone)
-    response = onward("/login/code")
+    response = see_other("/login/code")
     return phone_codes.send(
         response,
         codes.LOGIN,
@@ -268,10 +278,10 @@ def _enter(user_id: int, path: str, text: str = "") -> Response:
     """Log the user in and go on there. Nothing of this browser's time before goes along."""
     if me():
         sessions.end(me().id, me().user_id)
-    response = authentication.let_in(onward(path), user_id)
+    response = authentication.let_in(see_other(path), user_id)
     flask.session.clear()
     if text:
-        told(text)
+        flash(text)
     return response
 
 

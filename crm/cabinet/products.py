@@ -6,18 +6,18 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, languages, lists
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.cabinet.rendering import (
     Pages,
-    again,
     confirm,
+    flash,
+    flash_with_undo,
     next_path,
-    onward,
     render,
-    told,
-    told_with_undo,
+    rerender_on_error,
+    see_other,
 )
 from crm.resources import tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
@@ -48,11 +48,11 @@ def list_products(form: Form | None = None) -> Response:
 
 
 @pages.post("/products")
-@again(lambda form: list_products(form))
+@rerender_on_error(lambda form: list_products(form))
 def create_product() -> Response:
-    id = create(take(PRODUCT_IN, request.form, NEW))
-    told(gettext("Product added"))
-    return onward(f"/products/{id}")
+    id = create(load_form(PRODUCT_IN, request.form, NEW))
+    flash(gettext("Product added"))
+    return see_other(f"/products/{id}")
 
 
 @pages.get("/products/<id>")
@@ -64,19 +64,19 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/products/<id>")
-@again(lambda form, id: edit_product(id, form))
+@rerender_on_error(lambda form, id: edit_product(id, form))
 def change_product(id: str) -> Response:
-    data = take(PRODUCT_PATCH, request.form, FIELDS)
+    data = load_form(PRODUCT_PATCH, request.form, FIELDS)
     with transaction():
         theirs = edits.keep_both(PRODUCT, PRODUCT.one(id), data)
         Product.find(id).change(data)
     edits.tell_saved(theirs)
-    return onward(f"/products/{id}")
+    return see_other(f"/products/{id}")
 
 
 @pages.post("/products/<id>/active")
 def switch_product(id: str) -> Response:
-    data = take(PRODUCT_PATCH, request.form, ("active",))
+    data = load_form(PRODUCT_PATCH, request.form, ("active",))
     with transaction():
         product = Product.find(id)
         product.change(data)
@@ -85,8 +85,8 @@ def switch_product(id: str) -> Response:
         text = gettext("“%(name)s” is available again", name=product.name)
     else:
         text = gettext("“%(name)s” is no longer available", name=product.name)
-    told_with_undo(text, f"/products/{id}/active", {"active": 1 - product.active, "next": back})
-    return onward(back)
+    flash_with_undo(text, f"/products/{id}/active", {"active": 1 - product.active, "next": back})
+    return see_other(back)
 
 
 @pages.post("/products/<id>/delete")
@@ -98,8 +98,8 @@ def delete_product(id: str) -> Response:
         product.remove()
         question = gettext("Delete the product “%(name)s”?", name=name)
         confirm(question, gettext("Delete"), f"/products/{id}", detail)
-    told(gettext("“%(name)s” deleted", name=name))
-    return onward("/products")
+    flash(gettext("“%(name)s” deleted", name=name))
+    return see_other("/products")
 
 
 def _end_of(product: Product) -> str:

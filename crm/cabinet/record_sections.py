@@ -14,9 +14,18 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import labels, user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import Pages, again, confirm, me, onward, render, told, told_with_undo
+from crm.cabinet.rendering import (
+    Pages,
+    confirm,
+    flash,
+    flash_with_undo,
+    me,
+    render,
+    rerender_on_error,
+    see_other,
+)
 from crm.errors import Conflict
 from crm.records import pagination
 from crm.resources import SHAPES, changes
@@ -33,7 +42,7 @@ EACH = "/<any(leads, clients, deals):plural>/<id>"
 # Of one change, what another of its fields tells better.
 UNTOLD = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
-pages = Pages("cards")
+pages = Pages("record_sections")
 
 
 def parts(noun: str, id: str) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def is_version(version: int) -> None:
 def deleted(noun: str, id: str, name: str) -> None:
     """Say on the next page that the record is deleted, with a button that brings it back."""
     text = gettext("“%(name)s” deleted", name=name)
-    told_with_undo(text, f"{_path(noun, id)}/restore")
+    flash_with_undo(text, f"{_path(noun, id)}/restore")
 
 
 @pages.get(f"{EACH}/notes")
@@ -99,15 +108,17 @@ def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
     page = _notes_page(noun, id, cursor=request.args.get("cursor", ""))
     found = [_note(note) for note in page.records]
     about = {"card": {"path": _path(noun, id), "notes": found}, "page": page}
-    return render("cards/notes.html", note_form=form or Form(), name=_name(plural, id), **about)
+    return render(
+        "record_sections/notes.html", note_form=form or Form(), name=_name(plural, id), **about
+    )
 
 
 @pages.post(f"{EACH}/notes")
-@again(lambda form, plural, id: list_notes(plural, id, form))
+@rerender_on_error(lambda form, plural, id: list_notes(plural, id, form))
 def create_note(plural: str, id: str) -> Response:
-    rules.create(NOUN_OF[plural], id, take(NOTE_IN, request.form, ["text"]))
-    told(gettext("Note added"))
-    return onward(f"/{plural}/{id}#notes")
+    rules.create(NOUN_OF[plural], id, load_form(NOTE_IN, request.form, ["text"]))
+    flash(gettext("Note added"))
+    return see_other(f"/{plural}/{id}#notes")
 
 
 @pages.post(f"{EACH}/notes/<note_id>/delete")
@@ -115,8 +126,8 @@ def delete_note(plural: str, id: str, note_id: str) -> Response:
     with transaction():
         rules.find(NOUN_OF[plural], id, note_id).erase()
         confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
-    told(gettext("Note deleted"))
-    return onward(f"/{plural}/{id}#notes")
+    flash(gettext("Note deleted"))
+    return see_other(f"/{plural}/{id}#notes")
 
 
 @pages.get(f"{EACH}/history")
@@ -126,7 +137,7 @@ def list_history(plural: str, id: str) -> Response:
     query.cursor = request.args.get("cursor", "")
     page = changes.of_record(SHAPES[plural], id, query)
     about = {"card": {"path": _path(noun, id), "history": _told(noun, id, page)}, "page": page}
-    return render("cards/history.html", name=_name(plural, id), **about)
+    return render("record_sections/history.html", name=_name(plural, id), **about)
 
 
 def _notes_page(noun: str, id: str, limit: int = 50, cursor: str = "") -> pagination.Page:

@@ -994,7 +994,7 @@ def test_so_is_one_at_the_base_host(newcomer, path):
 
 
 def test_every_form_is_tried_without_its_token(crm):
-    rooms = ("login_pages", "front_pages", "home_pages")
+    rooms = ("login_pages", "signup_pages", "start_page_pages")
     found = {
         re.sub("<.*>", "x", rule.rule)
         for rule in crm.url_map.iter_rules()

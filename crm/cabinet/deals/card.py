@@ -7,9 +7,9 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.deals import choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.errors import Invalid, NotFound
 from crm.records.views import Body, Payload
 from crm.resources import tenant
@@ -37,11 +37,11 @@ def new_deal(form: Form | None = None) -> Response:
 
 
 @pages.post("/deals")
-@again(lambda form: new_deal(form))
+@rerender_on_error(lambda form: new_deal(form))
 def create_deal() -> Response:
     id = conversion.create_deal(_taken(DEAL_IN, (*NEW, "lead_id")))
-    told(gettext("Deal added"))
-    return onward(f"/deals/{id}")
+    flash(gettext("Deal added"))
+    return see_other(f"/deals/{id}")
 
 
 @pages.get("/deals/<id>")
@@ -79,7 +79,7 @@ def edit_deal(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/deals/<id>/edit")
-@again(lambda form, id: edit_deal(id, form))
+@rerender_on_error(lambda form, id: edit_deal(id, form))
 def change_deal(id: str) -> Response:
     deal = DEAL.one(id)
     names = FIELDS
@@ -93,7 +93,7 @@ def change_deal(id: str) -> Response:
             data["amount_mode"] = mode  # an amount alone would be one set by hand
         Deal.find(id).change(data)
     edits.tell_saved(theirs)
-    return onward(f"/deals/{id}")
+    return see_other(f"/deals/{id}")
 
 
 @pages.post("/deals/<id>/delete")
@@ -102,7 +102,7 @@ def delete_deal(id: str) -> Response:
         deal = Deal.find(id)
         deal.remove()
     record_sections.deleted("deal", id, deal.title)
-    return onward(f"/deals?pipeline_id={deal.pipeline_id}")
+    return see_other(f"/deals?pipeline_id={deal.pipeline_id}")
 
 
 @pages.post("/deals/<id>/restore")
@@ -112,8 +112,8 @@ def restore_deal(id: str) -> Response:
         deal.restore()
         # Its stage may have been removed meanwhile, and the one that took it tells what it is.
         deal.change({"stage_id": deal.stage_id})
-    told(gettext("Deal restored"))
-    return onward(f"/deals/{id}")
+    flash(gettext("Deal restored"))
+    return see_other(f"/deals/{id}")
 
 
 def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
@@ -126,7 +126,7 @@ def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = N
         faults += refused.faults
     try:
         sent = [name for name in names if name in request.form]
-        data = take(schema, request.form, sent, **more)
+        data = load_form(schema, request.form, sent, **more)
     except Invalid as refused:
         faults += refused.faults
     if faults:
@@ -190,5 +190,5 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
         if name in line
     }
     form = Form(values)
-    form.told = refused.told if refused else []
+    form.messages = refused.messages if refused else []
     return form

@@ -16,7 +16,7 @@ from crm.access import api_keys, rights
 from crm.access.api_keys import ApiKey
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, me, onward, told
+from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources.leads.record import TRAP
@@ -36,7 +36,7 @@ def list_forms(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: list_forms(form))
+@rerender_on_error(lambda form: list_forms(form))
 def add_form() -> Response:
     sent = request.form
     if not sent.get("origins", "").strip():
@@ -63,17 +63,17 @@ def show_form(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: show_form(id, form))
+@rerender_on_error(lambda form, id: show_form(id, form))
 def change_source(id: str) -> Response:
     key = _find_form(id)
     with transaction():
         api_keys.set_source(key.id, _sent_source(key))
-    told(
+    flash(
         gettext(
             "Saved. Put the form below into your site again: the one there names the old source."
         )
     )
-    return onward(f"{PATH}/{id}")
+    return see_other(f"{PATH}/{id}")
 
 
 def _forms() -> list[ApiKey]:

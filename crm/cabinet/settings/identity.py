@@ -62,4 +62,4 @@ def asks_password() -> bool:
 
 
 def _login_again() -> Conflict:
-    return Conflict("log in again, and then try once more", "login_again")
+    return Conflict("log in rerender_on_error, and then try once more", "login_again")

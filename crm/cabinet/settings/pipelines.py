@@ -7,9 +7,9 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import languages
 from crm.cabinet.deals import choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, confirm, onward, told
+from crm.cabinet.rendering import confirm, flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.records import fields
 from crm.resources.pipelines import record, removal
@@ -38,12 +38,14 @@ def list_pipelines(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: list_pipelines(form))
+@rerender_on_error(lambda form: list_pipelines(form))
 def add_pipeline() -> Response:
-    data = take(PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language()))
+    data = load_form(
+        PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language())
+    )
     id = record.create(data)
-    told(gettext("Pipeline added with the default stages"))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Pipeline added with the default stages"))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.get(f"{PATH}/<id>")
@@ -72,53 +74,53 @@ def edit_pipeline(
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: edit_pipeline(id, form))
+@rerender_on_error(lambda form, id: edit_pipeline(id, form))
 def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
     reasons = [line for line in lines if line.strip()]
-    data = take(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
+    data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
     with transaction():
         Pipeline.find(id).change(data)
-    told(gettext("Saved."))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Saved."))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/default")
 def make_default(id: str) -> Response:
     with transaction():
         Pipeline.find(id).change({"is_default": 1})
-    told(gettext("This is now the default pipeline"))
-    return onward(PATH)
+    flash(gettext("This is now the default pipeline"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/move")
 def move_pipeline(id: str) -> Response:
-    data = take(PIPELINE_PATCH, request.form, ("position",))
+    data = load_form(PIPELINE_PATCH, request.form, ("position",))
     with transaction():
         Pipeline.find(id).change(data)
-    return onward(PATH)
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/delete")
-@again(lambda form, id: edit_pipeline(id, refused=form))
+@rerender_on_error(lambda form, id: edit_pipeline(id, refused=form))
 def delete_pipeline(id: str) -> Response:
     with transaction():
         pipeline = Pipeline.find(id)
         removal.remove_pipeline(pipeline, _move_to())
         question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
         confirm(question, gettext("Delete"), f"{PATH}/{id}")
-    told(gettext("Pipeline deleted"))
-    return onward(PATH)
+    flash(gettext("Pipeline deleted"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/stages")
-@again(lambda form, id: edit_pipeline(id, stage=form))
+@rerender_on_error(lambda form, id: edit_pipeline(id, stage=form))
 def add_stage(id: str) -> Response:
-    data = take(STAGE_IN, request.form, FIELDS)
+    data = load_form(STAGE_IN, request.form, FIELDS)
     with transaction():
         Pipeline.find(id).add_stage(_coloured(data))
-    told(gettext("Stage added"))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Stage added"))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.get(f"{PATH}/<id>/stages/<stage_id>")
@@ -140,33 +142,33 @@ def edit_stage(
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>")
-@again(lambda form, id, stage_id: edit_stage(id, stage_id, form))
+@rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, form))
 def change_stage(id: str, stage_id: str) -> Response:
-    data = take(STAGE_PATCH, request.form, FIELDS)
+    data = load_form(STAGE_PATCH, request.form, FIELDS)
     with transaction():
         Stage.of(id, stage_id).change(_coloured(data))
-    told(gettext("Saved."))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Saved."))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/move")
 def move_stage(id: str, stage_id: str) -> Response:
-    data = take(STAGE_PATCH, request.form, ("position",))
+    data = load_form(STAGE_PATCH, request.form, ("position",))
     with transaction():
         Stage.of(id, stage_id).change(data)
-    return onward(f"{PATH}/{id}")
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/delete")
-@again(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
+@rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
 def delete_stage(id: str, stage_id: str) -> Response:
     with transaction():
         stage = Stage.of(id, stage_id)
         removal.remove_stage(stage, _move_to())
         question = gettext("Delete the stage “%(name)s”?", name=stage.name)
         confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
-    told(gettext("Stage deleted"))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Stage deleted"))
+    return see_other(f"{PATH}/{id}")
 
 
 def types() -> list[tuple[str, str]]:

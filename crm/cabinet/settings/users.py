@@ -7,9 +7,9 @@ from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
 from crm.cabinet import formatting
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, me, onward, told
+from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
 from crm.cabinet.settings import emails, identity
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid
@@ -29,9 +29,9 @@ def list_users(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: list_users(form))
+@rerender_on_error(lambda form: list_users(form))
 def add_user() -> Response:
-    data = take(USER_IN, request.form, FIELDS)
+    data = load_form(USER_IN, request.form, FIELDS)
     _can_be_reached(data)
     with transaction():
         user = users.create(data)
@@ -54,12 +54,12 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: edit_user(id, form))
+@rerender_on_error(lambda form, id: edit_user(id, form))
 def change_user(id: str) -> Response:
     user = User.find(id)
     # The own address is confirmed by a link, in the profile.
     names = [name for name in FIELDS if name != "email" or user.id != me().user_id]
-    data = take(USER_PATCH, request.form, names)
+    data = load_form(USER_PATCH, request.form, names)
     _can_be_reached({"email": user.email, **data})
     is_own_phone = user.id == me().user_id and data.get("phone", user.phone) != user.phone
     proof = identity.prove("current") if is_own_phone else None
@@ -69,32 +69,34 @@ def change_user(id: str) -> Response:
         was_invited = links.is_pending(links.INVITE, user.id)
         User.find(id).change(data)
         is_invited = links.is_pending(links.INVITE, user.id)
-    told(gettext("Saved."))
+    flash(gettext("Saved."))
     if was_invited and not is_invited:
-        told(gettext("The earlier invitation is no longer valid. Please send it again."), "warning")
-    return onward(PATH)
+        flash(
+            gettext("The earlier invitation is no longer valid. Please send it again."), "warning"
+        )
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/deactivate")
-@again(lambda form, id: edit_user(id, refused=form))
+@rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def deactivate_user(id: str) -> Response:
     with transaction():
         User.find(id).change({"active": 0})
-    told(gettext("Access removed"))
-    return onward(PATH)
+    flash(gettext("Access removed"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/activate")
-@again(lambda form, id: edit_user(id, refused=form))
+@rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def activate_user(id: str) -> Response:
     with transaction():
         User.find(id).change({"active": 1})
-    told(gettext("Access restored"))
-    return onward(PATH)
+    flash(gettext("Access restored"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/invite")
-@again(lambda form, id: edit_user(id, refused=form))
+@rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
@@ -116,13 +118,13 @@ def _show_invited(user: User, invitation: emails.Invitation) -> Response:
     if invitation.link:
         return show("invited.html", user=user, to=to, link=invitation.link)
     if invitation.is_sent:
-        told(gettext("Invitation sent to %(to)s", to=formatting.phone(to)))
+        flash(gettext("Invitation sent to %(to)s", to=formatting.phone(to)))
     else:
-        told(
+        flash(
             gettext("No SMS can be sent to %(to)s now: please try later.", to=formatting.phone(to)),
             "warning",
         )
-    return onward(PATH)
+    return see_other(PATH)
 
 
 def _invited() -> dict[str, tuple[str, bool]]:

@@ -8,9 +8,9 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, confirm, onward, told
+from crm.cabinet.rendering import confirm, flash, rerender_on_error, see_other
 from crm.cabinet.settings import labels
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid, NotFound
@@ -44,7 +44,7 @@ def list_webhooks(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: list_webhooks(form))
+@rerender_on_error(lambda form: list_webhooks(form))
 def add_webhook() -> Response:
     id, secret = webhooks.create(_taken(WEBHOOK_IN, FIELDS))
     return show("webhook_secret.html", id=id, secret=secret, is_new=True)
@@ -79,13 +79,13 @@ def show_webhook(
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: show_webhook(id, form))
+@rerender_on_error(lambda form, id: show_webhook(id, form))
 def change_webhook(id: str) -> Response:
     data = _taken(WEBHOOK_PATCH, (*FIELDS, "active"))
     with transaction():
         Webhook.find(id).change(data)
-    told(gettext("Saved."))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Saved."))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/rotate")
@@ -106,8 +106,8 @@ def rotate_secret(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/test")
 def test_webhook(id: str) -> Response:
     delivery = deliveries.test(id)
-    told(gettext("The test is being sent. Reload the page to see the result."), "info")
-    return onward(f"{PATH}/{id}/deliveries/{delivery}")
+    flash(gettext("The test is being sent. Reload the page to see the result."), "info")
+    return see_other(f"{PATH}/{id}/deliveries/{delivery}")
 
 
 @pages.post(f"{PATH}/<id>/delete")
@@ -121,21 +121,21 @@ def delete_webhook(id: str) -> Response:
             f"{PATH}/{id}",
             gettext("Its secret and the log of its deliveries are deleted too."),
         )
-    told(gettext("Webhook deleted"))
-    return onward(PATH)
+    flash(gettext("Webhook deleted"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/recover")
-@again(lambda form, id: show_webhook(id, recovery=form))
+@rerender_on_error(lambda form, id: show_webhook(id, recovery=form))
 def recover_webhook(id: str) -> Response:
     """Counts first; sends when that count was seen."""
-    since = take(RECOVERY_IN, request.form, ("since",))["since"]
+    since = load_form(RECOVERY_IN, request.form, ("since",))["since"]
     counts = "go" not in request.form
     missed = deliveries.recover(id, since, dry_run=counts)
     if counts:
         return show_webhook(id, recovery=Form(request.form), missed=missed)
-    told(gettext("Deliveries being sent: %(count)s", count=missed))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Deliveries being sent: %(count)s", count=missed))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.get(f"{PATH}/<id>/deliveries/<delivery_id>")
@@ -158,11 +158,11 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
 
 
 @pages.post(f"{PATH}/<id>/deliveries/<delivery_id>/resend")
-@again(lambda form, id, delivery_id: show_delivery(id, delivery_id, form))
+@rerender_on_error(lambda form, id, delivery_id: show_delivery(id, delivery_id, form))
 def resend_delivery(id: str, delivery_id: str) -> Response:
     deliveries.resend(_delivery(id, delivery_id)["id"])
-    told(gettext("The delivery is being sent. Reload the page to see the result."), "info")
-    return onward(f"{PATH}/{id}/deliveries/{delivery_id}")
+    flash(gettext("The delivery is being sent. Reload the page to see the result."), "info")
+    return see_other(f"{PATH}/{id}/deliveries/{delivery_id}")
 
 
 def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
@@ -212,4 +212,4 @@ def _taken(schema: Body, names: tuple[str, ...]) -> Payload:
     kinds: list[Any] = request.form.getlist("events")
     if not kinds:
         raise Invalid.field("events", "required", "choose at least one kind of event")
-    return take(schema, request.form, names, events=kinds)
+    return load_form(schema, request.form, names, events=kinds)
