@@ -1,5 +1,6 @@
 """Products: the price list and each product's card."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
@@ -11,7 +12,7 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
 from crm.cabinet.rendering import (
     Pages,
-    confirm,
+    confirmed,
     flash,
     flash_with_undo,
     next_path,
@@ -19,11 +20,10 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
-from crm.resources import tenant
+from crm.resources import products, tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
+from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
 from crm.sheets import decimal_text
-from crm.tenancy.database import transaction
 
 FIELDS = (
     *("name", "sku", "price", "currency", "unit", "category", "external_id", "description"),
@@ -50,7 +50,7 @@ def list_products(form: Form | None = None) -> Response:
 @pages.post("/products")
 @rerender_on_error(lambda form: list_products(form))
 def create_product() -> Response:
-    id = create(load_form(PRODUCT_IN, request.form, NEW))
+    id = products.create(load_form(PRODUCT_IN, request.form, NEW))
     flash(gettext("Product added"))
     return see_other(f"/products/{id}")
 
@@ -67,9 +67,7 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_product(id, form))
 def change_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(PRODUCT, PRODUCT.one(id), data)
-        Product.find(id).change(data)
+    theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
     edits.tell_saved(theirs)
     return see_other(f"/products/{id}")
 
@@ -77,9 +75,7 @@ def change_product(id: str) -> Response:
 @pages.post("/products/<id>/active")
 def switch_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, ("active",))
-    with transaction():
-        product = Product.find(id)
-        product.change(data)
+    product = products.update(id, data)
     back = next_path(f"/products/{id}")
     if product.active:
         text = gettext("“%(name)s” is available again", name=product.name)
@@ -91,13 +87,11 @@ def switch_product(id: str) -> Response:
 
 @pages.post("/products/<id>/delete")
 def delete_product(id: str) -> Response:
-    with transaction():
-        product = Product.find(id)
-        name = product.name
-        detail = _end_of(product)
-        product.remove()
-        question = gettext("Delete the product “%(name)s”?", name=name)
-        confirm(question, gettext("Delete"), f"/products/{id}", detail)
+    product = Product.find(id)
+    name = product.name
+    question, detail = gettext("Delete the product “%(name)s”?", name=name), _end_of(product)
+    with confirmed(question, gettext("Delete"), f"/products/{id}", detail):
+        products.delete(id, product.version)
     flash(gettext("“%(name)s” deleted", name=name))
     return see_other("/products")
 

@@ -18,7 +18,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import (
     Pages,
-    confirm,
+    confirmed,
     flash,
     flash_with_undo,
     me,
@@ -26,13 +26,11 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
-from crm.errors import Conflict
 from crm.records import pagination
 from crm.resources import SHAPES, changes
 from crm.resources import notes as rules
 from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
 from crm.resources.tasks import TASK
-from crm.tenancy.database import transaction
 from crm.values.ids import integer_id
 
 SHOWN = 10  # notes and changes on a card; the rest has pages of its own
@@ -87,15 +85,6 @@ def tasks(noun: str, id: str) -> list[dict[str, Any]]:
     )
 
 
-def is_version(version: int) -> None:
-    """Nobody has changed the record since the page was shown that sends its `version` along.
-
-    Raises Conflict: the page comes again with the record as it is now.
-    """
-    if request.form.get("version", str(version)) != str(version):
-        raise Conflict("the record has changed since it was read", "precondition_failed")
-
-
 def deleted(noun: str, id: str, name: str) -> None:
     """Say on the next page that the record is deleted, with a button that brings it back."""
     text = gettext("“%(name)s” deleted", name=name)
@@ -123,9 +112,8 @@ def create_note(plural: str, id: str) -> Response:
 
 @pages.post(f"{EACH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
-    with transaction():
-        rules.find(NOUN_OF[plural], id, note_id).erase()
-        confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
+    with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes"):
+        rules.delete(NOUN_OF[plural], id, note_id)
     flash(gettext("Note deleted"))
     return see_other(f"/{plural}/{id}#notes")
 

@@ -83,7 +83,7 @@ def _open(tenants: Tenants, business: Business) -> None:
         name=business.name,
         language="uk",
         owner=quarter.owner._asdict(),
-        furnish=quarter.play,
+        on_created=quarter.play,
     )
 
 

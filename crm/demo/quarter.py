@@ -150,8 +150,8 @@ class Quarter(Agenda):
         return who
 
     def _take(self, id: int, project: Project) -> None:
-        lead = leads.Lead.find(id)
-        lead.change(leads.LEAD_PATCH.take({"status": "in_progress", "assigned_to": self._me()}))
+        sent = {"status": "in_progress", "assigned_to": self._me()}
+        conversion.update(id, leads.LEAD_PATCH.take(sent))
         if self.happens(0.25):
             self._note("lead", id)
         fate = self.random.random()
@@ -162,17 +162,16 @@ class Quarter(Agenda):
 
     def _refuse(self, id: int) -> None:
         sent = {"status": "unqualified", "lost_reason": self.random.choice(UNFIT)}
-        leads.Lead.find(id).change(leads.LEAD_PATCH.take(sent))
+        conversion.update(id, leads.LEAD_PATCH.take(sent))
         self._leads.remove(id)
 
     def _qualify(self, id: int, project: Project) -> None:
-        leads.Lead.find(id).change(leads.LEAD_PATCH.take({"status": "qualified"}))
+        conversion.update(id, leads.LEAD_PATCH.take({"status": "qualified"}))
         if self.happens(0.75):
             self.later(0.3, 3, partial(self._convert, id, project))
 
     def _convert(self, id: int, project: Project) -> None:
-        lead = leads.Lead.find(id)
-        conversion.convert(lead, conversion.CONVERSION.take({"title": project.title}))
+        lead, _ = conversion.convert(id, conversion.CONVERSION.take({"title": project.title}))
         self._leads.remove(id)
         if lead.client_id not in self._clients:
             self._clients.append(lead.client_id)
@@ -221,10 +220,11 @@ class Quarter(Agenda):
         if client.type == "company":
             domain = _domain(client.name)
             sent = {"website": f"https://{domain}"}
-            client.add_contact(clients.CONTACT_IN.take(self._contact(self.people.person(domain))))
+            contact = self._contact(self.people.person(domain))
+            clients.create_contact(id, clients.CONTACT_IN.take(contact))
         else:
             sent = {"address": self._address()}
-        client.change(clients.CLIENT_PATCH.take(sent))
+        clients.update(id, clients.CLIENT_PATCH.take(sent))
         if self.happens(0.3):
             self._note("client", id)
 
@@ -258,7 +258,7 @@ class Quarter(Agenda):
             sent["amount"] = self._amount()
         else:
             self.later(0.1, 1, partial(self._compose, id, project))
-        deals.Deal.find(id).change(deals.DEAL_PATCH.take(sent))
+        deals.update(id, deals.DEAL_PATCH.take(sent))
         if waits_in is None and self.happens(0.1):
             waits_in = self.random.randrange(len(self._path))
         self.later(1, 4, partial(self._go_on, id, waits_in))
@@ -275,7 +275,7 @@ class Quarter(Agenda):
         lines.append({"product_id": self.random.choice(extras).id})
         if self.happens(0.1):
             lines.append({"name": "Терміновість", "price": 1500})
-        items.add_all(deals.Deal.find(id), items.ITEM_IN.take({"items": lines})["items"])
+        items.create_all(id, items.ITEM_IN.take({"items": lines})["items"])
         if self.happens(0.2):
             self.later(0.5, 3, partial(self._give_discount, id))
 
@@ -284,7 +284,7 @@ class Quarter(Agenda):
         if deal.status == "open":
             item = items.DealItem.first("deal_id = ?", id)
             sent = {"discount": 300, "discount_type": "amount"}
-            item.change(deal, items.ITEM_PATCH.take(sent))
+            items.update(id, item.id, items.ITEM_PATCH.take(sent))
 
     def _go_on(self, id: int, waits_in: int | None) -> None:
         """One stage further, or lost."""
@@ -301,7 +301,7 @@ class Quarter(Agenda):
             sent = {"stage_id": self._ends["won"]}
             if self.happens(0.4):
                 self.later(0.5, 3, partial(self._remember, deal.client_id))
-        deal.change(deals.DEAL_PATCH.take(sent))
+        deal = deals.update(id, deals.DEAL_PATCH.take(sent))
         if deal.status != "open":
             self._deals.remove(id)
         elif self.happens(0.2):
@@ -310,7 +310,7 @@ class Quarter(Agenda):
     def _remember(self, client_id: int) -> None:
         client = clients.Client.find(client_id)
         tags = [*loads(client.tags or "[]"), "постійний"]
-        client.change(clients.CLIENT_PATCH.take({"tags": tags}))
+        clients.update(client_id, clients.CLIENT_PATCH.take({"tags": tags}))
 
     # Products
 
@@ -322,7 +322,7 @@ class Quarter(Agenda):
     def _reprice_one(self) -> None:
         product = self.random.choice(products.Product.every("active = 1 ORDER BY id"))
         price = product.price // 10_000 * 21 // 20
-        product.change(products.PRODUCT_PATCH.take({"price": price}))
+        products.update(product.id, products.PRODUCT_PATCH.take({"price": price}))
 
     def _reprice_many(self) -> None:
         if self.business.repriced:
@@ -336,15 +336,15 @@ class Quarter(Agenda):
         id, result = self._add_task(due)
         if self.happens(0.08):
             cancelled = tasks.TASK_PATCH.take({"status": "cancelled"})
-            self.later(0.1, 0.6, lambda: tasks.Task.find(id).change(cancelled))
+            self.later(0.1, 0.6, lambda: tasks.update(id, cancelled))
         else:
-            self.later(0.1, 1.5, lambda: tasks.Task.find(id).complete(result))
+            self.later(0.1, 1.5, lambda: tasks.complete(id, result))
 
     def _task_to_be_left(self, due: float) -> None:
         id, _ = self._add_task(due)
         if self.happens(0.25):
             sent = {"status": "in_progress", "priority": "high"}
-            tasks.Task.find(id).change(tasks.TASK_PATCH.take(sent))
+            tasks.update(id, tasks.TASK_PATCH.take(sent))
 
     def _add_task(self, due: float) -> tuple[int, str]:
         """Its id, and what shall come of it."""

@@ -6,10 +6,10 @@ and limits. What exists follows from the API's paths:
     POST /leads                 leads.create(**fields)      the record
     GET /leads                  leads.list(**filters)       a page: records, next_cursor, meta
     GET /leads/{id}             leads.get(id)               the record
-    PATCH /leads/{id}           leads.change(id, **fields)  the record
+    PATCH /leads/{id}           leads.update(id, **fields)  the record
     DELETE /leads/{id}          leads.delete(id)            None
     POST /leads/{id}/convert    leads.convert(id, **fields) what the API answers
-    … /deals/{id}/items/…       deals.items.create(deal_id, **fields), .list, .change(deal_id, id)
+    … /deals/{id}/items/…       deals.items.create(deal_id, **fields), .list, .update(deal_id, id)
     PUT /deals/{id}/items       deals.items.replace(deal_id, items=[…])
     POST /products/import       products.import_csv(file=b"…")
     GET /products/export        products.export_csv(**filters)   bytes
@@ -33,7 +33,7 @@ from crm.tenancy.database import current_session, database
 
 WITHOUT_KEY = ("users.get_current_user",)  # which tells of the key that asks: here is none
 OF_ALL = {"GET": "list", "POST": "create", "PUT": "replace"}
-OF_ONE = {"GET": "get", "PATCH": "change", "DELETE": "delete"}
+OF_ONE = {"GET": "get", "PATCH": "update", "DELETE": "delete"}
 
 
 class RecordSchema(SimpleNamespace):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from peewee import AutoField, IntegerField, Model, TextField
 
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps
 from crm.records import search
 from crm.records.retention import KEPT_DAYS
@@ -39,12 +39,19 @@ class Record(Row):
     version = IntegerField(default=1)
 
     @classmethod
-    def find(cls, id: int | str) -> Self:
-        """The record of that id; raises NotFound, also for an id that can't be one."""
-        found = row(_select_one(cls), (integer_id(id),))
-        if found is None:
+    def find(cls, id: int | str, expected_version: int | None = None) -> Self:
+        """The record of that id.
+
+        Raises NotFound, also for an id that can't be one, and Stale when the record has another
+        version than the expected one; None expects none.
+        """
+        values = row(_select_one(cls), (integer_id(id),))
+        if values is None:
             raise NotFound
-        return cls._of(zip(_columns(cls), found, strict=True))
+        record = cls._of(zip(_columns(cls), values, strict=True))
+        if expected_version not in (None, record.version):
+            raise Stale
+        return record
 
     @classmethod
     def first(cls, condition: str, *params: Any) -> Self | None:

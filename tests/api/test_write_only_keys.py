@@ -394,6 +394,6 @@ def test_a_site_that_embeds_the_crm_keeps_getting_records(app, ids):
 
     verbs = nouns.of(app)
     with app.tenants.session("acme"):
-        assert verbs["leads"].change(ids["lead_id"], comment="!")["name"] == MARK
+        assert verbs["leads"].update(ids["lead_id"], comment="!")["name"] == MARK
         assert verbs["tasks"].complete(ids["task_id"])["title"] == MARK
         assert verbs["leads"].create(name="!", phone="0501112233")["phone"] == "+380501112233"

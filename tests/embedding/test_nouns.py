@@ -53,10 +53,10 @@ CALLS = [
     ("leads.create", (), MARIIA | {"amount": 12.5, "tags": ["опт"]}),
     ("leads.create", (), {"name": "Іван", "email": "i@a.example", "strange": "kept"}),
     ("leads.create", (), {"name": "Без адреси"}),
-    ("leads.change", (1,), {"comment": "дзвонив", "status": "qualified"}),
-    ("leads.change", (1,), {"status": "nonsense", "nothing": 1}),
-    ("leads.change", (1,), {"id": "1", "version": 2, "email": "m@a.example"}),
-    ("leads.change", (1,), {"id": "2"}),
+    ("leads.update", (1,), {"comment": "дзвонив", "status": "qualified"}),
+    ("leads.update", (1,), {"status": "nonsense", "nothing": 1}),
+    ("leads.update", (1,), {"id": "1", "version": 2, "email": "m@a.example"}),
+    ("leads.update", (1,), {"id": "2"}),
     ("leads.convert", (1,), {"title": "Крісла"}),
     ("leads.convert", (1,), {}),
     ("leads.get", (1,), {}),
@@ -74,15 +74,15 @@ CALLS = [
     ("leads.notes.delete", (1, 1), {}),
     ("products.create", (), {"sku": "ST-1", "name": "Стіл", "price": "1250.50"}),
     ("products.create", (), {"sku": "ST-1", "name": "Стіл", "price": 1}),
-    ("deals.change", (1,), {"stage_id": "3"}),
+    ("deals.update", (1,), {"stage_id": "3"}),
     ("deals.items.create", (1,), {"sku": "ST-1", "quantity": 2}),
     ("deals.items.create", (1,), {"items": [{"name": "A", "price": 1}, {"name": "B", "price": 2}]}),
     ("deals.items.list", (1,), {}),
-    ("deals.items.change", (1, 1), {"discount": 10}),
+    ("deals.items.update", (1, 1), {"discount": 10}),
     ("deals.items.delete", (1, 2), {}),
     ("deals.items.replace", (1,), {"items": [{"name": "C", "price": 3}]}),
     ("deals.history.list", (1,), {}),
-    ("deals.change", (1,), {"status": "won"}),
+    ("deals.update", (1,), {"status": "won"}),
     ("clients.create", (), {"name": "ТОВ", "contacts": [{"name": "Олена"}]}),
     ("clients.contacts.list", (2,), {}),
     ("clients.contacts.create", (2,), {"name": "Петро"}),
@@ -99,7 +99,7 @@ CALLS = [
     ("events.list", (), {"after": 2, "limit": 2}),
 ]
 HTTP = {
-    "create": "POST", "list": "GET", "replace": "PUT", "get": "GET", "change": "PATCH",
+    "create": "POST", "list": "GET", "replace": "PUT", "get": "GET", "update": "PATCH",
     "delete": "DELETE",
 }  # fmt: skip
 
@@ -293,7 +293,7 @@ def test_changes_are_in_the_name_of_the_user(code, user):
     with code.tenant("acme", user=user):
         assert code.leads.create(**MARIIA)["created_by"] == str(TARAS)
         assert code.tasks.create(title="a")["assigned_to"] == str(TARAS)
-        code.leads.change(1, comment="a")
+        code.leads.update(1, comment="a")
         assert code.leads.changes.list(1).records[0]["user_id"] == str(TARAS)
         assert code.tasks.list(assigned_to="me").records
     with code.tenant("acme"):
@@ -358,7 +358,7 @@ def test_a_verb_that_fails_halfway_leaves_nothing_to_who_goes_on(acme):
         lead = acme.leads.create(**MARIIA)
         with pytest.raises(Invalid):
             acme.leads.convert(lead["id"], stage_id="99")
-        acme.leads.change(lead["id"], comment="went on")
+        acme.leads.update(lead["id"], comment="went on")
     assert acme.clients.list().records == []
     assert [event["type"] for event in acme.events.list()["data"]] == ["lead.created"]
     assert acme.leads.get(1)["comment"] == "went on"

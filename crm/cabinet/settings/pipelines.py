@@ -1,18 +1,20 @@
 """Pipelines and their stages: names, order, types, and where deals go when a stage is removed."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import languages
+from crm.cabinet import edits, languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import confirm, flash, rerender_on_error, see_other
+from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.records import fields
-from crm.resources.pipelines import record, removal
+from crm.resources import pipelines
+from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import (
     PIPELINE,
     PIPELINE_IN,
@@ -24,10 +26,10 @@ from crm.resources.pipelines.record import (
     Stage,
     first_stages,
 )
-from crm.tenancy.database import transaction
 
 PATH = "/settings/pipelines"
-FIELDS = ("name", "type", "probability", "color")
+EDITED = ("name", "lost_reasons")  # of a pipeline
+FIELDS = ("name", "type", "probability", "color")  # of a stage
 GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
 
 
@@ -43,7 +45,7 @@ def add_pipeline() -> Response:
     data = load_form(
         PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language())
     )
-    id = record.create(data)
+    id = pipelines.create(data)
     flash(gettext("Pipeline added with the default stages"))
     return see_other(f"{PATH}/{id}")
 
@@ -59,7 +61,7 @@ def edit_pipeline(
     return show(
         "pipeline.html",
         pipeline=pipeline,
-        form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
+        form=form or beside(edits.with_digests(pipeline, EDITED, lost_reasons=reasons), refused),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
@@ -79,16 +81,13 @@ def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
     reasons = [line for line in lines if line.strip()]
     data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
-    with transaction():
-        Pipeline.find(id).change(data)
-    flash(gettext("Saved."))
+    edits.tell_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/default")
 def make_default(id: str) -> Response:
-    with transaction():
-        Pipeline.find(id).change({"is_default": 1})
+    pipelines.update(id, {"is_default": 1})
     flash(gettext("This is now the default pipeline"))
     return see_other(PATH)
 
@@ -96,19 +95,17 @@ def make_default(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/move")
 def move_pipeline(id: str) -> Response:
     data = load_form(PIPELINE_PATCH, request.form, ("position",))
-    with transaction():
-        Pipeline.find(id).change(data)
+    pipelines.update(id, data)
     return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/delete")
 @rerender_on_error(lambda form, id: edit_pipeline(id, refused=form))
 def delete_pipeline(id: str) -> Response:
-    with transaction():
-        pipeline = Pipeline.find(id)
-        removal.remove_pipeline(pipeline, _move_to())
-        question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
-        confirm(question, gettext("Delete"), f"{PATH}/{id}")
+    pipeline = Pipeline.find(id)
+    question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
+    with confirmed(question, gettext("Delete"), f"{PATH}/{id}"):
+        removal.delete(id, _move_to())
     flash(gettext("Pipeline deleted"))
     return see_other(PATH)
 
@@ -117,8 +114,7 @@ def delete_pipeline(id: str) -> Response:
 @rerender_on_error(lambda form, id: edit_pipeline(id, stage=form))
 def add_stage(id: str) -> Response:
     data = load_form(STAGE_IN, request.form, FIELDS)
-    with transaction():
-        Pipeline.find(id).add_stage(_coloured(data))
+    pipelines.create_stage(id, _coloured(data))
     flash(gettext("Stage added"))
     return see_other(f"{PATH}/{id}")
 
@@ -129,12 +125,13 @@ def edit_stage(
 ) -> Response:
     stage = Stage.of(id, stage_id)
     shown = STAGE.one(stage.id)
+    color = shown["color"] or GREY
     pipeline = PIPELINE.one(id)
     return show(
         "stage.html",
         pipeline=pipeline,
         stage=shown,
-        form=form or beside({**shown, "color": shown["color"] or GREY}, refused),
+        form=form or beside(edits.with_digests(shown, FIELDS, color=color), refused),
         deals=stage.deals(),
         types=types(),
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
@@ -145,28 +142,25 @@ def edit_stage(
 @rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, form))
 def change_stage(id: str, stage_id: str) -> Response:
     data = load_form(STAGE_PATCH, request.form, FIELDS)
-    with transaction():
-        Stage.of(id, stage_id).change(_coloured(data))
-    flash(gettext("Saved."))
+    update = partial(pipelines.update_stage, id, stage_id)
+    edits.tell_saved(edits.save(STAGE, stage_id, _coloured(data), update))
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/move")
 def move_stage(id: str, stage_id: str) -> Response:
     data = load_form(STAGE_PATCH, request.form, ("position",))
-    with transaction():
-        Stage.of(id, stage_id).change(data)
+    pipelines.update_stage(id, stage_id, data)
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/delete")
 @rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
 def delete_stage(id: str, stage_id: str) -> Response:
-    with transaction():
-        stage = Stage.of(id, stage_id)
-        removal.remove_stage(stage, _move_to())
-        question = gettext("Delete the stage “%(name)s”?", name=stage.name)
-        confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
+    stage = Stage.of(id, stage_id)
+    question = gettext("Delete the stage “%(name)s”?", name=stage.name)
+    with confirmed(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}"):
+        removal.delete_stage(id, stage_id, _move_to())
     flash(gettext("Stage deleted"))
     return see_other(f"{PATH}/{id}")
 
