@@ -6,7 +6,7 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, languages
+from crm.cabinet import edits, labels, languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
@@ -65,7 +65,7 @@ def edit_pipeline(
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
-        types=types(),
+        types=[*labels.stage_types().items()],
         takers=[
             (stage["id"], f"{other['name']}: {stage['name']}")
             for other in others
@@ -133,7 +133,7 @@ def edit_stage(
         stage=shown,
         form=form or beside(edits.with_digests(shown, FIELDS, color=color), refused),
         deals=stage.deals(),
-        types=types(),
+        types=[*labels.stage_types().items()],
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
     )
 
@@ -163,15 +163,6 @@ def delete_stage(id: str, stage_id: str) -> Response:
         removal.delete_stage(id, stage_id, _move_to())
     flash(gettext("Stage deleted"))
     return see_other(f"{PATH}/{id}")
-
-
-def types() -> list[tuple[str, str]]:
-    """The types of stages and what they are called."""
-    return [
-        ("open", gettext("Open stage")),
-        ("won", gettext("Won stage")),
-        ("lost", gettext("Lost stage")),
-    ]
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:

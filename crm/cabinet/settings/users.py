@@ -7,7 +7,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
-from crm.cabinet import edits, formatting
+from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
@@ -26,7 +26,9 @@ FIELDS = ("name", "email", "phone", "role")
 def list_users(form: Form | None = None) -> Response:
     found = USER.every("1 ORDER BY active DESC, id")
     form = form or Form({"role": "manager"})
-    return show("users.html", users=found, form=form, roles=roles(), invited=_invited())
+    return show(
+        "users.html", users=found, form=form, roles=[*labels.roles().items()], invited=_invited()
+    )
 
 
 @pages.post(PATH)
@@ -50,7 +52,7 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
         "user.html",
         user=user,
         form=form or beside(edits.with_digests(user, FIELDS), refused),
-        roles=roles(),
+        roles=[*labels.roles().items()],
         is_me=user["id"] == str(me().user_id),
         asks_password=identity.asks_password(),
         came=row("SELECT 1 FROM session WHERE user_id = ? LIMIT 1", (int(id),)) is not None,
@@ -100,15 +102,6 @@ def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
     return _show_invited(user, emails.invite(user.id))
-
-
-def roles() -> list[tuple[str, str]]:
-    """The roles and what each may do."""
-    return [
-        ("owner", gettext("Owner: everything, settings too")),
-        ("manager", gettext("Manager: works with clients and deals")),
-        ("viewer", gettext("Viewer: can only view")),
-    ]
 
 
 def _show_invited(user: User, invitation: emails.Invitation) -> Response:
