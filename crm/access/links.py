@@ -10,6 +10,7 @@ with a logout everywhere. Else whoever held a session or a mailbox for a moment 
 a link from then. `User.put`, `passwords.store` and `sessions.end_others` call end_all_links_of().
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from crm.access import tokens
@@ -44,11 +45,20 @@ class Link:
     about: str | None
 
 
-def make(purpose: str, user_id: int, about: str | None = None) -> str:
-    """Make a link and give its token: the only time it can be seen."""
+def make(
+    purpose: str,
+    user_id: int,
+    about: str | None = None,
+    before: Callable[[], None] = lambda: None,
+) -> str:
+    """Make a link and give its token: the only time it can be seen.
+
+    `before` is called first in the transaction: what it raises refuses the link.
+    """
     token = tokens.new(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.BYTES)
     kept, expires_at = tokens.digest(token), steady_before(-SECONDS[purpose])
     with transaction():
+        before()
         if purpose in LATEST_ONLY:
             end(purpose, user_id)
         execute(

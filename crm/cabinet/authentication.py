@@ -4,6 +4,7 @@ A session is a row in the tenant's file behind a random cookie of this host alon
 kept by caches, runs no script but our one file, and sends a form only to its own host.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -80,7 +81,7 @@ def install(app: Flask, config: Config) -> None:
         if view.role and RANK[g.session.role] < RANK[view.role]:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":
-            raw_body(view.most)
+            raw_body(view.max_form_bytes)
             request.form_data_parser_class = InMemory
             csrf.check_token()
         return None
@@ -122,10 +123,10 @@ def cookie_path() -> str:
     return quote(request.root_path) or "/"
 
 
-def let_in(response: Response, user_id: int) -> Response:
-    """Begin a session of the user in this browser."""
+def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda: None) -> Response:
+    """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
     agent = request.headers.get("User-Agent", "")[:255]
-    token = sessions.open(user_id, agent)
+    token = sessions.open(user_id, agent, before)
     set_cookie(response, COOKIE, token, sessions.SECONDS)
     return remember_browser(response, token)
 

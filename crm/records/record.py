@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from peewee import Model, TextField, Value
 
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps
 from crm.records import columns, fields, search
 from crm.records.columns import N_, Column
@@ -43,12 +43,19 @@ class Record(Row):
     version = columns.Integer(1, 1 << 53, dump_only=True)
 
     @classmethod
-    def find(cls, id: int | str) -> Self:
-        """The record of that id; raises NotFound, also for an id that cannot be one."""
+    def find(cls, id: int | str, expected_version: int | None = None) -> Self:
+        """The record of that id.
+
+        Raises NotFound, also for an id that can't be one, and Stale when the record has another
+        version than the expected one; None expects none.
+        """
         values = row(_select_one(cls), (integer_id(id),))
         if values is None:
             raise NotFound
-        return cls._of_row(values)
+        record = cls._of_row(values)
+        if expected_version not in (None, record.version):
+            raise Stale
+        return record
 
     @classmethod
     def first(cls, condition: str, *params: Any) -> Self | None:

@@ -47,7 +47,7 @@ def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def cast(crm: CRMApp) -> None:
     """Taras has an e-mail address."""
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"email": TARAS_FIELDS["email"]})
+        users.update(TARAS, {"email": TARAS_FIELDS["email"]})
 
 
 def make(crm: CRMApp, purpose: str, about: str | None = NEW) -> str:
@@ -184,7 +184,7 @@ def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
 def test_another_change_ends_no_link(crm, purpose, field):
     token = make(crm, purpose)
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({**field, "language": "en"})
+        users.update(TARAS, {**field, "language": "en"})
     assert good(crm, purpose, token)
 
 
@@ -350,7 +350,7 @@ def test_without_a_password_it_takes_a_login_of_a_moment_ago(crm, post, clock, p
 )
 def test_who_has_no_phone_is_told_the_other_way(crm, clock, reach, action):
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change(reach)
+        users.update(TARAS, reach)
     taras = Person(crm, user_id=TARAS)
     clock.tick(FRESH_LOGIN_SECONDS)
     page = taras.sees("/settings/profile")
@@ -415,7 +415,7 @@ def test_who_is_deactivated_while_a_password_is_hashed_stays_out(crm, monkeypatc
 
     def leave() -> None:
         with crm.tenants.session("acme"), transaction():
-            User.find(TARAS).change({"active": 0})
+            users.update(TARAS, {"active": 0})
 
     meanwhile(monkeypatch, passwords, "hashed", leave)
     assert Person(crm).post(f"/reset/{token}", {"password": PASSWORD}).status_code == 404

@@ -24,7 +24,6 @@ from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import tenant, users
-from crm.resources.users import User
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.full_tenant import Caller, Clock, furnish
@@ -160,7 +159,7 @@ def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str 
         api_keys.find(revoked_id).revoke()
         deactivated = key(["*"], 2)
         with transaction():
-            User.find(2).change({"active": 0})
+            users.update(2, {"active": 0})
         others = rights.SCOPES - {*needs, rights.EVERYTHING, rights.FORM}
         if rights.FORM in needs:
             others -= {"leads:write"}

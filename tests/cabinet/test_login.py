@@ -12,7 +12,7 @@ from crm.access.sms_limits import SmsLimits
 from crm.cabinet import formatting
 from crm.cabinet.signup import propose
 from crm.config import SMS_LIMITS, Config
-from crm.resources import tenant
+from crm.resources import tenant, users
 from crm.resources.pipelines import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
@@ -233,7 +233,7 @@ def test_waiting_for_another_code_counts_no_sms(stranger, post, clock):
 
 def test_an_sms_speaks_its_readers_language(crm, stranger, post):
     with crm.tenants.session("acme"), transaction():
-        User.find(OLENA).change({"language": "en"})
+        users.update(OLENA, {"language": "en"})
     stranger.sends("/login", {"phone": OLENAS})
     assert post.texts[-1][1] == f"Login code: {post.code()}. Do not share it."
     assert "Код із SMS" in stranger.sees("/login/code")
@@ -417,8 +417,8 @@ def test_logging_out_takes_a_form(crm):
 def test_who_was_deactivated_stays_out(crm, stranger, post, password, way):
     token = {name: link(crm, name) for name in (links.LOGIN, links.INVITE, links.RESET)}
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"role": "owner"})
-        User.find(OLENA).change({"active": 0})
+        users.update(TARAS, {"role": "owner"})
+        users.update(OLENA, {"active": 0})
     if way == "code":
         stranger.sends("/login", {"phone": OLENAS})
         assert not post.texts
@@ -435,8 +435,8 @@ def test_who_was_deactivated_stays_out(crm, stranger, post, password, way):
 def test_who_is_deactivated_meanwhile_stays_out(crm, stranger, post):
     stranger.sends("/login", {"phone": OLENAS})
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"role": "owner"})
-        User.find(OLENA).change({"active": 0})
+        users.update(TARAS, {"role": "owner"})
+        users.update(OLENA, {"active": 0})
     page = stranger.post("/login/code", {"code": post.code()})
     assert page.status_code == 422 and TOO_OLD in page.text
 
@@ -692,7 +692,7 @@ def test_a_changed_address_is_confirmed_by_its_link(crm, stranger):
 def test_an_address_that_is_anothers_by_now_is_refused(crm, stranger):
     path = f"/email/{link(crm, links.EMAIL, about='new@acme.example')}"
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"email": "new@acme.example"})
+        users.update(TARAS, {"email": "new@acme.example"})
     page = stranger.post(path)
     assert page.status_code == 409
     assert "Цей телефон або е-пошту вже має інший користувач." in page.text
@@ -994,7 +994,7 @@ def test_so_is_one_at_the_base_host(newcomer, path):
 
 
 def test_every_form_is_tried_without_its_token(crm):
-    rooms = ("login_pages", "front_pages", "home_pages")
+    rooms = ("login_pages", "signup_pages", "start_page_pages")
     found = {
         re.sub("<.*>", "x", rule.rule)
         for rule in crm.url_map.iter_rules()

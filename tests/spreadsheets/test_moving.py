@@ -697,9 +697,9 @@ def add_hostile(number: int, text: str) -> None:
         more = {"discount": "12.5", "comment": long}
         if number % 4:
             lines = [items.ITEM_ENTRY.parse({**line, **more}) for _ in range(number % 4)]
-            items.add_all(deal, lines)
+            items.create_all(deal.id, lines)
         if number % 5 == 0:
-            deal.change({"amount": 990_000})
+            deal.update_fields({"amount": 990_000})
         about = {"title": text, "description": long, "result": long, "assigned_to": None}
         belongs = {"client_id": client, "deal_id": deal.id, "status": "done"}
         tasks.create(tasks.TASK_IN.parse({**about, **belongs}))

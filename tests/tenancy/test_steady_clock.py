@@ -7,7 +7,7 @@ import pytest
 from crm.access import codes, links, sessions
 from crm.access.limits import Tries
 from crm.access.sms_limits import SmsLimits
-from crm.outbox import deliveries
+from crm.outbox import deliveries, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.resources import webhooks
@@ -417,7 +417,7 @@ def test_two_secrets_sign_for_a_day_of_running(acme, machine):
             both.append(len(Webhook.find(webhook.id).secrets()))
             sweeps.run()
 
-        webhook.rotate()
+        subscriptions.rotate(webhook.id)
         wrong_for_two_seconds(machine, rotate_and_tidy)
         assert both == [2, 2]
         machine.step(-HOUR)
