@@ -31,7 +31,7 @@ from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.timed_checks import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
 from crm.values import InvalidValue, email, phone
 
@@ -141,7 +141,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
         return
     seconds = FULL_CHECK_SECONDS if full else SECONDS
     for label in labels:
-        name = "base host" if label == FRONT else label
+        name = "base host" if label == BASE_HOST_FILE else label
         of_tenant = list(examine(name, partial(_tenant, tenants, label, full), seconds))
         yield from of_tenant
         count += not of_tenant
@@ -186,7 +186,7 @@ def _advice(tenants: Tenants, label: str) -> str:
     path = tenants.path(label)
     if not os.access(path, os.R_OK | os.W_OK):
         return f"give the service access: chown {integrity.user()} {path} && chmod 600 {path}"
-    if label == FRONT:
+    if label == BASE_HOST_FILE:
         return f"it only has codes and links of the last day: move {path} to another folder"
     copies = list_copies(backup.folder(tenants)).get(label)
     if copies:
@@ -195,7 +195,7 @@ def _advice(tenants: Tenants, label: str) -> str:
 
 
 def _inside(label: str) -> tuple[Any, ...]:
-    suspended = None if label == FRONT else tenant.about()["suspended_at"]
+    suspended = None if label == BASE_HOST_FILE else tenant.about()["suspended_at"]
     return suspended, deliveries.stuck(), events.newest(), storage()
 
 

@@ -7,7 +7,7 @@ import click
 from crm.cli.commands import Failures, command, group, tenant_file, tenant_session
 from crm.config import Config
 from crm.tenancy import migrations
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 
 
 @command(group, "migrate")
@@ -18,11 +18,11 @@ def migrate(config: Config, dry_run: bool) -> None:
     A tenant that fails keeps its version and does not stop the others.
     """
     tenants, failures, started_at = Tenants(config), Failures(), time.monotonic()
-    labels = [FRONT] if tenants.path(FRONT).exists() else []
+    labels = [BASE_HOST_FILE] if tenants.path(BASE_HOST_FILE).exists() else []
     labels += tenants.labels()
     count = 0
     for label in labels:
-        name = tenants.path(label).name if label == FRONT else label
+        name = tenants.path(label).name if label == BASE_HOST_FILE else label
         with failures.collect(name):
             count += _check(config, label, name) if dry_run else _migrate(config, label, name)
     seconds = time.monotonic() - started_at

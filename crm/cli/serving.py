@@ -61,7 +61,7 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
         config.port,
         workers=workers,
         threads=threads,
-        databases=config.open_files,
+        databases=config.max_idle_connections,
         behind_proxy=config.trusted_proxies > 0,
         announce=announce,
     )

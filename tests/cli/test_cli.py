@@ -36,7 +36,7 @@ from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
 from tests.conftest import Api
 from tests.page_client import Person
-from tests.receiving import Hook
+from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.usefixtures("own_log")
 ROOT = Path(__file__).resolve().parents[2]
@@ -298,7 +298,7 @@ def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
         ("CRM_SMS_LIMITS", "day=5,reserve=5", "it has a reserve that is a part of day"),
         ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
         ("CRM_PORT", "high", "it is a whole number"),
-        ("CRM_OPEN_FILES", "-1", "it is a whole number"),
+        ("CRM_MAX_IDLE_CONNECTIONS", "-1", "it is a whole number"),
         ("CRM_PUBLIC_URL", "ftp://{label}", "it looks like https://"),
         ("CRM_TENANT", "Ácme", "it is a tenant's label"),
     ],
@@ -910,7 +910,11 @@ def test_serve_makes_a_process_for_two_cores_but_never_more_than_four(
     ("command", "env"), [("serve", {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}), ("demo", {})]
 )
 def test_what_waited_for_the_server_is_sent_before_anybody_asks(
-    folder: Folder, hook: Hook, monkeypatch: pytest.MonkeyPatch, command: str, env: dict[str, str]
+    folder: Folder,
+    hook: WebhookReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    env: dict[str, str],
 ) -> None:
     folder.run("webhook", "test", "acme", folder.webhook(url=hook.url))
 
@@ -1075,7 +1079,7 @@ def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folde
 
 
 def test_a_server_sends_at_once_what_the_command_line_asks_for(
-    beside: tuple[Folder, int], hook: Hook
+    beside: tuple[Folder, int], hook: WebhookReceiver
 ) -> None:
     folder, port = beside
     with calling(port, folder.key()) as call:

@@ -33,9 +33,9 @@ from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.tenants import Tenants
 from crm.timed_checks import FAULT, OK, WARNING, Finding, examine
 from tests.messages.test_messages import MailBox, listening, mailing, replying
-from tests.raw_wsgi import speak
-from tests.running import ROOT, free_port, running
+from tests.raw_wsgi import send_request
 from tests.server.test_proxy import nginx, printed, proxying
+from tests.server_process import ROOT, find_free_port, run_server
 
 NOBODY = 65_534
 PHONE = "+380501110001"
@@ -508,11 +508,11 @@ def test_a_test_goes_to_a_phone_or_an_address(data: Path) -> None:
 def ask(crm: CRMApp, token: str | None, method: str = "GET", **headers: str) -> Any:
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    return speak(crm, method, "/doctor", headers, host="anything.example")
+    return send_request(crm, method, "/doctor", headers, host="anything.example")
 
 
 def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
-    strangers = speak(crm, "GET", "/unknown", host="anything.example")
+    strangers = send_request(crm, "GET", "/unknown", host="anything.example")
     told = {"X-Forwarded-For": "198.51.100.1", "X-Request-Id": "a"}
 
     def is_a_stranger(answer: Any) -> bool:
@@ -588,8 +588,8 @@ def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Ite
     for part in names.cert_chain_pems:
         part.write_to_path(folder / "fullchain.pem", append=True)
     settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": str(trusted)}
-    ports = {way: free_port() for way in (*WAYS, "plain")}
-    with running(folder / "data", **settings) as behind:
+    ports = {way: find_free_port() for way in (*WAYS, "plain")}
+    with run_server(folder / "data", **settings) as behind:
         text = printed("--upstream", f"127.0.0.1:{behind}")
         for there, here in (
             ("/etc/letsencrypt/live/localhost/", f"{folder}/"),
@@ -685,7 +685,7 @@ def test_a_certificate_of_another_name_is_told(doors: dict[int, Doors]) -> None:
 def test_a_door_that_nobody_answers_is_told(
     doors: dict[int, Doors], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = free_port()
+    nobody = find_free_port()
     found = doors[0].ask("direct", CRM_PUBLIC_URL=f"http://{{label}}.localhost:{nobody}")
     assert found == [
         (FAULT, f"http://acme.localhost:{nobody} cannot be reached: Connection refused")

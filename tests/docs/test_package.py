@@ -26,7 +26,7 @@ import crm
 from crm.cli.deployment import CACHE_FOLDER
 from tests import external_programs
 from tests.page_client import TOKEN
-from tests.running import ROOT, free_port, serving, wait_for
+from tests.server_process import ROOT, find_free_port, run_listening_process, wait_until_listening
 
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OTHERS = [python for python in ("3.11", "3.12", "3.13", "3.14") if python != OWN]
@@ -251,9 +251,9 @@ def test_it_serves_a_tenant_and_ends_well(program: Program) -> None:
     assert (program.folder / "data" / "tenants" / "acme.db").is_file()
     key = program("key", "create", "acme", "--name", "tests")[0].strip()
     link = program("user", "login-link", "acme", "1")[0].split()[-1]
-    port = free_port()
+    port = find_free_port()
     command = [*map(str, program.words), "serve", "--port", str(port)]
-    with serving(command, port, cwd=program.folder, env=program.environ) as served:
+    with run_listening_process(command, port, cwd=program.folder, env=program.environ) as served:
         takes_leads(Visitor(port, Authorization=f"Bearer {key}"))
         shows_pages(Visitor(port), parse.urlsplit(link).path)
         began = time.monotonic()
@@ -297,11 +297,13 @@ def one_file(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
 
 
 def test_the_demo_starts_and_tells_how_to_call_it_again(one_file: Program) -> None:
-    port, said = free_port(), one_file.folder / "said"
+    port, said = find_free_port(), one_file.folder / "said"
     command = [*map(str, one_file.words), "demo", "--port", str(port)]
     with (
         said.open("w") as output,
-        serving(command, port, cwd=one_file.folder, env=one_file.environ, stdout=output) as served,
+        run_listening_process(
+            command, port, cwd=one_file.folder, env=one_file.environ, stdout=output
+        ) as served,
     ):
         assert Visitor(port).sees("/login")
         # Ctrl-C in a terminal; passed on by a parent, it must not come a second time.
@@ -317,12 +319,12 @@ def test_the_demo_starts_and_tells_how_to_call_it_again(one_file: Program) -> No
 def test_a_killed_binary_leaves_no_server_behind(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    program, port = make(request, "binary", tmp_path), free_port()
+    program, port = make(request, "binary", tmp_path), find_free_port()
     command = [*program.words, "serve", "--port", str(port)]
     with subprocess.Popen(
         command, cwd=program.folder, env=program.environ, stderr=subprocess.PIPE, text=True
     ) as served:
-        wait_for(port, served)
+        wait_until_listening(port, served)
         served.kill()
     until = time.monotonic() + 10
     while is_open(port):

@@ -26,7 +26,7 @@ from crm.tenancy.database import NoTenant, row
 from tests.conftest import OLENA, TARAS, Api, set_clock
 from tests.embedding.test_embedding import copied
 from tests.outbox.test_callbacks import run
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 from tests.sites import plain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -385,7 +385,7 @@ def test_in_a_view_of_the_site_its_own_context_stays(tmp_path, furnished):
     answer = site.test_client().post("/ask", data=MARIIA)
     assert answer.json == {"id": "1"}
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
-    assert speak(site, path="/crm/api/v1/leads/1", headers=key).json["status"] == "converted"
+    assert send_request(site, path="/crm/api/v1/leads/1", headers=key).json["status"] == "converted"
     crm.app.tenants.forget_idle()
 
 

@@ -24,11 +24,11 @@ from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run, database, disk, migrations
 from crm.tenancy.copies import list_copies
-from crm.tenancy.database import transaction
+from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import finish, process
+from tests.concurrency import start_python, wait_for_processes
 from tests.readme import ROOT, blocks, run, section
-from tests.running import running
+from tests.server_process import run_server
 
 PHONE = "+380671234567"
 
@@ -321,6 +321,20 @@ def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
     assert [event["sequence"] for event in after] == [last + 1, last + 2]
 
 
+def test_nor_are_those_of_a_file_that_was_not_yet_upgraded(crm, copies, monkeypatch):
+    """Its tables may have had other names."""
+    copy = copy_of(crm, "acme", copies)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:8])
+        crm.tenants.create("early")
+    with contextlib.closing(sqlite3.connect(crm.tenants.path("early"))) as file, file:
+        file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('price_import', 41)")
+    put(crm, copy, "early")
+    with crm.tenants.session("early"):
+        assert row("SELECT seq FROM sqlite_sequence WHERE name = 'import_run'") == (41,)
+        assert rows("SELECT 1 FROM sqlite_sequence WHERE name = 'price_import'") == []
+
+
 def test_a_copy_makes_a_new_tenant(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
@@ -514,12 +528,12 @@ def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, c
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    restores = process(SLOWLY, crm.tenants.config.data, copy, "acme")
+    restores = start_python(SLOWLY, crm.tenants.config.data, copy, "acme")
     assert restores.stdout.readline() == "half way\n"
     begun = time.monotonic()
     api.create("/leads", name="Just then", phone=PHONE)
     assert time.monotonic() - begun > 0.3
-    assert finish(restores) == [""]
+    assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
     others = Tenants(crm.tenants.config)
     with others.session("acme"):
@@ -533,7 +547,7 @@ def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, 
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    died = process(DIE, crm.tenants.config.data, copy, "acme")
+    died = start_python(DIE, crm.tenants.config.data, copy, "acme")
     died.communicate()
     assert died.returncode == -9
     for _ in range(3):
@@ -557,7 +571,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(copy_of(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, open_files=0), clock)
+    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()
@@ -664,7 +678,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    with running(data, CRM_PLANS="business=0") as port:
+    with run_server(data, CRM_PLANS="business=0") as port:
         with calling() as link:
             assert call(link, "POST", "/leads", {"name": "First", "phone": PHONE})[0] == 201
         threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]

@@ -6,4 +6,4 @@
 
 from crm.cabinet.moving import exports, imports
 
-ROOMS = (imports, exports)
+BLUEPRINTS = (imports, exports)

@@ -16,7 +16,7 @@ from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import check, columns, nouns, reasons
 from crm.cabinet.moving.nouns import each
-from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.errors import Invalid, NotFound
 from crm.records import pagination, queries
 from crm.resources import moving
@@ -53,8 +53,8 @@ def choose_file(noun: str, form: Form | None = None) -> Response:
     )
 
 
-@each(pages, "POST", "import", most=MOST)
-@again(lambda form, noun: choose_file(noun, form))
+@each(pages, "POST", "import", max_form_bytes=MOST)
+@rerender_on_error(lambda form, noun: choose_file(noun, form))
 def send_file(noun: str) -> Response:
     sent = request.files.get("file")
     if not sent or not sent.filename:
@@ -66,7 +66,7 @@ def send_file(noun: str) -> Response:
     except Invalid as unfit:
         raise _unusable(reasons.why_not(noun, unfit.faults[0])) from None
     name = uploads.keep(me().id, _packed(noun, sent.filename, data))
-    return onward(f"/{noun}/import/{name}")
+    return see_other(f"/{noun}/import/{name}")
 
 
 @each(pages, "GET", "import/<name>", role=MANAGER)
@@ -104,13 +104,13 @@ def run_import(noun: str, name: str) -> Response:
             result = moving.import_csv(sheet, file_name)
     except NotFound:
         return _gone(noun)
-    return onward(f"/{noun}/imports/{result.import_id}")
+    return see_other(f"/{noun}/imports/{result.import_id}")
 
 
 @each(pages, "POST", "import/<name>/drop")
 def drop_file(noun: str, name: str) -> Response:
     uploads.drop(me().id, name)
-    return onward(f"/{noun}/import")
+    return see_other(f"/{noun}/import")
 
 
 @each(pages, "GET", "imports")
@@ -125,9 +125,7 @@ def list_imports(noun: str) -> Response:
 @each(pages, "GET", "imports/<id>")
 def show_import(noun: str, id: str) -> Response:
     report = _report(noun, id)
-    (file_kept,) = row(
-        "SELECT rejects IS NOT NULL FROM price_import WHERE id = ?", (integer_id(id),)
-    )
+    (file_kept,) = row("SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),))
     return _page(
         "moving/report.html",
         noun,
@@ -161,8 +159,8 @@ def _report(noun: str, id: str) -> dict[str, Any]:
 
 def _gone(noun: str) -> Response:
     """The file was sent twice, or too late."""
-    told(gettext("This file has already been imported or has expired."), "warning")
-    return onward(f"/{noun}/imports")
+    flash(gettext("This file has already been imported or has expired."), "warning")
+    return see_other(f"/{noun}/imports")
 
 
 def _packed(noun: str, file_name: str, data: bytes) -> bytes:
