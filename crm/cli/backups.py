@@ -11,8 +11,8 @@ from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.subscriptions import hold_all
 from crm.tenancy import backup as copying
-from crm.tenancy.backup_run import KEEP, Made, Run
-from crm.tenancy.copies import check, list_copies
+from crm.tenancy.backup_run import MAX_COPIES, BackupRun, NewCopy
+from crm.tenancy.copies import check_copy, list_copies
 from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
 
@@ -34,7 +34,7 @@ def backup() -> None:
 @click.option("--to", type=FOLDER, metavar="DIR", help="Folder for them, else <data>/backups.")
 @click.option(
     "--keep",
-    default=KEEP,
+    default=MAX_COPIES,
     show_default=True,
     type=click.IntRange(1),
     help="How many of a tenant's copies to keep in that folder.",
@@ -50,7 +50,7 @@ def backup_create(
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
     labels = [tenant] if tenant else tenants.labels()
-    run = Run(into, keep, tenants.clock, tenants.steady.for_erasing())
+    run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
     progress, linked = Progress("copied", len(labels)), 0
     try:
         for label in labels:
@@ -65,7 +65,7 @@ def backup_create(
     failures.tell("no copy was made of")
 
 
-def _tell(made: list[Made]) -> int:
+def _tell(made: list[NewCopy]) -> int:
     """Print the copies; gives how many are links."""
     for _, path, _ in made:
         click.echo(f"{path}\t{path.stat().st_size}")
@@ -97,7 +97,7 @@ def backup_verify(config: Config, files: tuple[Path, ...], within: Path | None) 
     failures = Failures()
     for file in files:
         with failures.of(str(file)):
-            version = check(file)
+            version = check_copy(file)
             click.echo(f"{file}\tversion {version}\t{file.stat().st_size}")
     failures.tell("no good copies are")
 
@@ -126,9 +126,11 @@ def backup_drill(config: Config, within: Path | None) -> None:
 
 
 def _count(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
-    result = copying.drill(tenants, copy, label, hold_all)
-    live = result.live or ["-"] * len(copying.COUNTED)
-    for table, *counts in zip(copying.COUNTED, result.copy, result.restored, live, strict=True):
+    result = copying.test_restore(tenants, copy, label, hold_all)
+    live = result.live or ["-"] * len(copying.COUNTED_TABLES)
+    for table, *counts in zip(
+        copying.COUNTED_TABLES, result.copy, result.restored, live, strict=True
+    ):
         copied, restored, now = counts
         told = "same"
         if restored != copied:
@@ -162,8 +164,8 @@ def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
     click.echo(f"{tenant} is restored from {file}")
     if done.before:
         click.echo(f"what it was before: {done.before}")
-    if done.settled:
-        click.echo(f"held deliveries: {done.settled}; `webhook recover` sends what is missing")
+    if done.prepared:
+        click.echo(f"held deliveries: {done.prepared}; `webhook recover` sends what is missing")
 
 
 def _settle() -> int:

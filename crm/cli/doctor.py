@@ -71,20 +71,20 @@ def findings(
     tenants = Tenants(config)
     yield from examine("settings", partial(_settings, config))
     yield from examine("python", lambda: [(OK, platform.python_version())])
-    yield from examine("sqlite", integrity.engine)
+    yield from examine("sqlite", integrity.check_sqlite)
     strangers = integrity.owner(tenants)
     if strangers is not None:
         advice = f"it belongs to {strangers}: run the doctor as {strangers} (sudo -u {strangers})"
         yield Finding(FAULT, "folder", advice)
         return
-    yield from examine("folder", partial(integrity.folder, tenants))
-    yield from examine("secret key", partial(integrity.key, tenants))
-    yield from examine("disk", partial(integrity.disk, tenants))
+    yield from examine("folder", partial(integrity.check_folder, tenants))
+    yield from examine("secret key", partial(integrity.check_key, tenants))
+    yield from examine("disk", partial(integrity.check_disk, tenants))
     yield from examine("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
     yield from examine("sms", partial(_sms, tenants))
-    yield from examine("backups", partial(integrity.copies, tenants, within))
-    yield from examine("litestream", partial(integrity.continuous_copies, tenants))
+    yield from examine("backups", partial(integrity.check_copies, tenants, within))
+    yield from examine("litestream", partial(integrity.check_litestream, tenants))
     yield from examine("names", partial(network_checks.names, config))
     yield from examine("public url", partial(network_checks.address, config))
     yield from examine("server", partial(_server, config))
@@ -120,7 +120,7 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
     sane = now.year in YEARS
     told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     yield (OK, told) if sane else (FAULT, f"it is {told} here: set the clock")
-    if tenants.steady.is_doubted():
+    if tenants.steady_clock.is_doubted():
         yield (
             WARNING,
             "it is ahead of the time that has passed while this machine ran: if it is right,"
@@ -132,7 +132,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
     """A line for each tenant that has something, and one for all the others."""
     fine = 0
     try:
-        every = integrity.labels(tenants)
+        every = integrity.labels_to_check(tenants)
     except OSError as error:
         yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
         return
@@ -148,7 +148,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
 
 def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
     try:
-        seen = integrity.look(tenants, label, full, partial(_inside, label))
+        seen = integrity.check_file(tenants, label, full, partial(_inside, label))
     except (CRMError, OSError, *FILE_ERRORS) as error:
         path = tenants.path(label)
         yield FAULT, f"its file cannot be used: {describe(error.__cause__ or error)}: {path}"
@@ -158,12 +158,12 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
         yield FAULT, f"its file is damaged: {text}: {tenants.path(label)}"
     if seen.faults:
         yield FAULT, _advice(tenants, label)
-    level, told = integrity.state(seen.version)
+    level, told = integrity.check_version(seen.version)
     if level != OK:
         yield level, told
-    if seen.said is None:
+    if seen.result is None:
         return
-    suspended, stuck, newest, storage = seen.said
+    suspended, stuck, newest, storage = seen.result
     now = tenants.clock()
     if storage.quota and storage.used >= storage.quota * NEARLY_FULL:
         used, quota = (bytes // MEGABYTE for bytes in storage)

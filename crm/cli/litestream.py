@@ -155,7 +155,7 @@ def litestream_config(config: Config, **where: Any) -> None:
     def lines(name: str) -> str:
         return "\n".join(f"      {key}: {_text(value)}" for key, value in to.replica(name).items())
 
-    labels = data / litestream.LABELS
+    labels = data / litestream.LABELS_NAME
     text = CONFIG.format(
         file=FILE,
         data=data,
@@ -213,18 +213,18 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
                 with at(config, label):
                     newest = events.newest()
                 told = f"restored, its newest event is of {newest or 'no time: it has none'}"
-                click.echo(f"{label}: {told}; held deliveries: {done.settled}")
+                click.echo(f"{label}: {told}; held deliveries: {done.prepared}")
     tenants.forget_idle()
     failures.tell("not restored")
 
 
 def _settle() -> int:
-    litestream.skip_numbers()
+    litestream.skip_ids()
     return hold_all()
 
 
 def _labels(source: Target, apart: Path) -> list[str]:
-    path = _fetch(source, litestream.LABELS, apart / litestream.LABELS)
+    path = _fetch(source, litestream.LABELS_NAME, apart / litestream.LABELS_NAME)
     try:
         return litestream.labels_in(path)
     except FILE_ERRORS as error:

@@ -81,7 +81,7 @@ def front_door(tenants: Tenants) -> Iterator[Said]:
     url = urlsplit(config.url_of(label))
     place = f"{url.scheme}://{url.netloc}"
     try:
-        with integrity.visiting_pass(tenants) as token:
+        with integrity.doctor_token(tenants) as token:
             answer = _ask(url, token)
     except ssl.SSLCertVerificationError as error:
         yield FAULT, f"{place}: its certificate is not good: {error.verify_message}"

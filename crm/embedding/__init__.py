@@ -133,7 +133,7 @@ class CRM:
         if asks and self.host_app is None:
             raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
-        app.tenants.hears = self.callbacks.hear
+        app.tenants.on_event = self.callbacks.hear
         return app
 
     def __getattr__(self, name: str) -> nouns.RecordSchema:

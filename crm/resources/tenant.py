@@ -56,7 +56,7 @@ def open_tenant(
             pipelines.create_first(language or "en")
             furnish()
 
-    tenants.create(label, name=name, plan=plan, furnish=begin)
+    tenants.create(label, name=name, plan=plan, on_created=begin)
 
 
 def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
