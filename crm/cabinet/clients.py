@@ -8,8 +8,8 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.forms import Form, take
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.rendering import MANAGER, Pages, again, confirm, me, onward, render, told
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.resources.clients import record as clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import (
@@ -49,7 +49,7 @@ def list_clients(form: Form | None = None) -> Response:
         asked_tags=[tag for tag in request.args.getlist("tag") if tag.strip()],
         tags=_known_tags(),
         narrowed=lists.is_narrowed(),
-        ways=exports.ways("clients"),
+        export_links=export_links("clients"),
         **_choices(),
     )
 

@@ -8,7 +8,6 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits, languages, lists
 from crm.cabinet.forms import Form, take
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.rendering import (
     Pages,
     again,
@@ -19,10 +18,11 @@ from crm.cabinet.rendering import (
     told,
     told_with_undo,
 )
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.resources import tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
-from crm.sheets import decimal_text
+from crm.spreadsheets.csv_format import decimal_text
 from crm.tenancy.database import transaction
 
 FIELDS = (
@@ -42,7 +42,7 @@ def list_products(form: Form | None = None) -> Response:
         active_filters=lists.active_filters("product"),
         form=form or Form({"active": True, "currency": tenant.currency()}),
         narrowed=lists.is_narrowed(),
-        ways=exports.ways("products"),
+        export_links=export_links("products"),
         **_choices(),
     )
 

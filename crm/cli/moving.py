@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+import crm.resources  # noqa: F401  (registers what has files)
 from crm.cli.commands import at, command, group
 from crm.config import Config
-from crm.resources import moving
+from crm.spreadsheets import all_resources, export_csv, import_file, read_file
+from crm.spreadsheets.resource import ImportableResource
 from crm.tenancy.reading import SpooledFile
 
 ERRORS_TOLD = 20
@@ -38,16 +40,18 @@ def export() -> None:
     """Take data out."""
 
 
-def _add_commands(noun: str) -> None:
+def _add_commands(resource: ImportableResource) -> None:
+    noun = resource.plural
+
     def import_noun(config: Config, file: Path, tenant: str, dry_run: bool, excel: bool) -> None:
-        sheet = moving.read(file.read_bytes(), noun, excel)
+        parsed = read_file(file.read_bytes(), resource, excel)
         hidden = dry_run or not sys.stderr.isatty()
         with (
             at(config, tenant),
-            click.progressbar(length=len(sheet.rows), file=sys.stderr, hidden=hidden) as bar,
+            click.progressbar(length=len(parsed.rows), file=sys.stderr, hidden=hidden) as bar,
         ):
-            result = moving.import_csv(
-                sheet,
+            result = import_file(
+                parsed,
                 file_name=file.name,
                 dry_run=dry_run,
                 progress=lambda done, _: bar.update(done - bar.pos),
@@ -63,7 +67,7 @@ def _add_commands(noun: str) -> None:
 
     def export_noun(config: Config, tenant: str, excel: bool) -> None:
         with at(config, tenant):
-            file = SpooledFile(lambda to: moving.export_csv(to, noun, excel=excel))
+            file = SpooledFile(lambda to: export_csv(to, resource, excel=excel))
         with closing(file):  # who reads it may take his time
             file.copy_to(sys.stdout.buffer)
             sys.stdout.flush()
@@ -82,5 +86,5 @@ def _add_commands(noun: str) -> None:
     command(export, noun)(tenant(click.option("--excel", is_flag=True, help=about)(export_noun)))
 
 
-for _noun in moving.NOUNS:
-    _add_commands(_noun)
+for _resource in all_resources():
+    _add_commands(_resource)

@@ -31,9 +31,10 @@ from crm.resources.deals import record as deals
 from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.pipelines import Pipeline
-from crm.resources.products import price_list
 from crm.resources.products import record as products
-from crm.sheets import parse_flag
+from crm.resources.products.columns import PRODUCTS
+from crm.spreadsheets import import_file, read_file
+from crm.spreadsheets.csv_format import parse_boolean
 from crm.tenancy.database import current_session, time_text
 from crm.values import latin
 
@@ -316,7 +317,7 @@ class Quarter(Agenda):
 
     def _add_product(self, row: dict[str, str]) -> None:
         sent = {name: text or None for name, text in row.items()}
-        sent["active"] = parse_flag(row["active"])
+        sent["active"] = parse_boolean(row["active"])
         products.create(products.PRODUCT_IN.take(sent))
 
     def _reprice_one(self) -> None:
@@ -326,8 +327,8 @@ class Quarter(Agenda):
 
     def _reprice_many(self) -> None:
         if self.business.repriced:
-            sheet = price_list.read(self.business.repriced.encode("cp1251"))
-            price_list.import_csv(sheet, file_name="прайс.csv")
+            file = read_file(self.business.repriced.encode("cp1251"), PRODUCTS)
+            import_file(file, file_name="прайс.csv")
 
     # Tasks and notes
 

@@ -8,6 +8,7 @@ from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.resources import duplicates
+from crm.resources.clients.columns import CLIENTS
 from crm.resources.clients.record import (
     CLIENT,
     CLIENT_IN,
@@ -21,6 +22,7 @@ from crm.resources.clients.record import (
     create,
     having,
 )
+from crm.spreadsheets.endpoints import add_endpoints
 from crm.tenancy.database import transaction
 
 
@@ -159,3 +161,6 @@ def delete_contact(id: str, contactId: str) -> None:
     """Remove a contact; its deals go on without one."""
     with transaction():
         Client.find(id).remove_contact(contactId)
+
+
+add_endpoints(blueprint, CLIENTS, ClientFilter)

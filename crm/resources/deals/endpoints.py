@@ -11,6 +11,7 @@ from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.resources.deals import items
+from crm.resources.deals.columns import DEALS
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import (
@@ -21,6 +22,7 @@ from crm.resources.deals.record import (
     Deal,
 )
 from crm.resources.leads import conversion
+from crm.spreadsheets.endpoints import add_endpoints
 from crm.tenancy.database import transaction
 
 
@@ -182,3 +184,6 @@ def delete_deal_item(id: str, itemId: str) -> None:
     with transaction():
         deal = Deal.find(id)
         DealItem.of(deal, itemId).remove(deal)
+
+
+add_endpoints(blueprint, DEALS, DealFilter)

@@ -12,6 +12,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.resources import duplicates
 from crm.resources.leads import conversion
+from crm.resources.leads.columns import LEADS
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
 from crm.resources.leads.record import (
     LEAD,
@@ -25,6 +26,7 @@ from crm.resources.leads.record import (
     id_to_come,
     is_caught,
 )
+from crm.spreadsheets.endpoints import add_endpoints
 from crm.tenancy.database import transaction
 
 
@@ -118,3 +120,6 @@ def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[st
     found = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
     body = {"status": "ok", "lead_id": str(lead.id), **found}
     return body, {"Location": address(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
+
+
+add_endpoints(blueprint, LEADS, LeadFilter)
