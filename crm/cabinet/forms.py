@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 from crm.cabinet import formatting
 from crm.errors import Conflict, CRMError, Fault, Invalid
 from crm.records import fields
-from crm.records.views import Body, Payload
+from crm.records.schemas import Body, Payload
 
 GROUPS = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
 
@@ -79,7 +79,7 @@ def take(schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **mo
     `more`: values that the page itself adds, as on the wire.
     """
     shown = [name for name in (names or sent) if name in schema.fields]
-    return schema.take({name: typed(schema.fields[name], sent, name) for name in shown} | more)
+    return schema.parse({name: typed(schema.fields[name], sent, name) for name in shown} | more)
 
 
 def typed(field: Any, sent: MultiDict, name: str) -> Any:

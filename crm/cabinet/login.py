@@ -19,7 +19,7 @@ from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.rendering import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.records import fields
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.clocks import uptime

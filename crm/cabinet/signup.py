@@ -20,7 +20,7 @@ from crm.cabinet.rendering import FRONT, Pages, again, onward, render
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.records import fields
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import settings

@@ -15,7 +15,8 @@ from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.records.record import Record, live
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.tenancy.database import current_session, transaction
 
 NOUNS = {"lead": "leads", "client": "clients", "deal": "deals"}
@@ -50,12 +51,12 @@ def find(noun: str, record_id: int | str, id: int | str) -> Note:
 
 
 class NoteSchema(RecordSchema):
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     text = fields.LongText(required=True)
-    user_id = fields.Id(read_only=True, nullable=True, about="Who wrote it.")
+    user_id = fields.Id(dump_only=True, allow_none=True, about="Who wrote it.")
     created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 NOTE = RecordView(NoteSchema.out("NoteOut"), "note", live=False)

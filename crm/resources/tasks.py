@@ -18,7 +18,8 @@ from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.retention import erase_deleted
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
@@ -112,8 +113,6 @@ def create(data: dict[str, Any]) -> int:
 class Overdue(fields.Boolean):
     """From the due time of a task that is still to be done, or null."""
 
-    code = "{v} is not None and {v} < now()"
-
     def show(self, value: Any) -> bool:
         return value is not None and value < now()
 
@@ -121,15 +120,15 @@ class Overdue(fields.Boolean):
 class TaskSchema(RecordSchema):
     """All fields of a task, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     title = fields.Text(255, required=True, example="Зателефонувати Олені")
     type = fields.Choice(*TYPES)
-    status = fields.Choice(*STATUSES, nullable=False, default="open")
-    priority = fields.Choice(*PRIORITIES, nullable=False, default="normal")
+    status = fields.Choice(*STATUSES, allow_none=False, default="open")
+    priority = fields.Choice(*PRIORITIES, allow_none=False, default="normal")
     assigned_to = fields.Id(example="1", about="By default the key's user.")
     due_at = fields.DateTime()
     is_overdue = Overdue(
-        read_only=True,
+        dump_only=True,
         column="CASE WHEN task.status IN ('open', 'in_progress') THEN task.due_at END",
         about="Still to be done, and `due_at` has passed.",
     )
@@ -138,12 +137,12 @@ class TaskSchema(RecordSchema):
     deal_id = fields.Id(example="8")
     description = fields.LongText()
     result = fields.LongText(example="Домовилися про зустріч")
-    completed_at = fields.DateTime(read_only=True, nullable=True)
+    completed_at = fields.DateTime(dump_only=True, allow_none=True)
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
     created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 class CompletionSchema(RecordSchema):

@@ -21,7 +21,8 @@ from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.records.record import Record
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.tenancy.database import row, transaction
 from crm.values.ids import integer_id
 
@@ -166,15 +167,15 @@ def is_free(data: dict[str, Any], id: int = 0) -> None:
 class UserSchema(RecordSchema):
     """All fields of a user, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     name = fields.Text(255, required=True)
     email = fields.Email()
     phone = fields.Phone()
-    role = fields.Choice(*ROLES, nullable=False, default="manager")
-    active = fields.Boolean(nullable=False, default=True)
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    role = fields.Choice(*ROLES, allow_none=False, default="manager")
+    active = fields.Boolean(allow_none=False, default=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 USER = RecordView(UserSchema.out("UserOut"), "user", live=False)

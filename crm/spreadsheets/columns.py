@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from crm import values
 from crm.json import loads
 from crm.records import fields
-from crm.records.views import RecordSchema
+from crm.records.columns import declared
+from crm.records.schemas import RecordSchema
 from crm.spreadsheets.csv_format import decimal_text, parse_boolean, parse_decimal
 from crm.values import InvalidValue
 
@@ -46,7 +47,7 @@ class Column:
     raises InvalidValue.
     `write`: gives the function that turns a stored value into a cell, for the excel dialect or the
     plain one; None where the stored text is the cell.
-    `field`: the wire field of a plain value.
+    `field`: the wire field of a plain value, `label` what people call it.
     `aliases`: other headers that the column may have, in lower case.
     `max_plain_length`: a printable text of at most so many characters is only trimmed by `read`.
     `is_text`: a spreadsheet could take a cell for a formula.
@@ -60,6 +61,7 @@ class Column:
     read: Read
     write: Callable[[bool], Write] | None = None
     field: fields.Field | None = None
+    label: str = ""
     aliases: tuple[str, ...] = ()
     max_plain_length: int = 0
     is_text: bool = True
@@ -105,7 +107,7 @@ def _are_plain(cells: Sequence[str], max_length: int) -> bool:
 
 
 def declared_columns(
-    schema: type[RecordSchema],
+    declaration: type,
     table: str,
     *,
     replaced: Mapping[str, tuple[Column, ...]] | None = None,
@@ -115,18 +117,19 @@ def declared_columns(
 ) -> tuple[Column, ...]:
     """The columns of a record in the order of its declared fields, `external_id` first.
 
-    A field that may be sent has a column of its name, unless it refers to another record:
-    `replaced` has the columns that stand for such a field. `history` names read-only times that a
-    new record may bring along; `without` names fields that are not in files. Column names begin
-    with `prefix`.
+    A field that may be sent has a column of its name, unless its declaration says `csv=False` or
+    it refers to another record: `replaced` has the columns that stand for such a field. `history`
+    names read-only times that a new record may bring along; `without` names fields that are not in
+    files. Column names begin with `prefix`.
     """
     columns: dict[str, tuple[Column, ...]] = {}
-    for name, field, aliases in _declared_fields(schema):
+    for name, field, is_in_files, label, aliases in _declared_fields(declaration):
         if replaced and name in replaced:
             columns[name] = replaced[name]
-        elif name not in without and (name in history or _is_plain_value(field)):
-            is_history = name in history
-            column = plain_column(prefix + name, field, f"{table}.{name}", aliases, is_history)
+        elif name in history or (is_in_files and name not in without):
+            column = plain_column(
+                prefix + name, field, f"{table}.{name}", label, aliases, name in history
+            )
             columns[name] = (column,)
     first = columns.pop("external_id", ())
     return (*first, *(column for group in columns.values() for column in group))
@@ -136,6 +139,7 @@ def plain_column(
     name: str,
     field: fields.Field,
     sql: str,
+    label: str = "",
     aliases: tuple[str, ...] = (),
     is_history: bool = False,
 ) -> Column:
@@ -149,6 +153,7 @@ def plain_column(
         read,
         write,
         field,
+        label,
         aliases,
         max_plain_length=field.longest if type(field) in (fields.Text, fields.LongText) else 0,
         is_text=not isinstance(field, (fields.Number, fields.Integer)),
@@ -174,17 +179,16 @@ def id_column(name: str, sql: str) -> Column:
 
 
 def _declared_fields(
-    schema: type[RecordSchema],
-) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
-    """(name, wire field, aliases of its header) of all fields that are not kept out of files."""
-    for name, field in schema._declared_fields.items():
-        yield name, field, ()
-
-
-def _is_plain_value(field: Any) -> bool:
-    return (
-        isinstance(field, fields.Field) and not isinstance(field, fields.Id) and not field.dump_only
-    )
+    declaration: type,
+) -> Iterator[tuple[str, Any, bool, str, tuple[str, ...]]]:
+    """(name, wire field, whether files have it, label, aliases) of a model or a schema."""
+    if issubclass(declaration, RecordSchema):
+        for name, field in declaration._declared_fields.items():
+            is_plain = isinstance(field, fields.Field) and not isinstance(field, fields.Id)
+            yield name, field, is_plain and not field.dump_only, "", ()
+    else:
+        for name, column in declared(declaration).items():
+            yield name, column.wire, bool(column.csv), column.label, column.aliases
 
 
 def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:

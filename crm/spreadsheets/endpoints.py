@@ -15,7 +15,7 @@ from crm.api.upload import one_file
 from crm.errors import Forbidden
 from crm.records import fields, queries
 from crm.records.queries import Query
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.spreadsheets.exporter import MayRead, export_csv
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_file
 from crm.spreadsheets.importer import import_file

@@ -11,7 +11,7 @@ from typing import Any
 
 from crm.errors import Faults
 from crm.records.record import SoftDeletedRecord
-from crm.records.views import Body
+from crm.records.schemas import Body
 from crm.spreadsheets.columns import Column, id_column, reference_column
 from crm.spreadsheets.references import References
 from crm.spreadsheets.results import Result

@@ -11,7 +11,7 @@ from crm.cabinet.forms import Form, take
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
 from crm.errors import Invalid, NotFound
-from crm.records.views import Body, Payload
+from crm.records.schemas import Body, Payload
 from crm.resources import tenant
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.history import STAGE_MOVE

@@ -41,6 +41,8 @@ def _part_heading(part: str) -> str:
 
 def _describe(column: Column, about: str) -> str:
     """What stands in a column, with the words that there may be if they are few."""
+    if not about and column.label:
+        about = gettext(column.label)
     if isinstance(column.field, fields.Choice):
         choices = gettext("One of: %(words)s.", words=", ".join(column.field.choices))
         return f"{about} {choices}".strip()

@@ -17,21 +17,19 @@ def sample_file(resource: ImportableResource) -> bytes:
 
 
 def _is_for_people(column: Column) -> bool:
-    is_id = column.name in ("id", SOURCE_TENANT) or (
-        column.name.endswith("_id") and column.field is None
-    )
-    return not (is_id or column.is_create_only or isinstance(column.field, fields.Extra))
+    is_id = column.field is None and column.name.endswith(("id", SOURCE_TENANT))
+    is_history = column.is_create_only and column.is_past
+    return not (is_id or is_history or isinstance(column.field, fields.Extra))
 
 
 def _example(column: Column) -> str:
-    """The declared example, else the default; empty for what names another record."""
+    """The declared example, if there is one."""
     field = column.field
-    if field is None:
-        return ""
-    example = field.default if field.example is None else field.example
-    if example is None and isinstance(field, fields.Price):
+    if isinstance(field, fields.Price):
         example = EXAMPLE_PRICE
-    if example is None:
+    elif field is None or field.example is None:
         return ""
+    else:
+        example = field.example
     value = field.read(example)
     return column.write(True)(value) if column.write else value

@@ -18,8 +18,9 @@ from crm.json import loads
 from crm.outbox import events
 from crm.records import fields, nested, search
 from crm.records.record import Record, SoftDeletedRecord, reference
+from crm.records.schemas import RecordSchema
 from crm.records.sizes import PARTS_BYTES, check_parts
-from crm.records.views import RecordSchema, RecordView
+from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.tenancy.database import execute, execute_many, row, settings, transaction
@@ -272,18 +273,18 @@ def _contacts_text(client_id: int) -> str:
 class ContactSchema(RecordSchema):
     """All fields of a contact."""
 
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, required=True)
+    id = fields.Id(dump_only=True)
+    name = fields.Text(255, required=True, example="Олена Коваль")
     position = fields.Text(255, example="бухгалтерка")
     phone = fields.Phone()
     email = fields.Email()
     is_primary = fields.Boolean(
-        nullable=False, about="At most one contact of a client is; by default the first."
+        allow_none=False, about="At most one contact of a client is; by default the first."
     )
     comment = fields.LongText()
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 CONTACT = RecordView(ContactSchema.out("ContactOut"), "contact", live=False)
@@ -322,15 +323,15 @@ class WonAmount(fields.Amount):
 
 
 class MoneySchema(RecordSchema):
-    currency = fields.Currency(read_only=True)
-    amount = WonAmount(read_only=True)
+    currency = fields.Currency(dump_only=True)
+    amount = WonAmount(dump_only=True)
 
 
 class ClientSchema(RecordSchema):
     """All fields of a client, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
-    type = fields.Choice(*TYPES, nullable=False, default="person")
+    id = fields.Id(dump_only=True)
+    type = fields.Choice(*TYPES, allow_none=False, default="person")
     name = fields.Text(255, required=True, example="ТОВ Ромашка")
     phone = fields.Phone()
     email = fields.Email()
@@ -346,14 +347,14 @@ class ClientSchema(RecordSchema):
         sent=ContactEntry(),
         column=CONTACTS,
         expanded=True,
-        most=MOST_CONTACTS,
-        most_bytes=PARTS_BYTES,
+        max_items=MOST_CONTACTS,
+        max_bytes=PARTS_BYTES,
         about="In a change: all the contacts there shall be. In lists only with `expand=contacts`.",
     )
     deals_open = fields.Integer(
         0,
         1 << 53,
-        read_only=True,
+        dump_only=True,
         column="(SELECT count(*) FROM deal WHERE deal.client_id = client.id"
         " AND deal.status = 'open' AND deal.deleted_at IS NULL)",
         about="How many open deals there are.",
@@ -366,15 +367,15 @@ class ClientSchema(RecordSchema):
             " AND deal.deleted_at IS NULL AND amount IS NOT NULL GROUP BY currency"
             " ORDER BY currency",
         ),
-        read_only=True,
+        dump_only=True,
         about="The sum of all won deals in each currency.",
     )
     possible_duplicates = duplicates.field("client")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
     created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 CLIENT = RecordView(ClientSchema.out("ClientOut"), "client", expand=["contacts"])

@@ -21,8 +21,9 @@ from crm.errors import MOST_FAULTS, Conflict, Fault, Invalid, NotFound
 from crm.outbox import events
 from crm.records import fields
 from crm.records.record import Record
+from crm.records.schemas import Body, Payload, RecordSchema, require_unchanged
 from crm.records.sizes import check_parts
-from crm.records.views import Body, Payload, RecordSchema, RecordView, unchanged
+from crm.records.views import RecordView
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
 from crm.values import AMOUNT_MAX, as_number, money
@@ -113,7 +114,7 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
             raise Invalid.field("id", "repeated", "this item is listed twice")
         kept.add(id)
         if echoed := getattr(line, "echoed", None):
-            unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
+            require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
         return there[id].revised(line)
 
     values = each(lines, read)
@@ -274,25 +275,25 @@ class Discount(fields.Number):
 class DealItemSchema(RecordSchema):
     """All fields of an item, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     product_id = fields.Id(create_only=True, example="9", about="None: a free line.")
     sku = fields.Text(64, create_only=True, example="CH-0012", about="May name the product.")
-    name = fields.Text(255, nullable=False, example="Крісло офісне")
+    name = fields.Text(255, allow_none=False, example="Крісло офісне")
     unit = fields.Text(32, example="шт")
-    quantity = fields.Quantity(nullable=False, default=1)
-    price = fields.Price(nullable=False, about="By default the product's.")
+    quantity = fields.Quantity(allow_none=False, default=1)
+    price = fields.Price(allow_none=False, about="By default the product's.")
     discount = Discount(
-        nullable=False, default=0, example=10, about="Per cent, or an amount off the line."
+        allow_none=False, default=0, example=10, about="Per cent, or an amount off the line."
     )
-    discount_type = fields.Choice(*DISCOUNT_TYPES, nullable=False, default="percent")
-    subtotal = fields.Amount(read_only=True)
-    discount_amount = fields.Amount(read_only=True)
-    total = fields.Amount(read_only=True)
-    position = fields.Integer(1, LAST_POSITION, nullable=False, about="By default the last.")
+    discount_type = fields.Choice(*DISCOUNT_TYPES, allow_none=False, default="percent")
+    subtotal = fields.Amount(dump_only=True)
+    discount_amount = fields.Amount(dump_only=True)
+    total = fields.Amount(dump_only=True)
+    position = fields.Integer(1, LAST_POSITION, allow_none=False, about="By default the last.")
     comment = fields.LongText()
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 ITEM = RecordView(DealItemSchema.out("DealItemOut"), "deal_item", live=False, noun="item")
@@ -323,11 +324,11 @@ class OneOrMore(Body):
 
     alternatives = (ITEM_ENTRY, DealItemsIn())
 
-    def take(self, sent: Any) -> Payload:
+    def parse(self, sent: Any) -> Payload:
         """`item` in stored form, or `items`."""
         if not isinstance(sent, dict) or "items" not in sent:
-            return Payload(item=ITEM_ENTRY.take(sent))
-        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.take)
+            return Payload(item=ITEM_ENTRY.parse(sent))
+        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.parse)
 
 
 class AllItems(Body):
@@ -335,18 +336,18 @@ class AllItems(Body):
 
     items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MOST))
 
-    def take(self, sent: Any) -> Payload:
+    def parse(self, sent: Any) -> Payload:
         """`items` in stored form."""
         return _listed(sent, 0, MOST, _line)
 
 
 def _line(sent: Any) -> Payload:
     if not isinstance(sent, dict):
-        return ITEM_ENTRY.take(sent)
+        return ITEM_ENTRY.parse(sent)
     values = {name: value for name, value in sent.items() if name != "id"}
     if sent.get("id") is None:
-        return ITEM_ENTRY.take(values)
-    found = ITEM_PATCH.take(values)
+        return ITEM_ENTRY.parse(values)
+    found = ITEM_PATCH.parse(values)
     found["id"] = integer_id(sent["id"])
     return found
 

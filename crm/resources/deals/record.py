@@ -19,7 +19,8 @@ from crm.errors import Conflict, Invalid
 from crm.outbox import events
 from crm.records import fields, nested
 from crm.records.record import SoftDeletedRecord, reference
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history
@@ -300,7 +301,7 @@ class Title(fields.Text):
 
     def variant(self, *, incoming: bool, required: bool) -> fields.Field:
         found = super().variant(incoming=incoming, required=required)
-        found.nullable = found.allow_none = incoming
+        found.allow_none = found.allow_none = incoming
         return found
 
 
@@ -327,7 +328,7 @@ class UserId(fields.Id):
 
 
 class ManagerSchema(RecordSchema):
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     name = fields.Text(255, required=True, example="Тарас")
 
 
@@ -348,28 +349,28 @@ ITEMS_COUNT = "(SELECT count(*) FROM deal_item WHERE deal_item.deal_id = deal.id
 class DealSchema(RecordSchema):
     """All fields of a deal, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     title = Title(255, example="Крісла для офісу", about="By default the client's name.")
     client_id = fields.Id(example="5")
-    client_name = fields.Text(255, read_only=True, nullable=True)
+    client_name = fields.Text(255, dump_only=True, allow_none=True)
     contact_id = fields.Id(example="7", about="One of the client's contacts.")
     lead_id = fields.Id(create_only=True, example="3", about="The lead that this deal converts.")
-    pipeline_id = fields.Id(nullable=False, example="1", about="By default the default pipeline.")
-    stage_id = fields.Id(nullable=False, example="1", about="By default the first open stage.")
-    status = fields.Choice(*STATUSES, nullable=False, default="open")
+    pipeline_id = fields.Id(allow_none=False, example="1", about="By default the default pipeline.")
+    stage_id = fields.Id(allow_none=False, example="1", about="By default the first open stage.")
+    status = fields.Choice(*STATUSES, allow_none=False, default="open")
     amount = fields.Amount()
     amount_mode = fields.Choice(
         *AMOUNT_MODES,
-        nullable=False,
+        allow_none=False,
         default="manual",
         about="`items`: the amount is the items' total. The first item leads there.",
     )
-    currency = fields.Currency(nullable=False, about="By default the tenant's.")
+    currency = fields.Currency(allow_none=False, about="By default the tenant's.")
     assigned_to = fields.Id(example="1", about="By default the key's user.")
     manager = Manager(
         ManagerSchema.out("ManagerOut"),
         column=MANAGER,
-        nullable=True,
+        allow_none=True,
         about="The user of `assigned_to`; another name of it when sent.",
     )
     expected_close_date = fields.Date()
@@ -377,14 +378,14 @@ class DealSchema(RecordSchema):
     tags = fields.Tags()
     comment = fields.LongText()
     lost_reason = fields.Text(255, example="задорого")
-    items_count = fields.Integer(0, 1 << 53, read_only=True, column=ITEMS_COUNT)
-    stage_changed_at = fields.DateTime(read_only=True)
+    items_count = fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT)
+    stage_changed_at = fields.DateTime(dump_only=True)
     closed_at = fields.PastDateTime(about="May be sent with a deal won or lost.")
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
     created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 DEAL = RecordView(DealSchema.out("DealOut"), "deal")

@@ -10,7 +10,7 @@ from typing import Any
 from crm.errors import Invalid
 from crm.resources.deals.record import Deal
 from crm.resources.leads import conversion
-from crm.resources.leads.record import LEAD_IN, Lead, LeadSchema, create
+from crm.resources.leads.record import LEAD_IN, Lead, create
 from crm.resources.user_references import UserLookup, resolve_user, user_column
 from crm.spreadsheets.columns import declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
@@ -24,7 +24,7 @@ class ImportableLeads(ImportableResource):
     file_name = "leads.csv"
     record, body = Lead, LEAD_IN
     own_columns = declared_columns(
-        LeadSchema,
+        Lead,
         "lead",
         replaced={
             "assigned_to": (user_column("assigned_to", "lead.assigned_to"),),

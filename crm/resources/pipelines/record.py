@@ -14,7 +14,8 @@ from crm.access import rights
 from crm.errors import Conflict, Invalid, NotFound
 from crm.records import fields, nested
 from crm.records.record import Record
-from crm.records.views import Body, RecordSchema, RecordView
+from crm.records.schemas import Body, RecordSchema
+from crm.records.views import RecordView
 from crm.tenancy.database import row, transaction
 from crm.tenancy.dialect import json_rows
 
@@ -222,21 +223,21 @@ def _is_room(count: int, what: str) -> None:
 class StageSchema(RecordSchema):
     """All fields of a stage, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
-    pipeline_id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
+    pipeline_id = fields.Id(dump_only=True)
     name = fields.Text(255, required=True, example="Proposal")
-    type = fields.Choice(*TYPES, nullable=False, default="open")
+    type = fields.Choice(*TYPES, allow_none=False, default="open")
     position = fields.Integer(
         1,
         MOST,
-        nullable=False,
+        allow_none=False,
         about="From 1. By default an open stage comes before the won and lost ones, others last.",
     )
     probability = fields.Integer(0, 100, about="Percent.", example=50)
     color = fields.Color()
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 STAGE = RecordView(StageSchema.out("StageOut"), "stage", live=False)
@@ -251,25 +252,25 @@ STAGES = json_rows(
 class PipelineSchema(RecordSchema):
     """All fields of a pipeline, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     name = fields.Text(255, required=True, example="Sales")
-    is_default = fields.Boolean(nullable=False, default=False, about="Exactly one pipeline is.")
-    position = fields.Integer(1, MOST, nullable=False, about="From 1, by default the last.")
-    stages = nested.NestedList(STAGE.schema, read_only=True, column=STAGES)
+    is_default = fields.Boolean(allow_none=False, default=False, about="Exactly one pipeline is.")
+    position = fields.Integer(1, MOST, allow_none=False, about="From 1, by default the last.")
+    stages = nested.NestedList(STAGE.schema, dump_only=True, column=STAGES)
     lost_reasons = fields.Tags(
         example=["Too expensive", "Chose a competitor"],
         about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
     )
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
     stages = nested.NestedList(
-        STAGE_IN, most=MOST, about="By default those of a new tenant's first pipeline."
+        STAGE_IN, max_items=MOST, about="By default those of a new tenant's first pipeline."
     )
 
 

@@ -17,7 +17,8 @@ from crm.outbox import events
 from crm.records import fields
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.tenancy.database import execute, row, transaction
 
@@ -94,25 +95,25 @@ def sku_is_free(sku: str | None) -> None:
 class ProductSchema(RecordSchema):
     """All fields of a product, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     sku = fields.Text(64, about="The key of the price list.", example="CH-0012")
     name = fields.Text(255, required=True, example="Крісло офісне")
     price = fields.Price(required=True)
-    currency = fields.Currency(nullable=False, about="By default the tenant's.")
+    currency = fields.Currency(allow_none=False, about="By default the tenant's.")
     unit = fields.Text(32, example="шт")
     category = fields.Text(128, example="Крісла")
     description = fields.LongText(example="Сітчаста спинка, газліфт")
-    active = fields.Boolean(nullable=False, default=True)
+    active = fields.Boolean(allow_none=False, default=True)
     used_in_deals = fields.Boolean(
-        read_only=True,
+        dump_only=True,
         column="EXISTS (SELECT 1 FROM deal_item WHERE deal_item.product_id = product.id)",
         about="Whether any deal item names it.",
     )
     external_id = fields.Text(128, example="1C-000123")
     extra = fields.Extra()
     created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 PRODUCT = RecordView(ProductSchema.out("ProductOut"), "product")
