@@ -25,6 +25,7 @@ from crm.records.queries import Parameter
 from crm.records.schemas import Body
 
 PROBLEM = "application/problem+json"
+GUIDES_PATH = f"{PREFIX}/docs/guides"
 ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
 WITH_BODY = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
@@ -125,7 +126,11 @@ class Api(flask_smorest.Api):
         with self._lock:
             while self.undocumented:
                 self.undocumented.pop(0)()
-        return {**self.spec.to_dict(), "servers": [{"url": f"{root}{PREFIX}"}]}
+        return {
+            **self.spec.to_dict(),
+            "servers": [{"url": f"{root}{PREFIX}"}],
+            "externalDocs": {"description": "Guides", "url": f"{root}{GUIDES_PATH}/"},
+        }
 
     def _register_error_handlers(self) -> None:
         """One handler for API and pages is registered by create_app."""

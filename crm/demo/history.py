@@ -83,7 +83,7 @@ class Replay:
         for user in self.example.colleagues:
             users.create(users.USER_IN.parse(user))
         self._ids |= {user.name.split()[0]: user.id for user in users.User.every("1")}
-        self._ids |= {stage.name: stage.id for stage in Pipeline.default().stages()}
+        self._ids |= {stage.name: stage.id for stage in Pipeline.default().list_stages()}
         for key, days, user, verb, data in self.example.steps:
             self.moment = add_working_days(self.now, days)
             session.user_id = self._ids[user]
@@ -123,7 +123,7 @@ class Replay:
         """Let later steps name this record; the contacts of a client are named by e-mail."""
         self._ids[key] = id
         if key.startswith("client "):
-            contacts = clients.Client.find(id).contacts()
+            contacts = clients.Client.find(id).list_contacts()
             self._ids |= {contact.email: contact.id for contact in contacts if contact.email}
 
     def _resolve(self, data: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ spreadsheets, the field of forms with its label, and the documentation.
 """
 
 from collections.abc import Callable
+from functools import cached_property
+from inspect import isfunction
 from typing import Any, ClassVar
 
 from peewee import AutoField, IntegerField, TextField
@@ -34,7 +36,8 @@ class Column(PeeweeField):
     searched: whether `q` looks into it.
     filtered: the query parameter of its name (queries.py); its value is read as the column's.
     sorted: whether lists may be sorted by it; an SQL expression where null needs a place.
-    csv: whether spreadsheets have it as a column. aliases: other headers of it in files.
+    csv: whether spreadsheets have it as a column; of a read-only time: new records bring it along.
+    aliases: other headers of it in files, in lower case.
     form: whether forms show it; "new": also the short form of a new record.
     """
 
@@ -70,7 +73,8 @@ class Column(PeeweeField):
 class Shown:
     """A field that is shown, and may be sent, without a column of its own.
 
-    wire: the marshmallow field; its `column` is the SQL expression that is shown.
+    wire: the marshmallow field, whose `column` is the SQL expression that is shown; or a function
+    that makes it, where it needs schemas that are defined after the model.
     """
 
     csv = form = False
@@ -78,8 +82,12 @@ class Shown:
     aliases: tuple[str, ...] = ()
 
     def __init__(self, wire: Any, label: str = ""):
-        self.wire = wire
+        self._wire = wire
         self.label = label
+
+    @cached_property
+    def wire(self) -> Any:
+        return self._wire() if isfunction(self._wire) else self._wire
 
 
 class PrimaryId(Column, AutoField):

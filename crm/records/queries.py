@@ -396,11 +396,17 @@ class ResourceFilter(Filter):
     )
 
 
-def filter_of(model: type, base: type[Filter] = ResourceFilter, sort: str = "-id") -> type[Filter]:
+def filter_of(
+    model: type,
+    base: type[Filter] = ResourceFilter,
+    sort: str = "-id",
+    unsorted: tuple[str, ...] = (),
+) -> type[Filter]:
     """The filter of a record's lists, from the declarations of its columns.
 
-    sort: the order of a list whose request names none. A subclass may add parameters that are no
-    columns, such as `source_not`.
+    sort: the order of a list whose request names none.
+    unsorted: sorted columns of a base class by which this list is not.
+    A subclass may add parameters that are no columns, such as `source_not`.
     """
     parameters: dict[str, Parameter] = {}
     orders: dict[str, str] = {}
@@ -408,7 +414,7 @@ def filter_of(model: type, base: type[Filter] = ResourceFilter, sort: str = "-id
     for name, column in declared(model).items():
         if column.filtered is not None:
             parameters[name] = column.filtered.reading(column.wire)
-        if column.sorted:
+        if column.sorted and name not in unsorted:
             orders[name] = name if column.sorted is True else column.sorted
         if column.searched:
             searched.append(name)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.resources import tasks
-from crm.resources.tasks import TASK_IN, Task, TaskSchema
+from crm.resources.tasks import TASK_IN, Task
 from crm.resources.user_references import UserLookup, resolve_user, user_column
 from crm.spreadsheets.columns import Column, declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
@@ -27,13 +27,11 @@ class ImportableTasks(ImportableResource):
     file_name = "tasks.csv"
     record, body = Task, TASK_IN
     own_columns = declared_columns(
-        TaskSchema,
-        "task",
+        Task,
         replaced={
             "assigned_to": (user_column("assigned_to", "task.assigned_to"),),
             **{f"{noun}_id": _owner_columns(noun) for noun in BELONGS_TO},
         },
-        history=("completed_at",),
     )
     column_of_conflict = {"duplicate_external_id": "external_id", "task_cancelled": "status"}
 

@@ -10,7 +10,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from crm import values
 from crm.json import loads
 from crm.records import fields
 from crm.records.columns import declared
-from crm.records.schemas import RecordSchema
+from crm.records.record import Record
 from crm.spreadsheets.csv_format import decimal_text, parse_boolean, parse_decimal
 from crm.values import InvalidValue
 
@@ -107,58 +107,46 @@ def _are_plain(cells: Sequence[str], max_length: int) -> bool:
 
 
 def declared_columns(
-    declaration: type,
-    table: str,
-    *,
+    model: type[Record],
     replaced: Mapping[str, tuple[Column, ...]] | None = None,
-    history: Collection[str] = (),
-    without: Collection[str] = (),
     prefix: str = "",
 ) -> tuple[Column, ...]:
     """The columns of a record in the order of its declared fields, `external_id` first.
 
-    A field that may be sent has a column of its name, unless its declaration says `csv=False` or
-    it refers to another record: `replaced` has the columns that stand for such a field. `history`
-    names read-only times that a new record may bring along; `without` names fields that are not in
-    files. Column names begin with `prefix`.
+    A field has a column of its name behind `prefix`, unless its declaration says `csv=False` or it
+    is the id of another record: `replaced` has the columns that stand for such a field.
     """
     columns: dict[str, tuple[Column, ...]] = {}
-    for name, field, is_in_files, label, aliases in _declared_fields(declaration):
+    for name, field in declared(model).items():
         if replaced and name in replaced:
             columns[name] = replaced[name]
-        elif name in history or (is_in_files and name not in without):
-            column = plain_column(
-                prefix + name, field, f"{table}.{name}", label, aliases, name in history
-            )
-            columns[name] = (column,)
+        elif field.csv and not isinstance(field.wire, fields.Id):
+            columns[name] = (plain_column(model, name, prefix),)
     first = columns.pop("external_id", ())
     return (*first, *(column for group in columns.values() for column in group))
 
 
-def plain_column(
-    name: str,
-    field: fields.Field,
-    sql: str,
-    label: str = "",
-    aliases: tuple[str, ...] = (),
-    is_history: bool = False,
-) -> Column:
-    """The column of a plain value, by its wire field. `is_history`: a time of a new record only."""
+def plain_column(model: type[Record], name: str, prefix: str = "") -> Column:
+    """The column of a declared field that is a plain value.
+
+    A read-only time that files have (`dump_only=True, csv=True`) belongs to history: new records
+    bring it along.
+    """
+    declaration = declared(model)[name]
+    field = declaration.wire
     read, write = _codec(field)
-    is_create_only = field.create_only or is_history
-    is_past = isinstance(field, fields.PastDateTime) or is_history
     return Column(
-        name,
-        sql,
+        prefix + name,
+        f"{model._meta.table_name}.{name}",
         read,
         write,
         field,
-        label,
-        aliases,
+        declaration.label,
+        declaration.aliases,
         max_plain_length=field.longest if type(field) in (fields.Text, fields.LongText) else 0,
         is_text=not isinstance(field, (fields.Number, fields.Integer)),
-        is_create_only=is_create_only,
-        is_past=is_past,
+        is_create_only=field.create_only or field.dump_only,
+        is_past=isinstance(field, fields.PastDateTime) or field.dump_only,
     )
 
 
@@ -176,19 +164,6 @@ def reference_column(name: str, sql: str, max_length: int = 255, shows: str = ""
 def id_column(name: str, sql: str) -> Column:
     """A column with the id of a record."""
     return Column(name, sql, lambda cell: ID.read(cell.strip()), lambda excel: str)
-
-
-def _declared_fields(
-    declaration: type,
-) -> Iterator[tuple[str, Any, bool, str, tuple[str, ...]]]:
-    """(name, wire field, whether files have it, label, aliases) of a model or a schema."""
-    if issubclass(declaration, RecordSchema):
-        for name, field in declaration._declared_fields.items():
-            is_plain = isinstance(field, fields.Field) and not isinstance(field, fields.Id)
-            yield name, field, is_plain and not field.dump_only, "", ()
-    else:
-        for name, column in declared(declaration).items():
-            yield name, column.wire, bool(column.csv), column.label, column.aliases
 
 
 def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:

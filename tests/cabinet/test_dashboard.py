@@ -157,7 +157,7 @@ def test_a_funnel_has_what_is_open_in_each_stage(made):
     funnels = figures.funnels()
     assert [funnel.name for funnel in funnels] == ["Sales", "Repairs"]
     for funnel in funnels:
-        stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).stages()]
+        stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).list_stages()]
         assert [stage.name for stage in funnel.stages] == stages[:4]
         here = funnel.stages[0].deals
         own = [each for each in found if each["pipeline_id"] == str(funnel.pipeline_id)]

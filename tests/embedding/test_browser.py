@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask, redirect, request, session
 from playwright.sync_api import Page, expect
+from test_cabinet_board import card, column, drag, is_in
+from test_embedding import copied
 from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
-from tests.cabinet.test_board import card, column, drag, is_in
-from tests.chromium import browsing, open_page
+from tests.chromium import browsing, session_or_none
 from tests.conftest import OLENA
-from tests.embedding.test_embedding import copied
-from tests.readme import ROOT, blocks, section
+from tests.readme import ROOT, blocks, read
 from tests.running import free_port, wait_for
 from tests.sites import logged_in
 
@@ -85,7 +85,7 @@ def asked() -> list[tuple[str, str]]:
 def page(home, asked) -> Iterator[Page]:
     """One browser for the whole day, whose tests follow each other; the console stays silent."""
     said: list[str] = []
-    with browsing() as browser, open_page(browser, 1600) as found:
+    with browsing() as browser, session_or_none(browser, 1600) as found:
         found.on("console", lambda message: said.append(message.text))
         found.on("request", lambda r: asked.append((r.method, urlsplit(r.url).path)))
         yield found
@@ -185,6 +185,19 @@ def test_swagger_keeps_the_key_for_the_session(page, home):
     expect(page.locator(".auth-wrapper .authorize.unlocked")).to_be_visible(timeout=20_000)
 
 
+def test_swagger_links_to_the_guides_below_the_prefix(page, home):
+    page.goto(f"{home}/crm/api/v1/docs")
+    link = page.get_by_role("link", name="Guides", exact=True)
+    with page.expect_popup(timeout=20_000) as opened:
+        link.click()
+    index = opened.value
+    assert index.url == f"{home}/crm/api/v1/docs/guides/"
+    index.get_by_role("link", name="Website forms", exact=True).click()
+    index.wait_for_url(f"{home}/crm/api/v1/docs/guides/website-forms.md")
+    expect(index.get_by_text("# Website forms")).to_be_visible()
+    index.close()
+
+
 def test_logging_out_leads_to_the_site(page, home):
     page.goto(f"{home}/crm/")
     page.get_by_role("button", name="Вийти").click()
@@ -192,12 +205,12 @@ def test_logging_out_leads_to_the_site(page, home):
     expect(page.get_by_role("heading", name="The shop")).to_be_visible(timeout=20_000)
 
 
-# The README's example, copied as it stands
+# The guide's example, copied as it stands
 
 
-def test_the_readmes_example_shows_the_workspace(page, tmp_path):
+def test_the_guides_example_shows_the_workspace(page, tmp_path):
     """Its commands make the tenant and serve the site; the site's login leads inside."""
-    text = section("In your Flask site")
+    text = read("embedding")
     (tmp_path / "shop.py").write_text(blocks(text, "python")[0])
     port = free_port()
     create, address, serve, *_ = blocks(text)[0].splitlines()
@@ -214,11 +227,11 @@ def test_the_readmes_example_shows_the_workspace(page, tmp_path):
     site = subprocess.Popen(words(serve), stderr=subprocess.DEVNULL, **here)
     try:
         wait_for(port, site)
-        with open_page(page.context.browser) as other:
+        with session_or_none(page.context.browser) as other:
             other.goto(f"http://127.0.0.1:{port}{link}")
             other.locator("main form button").first.click()
             expect(other.get_by_role("link", name="Олена")).to_be_visible()
-        with open_page(page.context.browser) as owner:
+        with session_or_none(page.context.browser) as owner:
             owner.goto(f"http://127.0.0.1:{port}/crm/")
             expect(owner.get_by_role("link", name="Олена")).to_be_visible()
             owner.goto(f"http://127.0.0.1:{port}/crm/settings/users")

@@ -2,8 +2,8 @@
 
     python -m tests.faults [pytest's options]
 
-Prints a table of what was done, with its date, for README.md. CI runs the
-same tests with smaller counts.
+Prints a table of what was done, with its date, for crm/docs/durability.md.
+CI runs the same tests with smaller counts.
 """
 
 import os

@@ -389,7 +389,9 @@ PRIMARY = [
 def test_there_is_one_primary_contact_or_none(acme):
     for contacts, expected in PRIMARY:
         id = create(named(contacts=[OLHA, PETRO]))
-        ids = {number: contact.id for number, contact in enumerate(Client.find(id).contacts(), 1)}
+        ids = {
+            number: contact.id for number, contact in enumerate(Client.find(id).list_contacts(), 1)
+        }
         sent = [entry | ({"id": ids[entry["id"]]} if "id" in entry else {}) for entry in contacts]
         with transaction():
             Client.find(id).change(CLIENT_PATCH.parse({"contacts": sent}))

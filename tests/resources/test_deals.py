@@ -35,7 +35,7 @@ def service_pipeline(*types):
     """Another pipeline with stages of these types; gives (its id, the stages' ids)."""
     stages = [{"name": f"{kind} {n}", "type": kind} for n, kind in enumerate(types)]
     id = pipelines.create({"name": "Service", "stages": stages})
-    return id, [stage.id for stage in pipelines.Pipeline.find(id).stages()]
+    return id, [stage.id for stage in pipelines.Pipeline.find(id).list_stages()]
 
 
 # Rules

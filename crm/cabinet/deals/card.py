@@ -58,7 +58,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         "contact": labels.name_of("contact", deal["contact_id"]),
         "lead": labels.name_of("lead", deal["lead_id"], live=True),
         "pipeline": labels.name_of("pipeline", deal["pipeline_id"]),
-        "stages": choices.stages(),
+        "stages": choices.list_stages(),
         "statuses": labels.statuses("deal"),
         "moves": STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
         "items": items,
@@ -150,7 +150,7 @@ def _proposed() -> dict[str, Any]:
     if not shown["stage_id"]:
         wanted = request.args.get("pipeline_id")
         pipeline = Pipeline.find(wanted) if wanted else Pipeline.default()
-        shown["stage_id"] = next(str(s.id) for s in pipeline.stages() if s.type == "open")
+        shown["stage_id"] = next(str(s.id) for s in pipeline.list_stages() if s.type == "open")
     if shown["client_id"]:
         shown["client"] = CLIENT.one(shown["client_id"])["name"]
     return shown
@@ -162,7 +162,7 @@ def _choices(form: Form, deal: dict[str, Any] | None = None) -> dict[str, Any]:
         "clients": choices.newest_clients(),
         "meant": choices.clients(form["client"].strip()) if form.fault("client") else [],
         "contacts": _contacts(form["client_id"]),
-        "stages": choices.stages(),
+        "stages": choices.list_stages(),
         "assignees": user_choices.choices(deal and deal["assigned_to"]),
         "currencies": choices.currencies(deal["currency"] if deal else ""),
         "sources": lists.known("deal", "source"),

@@ -60,7 +60,7 @@ def edit_pipeline(
         form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
-        deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
+        deals={found.id: found.deals() for found in Pipeline.find(id).list_stages()},
         types=types(),
         takers=[
             (stage["id"], f"{other['name']}: {stage['name']}")

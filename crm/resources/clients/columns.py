@@ -11,10 +11,8 @@ from crm.errors import Faults
 from crm.records.search import fold
 from crm.resources.clients.record import (
     CLIENT_IN,
-    CONTACT,
     Client,
-    ClientSchema,
-    ContactSchema,
+    Contact,
     create,
 )
 from crm.resources.user_references import UserLookup, resolve_user, user_column
@@ -30,14 +28,13 @@ class ImportableClients(ImportableResource):
     file_name = "clients.csv"
     record, body = Client, CLIENT_IN
     own_columns = declared_columns(
-        ClientSchema,
-        "client",
+        Client,
         replaced={"assigned_to": (user_column("assigned_to", "client.assigned_to"),)},
     )
     part = "contact"
     part_columns = (
         id_column("contact_id", "contact.id"),
-        *declared_columns(ContactSchema, CONTACT.table, prefix="contact_"),
+        *declared_columns(Contact, prefix="contact_"),
     )
 
     def reference_names(self, references: References) -> dict[str, Callable[[Any], str]]:
@@ -64,7 +61,7 @@ class ImportableClients(ImportableResource):
         """{"contacts": all that the client shall have}, if the file has any of it; else {}."""
         if not entry.parts:
             return {}
-        existing = client.contacts() if client else []
+        existing = client.list_contacts() if client else []
         parts = self.part_values(entry, source)
         matches = match_parts(parts, existing, lambda contact: [fold(contact.name)], _name_of)
         faults, contacts = Faults(), []

@@ -11,8 +11,8 @@ from typing import Any
 from crm.errors import Faults
 from crm.records.search import fold
 from crm.resources.deals import deal_with_items
-from crm.resources.deals.items import ITEM, DealItem, DealItemSchema
-from crm.resources.deals.record import DEAL_IN, Deal, DealSchema
+from crm.resources.deals.items import DealItem
+from crm.resources.deals.record import DEAL_IN, Deal
 from crm.resources.deals.references import PipelineLookup, find_client, find_contact
 from crm.resources.user_references import UserLookup, resolve_user, user_column
 from crm.spreadsheets.columns import declared_columns, id_column, reference_column
@@ -33,8 +33,7 @@ class ImportableDeals(ImportableResource):
     file_name = "deals.csv"
     record, body = Deal, DEAL_IN
     own_columns = declared_columns(
-        DealSchema,
-        "deal",
+        Deal,
         replaced={
             "client_id": (
                 id_column("client_id", LIVE_CLIENT.format("id")),
@@ -52,12 +51,11 @@ class ImportableDeals(ImportableResource):
             "assigned_to": (user_column("assigned_to", "deal.assigned_to"),),
             "manager": (reference_column("manager", ""),),
         },
-        history=("stage_changed_at",),
     )
     part = "item"
     part_columns = (
         id_column("item_id", "deal_item.id"),
-        *declared_columns(DealItemSchema, ITEM.table, without=("position",), prefix="item_"),
+        *declared_columns(DealItem, prefix="item_"),
     )
     column_of_field = {"pipeline_id": "pipeline", "stage_id": "stage"}
     column_of_conflict = {"duplicate_external_id": "external_id", "currency_fixed": "currency"}

@@ -25,7 +25,6 @@ class ImportableLeads(ImportableResource):
     record, body = Lead, LEAD_IN
     own_columns = declared_columns(
         Lead,
-        "lead",
         replaced={
             "assigned_to": (user_column("assigned_to", "lead.assigned_to"),),
             "deal_id": (
@@ -35,7 +34,6 @@ class ImportableLeads(ImportableResource):
                 ),
             ),
         },
-        history=("converted_at",),
     )
     column_of_conflict = {
         "duplicate_external_id": "external_id",

@@ -106,7 +106,7 @@ class Lead(SoftDeletedRecord):
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
     client_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Client"))
     deal_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Deal"))
-    converted_at = columns.DateTime(dump_only=True, allow_none=True, null=True)
+    converted_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
     created_by = columns.Id(dump_only=True, allow_none=True, null=True)
     possible_duplicates = Shown(duplicates.field("lead"))
 

@@ -6,7 +6,7 @@ columns of the specification.
 
 from crm.outbox import events
 from crm.resources.products.bulk_import import COLUMNS, ProductImporter
-from crm.resources.products.record import PRODUCT_IN, Product, ProductSchema
+from crm.resources.products.record import PRODUCT_IN, Product
 from crm.spreadsheets.columns import plain_column
 from crm.spreadsheets.resource import ImportableResource, register
 from crm.spreadsheets.results import Result
@@ -15,9 +15,7 @@ from crm.spreadsheets.results import Result
 class ImportableProducts(ImportableResource):
     singular, plural, import_order = "product", "products", 1
     record, body = Product, PRODUCT_IN
-    own_columns = tuple(
-        plain_column(name, ProductSchema._declared_fields[name], name) for name in COLUMNS
-    )
+    own_columns = tuple(plain_column(Product, name) for name in COLUMNS)
     key_columns = required_columns = ("sku",)
     max_rows = 50_000
     file_name = "price-list.csv"

@@ -4,23 +4,15 @@ from typing import Any
 
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import fields, pagination, queries
+from crm.records import pagination
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.resources.products.columns import PRODUCTS
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
 from crm.spreadsheets.endpoints import add_endpoints
 from crm.tenancy.database import transaction
 
-
-class ProductFilter(queries.ResourceFilter):
-    category = queries.Equals(fields.Text(128))
-    active = queries.BooleanFilter()
-    sku = queries.Equals(fields.Text(64), about="The key of the price list.", rare=True)
-    q = queries.Search("product", "Words in sku, name, category or description.")
-    sort = queries.Sort("name", name="name", updated_at="updated_at")
-
-
+ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
 PRODUCT_FILTER = ProductFilter()
 
 blueprint = Blueprint("products", "What is sold, and the price list as CSV.")
