@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from crm import values
@@ -25,6 +26,7 @@ from crm.values import InvalidValue
 ID = fields.Id()
 DOTTED_DATE = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
 LINE_BREAKS = re.compile(r"[\r\n]+")
+BOOLEAN_TEXTS = {0: "false", 1: "true"}
 MAX_FAST_DIGITS = 9  # before the point; what has more may be beyond the limits of money
 
 Read = Callable[[str], Any]
@@ -133,7 +135,7 @@ def plain_column(model: type[Record], name: str, prefix: str = "") -> Column:
     bring it along.
     """
     declaration = declared(model)[name]
-    field = declaration.wire
+    field: Any = declaration.wire
     read, write = _codec(field)
     return Column(
         prefix + name,
@@ -181,7 +183,7 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
     if isinstance(field, fields.Extra):
         return lambda cell: _none_if_empty(field.read(_json(cell))), None
     if isinstance(field, fields.Boolean):
-        return _boolean, lambda excel: _boolean_text
+        return _boolean, lambda excel: BOOLEAN_TEXTS.__getitem__
     if isinstance(field, fields.Choice):
         return lambda cell: field.read(cell.strip().lower()), None
     return field.read, None
@@ -215,14 +217,14 @@ def _number_reader(field: fields.Number) -> Read:
 def _number_writer(field: fields.Number) -> Callable[[bool], Write]:
     decimals = len(str(field.scale)) - 1
     min_decimals = 2 if isinstance(field, (fields.Amount, fields.Price)) else 0
-    return lambda excel: lambda value: decimal_text(value, decimals, excel, min_decimals)
+    return lambda excel: partial(decimal_text, scale=decimals, comma=excel, at_least=min_decimals)
 
 
 def _whole_number(cell: str) -> int:
     try:
         return int(parse_decimal(cell))
-    except ValueError as error:
-        raise InvalidValue("invalid_number", str(error)) from None
+    except ValueError:
+        raise InvalidValue("invalid_number", "must be a whole number") from None
 
 
 def _boolean(cell: str) -> int:
@@ -230,10 +232,6 @@ def _boolean(cell: str) -> int:
         return int(parse_boolean(cell))
     except ValueError as error:
         raise InvalidValue("invalid_choice", str(error)) from None
-
-
-def _boolean_text(value: Any) -> str:
-    return "true" if value else "false"
 
 
 def _none_if_empty(stored: str) -> str | None:

@@ -107,7 +107,8 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
     """
     condition = " AND ".join(part.sql for part in query.conditions) or "1"
     params = [value for part in query.conditions for value in part.params]
-    order = export_filter_of(resource.plural).fields["sort"].by(query.sort)
+    sort: Any = export_filter_of(resource.plural).fields["sort"]
+    order = sort.by(query.sort)
     excel = query.chosen.get("dialect") == "excel"
 
     def write(to: BinaryIO) -> None:
@@ -143,13 +144,13 @@ def _export_filter(
     resource: ImportableResource, list_filter: type[queries.ResourceFilter]
 ) -> queries.Filter:
     """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
-    declared = list_filter._declared_fields
+    declared: dict[str, Any] = list_filter._declared_fields
     parameters: dict[str, Any] = {"dialect": DIALECT}
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
         parameters["sort"] = queries.Sort("id", **orders)
     name = list_filter.__name__.replace("Filter", "ExportFilter")
-    export_filter = type(name, (list_filter,), parameters)
+    export_filter: Any = type(name, (list_filter,), parameters)
     return export_filter(exclude=sorted(LIST_ONLY & export_filter._declared_fields.keys()))
 
 

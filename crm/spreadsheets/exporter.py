@@ -43,8 +43,8 @@ def export_csv(
 
     def rows() -> Iterator[Row]:
         for records in batches(sql, params):
-            ids = [id for id, *_ in records]
-            cells = _write_cells([record[1:] for record in records], writers)
+            ids, *columns = zip(*records, strict=True)
+            cells = _write_cells(columns, writers)
             yield from _rows(resource, own, cells, _parts(resource, ids, part_writers))
 
     header = [column.name for column in resource.all_columns if column.sql]
@@ -88,17 +88,20 @@ class _Names(dict[Any, str]):
         return name
 
 
-def _write_cells(rows: list[Sequence[Any]], writers: Writers) -> list[Row]:
-    """The cells of rows of stored values; None is an empty cell."""
+def _write_cells(columns: list[Sequence[Any]], writers: Writers) -> Iterator[Row]:
+    """The rows of cells of columns of stored values; None is an empty cell."""
     # Column by column: most have nothing to convert, and csv writes their values as they are.
-    columns = list(zip(*rows, strict=True))
     for place, write in writers:
-        columns[place] = tuple(None if v is None else write(v) for v in columns[place])
-    return list(zip(*columns, strict=True))
+        values = columns[place]
+        if None in values:
+            columns[place] = [None if value is None else write(value) for value in values]
+        else:
+            columns[place] = list(map(write, values))
+    return zip(*columns, strict=True)
 
 
 def _parts(
-    resource: ImportableResource, ids: list[int], writers: Writers
+    resource: ImportableResource, ids: Sequence[int], writers: Writers
 ) -> list[list[Row]] | None:
     """The cells of the parts of each record, None for a resource without parts."""
     if not resource.part:
@@ -106,8 +109,8 @@ def _parts(
     by_record: dict[int, list[Row]] = defaultdict(list)
     parts = resource.parts_of(dumps(ids).decode())
     if parts:
-        cells = _write_cells([part[1:] for part in parts], writers)
-        for (id, *_), row in zip(parts, cells, strict=True):
+        record_ids, *columns = zip(*parts, strict=True)
+        for id, row in zip(record_ids, _write_cells(columns, writers), strict=True):
             by_record[id].append(row)
     return [by_record.get(id, []) for id in ids]
 
@@ -115,7 +118,7 @@ def _parts(
 def _rows(
     resource: ImportableResource,
     columns: list[Column],
-    records: list[Row],
+    records: Iterator[Row],
     parts: list[list[Row]] | None,
 ) -> Iterator[Row]:
     """The rows of a file: the record's own cells, those of a part, and the source of the ids."""

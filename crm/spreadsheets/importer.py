@@ -70,7 +70,9 @@ class Importer(ABC):
 
     def result(self) -> tuple[Result, list[RejectedRow]]:
         """The counts with the first errors, and all rejected rows; both by line."""
-        sheet, errors, rejected_rows = self.file.sheet, [], []
+        sheet = self.file.sheet
+        errors: list[dict[str, Any]] = []
+        rejected_rows: list[RejectedRow] = []
         for line, code, message, cells in sheet.errors:
             errors.append({"line": line, "column": None, "code": code, "message": message})
             rejected_rows.append(RejectedRow(line, message, cells))
@@ -214,6 +216,6 @@ def import_file(
     with transaction():
         importer.import_entries()
         result, rejected_rows = importer.result()
-        result.import_id = import_run.save(file, result, rejected_rows, file_name)
-        file.resource.on_imported(result)
+        id = result.import_id = import_run.save(file, result, rejected_rows, file_name)
+        file.resource.on_imported(id, result)
     return result

@@ -142,7 +142,7 @@ class ImportableResource:
         """Change a record and its parts; raises Invalid or Conflict."""
         raise NotImplementedError
 
-    def on_imported(self, result: Result) -> None:
+    def on_imported(self, import_id: int, result: Result) -> None:
         """Called at the end of an import that is not a dry run, in its transaction."""
 
     def empty_values(self, names: Iterable[str]) -> dict[str, None]:

@@ -22,14 +22,14 @@ class ImportableProducts(ImportableResource):
     export_order = "name, id"
     importer = ProductImporter
 
-    def on_imported(self, result: Result) -> None:
+    def on_imported(self, import_id: int, result: Result) -> None:
         counts = {
-            "id": str(result.import_id),
+            "id": str(import_id),
             "created": result.created,
             "updated": result.updated,
             "skipped": result.skipped,
         }
-        events.emit(events.PRODUCT_IMPORTED, result.import_id, {"import": counts})
+        events.emit(events.PRODUCT_IMPORTED, import_id, {"import": counts})
 
 
 PRODUCTS = register(ImportableProducts())
