@@ -32,18 +32,18 @@ from crm.resources import tenant
 from crm.tenancy.counters import EMAILS, PASSWORDS
 from crm.tenancy.sms_log import SmsLog
 
-ROOMS: tuple[Any, ...] = (
+BLUEPRINTS: tuple[Any, ...] = (
     start_page,
     signup,
     login,
     tasks,
     search,
-    *deals.ROOMS,
+    *deals.BLUEPRINTS,
     record_sections,
     leads,
     clients,
     products,
-    *spreadsheets.ROOMS,
+    *spreadsheets.BLUEPRINTS,
     settings,
 )
 
@@ -65,7 +65,7 @@ def install(app: Flask, config: Config, post: MessageQueue) -> None:
     formatting.install(app)
     authentication.install(app, config)
     app.context_processor(_common)
-    for room in ROOMS:
+    for room in BLUEPRINTS:
         app.register_blueprint(room.pages)
 
 

@@ -1,16 +1,26 @@
 """Clients: companies and persons, whom to talk to there, and what was sold to them."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import MANAGER, Pages, again, confirm, me, onward, render, told
+from crm.cabinet.rendering import (
+    MANAGER,
+    Pages,
+    confirmed,
+    flash,
+    me,
+    render,
+    rerender_on_error,
+    see_other,
+)
 from crm.cabinet.spreadsheets.exports import export_links
-from crm.resources.clients import record as clients
+from crm.resources import clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import (
     CLIENT,
@@ -23,7 +33,7 @@ from crm.resources.clients.record import (
     Client,
 )
 from crm.resources.deals.record import DEAL
-from crm.tenancy.database import rows, transaction
+from crm.tenancy.database import rows
 from crm.values import as_number
 from crm.values.ids import integer_id
 
@@ -55,11 +65,11 @@ def list_clients(form: Form | None = None) -> Response:
 
 
 @pages.post("/clients")
-@again(lambda form: list_clients(form))
+@rerender_on_error(lambda form: list_clients(form))
 def create_client() -> Response:
-    id = clients.create(take(CLIENT_IN, request.form, NEW))
-    told(gettext("Client added"))
-    return onward(f"/clients/{id}")
+    id = clients.create(load_form(CLIENT_IN, request.form, NEW))
+    flash(gettext("Client added"))
+    return see_other(f"/clients/{id}")
 
 
 @pages.get("/clients/<id>")
@@ -84,42 +94,36 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/clients/<id>/edit")
-@again(lambda form, id: edit_client(id, form))
+@rerender_on_error(lambda form, id: edit_client(id, form))
 def change_client(id: str) -> Response:
-    data = take(CLIENT_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(CLIENT, CLIENT.one(id), data)
-        Client.find(id).change(data)
+    data = load_form(CLIENT_PATCH, request.form, FIELDS)
+    theirs = edits.save(CLIENT, id, data, partial(clients.update, id))
     edits.tell_saved(theirs)
-    return onward(f"/clients/{id}")
+    return see_other(f"/clients/{id}")
 
 
 @pages.post("/clients/<id>/delete")
-@again(lambda form, id: show_client(id, refused=form))
+@rerender_on_error(lambda form, id: show_client(id, refused=form))
 def delete_client(id: str) -> Response:
-    with transaction():
-        client = Client.find(id)
-        client.remove()
+    client = clients.delete(id)
     record_sections.deleted("client", id, client.name)
-    return onward("/clients")
+    return see_other("/clients")
 
 
 @pages.post("/clients/<id>/restore")
 def restore_client(id: str) -> Response:
-    with transaction():
-        Client.removed(id).restore()
-    told(gettext("Client restored"))
-    return onward(f"/clients/{id}")
+    clients.restore(id)
+    flash(gettext("Client restored"))
+    return see_other(f"/clients/{id}")
 
 
 @pages.post("/clients/<id>/contacts")
-@again(lambda form, id: show_client(id, form))
+@rerender_on_error(lambda form, id: show_client(id, form))
 def create_contact(id: str) -> Response:
-    data = take(CONTACT_IN, request.form, CONTACT_FIELDS)
-    with transaction():
-        Client.find(id).add_contact(data)
-    told(gettext("Contact added"))
-    return onward(f"/clients/{id}#contacts")
+    data = load_form(CONTACT_IN, request.form, CONTACT_FIELDS)
+    clients.create_contact(id, data)
+    flash(gettext("Contact added"))
+    return see_other(f"/clients/{id}#contacts")
 
 
 @pages.get("/clients/<id>/contacts/<contact_id>", role=MANAGER)
@@ -131,35 +135,29 @@ def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response
 
 
 @pages.post("/clients/<id>/contacts/<contact_id>")
-@again(lambda form, id, contact_id: edit_contact(id, contact_id, form))
+@rerender_on_error(lambda form, id, contact_id: edit_contact(id, contact_id, form))
 def change_contact(id: str, contact_id: str) -> Response:
-    data = take(CONTACT_PATCH, request.form, CONTACT_FIELDS)
-    with transaction():
-        client = Client.find(id)
-        contact = CONTACT.one(client.contact(contact_id).id)
-        theirs = edits.keep_both(CONTACT, contact, data)
-        client.change_contact(contact_id, data)
+    data = load_form(CONTACT_PATCH, request.form, CONTACT_FIELDS)
+    update = partial(clients.update_contact, id, contact_id)
+    theirs = edits.save(CONTACT, contact_id, data, update)
     edits.tell_saved(theirs)
-    return onward(f"/clients/{id}#contacts")
+    return see_other(f"/clients/{id}#contacts")
 
 
 @pages.post("/clients/<id>/contacts/<contact_id>/primary")
 def make_primary(id: str, contact_id: str) -> Response:
-    with transaction():
-        Client.find(id).change_contact(contact_id, {"is_primary": 1})
-    return onward(f"/clients/{id}#contacts")
+    clients.update_contact(id, contact_id, {"is_primary": 1})
+    return see_other(f"/clients/{id}#contacts")
 
 
 @pages.post("/clients/<id>/contacts/<contact_id>/delete")
 def delete_contact(id: str, contact_id: str) -> Response:
-    with transaction():
-        client = Client.find(id)
-        name = client.contact(contact_id).name
-        client.remove_contact(contact_id)
-        question = gettext("Delete the contact “%(name)s”?", name=name)
-        confirm(question, gettext("Delete"), f"/clients/{id}#contacts")
-    told(gettext("Contact deleted"))
-    return onward(f"/clients/{id}#contacts")
+    name = Client.find(id).contact(contact_id).name
+    question = gettext("Delete the contact “%(name)s”?", name=name)
+    with confirmed(question, gettext("Delete"), f"/clients/{id}#contacts"):
+        clients.delete_contact(id, contact_id)
+    flash(gettext("Contact deleted"))
+    return see_other(f"/clients/{id}#contacts")
 
 
 def _choices(assigned_to: str | None = None) -> dict[str, Any]:

@@ -299,10 +299,10 @@ def _leads(count: int) -> str:
     return ngettext("%(num)d lead", "%(num)d leads", count)
 
 
-def _change(count: int, before: int, told: Callable[[str], str]) -> str:
-    """How it differs from before: `told("+3")`."""
+def _change(count: int, before: int, describe: Callable[[str], str]) -> str:
+    """The difference as a sentence, made by `describe("+3")`."""
     sign = "+" if count > before else "−" if count < before else "±"
-    return told(f"{sign}{formatting.number(abs(count - before))}")
+    return describe(f"{sign}{formatting.number(abs(count - before))}")
 
 
 def _amounts(deals: Deals) -> list[str]:

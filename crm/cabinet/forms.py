@@ -1,7 +1,8 @@
-"""Forms of pages: the same schemas as the API, fed with what a browser sends.
+"""Forms of pages: they are read by the API's schemas, from the texts that a browser sends.
 
-A browser sends texts. Which value is meant, the schema's field tells: a decimal comma, a list with
-commas, a checkbox, a local time. What doesn't fit comes back as it was typed.
+The type of a schema's field decides how its text is read: numbers may have a decimal comma, tags
+are separated by commas, a checkbox is true or false, a time is local. Text that is refused is shown
+again as it was typed.
 """
 
 from collections.abc import Iterable
@@ -12,15 +13,15 @@ from zoneinfo import ZoneInfo
 from werkzeug.datastructures import MultiDict
 
 from crm.cabinet import formatting
-from crm.errors import Conflict, CRMError, Fault, Invalid
+from crm.errors import CRMError, Fault, Invalid
 from crm.records import fields
 from crm.records.schemas import Body, Payload
 
-GROUPS = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
+TO_PLAIN_NUMBER = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
 
 
 class Overtaken(Invalid):
-    """Somebody else has changed the same fields. `values` are what the form has instead."""
+    """Somebody else has changed the same fields; `values` replace those of the form."""
 
     def __init__(self, faults: list[Fault], values: dict[str, Any]):
         super().__init__(faults)
@@ -28,27 +29,28 @@ class Overtaken(Invalid):
 
 
 class Form:
-    """The values and faults of a form that is shown.
+    """The values of a form that is shown, and why they were refused.
 
-    Made from a record's fields to begin with, and from what was sent when it was refused.
+    `values` are a record's fields, or the request's form when it was refused with the error
+    `refused`. `faults` are reasons by field, `messages` those that belong to no field of the form.
     """
 
     def __init__(self, values: Any = None, refused: CRMError | None = None):
         self._values = values or {}
-        self._instead = refused.values if isinstance(refused, Overtaken) else {}
+        self._replaced = refused.values if isinstance(refused, Overtaken) else {}
         self.faults: dict[str, str] = {}
-        self.told: list[str] = []  # what belongs to no field
+        self.messages: list[str] = []
         if isinstance(refused, Invalid) and refused.faults:
             for fault in refused.faults:
                 name = fault.where.strip("/").replace("/", "-")
                 self.faults.setdefault(name, formatting.fault(fault))
-            self.told = [text for name, text in self.faults.items() if name not in self._values]
+            self.messages = [text for name, text in self.faults.items() if name not in self._values]
         elif refused is not None:
-            self.told = [formatting.refusal(refused)]
+            self.messages = [formatting.refusal(refused)]
 
     def __getitem__(self, name: str) -> Any:
-        """The value to show in the field, as text."""
-        value = self._instead.get(name, self._values.get(name))
+        """The value of a field as its widget takes it; the empty text for none."""
+        value = self._replaced.get(name, self._values.get(name))
         if value is None:
             return ""
         if isinstance(value, list):
@@ -60,40 +62,45 @@ class Form:
         if isinstance(self._values, MultiDict):
             return self._values.getlist(name)
         value = self._values.get(name) or []
-        return [str(each) for each in (value if isinstance(value, list) else [value])]
+        return [str(item) for item in (value if isinstance(value, list) else [value])]
 
     def fault(self, name: str) -> str:
         """Why the field's value was refused, or the empty text."""
         return self.faults.get(name, "")
 
-    def spoken(self) -> "Form":
-        """All faults are said above the form: it has no room for them at its fields."""
-        self.told = list(dict.fromkeys([*self.told, *self.faults.values()]))
+    def with_faults_as_messages(self) -> "Form":
+        """The form with all reasons above it, for a page that does not show its fields."""
+        self.messages = list(dict.fromkeys([*self.messages, *self.faults.values()]))
         return self
 
 
-def take(schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **more: Any) -> Payload:
-    """The stored form of the fields of `schema` that the form has, or Invalid.
+def load_form(
+    schema: Body, sent: MultiDict, names: Iterable[str] | None = None, **added: Any
+) -> Payload:
+    """Read a form by a schema; returns the values as they are stored.
 
-    `names`: those that the page shows, by default all that came; an unchecked box counts as no.
-    `more`: values that the page itself adds, as on the wire.
+    `names` are the fields that the page shows, by default those that were sent: a checkbox that is
+    not checked is not sent, and counts as false. `added` are values that the page itself adds, as
+    on the wire. Raises Invalid.
     """
-    shown = [name for name in (names or sent) if name in schema.fields]
-    return schema.parse({name: typed(schema.fields[name], sent, name) for name in shown} | more)
+    known = [name for name in (names or sent) if name in schema.fields]
+    return schema.parse(
+        {name: wire_value(schema.fields[name], sent, name) for name in known} | added
+    )
 
 
-def typed(field: Any, sent: MultiDict, name: str) -> Any:
-    """What was typed into one field, as the API takes it."""
+def wire_value(field: Any, sent: MultiDict, name: str) -> Any:
+    """The text of one field as the API takes its value."""
     text = sent.get(name, "").strip()
     if isinstance(field, fields.Boolean):
         return name in sent and text not in ("", "0", "false")
     if isinstance(field, fields.Tags):
-        found = (part.strip() for each in sent.getlist(name) for part in each.split(","))
-        return list(filter(None, found))
+        tags = (tag.strip() for text in sent.getlist(name) for tag in text.split(","))
+        return list(filter(None, tags))
     if not text:
         return None if field.allow_none else ""
     if isinstance(field, fields.Number):
-        return text.translate(GROUPS)
+        return text.translate(TO_PLAIN_NUMBER)
     if isinstance(field, fields.Integer) and text.isdecimal() and len(text) < 18:
         return int(text)
     if isinstance(field, fields.DateTime):
@@ -102,7 +109,7 @@ def typed(field: Any, sent: MultiDict, name: str) -> Any:
 
 
 def _with_offset(text: str) -> str:
-    """A local time of the tenant's zone, as `datetime-local` sends it, with its offset."""
+    """Add the offset of the tenant's zone to a time that `datetime-local` sends without one."""
     try:
         local = datetime.fromisoformat(text)
     except ValueError:
@@ -110,6 +117,3 @@ def _with_offset(text: str) -> str:
     if local.tzinfo is None:
         local = local.replace(tzinfo=ZoneInfo(formatting.time_zone()))
     return local.isoformat()
-
-
-__all__ = ["Conflict", "Form", "take", "typed"]

@@ -39,6 +39,24 @@ def task_types() -> list[tuple[str, str]]:
     return [("call", gettext("Call")), ("meeting", gettext("Meeting")), ("email", "E-mail")]
 
 
+def stage_types() -> dict[str, str]:
+    """The types of stages and what they are called."""
+    return {
+        "open": gettext("Open stage"),
+        "won": gettext("Won stage"),
+        "lost": gettext("Lost stage"),
+    }
+
+
+def roles() -> dict[str, str]:
+    """The roles of users and what each may do."""
+    return {
+        "owner": gettext("Owner: everything, settings too"),
+        "manager": gettext("Manager: works with clients and deals"),
+        "viewer": gettext("Viewer: can only view"),
+    }
+
+
 def field(name: str) -> str:
     """What a field is called; one that is not known here, by its name on the wire."""
     found = {
@@ -85,6 +103,10 @@ def field(name: str) -> str:
         "price": gettext("Price"),
         "unit": gettext("Unit"),
         "active": gettext("For sale"),
+        "role": gettext("Role"),
+        "probability": gettext("Probability, %%") % (),
+        "color": gettext("Colour"),
+        "lost_reasons": gettext("Why deals are lost"),
     }
     return found.get(name, name)
 
@@ -115,8 +137,10 @@ def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
     words: dict[str, str] = {}
     if name == "status":
         words = statuses(noun)
+    elif name == "role":
+        words = roles()
     elif name == "type":
-        words = client_types() | dict(task_types())
+        words = stage_types() if noun == "stage" else client_types() | dict(task_types())
     elif name == "amount_mode":
         words = {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
     text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)

@@ -1,25 +1,23 @@
 """Leads: who asked, what came of it, and the way into a deal."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.cabinet.spreadsheets.exports import export_links
-from crm.resources import tenant
+from crm.resources import leads, tenant
 from crm.resources.clients import record as clients
 from crm.resources.deals.record import DEAL
-from crm.resources.leads import conversion
-from crm.resources.leads import record as leads
 from crm.resources.leads.conversion import CONVERSION
 from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadSchema
+from crm.resources.leads.record import LEAD, LEAD_PATCH, LeadSchema
 from crm.resources.pipelines.record import PIPELINE
-from crm.tenancy.database import transaction
 
 NEW = ("name", "phone", "email", "company", "source", "assigned_to", "comment")
 FIELDS = (
@@ -57,11 +55,11 @@ def list_leads(form: Form | None = None, opens_form: bool = False) -> Response:
 
 
 @pages.post("/leads")
-@again(lambda form: list_leads(form))
+@rerender_on_error(lambda form: list_leads(form))
 def create_lead() -> Response:
-    id = leads.create(take(LEAD_FORM, request.form, NEW))
-    told(gettext("Lead added"))
-    return onward(f"/leads/{id}")
+    id = leads.create(load_form(LEAD_FORM, request.form, NEW))
+    flash(gettext("Lead added"))
+    return see_other(f"/leads/{id}")
 
 
 @pages.get("/leads/<id>")
@@ -88,29 +86,26 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/leads/<id>/edit")
-@again(lambda form, id: edit_lead(id, form))
+@rerender_on_error(lambda form, id: edit_lead(id, form))
 def change_lead(id: str) -> Response:
-    data = take(LEAD_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(LEAD, LEAD.one(id), data)
-        conversion.change(Lead.find(id), data)
+    data = load_form(LEAD_PATCH, request.form, FIELDS)
+    theirs = edits.save(LEAD, id, data, partial(leads.update, id))
     edits.tell_saved(theirs)
-    return onward(f"/leads/{id}")
+    return see_other(f"/leads/{id}")
 
 
 @pages.post("/leads/<id>/status")
 def move_lead(id: str) -> Response:
-    data = take(LEAD_PATCH, request.form, ("status",))
-    with transaction():
-        conversion.change(Lead.find(id), data)
-    return onward(f"/leads/{id}")
+    data = load_form(LEAD_PATCH, request.form, ("status",))
+    leads.update(id, data)
+    return see_other(f"/leads/{id}")
 
 
 @pages.get("/leads/<id>/convert", role=MANAGER)
 def ask_conversion(id: str, form: Form | None = None) -> Response:
     lead = LEAD.expanded(["possible_duplicates"]).one(id)
     if lead["status"] == "converted":
-        return onward(f"/deals/{lead['deal_id']}")
+        return see_other(f"/deals/{lead['deal_id']}")
     found = _clients(lead)
     shown = {"amount": lead["amount"], "assigned_to": lead["assigned_to"] or str(me().user_id)}
     if found:
@@ -127,32 +122,28 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/leads/<id>/convert")
-@again(lambda form, id: ask_conversion(id, form))
+@rerender_on_error(lambda form, id: ask_conversion(id, form))
 def convert_lead(id: str) -> Response:
     sent = [name for name in DEAL_FIELDS if name in request.form]
-    data = take(CONVERSION, request.form, sent)
-    with transaction():
-        lead = Lead.find(id)
-        if conversion.convert(lead, data):
-            told(gettext("Lead converted"))
-    return onward(f"/deals/{lead.deal_id}")
+    data = load_form(CONVERSION, request.form, sent)
+    lead, is_new = leads.convert(id, data)
+    if is_new:
+        flash(gettext("Lead converted"))
+    return see_other(f"/deals/{lead.deal_id}")
 
 
 @pages.post("/leads/<id>/delete")
 def delete_lead(id: str) -> Response:
-    with transaction():
-        lead = Lead.find(id)
-        lead.remove()
+    lead = leads.delete(id)
     record_sections.deleted("lead", id, lead.name)
-    return onward("/leads")
+    return see_other("/leads")
 
 
 @pages.post("/leads/<id>/restore")
 def restore_lead(id: str) -> Response:
-    with transaction():
-        Lead.removed(id).restore()
-    told(gettext("Lead restored"))
-    return onward(f"/leads/{id}")
+    leads.restore(id)
+    flash(gettext("Lead restored"))
+    return see_other(f"/leads/{id}")
 
 
 def _choices(assigned_to: str | None = None) -> dict[str, Any]:

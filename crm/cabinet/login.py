@@ -5,6 +5,7 @@ and what is sent goes out after the answer. Looking at a link doesn't use it up,
 and messengers look at what they bring; only a fresh sign-up is handed over at first sight.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import flask
@@ -14,16 +15,26 @@ from werkzeug.wrappers import Response
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
 from crm.cabinet.embedded_login import around
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.rendering import FRONT, TENANT, Pages, again, me, next_path, onward, render, told
+from crm.cabinet.rendering import (
+    BASE_HOST,
+    TENANT,
+    Pages,
+    flash,
+    me,
+    next_path,
+    render,
+    rerender_on_error,
+    see_other,
+)
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.records import fields
 from crm.records.schemas import RecordSchema
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.clocks import uptime
-from crm.tenancy.database import current_session, settings, transaction
+from crm.tenancy.database import current_session, settings
 
 
 class PhoneSchema(RecordSchema):
@@ -62,14 +73,14 @@ def leave_it_to_the_site() -> Response | None:
 @pages.get("/login")
 def login_page(form: Form | None = None) -> Response:
     if me() and form is None:
-        return onward(next_path())
+        return see_other(next_path())
     return render("login/phone.html", form=form or Form(), next=next_path(""))
 
 
 @pages.post("/login")
-@again(lambda form: login_page(form))
+@rerender_on_error(lambda form: login_page(form))
 def send_code() -> Response:
-    phone = take(PHONE_IN, request.form)["phone"]
+    phone = load_form(PHONE_IN, request.form)["phone"]
     response = _send_code(phone)
     flask.session["next"] = next_path()
     return response
@@ -78,7 +89,7 @@ def send_code() -> Response:
 @pages.get("/login/code")
 def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
-        return onward("/login")
+        return see_other("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
     known_browser = authentication.known_browser(user and user.id)
     shown = phone_codes.context(codes.LOGIN, known_browser)
@@ -86,7 +97,7 @@ def code_page(form: Form | None = None) -> Response:
 
 
 @pages.post("/login/code")
-@again(lambda form: code_page(form))
+@rerender_on_error(lambda form: code_page(form))
 def check_code() -> Response:
     right = phone_codes.check(codes.LOGIN)
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
@@ -96,21 +107,21 @@ def check_code() -> Response:
 
 
 @pages.post("/login/code/again")
-@again(lambda form: code_page(form))
+@rerender_on_error(lambda form: code_page(form))
 def send_another_code() -> Response:
     phone = phone_codes.phone(codes.LOGIN)
-    return _send_code(phone) if phone else onward("/login")
+    return _send_code(phone) if phone else see_other("/login")
 
 
 @pages.get("/login/password")
 def password_page(form: Form | None = None) -> Response:
     if me() and form is None:
-        return onward(next_path())
+        return see_other(next_path())
     return render("login/password.html", form=form or Form(), next=next_path(""))
 
 
 @pages.post("/login/password")
-@again(lambda form: password_page(form))
+@rerender_on_error(lambda form: password_page(form))
 def check_password() -> Response:
     who = request.form.get("email", "").strip()
     user = users.reached_at(who)
@@ -123,11 +134,9 @@ def check_password() -> Response:
     )
     kept = passwords.of(user.id if user else None)
     if passwords.fits(kept, request.form.get("password", "")) and user is not None:
-        with transaction():  # the password may have been changed while this one was hashed
-            if passwords.of(user.id) == kept:
-                return _enter(user.id, next_path())
-    detail = gettext("Wrong password, e-mail address or phone number.")
-    raise Invalid.field("password", "wrong_login", detail)
+        # The password may have been changed while this one was hashed.
+        return _enter(user.id, next_path(), before=partial(_require_password, user.id, kept))
+    raise _wrong_login()
 
 
 @pages.get("/forgot")
@@ -136,20 +145,16 @@ def forgot_page(form: Form | None = None) -> Response:
 
 
 @pages.post("/forgot")
-@again(lambda form: forgot_page(form))
+@rerender_on_error(lambda form: forgot_page(form))
 def send_reset_link() -> Response:
-    email = take(EMAIL_IN, request.form)["email"]
+    email = load_form(EMAIL_IN, request.form)["email"]
     network = limits.network(request.remote_addr or "")
     to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
     current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
-    with transaction():  # an address that is changed a moment later takes the link with it
-        user = users.reached_at(email)
-        # For an address that nobody has the same work: a link whose token nobody gets.
-        purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
-        token = links.make(purpose, id)
+    user, token = users.make_reset_link(email)
     letter = _reset_letter(token, user and user.language)
-    response = onward("/forgot/sent")
+    response = see_other("/forgot/sent")
     if user:
         response.call_on_close(partial(current_app.post.mail, user.email, *letter))
     return response
@@ -168,9 +173,9 @@ def reset_page(token: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/reset/<token>")
-@again(lambda form, token: reset_page(token, form))
+@rerender_on_error(lambda form, token: reset_page(token, form))
 def reset_password(token: str) -> Response:
-    return _enter_by(links.RESET, token, gettext("Password changed"))
+    return _enter_by_form(links.RESET, token, gettext("Password changed"))
 
 
 @pages.get("/invite/<token>")
@@ -184,16 +189,15 @@ def invite_page(token: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/invite/<token>")
-@again(lambda form, token: invite_page(token, form))
+@rerender_on_error(lambda form, token: invite_page(token, form))
 def accept_invitation(token: str) -> Response:
-    return _enter_by(links.INVITE, token)
+    return _enter_by_form(links.INVITE, token)
 
 
 @pages.get("/enter/<token>")
 def enter_page(token: str) -> Response:
-    with transaction():
-        if handover := links.use(links.HANDOVER, token):
-            return _enter(handover.user_id, "/")
+    if links.peek(links.HANDOVER, token):
+        return _enter_by_link(links.HANDOVER, token)
     link = links.peek(links.LOGIN, token)
     if link is None:
         return _no_good()
@@ -202,10 +206,7 @@ def enter_page(token: str) -> Response:
 
 @pages.post("/enter/<token>")
 def enter(token: str) -> Response:
-    with transaction():
-        if link := links.use(links.LOGIN, token):
-            return _enter(link.user_id, "/")
-    return _no_good()
+    return _enter_by_link(links.LOGIN, token)
 
 
 @pages.get("/email/<token>")
@@ -217,35 +218,30 @@ def email_page(token: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/email/<token>")
-@again(lambda form, token: email_page(token, form))
+@rerender_on_error(lambda form, token: email_page(token, form))
 def confirm_email(token: str) -> Response:
-    with transaction():
-        link = links.use(links.EMAIL, token)
-        if link:
-            User.find(link.user_id).change({"email": link.about})
-    if link is None:
+    if not users.confirm_email(token):
         return _no_good()
-    told(gettext("E-mail address confirmed"))
-    return onward("/")
+    flash(gettext("E-mail address confirmed"))
+    return see_other("/")
 
 
 @pages.post("/logout")
 def logout() -> Response:
-    there = redirect(around().home, 303) if me() and me().from_site else onward("/login")
+    there = redirect(around().home, 303) if me() and me().from_site else see_other("/login")
     response = authentication.let_out(there)
     flask.session.clear()
     return response
 
 
-@pages.post("/language", at=(TENANT, FRONT))
+@pages.post("/language", at=(TENANT, BASE_HOST))
 def choose_language() -> Response:
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:
         raise NotFound
-    response = onward(next_path())
+    response = see_other(next_path())
     if me():
-        with transaction():
-            User.find(me().user_id).change({"language": language})
+        users.update(me().user_id, {"language": language})
     else:
         languages.remember(response, language)
     return response
@@ -253,7 +249,7 @@ def choose_language() -> Response:
 
 def _send_code(phone: str) -> Response:
     user = users.reached_at(phone)
-    response = onward("/login/code")
+    response = see_other("/login/code")
     return phone_codes.send(
         response,
         codes.LOGIN,
@@ -264,34 +260,65 @@ def _send_code(phone: str) -> Response:
     )
 
 
-def _enter(user_id: int, path: str, text: str = "") -> Response:
-    """Log the user in and go on there. Nothing of this browser's time before goes along."""
+def _enter(
+    user_id: int, path: str, text: str = "", before: Callable[[], None] = lambda: None
+) -> Response:
+    """Log the user in, unless `before` refuses it by raising, and redirect to a page.
+
+    Nothing of this browser's earlier session is kept.
+    """
+    response = authentication.let_in(see_other(path), user_id, before)
     if me():
         sessions.end(me().id, me().user_id)
-    response = authentication.let_in(onward(path), user_id)
     flask.session.clear()
     if text:
-        told(text)
+        flash(text)
     return response
 
 
-def _enter_by(purpose: str, token: str, text: str = "") -> Response:
-    """Use a link that may set a password: all of it or, if the link ended meanwhile, nothing.
+def _enter_by_link(
+    purpose: str, token: str, text: str = "", password_hash: str | None = None
+) -> Response:
+    """Use a link to log its user in, with a new password if there is one: all of it, or nothing."""
+    link = links.peek(purpose, token)
+    if link is None:
+        return _no_good()
 
-    Of a reset the form must have a password. Raises Invalid; the link stays good then.
+    def use_link() -> None:
+        if links.use(purpose, token) is None:
+            raise NotFound
+        if password_hash:
+            passwords.store(link.user_id, password_hash)
+            sessions.end_others(link.user_id)
+
+    try:
+        return _enter(link.user_id, "/", text, use_link)
+    except NotFound:
+        return _no_good()
+
+
+def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
+    """Use a link whose form may set a password, and must set it for a reset.
+
+    Raises Invalid for a password that can't be one; the link stays good then.
     """
-    password = request.form.get("password", "")
     if links.peek(purpose, token) is None:
         return _no_good()
+    password = request.form.get("password", "")
     must_hash = password or purpose == links.RESET
-    password_hash = passwords.hashed(password) if must_hash else None  # slow: no transaction yet
-    with transaction():
-        if link := links.use(purpose, token):
-            if password_hash:
-                passwords.store(link.user_id, password_hash)
-                sessions.end_others(link.user_id)
-            return _enter(link.user_id, "/", text)
-    return _no_good()
+    # Hashing is slow, so it is done before the transaction in which the link is used.
+    password_hash = passwords.hashed(password) if must_hash else None
+    return _enter_by_link(purpose, token, text, password_hash)
+
+
+def _require_password(user_id: int, password_hash: str | None) -> None:
+    if passwords.of(user_id) != password_hash:
+        raise _wrong_login()
+
+
+def _wrong_login() -> Invalid:
+    detail = gettext("Wrong password, e-mail address or phone number.")
+    return Invalid.field("password", "wrong_login", detail)
 
 
 def _no_good() -> Response:

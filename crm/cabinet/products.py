@@ -1,29 +1,29 @@
 """Products: the price list and each product's card."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, languages, lists
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import (
     Pages,
-    again,
-    confirm,
+    confirmed,
+    flash,
+    flash_with_undo,
     next_path,
-    onward,
     render,
-    told,
-    told_with_undo,
+    rerender_on_error,
+    see_other,
 )
 from crm.cabinet.spreadsheets.exports import export_links
-from crm.resources import tenant
+from crm.resources import products, tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
+from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
 from crm.spreadsheets.csv_format import decimal_text
-from crm.tenancy.database import transaction
 
 FIELDS = (
     *("name", "sku", "price", "currency", "unit", "category", "external_id", "description"),
@@ -48,11 +48,11 @@ def list_products(form: Form | None = None) -> Response:
 
 
 @pages.post("/products")
-@again(lambda form: list_products(form))
+@rerender_on_error(lambda form: list_products(form))
 def create_product() -> Response:
-    id = create(take(PRODUCT_IN, request.form, NEW))
-    told(gettext("Product added"))
-    return onward(f"/products/{id}")
+    id = products.create(load_form(PRODUCT_IN, request.form, NEW))
+    flash(gettext("Product added"))
+    return see_other(f"/products/{id}")
 
 
 @pages.get("/products/<id>")
@@ -64,42 +64,36 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/products/<id>")
-@again(lambda form, id: edit_product(id, form))
+@rerender_on_error(lambda form, id: edit_product(id, form))
 def change_product(id: str) -> Response:
-    data = take(PRODUCT_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(PRODUCT, PRODUCT.one(id), data)
-        Product.find(id).change(data)
+    data = load_form(PRODUCT_PATCH, request.form, FIELDS)
+    theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
     edits.tell_saved(theirs)
-    return onward(f"/products/{id}")
+    return see_other(f"/products/{id}")
 
 
 @pages.post("/products/<id>/active")
 def switch_product(id: str) -> Response:
-    data = take(PRODUCT_PATCH, request.form, ("active",))
-    with transaction():
-        product = Product.find(id)
-        product.change(data)
+    data = load_form(PRODUCT_PATCH, request.form, ("active",))
+    product = products.update(id, data)
     back = next_path(f"/products/{id}")
     if product.active:
         text = gettext("“%(name)s” is available again", name=product.name)
     else:
         text = gettext("“%(name)s” is no longer available", name=product.name)
-    told_with_undo(text, f"/products/{id}/active", {"active": 1 - product.active, "next": back})
-    return onward(back)
+    flash_with_undo(text, f"/products/{id}/active", {"active": 1 - product.active, "next": back})
+    return see_other(back)
 
 
 @pages.post("/products/<id>/delete")
 def delete_product(id: str) -> Response:
-    with transaction():
-        product = Product.find(id)
-        name = product.name
-        detail = _end_of(product)
-        product.remove()
-        question = gettext("Delete the product “%(name)s”?", name=name)
-        confirm(question, gettext("Delete"), f"/products/{id}", detail)
-    told(gettext("“%(name)s” deleted", name=name))
-    return onward("/products")
+    product = Product.find(id)
+    name = product.name
+    question, detail = gettext("Delete the product “%(name)s”?", name=name), _end_of(product)
+    with confirmed(question, gettext("Delete"), f"/products/{id}", detail):
+        products.delete(id, product.version)
+    flash(gettext("“%(name)s” deleted", name=name))
+    return see_other("/products")
 
 
 def _end_of(product: Product) -> str:

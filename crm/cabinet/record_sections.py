@@ -14,16 +14,23 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm.cabinet import labels, user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import Pages, again, confirm, me, onward, render, told, told_with_undo
-from crm.errors import Conflict
+from crm.cabinet.rendering import (
+    Pages,
+    confirmed,
+    flash,
+    flash_with_undo,
+    me,
+    render,
+    rerender_on_error,
+    see_other,
+)
 from crm.records import pagination
 from crm.resources import SHAPES, changes
 from crm.resources import notes as rules
 from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
 from crm.resources.tasks import TASK
-from crm.tenancy.database import transaction
 from crm.values.ids import integer_id
 
 SHOWN = 10  # notes and changes on a card; the rest has pages of its own
@@ -33,7 +40,7 @@ EACH = "/<any(leads, clients, deals):plural>/<id>"
 # Of one change, what another of its fields tells better.
 UNTOLD = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
-pages = Pages("cards")
+pages = Pages("record_sections")
 
 
 def parts(noun: str, id: str) -> dict[str, Any]:
@@ -78,19 +85,10 @@ def tasks(noun: str, id: str) -> list[dict[str, Any]]:
     )
 
 
-def is_version(version: int) -> None:
-    """Nobody has changed the record since the page was shown that sends its `version` along.
-
-    Raises Conflict: the page comes again with the record as it is now.
-    """
-    if request.form.get("version", str(version)) != str(version):
-        raise Conflict("the record has changed since it was read", "precondition_failed")
-
-
 def deleted(noun: str, id: str, name: str) -> None:
     """Say on the next page that the record is deleted, with a button that brings it back."""
     text = gettext("“%(name)s” deleted", name=name)
-    told_with_undo(text, f"{_path(noun, id)}/restore")
+    flash_with_undo(text, f"{_path(noun, id)}/restore")
 
 
 @pages.get(f"{EACH}/notes")
@@ -99,24 +97,25 @@ def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
     page = _notes_page(noun, id, cursor=request.args.get("cursor", ""))
     found = [_note(note) for note in page.records]
     about = {"card": {"path": _path(noun, id), "notes": found}, "page": page}
-    return render("cards/notes.html", note_form=form or Form(), name=_name(plural, id), **about)
+    return render(
+        "record_sections/notes.html", note_form=form or Form(), name=_name(plural, id), **about
+    )
 
 
 @pages.post(f"{EACH}/notes")
-@again(lambda form, plural, id: list_notes(plural, id, form))
+@rerender_on_error(lambda form, plural, id: list_notes(plural, id, form))
 def create_note(plural: str, id: str) -> Response:
-    rules.create(NOUN_OF[plural], id, take(NOTE_IN, request.form, ["text"]))
-    told(gettext("Note added"))
-    return onward(f"/{plural}/{id}#notes")
+    rules.create(NOUN_OF[plural], id, load_form(NOTE_IN, request.form, ["text"]))
+    flash(gettext("Note added"))
+    return see_other(f"/{plural}/{id}#notes")
 
 
 @pages.post(f"{EACH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
-    with transaction():
-        rules.find(NOUN_OF[plural], id, note_id).erase()
-        confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
-    told(gettext("Note deleted"))
-    return onward(f"/{plural}/{id}#notes")
+    with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes"):
+        rules.delete(NOUN_OF[plural], id, note_id)
+    flash(gettext("Note deleted"))
+    return see_other(f"/{plural}/{id}#notes")
 
 
 @pages.get(f"{EACH}/history")
@@ -126,7 +125,7 @@ def list_history(plural: str, id: str) -> Response:
     query.cursor = request.args.get("cursor", "")
     page = changes.of_record(SHAPES[plural], id, query)
     about = {"card": {"path": _path(noun, id), "history": _told(noun, id, page)}, "page": page}
-    return render("cards/history.html", name=_name(plural, id), **about)
+    return render("record_sections/history.html", name=_name(plural, id), **about)
 
 
 def _notes_page(noun: str, id: str, limit: int = 50, cursor: str = "") -> pagination.Page:

@@ -1,10 +1,11 @@
-"""What every page shares: who may see it, the form it may carry, how it is answered.
+"""What all pages share: required roles, form limits, rendering, redirects and flashed messages.
 
-A page is a plain function that calls verbs of the resources and renders a template. What a person
-sent wrongly comes back on the same page, with the reason at its field and nothing typed lost.
+A page is a plain function that calls verbs of the resources and renders a template. A form that is
+refused is shown again with the reason at each field, and nothing that was typed is lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -15,23 +16,22 @@ from werkzeug.wrappers import Response
 
 from crm.api import problems
 from crm.cabinet.forms import Form
-from crm.errors import Busy, Conflict, Invalid, StorageQuota, TooMany
+from crm.errors import Busy, Conflict, Invalid, Stale, StorageQuota, TooMany
+from crm.tenancy.database import transaction
 
 VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
 RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
-TENANT, FRONT = "tenant", "front"  # where a page is: at a tenant's host, or at the base host
-FORM_BYTES = 1 << 20
-LONGEST_PATH = (
-    1000  # characters of a place to go to after a login: a cookie holds no more than 4 KB
-)
+TENANT, BASE_HOST = "tenant", "base_host"  # kinds of hosts that a page may belong to
+MAX_FORM_BYTES = 1 << 20
+MAX_NEXT_PATH_CHARACTERS = 1000  # it is kept in a cookie, and those hold at most 4 KB
 
 
 class Pages(flask.Blueprint):
-    """The pages of one subject.
+    """The blueprint of one subject's pages.
 
-    Reading needs the role viewer and changing the role manager, unless `role` says otherwise; None
-    lets in who has not logged in. `at` are the hosts that have the page, `most` the bytes that its
-    form may have.
+    Reading needs the role viewer and changing the role manager, unless `role` names another; with
+    None the page is open to visitors who have not logged in. Options of a route beside Flask's:
+    `role`, `at` (the kinds of hosts that have the page) and `max_form_bytes`.
     """
 
     def __init__(self, name: str, role: str | None = ""):
@@ -41,88 +41,96 @@ class Pages(flask.Blueprint):
 
     def add_url_rule(self, rule: str, endpoint: Any = None, view_func: Any = None, **options: Any):
         method = (options.get("methods") or ["GET"])[0]
-        usual = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
-        view_func.role = options.pop("role", usual)
+        default = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
+        view_func.role = options.pop("role", default)
         view_func.at = options.pop("at", (TENANT,))
-        view_func.most = options.pop("most", FORM_BYTES)
+        view_func.max_form_bytes = options.pop("max_form_bytes", MAX_FORM_BYTES)
         super().add_url_rule(rule, endpoint, view_func, **options)
 
 
 def render(template: str, status: int = 200, **context: Any) -> Response:
-    """A page. `form` is the one that the template shows, if any."""
+    """Render a template into a response."""
     return flask.make_response(render_template(template, **context), status)
 
 
-def again(page: Callable[..., Response]) -> Callable:
-    """Around a view that takes a form: what is refused is shown by `page` again, with its status.
+def rerender_on_error(page: Callable[..., Response]) -> Callable:
+    """Decorate a view that takes a form: when the form is refused, `page` shows it again.
 
-    `page(form, **path)` renders the page with the form as it was sent, its faults at their fields.
+    `page(form, **path)` renders the page with the form as it was sent and the reasons at its
+    fields; the response gets the status of the error.
     """
 
-    def around(view: Callable) -> Callable:
+    def decorate(view: Callable) -> Callable:
         @wraps(view)
-        def act(**path: str) -> Response:
+        def handle_form(**path: str) -> Response:
             try:
                 return view(**path)
-            except (Invalid, Conflict, TooMany, StorageQuota, Busy) as refused:
-                form = Form(request.form, refused)
-                answer = page(form, **path)
-                answer.status_code = problems.status_of(refused)
-                if isinstance(refused, (TooMany, Busy)):
-                    answer.headers["Retry-After"] = str(refused.retry_after)
-                return answer
+            except (Invalid, Conflict, Stale, TooMany, StorageQuota, Busy) as error:
+                response = page(Form(request.form, error), **path)
+                # 412 is for a request with If-Match; a form only has a field.
+                is_stale = isinstance(error, Stale)
+                response.status_code = 409 if is_stale else problems.status_of(error)
+                if isinstance(error, (TooMany, Busy)):
+                    response.headers["Retry-After"] = str(error.retry_after)
+                return response
 
-        return act
+        return handle_form
 
-    return around
+    return decorate
 
 
-def onward(path: str) -> Response:
-    """After a change: see the page at that path, so that a reload changes nothing again."""
+def see_other(path: str) -> Response:
+    """Redirect to another page after a change, so that a reload does not repeat the change."""
     return redirect(f"{request.root_path}{path}", 303)
 
 
-def told(text: str, kind: str = "success") -> None:
-    """Say something at the top of the next page that is shown."""
+def flash(text: str, kind: str = "success") -> None:
+    """Show a message on the next page; `kind` is a kind of Bootstrap's alerts."""
     flask.flash(text, kind)
 
 
-def told_with_undo(text: str, path: str, sent: dict[str, Any] | None = None) -> None:
-    """As told(), with a button that undoes the change: a form that sends `sent` to `path`."""
-    told(Markup(render_template("_undo.html", text=text, path=path, sent=sent or {})))
+def flash_with_undo(text: str, path: str, sent: dict[str, Any] | None = None) -> None:
+    """As flash(), with an Undo button: a form that posts the fields `sent` to `path`."""
+    flash(Markup(render_template("_undo.html", text=text, path=path, sent=sent or {})))
 
 
 class Unconfirmed(Exception):
-    """What was asked for cannot be undone, and nobody has said yet that it is meant."""
+    """A change that cannot be undone was not confirmed yet."""
 
     def __init__(self, question: str, detail: str, label: str, back: str):
         self.context = {"question": question, "detail": detail, "label": label, "back": back}
 
 
-def confirm(question: str, label: str, back: str, detail: str = "") -> None:
-    """Ask before a change that cannot be undone; goes on once the question was answered.
+@contextmanager
+def confirmed(question: str, label: str, back: str, detail: str = "") -> Iterator[None]:
+    """Around a change that cannot be undone: ask the person before it is kept.
 
-    To be called last inside the transaction: what is refused is refused before the question, and
-    the question rolls the change back. `label` is the button that says yes, `back` the page
-    without the change. Pages have the question as a page; the script shows it as a dialog.
+    `label` is the text of the button that confirms, `back` the path of the page to return to. The
+    question is a page, which the script shows as a dialog. Raises Unconfirmed until the form says
+    that the person is sure.
     """
-    if "sure" not in request.form:
-        raise Unconfirmed(question, detail, label, back)
+    # The verb in the body joins this transaction: its errors are reported before the question, and
+    # the question rolls its change back.
+    with transaction():
+        yield
+        if "sure" not in request.form:
+            raise Unconfirmed(question, detail, label, back)
 
 
 def _ask(unconfirmed: Unconfirmed) -> Response:
-    again = ("csrf_token", "sure")
-    sent = [pair for pair in request.form.items(multi=True) if pair[0] not in again]
+    own_fields = ("csrf_token", "sure")
+    sent = [pair for pair in request.form.items(multi=True) if pair[0] not in own_fields]
     return render("confirm.html", sent=sent, **unconfirmed.context)
 
 
 def next_path(default: str = "/", name: str = "next") -> str:
-    """Where to go afterwards: a path of this host that was asked for by `name`, nothing else."""
+    """The path of this host that the parameter `name` asks to go to afterwards, or `default`."""
     path = request.values.get(name, "")
-    fits = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-    return path if fits and len(path) <= LONGEST_PATH else default
+    # Browsers read // and /\ as the beginning of another host.
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_local and len(path) <= MAX_NEXT_PATH_CHARACTERS else default
 
 
 def me() -> Any:
-    """The session of who is looking: user_id, name, role, language."""
+    """The session of the user who looks at the page: user_id, name, role, language."""
     return g.session

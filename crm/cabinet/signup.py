@@ -13,10 +13,10 @@ from werkzeug.wrappers import Response
 
 from crm.access import codes, links
 from crm.cabinet import authentication, languages, phone_codes
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.login import PHONE_IN
-from crm.cabinet.rendering import FRONT, Pages, again, onward, render
+from crm.cabinet.rendering import BASE_HOST, Pages, render, rerender_on_error, see_other
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.records import fields
@@ -27,7 +27,7 @@ from crm.tenancy.database import settings
 from crm.tenancy.labels import RESERVED
 from crm.values import latin
 
-AT = (FRONT,)
+AT = (BASE_HOST,)
 UKRAINE = "+380"
 LONGEST_PROPOSAL = 30  # characters of a label
 MOST_NUMBERS = 20  # tried after a label that is taken
@@ -42,14 +42,14 @@ class CompanySchema(RecordSchema):
 
 COMPANY_IN = CompanySchema.body("CompanyIn")
 
-pages = Pages("front", role=None)
+pages = Pages("signup", role=None)
 
 
 def welcome(form: Form | None = None) -> Response:
     """The start page of the base host, also shown at the bare address of the machine."""
     at_ip_address = authentication.BY_IP_ADDRESS in request.environ
     return render(
-        "front/welcome.html",
+        "signup/welcome.html",
         form=form or Form(),
         signup=settings().signup,
         home=settings().base_url if at_ip_address else request.root_path,
@@ -58,7 +58,7 @@ def welcome(form: Form | None = None) -> Response:
 
 
 @pages.post("/open", at=AT)
-@again(lambda form: welcome(form))
+@rerender_on_error(lambda form: welcome(form))
 def open_cabinet() -> Response:
     host = HOST.match(request.form.get("label", "").strip().lower())[1]
     label = host.removesuffix(f".{settings().base_domain}")
@@ -75,54 +75,54 @@ def refuse_when_closed() -> None:
 
 @pages.get("/signup", at=AT)
 def phone_page(form: Form | None = None) -> Response:
-    return render("front/phone.html", form=form or Form())
+    return render("signup/phone.html", form=form or Form())
 
 
 @pages.post("/signup", at=AT)
-@again(lambda form: phone_page(form))
+@rerender_on_error(lambda form: phone_page(form))
 def send_signup_code() -> Response:
-    phone = take(PHONE_IN, request.form)["phone"]
+    phone = load_form(PHONE_IN, request.form)["phone"]
     if not phone.startswith(UKRAINE):
         detail = gettext("Sign-up needs a Ukrainian number: +380…")
         raise Invalid.field("phone", "not_ukrainian", detail)
-    return phone_codes.send(onward("/signup/code"), codes.SIGNUP, phone)
+    return phone_codes.send(see_other("/signup/code"), codes.SIGNUP, phone)
 
 
 @pages.get("/signup/code", at=AT)
 def signup_code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.SIGNUP):
-        return onward("/signup")
-    return render("front/code.html", form=form or Form(), **phone_codes.context(codes.SIGNUP))
+        return see_other("/signup")
+    return render("signup/code.html", form=form or Form(), **phone_codes.context(codes.SIGNUP))
 
 
 @pages.post("/signup/code", at=AT)
-@again(lambda form: signup_code_page(form))
+@rerender_on_error(lambda form: signup_code_page(form))
 def check_signup_code() -> Response:
     if not phone_codes.check(codes.SIGNUP):
         raise phone_codes.wrong()
-    return onward("/signup/company")
+    return see_other("/signup/company")
 
 
 @pages.post("/signup/code/again", at=AT)
-@again(lambda form: signup_code_page(form))
+@rerender_on_error(lambda form: signup_code_page(form))
 def send_another_signup_code() -> Response:
     phone = phone_codes.phone(codes.SIGNUP)
-    there = onward("/signup/code")
-    return phone_codes.send(there, codes.SIGNUP, phone) if phone else onward("/signup")
+    there = see_other("/signup/code")
+    return phone_codes.send(there, codes.SIGNUP, phone) if phone else see_other("/signup")
 
 
 @pages.get("/signup/company", at=AT)
 def company_page(form: Form | None = None, proposed: bool = False) -> Response:
     if not phone_codes.entered(codes.SIGNUP):
-        return onward("/signup")
+        return see_other("/signup")
     suffix = _host("").removeprefix(".")
-    return render("front/company.html", form=form or Form(), proposed=proposed, suffix=suffix)
+    return render("signup/company.html", form=form or Form(), proposed=proposed, suffix=suffix)
 
 
 @pages.post("/signup/company", at=AT)
-@again(lambda form: company_page(form))
+@rerender_on_error(lambda form: company_page(form))
 def create_company() -> Response:
-    data = take(COMPANY_IN, request.form, COMPANY_IN.fields)
+    data = load_form(COMPANY_IN, request.form, COMPANY_IN.fields)
     for field in ("company", "name"):
         users.check_name(data[field], field)
     if not data["label"]:
@@ -133,7 +133,7 @@ def create_company() -> Response:
         raise Invalid.field("label", "reserved_label", gettext("This address is reserved."))
     with phone_codes.spending(codes.SIGNUP) as may:
         if not may:
-            return onward("/signup")
+            return see_other("/signup")
         owner = {"name": data["name"] or data["company"]}
         _open(label, data["company"], {**owner, "phone": phone_codes.phone(codes.SIGNUP)})
     return _hand_over(label)

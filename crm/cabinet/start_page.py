@@ -4,13 +4,13 @@ from flask import g
 from werkzeug.wrappers import Response
 
 from crm.cabinet import dashboard, signup
-from crm.cabinet.rendering import FRONT, TENANT, Pages, me, onward
+from crm.cabinet.rendering import BASE_HOST, TENANT, Pages, me, see_other
 
-pages = Pages("home", role=None)
+pages = Pages("start_page", role=None)
 
 
-@pages.get("/", at=(TENANT, FRONT))
-def home() -> Response:
-    if g.place == FRONT:
+@pages.get("/", at=(TENANT, BASE_HOST))
+def start_page() -> Response:
+    if g.place == BASE_HOST:
         return signup.welcome()
-    return dashboard.show() if me() else onward("/login")
+    return dashboard.show() if me() else see_other("/login")

@@ -1,6 +1,7 @@
 """Tasks: what is overdue, what is for today, what can wait; done with one click."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -8,15 +9,24 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
-from crm.cabinet import edits, formatting, labels, lists, record_sections, user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet import edits, formatting, labels, lists, user_choices
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import Pages, again, me, next_path, onward, render, told, told_with_undo
+from crm.cabinet.rendering import (
+    Pages,
+    flash,
+    flash_with_undo,
+    me,
+    next_path,
+    render,
+    rerender_on_error,
+    see_other,
+)
 from crm.cabinet.spreadsheets.exports import export_links
 from crm.records import pagination
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
-from crm.tenancy.database import now, transaction
+from crm.tenancy.database import now
 
 FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
 EDITED = (*FIELDS, "status", "result")
@@ -61,12 +71,14 @@ def list_done() -> Response:
 
 
 @pages.post("/tasks")
-@again(lambda form: list_tasks(form))
+@rerender_on_error(lambda form: list_tasks(form))
 def create_task() -> Response:
-    data = take(TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form)))
+    data = load_form(
+        TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form))
+    )
     tasks.create(data)
-    told(gettext("Task added"))
-    return onward(next_path("/tasks", "back"))
+    flash(gettext("Task added"))
+    return see_other(next_path("/tasks", "back"))
 
 
 @pages.get("/tasks/<id>")
@@ -76,65 +88,55 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     due_at = formatting.local_input(task["due_at"])
     form = form or edits.open_form(task, EDITED, due_at=due_at)
     if refused:
-        form.told = refused.told
+        form.messages = refused.messages
     choices = _choices() | {"people": dict(user_choices.choices(task["assigned_to"]))}
     return render("tasks/card.html", task=task, form=form, **choices)
 
 
 @pages.post("/tasks/<id>")
-@again(lambda form, id: edit_task(id, form))
+@rerender_on_error(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
-    data = take(TASK_PATCH, request.form, EDITED)
-    with transaction():
-        theirs = edits.keep_both(TASK, TASK.one(id), data)
-        Task.find(id).change(data)
+    data = load_form(TASK_PATCH, request.form, EDITED)
+    theirs = edits.save(TASK, id, data, partial(tasks.update, id))
     edits.tell_saved(theirs)
-    return onward("/tasks")
+    return see_other("/tasks")
 
 
 @pages.post("/tasks/<id>/complete")
 def complete_task(id: str) -> Response:
-    with transaction():
-        task = Task.find(id)
-        status = task.status
-        task.complete()
+    status = Task.find(id).status
+    task = tasks.complete(id)
     back = next_path("/tasks", "back")
     if status != "done":
         sent = {"status": status, "version": task.version, "back": back}
         text = gettext("“%(title)s” completed. Well done!", title=task.title)
-        told_with_undo(text, f"/tasks/{id}/reopen", sent)
-    return onward(back)
+        flash_with_undo(text, f"/tasks/{id}/reopen", sent)
+    return see_other(back)
 
 
 @pages.post("/tasks/<id>/reopen")
-@again(lambda form, id: edit_task(id, refused=form))
+@rerender_on_error(lambda form, id: edit_task(id, refused=form))
 def reopen_task(id: str) -> Response:
     """Undo complete_task(), unless somebody has changed the task since."""
-    data = take(TASK_PATCH, request.form, ("status",))
-    with transaction():
-        task = Task.find(id)
-        record_sections.is_version(task.version)
-        task.change(data)
-    told(gettext("“%(title)s” reopened", title=task.title))
-    return onward(next_path("/tasks", "back"))
+    data = load_form(TASK_PATCH, request.form, ("status",))
+    task = tasks.update(id, data, edits.sent_version())
+    flash(gettext("“%(title)s” reopened", title=task.title))
+    return see_other(next_path("/tasks", "back"))
 
 
 @pages.post("/tasks/<id>/delete")
 def delete_task(id: str) -> Response:
-    with transaction():
-        task = Task.find(id)
-        task.remove()
+    task = tasks.delete(id)
     text = gettext("“%(name)s” deleted", name=task.title)
-    told_with_undo(text, f"/tasks/{id}/restore")
-    return onward("/tasks")
+    flash_with_undo(text, f"/tasks/{id}/restore")
+    return see_other("/tasks")
 
 
 @pages.post("/tasks/<id>/restore")
 def restore_task(id: str) -> Response:
-    with transaction():
-        Task.removed(id).restore()
-    told(gettext("Task restored"))
-    return onward(f"/tasks/{id}")
+    tasks.restore(id)
+    flash(gettext("Task restored"))
+    return see_other(f"/tasks/{id}")
 
 
 def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -50,8 +50,9 @@ class ImportableTasks(ImportableResource):
     def create(self, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         return tasks.create(data)
 
-    def change(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> None:
-        record.change(data)
+    def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
+        record.update_fields(data)
+        return record.version
 
 
 TASKS = register(ImportableTasks())

@@ -48,7 +48,7 @@ class ImportRun(Record):
     user_id = IntegerField(null=True)
 
     class Meta:
-        table_name = "price_import"  # that of price lists came first
+        table_name = "import_run"
 
 
 def save(
@@ -100,7 +100,7 @@ def _file_for_repair(file: ParsedFile, rejected_rows: list[RejectedRow]) -> byte
 def _delete_old_rejected_rows() -> None:
     # The next import is soon enough to make room.
     execute(
-        "UPDATE price_import SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
+        "UPDATE import_run SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
         (erasing_before(KEPT_DAYS * DAY_SECONDS),),
     )
 
@@ -153,4 +153,4 @@ class ImportRunSchema(RecordSchema):
     version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
-IMPORT_RUN = RecordView(ImportRunSchema.out("ImportOut"), "price_import", live=False)
+IMPORT_RUN = RecordView(ImportRunSchema.out("ImportOut"), "import_run", live=False)

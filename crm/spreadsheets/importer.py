@@ -148,8 +148,8 @@ class RecordImporter(Importer):
             return "created", resource.create(data, entry, source)
         version = record.version
         data = resource.resolve_references(values, record, source, references)
-        resource.change(record, data, entry, source)
-        return ("unchanged" if record.version == version else "updated"), record.id
+        is_same = resource.update(record, data, entry, source) == version
+        return ("unchanged" if is_same else "updated"), record.id
 
     def _check_times(self, values: dict[str, Any], record: SoftDeletedRecord | None) -> None:
         """Times of the past are past, and none is before a new record's beginning, or Invalid.

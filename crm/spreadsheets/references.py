@@ -22,7 +22,7 @@ Lookup = TypeVar("Lookup")
 
 def source_tenant() -> str:
     """The text that stands for this tenant in files; no other tenant has the same."""
-    return f"{current_session().label}-{row('SELECT mark FROM tenant')[0]}"
+    return f"{current_session().label}-{row('SELECT instance_id FROM tenant')[0]}"
 
 
 class References:

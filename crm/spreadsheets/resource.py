@@ -127,7 +127,7 @@ class ImportableResource:
         source: str | None,
         references: References,
     ) -> dict[str, Any]:
-        """Turn the values of a row into arguments of create() or change().
+        """Turn the values of a row into arguments of create() or update().
 
         Cells that name other records become ids. `record` is the record if it exists; `source`
         the tenant that ids in the row belong to, None for this one. Raises Invalid.
@@ -138,8 +138,8 @@ class ImportableResource:
         """Add a record with its parts and give its id; raises Invalid or Conflict."""
         raise NotImplementedError
 
-    def change(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> None:
-        """Change a record and its parts; raises Invalid or Conflict."""
+    def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
+        """Change a record and its parts and give its version; raises Invalid or Conflict."""
         raise NotImplementedError
 
     def on_imported(self, import_id: int, result: Result) -> None:

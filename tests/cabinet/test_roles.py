@@ -9,7 +9,7 @@ from crm import create_app
 from crm.access import sessions
 from crm.api.operations import PREFIX
 from crm.cabinet.authentication import COOKIE, STATIC
-from crm.cabinet.rendering import FRONT, OWNER, TENANT, VIEWER
+from crm.cabinet.rendering import BASE_HOST, OWNER, TENANT, VIEWER
 from crm.config import Config
 from crm.resources import users
 from crm.tenancy.database import transaction
@@ -55,7 +55,7 @@ def test_every_page_says_who_may_see_it_and_where():
     assert len(PAGES) > 60
     for name, view in PAGES.items():
         assert view.role in (None, "viewer", "manager", "owner"), name
-        assert set(view.at) <= {TENANT, FRONT}, name
+        assert set(view.at) <= {TENANT, BASE_HOST}, name
 
 
 def test_what_is_open_is_listed_here_or_carries_a_token():

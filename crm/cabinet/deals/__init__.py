@@ -2,4 +2,4 @@
 
 from crm.cabinet.deals import board, card, lines, moves
 
-ROOMS = (board, card, lines, moves)
+BLUEPRINTS = (board, card, lines, moves)

@@ -7,19 +7,17 @@ from werkzeug.wrappers import Response
 
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.deals import choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.errors import Invalid, NotFound
 from crm.records.schemas import Body, Payload
-from crm.resources import tenant
+from crm.resources import deals, tenant
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM
-from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
-from crm.resources.leads import conversion
+from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH
 from crm.resources.pipelines.record import Pipeline
-from crm.tenancy.database import transaction
 
 NEW = (
     *("title", "stage_id", "amount", "currency", "assigned_to", "expected_close_date", "source"),
@@ -37,11 +35,11 @@ def new_deal(form: Form | None = None) -> Response:
 
 
 @pages.post("/deals")
-@again(lambda form: new_deal(form))
+@rerender_on_error(lambda form: new_deal(form))
 def create_deal() -> Response:
-    id = conversion.create_deal(_taken(DEAL_IN, (*NEW, "lead_id")))
-    told(gettext("Deal added"))
-    return onward(f"/deals/{id}")
+    id = deals.create(_taken(DEAL_IN, (*NEW, "lead_id")))
+    flash(gettext("Deal added"))
+    return see_other(f"/deals/{id}")
 
 
 @pages.get("/deals/<id>")
@@ -79,41 +77,37 @@ def edit_deal(id: str, form: Form | None = None) -> Response:
 
 
 @pages.post("/deals/<id>/edit")
-@again(lambda form, id: edit_deal(id, form))
+@rerender_on_error(lambda form, id: edit_deal(id, form))
 def change_deal(id: str) -> Response:
     deal = DEAL.one(id)
     names = FIELDS
     if request.form.get("amount_mode") == "items" != deal["amount_mode"]:
         names = tuple(name for name in names if name != "amount")  # it is what the items come to
     data = _taken(DEAL_PATCH, (*names, "amount_mode"), deal)
-    with transaction():
-        mode = data.get("amount_mode")
-        theirs = edits.keep_both(DEAL, DEAL.one(id), data)
-        if mode and "amount" in data:
-            data["amount_mode"] = mode  # an amount alone would be one set by hand
-        Deal.find(id).change(data)
+    mode = data.get("amount_mode")
+
+    def update(values: dict[str, Any], expected_version: int) -> None:
+        if mode and "amount" in values:
+            values["amount_mode"] = mode  # an amount alone would be set by hand
+        deals.update(id, values, expected_version)
+
+    theirs = edits.save(DEAL, id, data, update, deal)
     edits.tell_saved(theirs)
-    return onward(f"/deals/{id}")
+    return see_other(f"/deals/{id}")
 
 
 @pages.post("/deals/<id>/delete")
 def delete_deal(id: str) -> Response:
-    with transaction():
-        deal = Deal.find(id)
-        deal.remove()
+    deal = deals.delete(id)
     record_sections.deleted("deal", id, deal.title)
-    return onward(f"/deals?pipeline_id={deal.pipeline_id}")
+    return see_other(f"/deals?pipeline_id={deal.pipeline_id}")
 
 
 @pages.post("/deals/<id>/restore")
 def restore_deal(id: str) -> Response:
-    with transaction():
-        deal = Deal.removed(id)
-        deal.restore()
-        # Its stage may have been removed meanwhile, and the one that took it tells what it is.
-        deal.change({"stage_id": deal.stage_id})
-    told(gettext("Deal restored"))
-    return onward(f"/deals/{id}")
+    deals.restore(id)
+    flash(gettext("Deal restored"))
+    return see_other(f"/deals/{id}")
 
 
 def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
@@ -126,7 +120,7 @@ def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = N
         faults += refused.faults
     try:
         sent = [name for name in names if name in request.form]
-        data = take(schema, request.form, sent, **more)
+        data = load_form(schema, request.form, sent, **more)
     except Invalid as refused:
         faults += refused.faults
     if faults:
@@ -190,5 +184,5 @@ def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
         if name in line
     }
     form = Form(values)
-    form.told = refused.told if refused else []
+    form.messages = refused.messages if refused else []
     return form

@@ -7,16 +7,15 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import record_sections
+from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
-from crm.cabinet.forms import typed
+from crm.cabinet.forms import wire_value
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import Pages, again, confirm, onward, told
+from crm.cabinet.rendering import Pages, confirmed, flash, rerender_on_error, see_other
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import Deal
-from crm.tenancy.database import transaction
 
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
@@ -25,27 +24,22 @@ pages = Pages("deal_lines")
 
 
 @pages.post("/deals/<id>/items")
-@again(lambda form, id: show_deal(id, lines=form))
+@rerender_on_error(lambda form, id: show_deal(id, lines=form))
 def save_lines(id: str) -> Response:
     data = ITEMS_PUT.parse({"items": _sent()})
-    with transaction():
-        deal = Deal.find(id)
-        record_sections.is_version(deal.version)
-        items.replace(deal, data["items"])
-    told(gettext("Saved."))
-    return onward(f"/deals/{id}#items")
+    items.replace(id, data["items"], edits.sent_version())
+    flash(gettext("Saved."))
+    return see_other(f"/deals/{id}#items")
 
 
 @pages.post("/deals/<id>/items/remove")
 def remove_line(id: str) -> Response:
-    with transaction():
-        deal = Deal.find(id)
-        line = DealItem.of(deal, request.form.get("item_id", ""))
-        line.remove(deal)
-        question = gettext("Remove “%(name)s” from the deal?", name=line.name)
-        confirm(question, gettext("Remove"), f"/deals/{id}#items")
-    told(gettext("“%(name)s” removed from the deal", name=line.name))
-    return onward(f"/deals/{id}#items")
+    line = DealItem.of(Deal.find(id), request.form.get("item_id", ""))
+    question = gettext("Remove “%(name)s” from the deal?", name=line.name)
+    with confirmed(question, gettext("Remove"), f"/deals/{id}#items"):
+        items.delete(id, line.id)
+    flash(gettext("“%(name)s” removed from the deal", name=line.name))
+    return see_other(f"/deals/{id}#items")
 
 
 def _sent() -> list[dict[str, Any]]:
@@ -64,14 +58,16 @@ def _is_typed(sent: MultiDict) -> bool:
 
 
 def _kept(sent: MultiDict) -> dict[str, Any]:
-    line = {name: typed(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS}
+    line = {name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS}
     return {**line, "id": sent["id"], "discount": line["discount"] or "0"}
 
 
 def _new(sent: MultiDict) -> dict[str, Any]:
     """A line of the product that is named, else a free one; what isn't typed is as usual."""
     text = sent.get("name", "")
-    line = {name: typed(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS if sent.get(name)}
+    line = {
+        name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS if sent.get(name)
+    }
     if product_id := choices.chosen_product(text, sent.get("product_id", "")):
         return {**line, "product_id": product_id}
     return {**line, "name": text} if text else line

@@ -11,16 +11,24 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import record_sections
+from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.board import show_board
 from crm.cabinet.deals.card import show_deal
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import Pages, again, next_path, onward, render, told, told_with_undo
+from crm.cabinet.rendering import (
+    Pages,
+    flash,
+    flash_with_undo,
+    next_path,
+    render,
+    rerender_on_error,
+    see_other,
+)
+from crm.resources import deals
 from crm.resources.deals.record import DEAL_PATCH, Deal
-from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
-from crm.tenancy.database import transaction
+from crm.resources.pipelines.record import PIPELINE, Stage
 
 PLACE = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
 
@@ -30,14 +38,14 @@ pages = Pages("deal_moves")
 def _show_where_it_was(form: Form, id: str) -> Response:
     """The page it was sent from, with the reason why the deal was not moved."""
     if form["next"].startswith("/deals/"):
-        return show_deal(id, form.spoken())
-    return show_board(form.spoken(), Deal.find(id).pipeline_id)
+        return show_deal(id, form.with_faults_as_messages())
+    return show_board(form.with_faults_as_messages(), Deal.find(id).pipeline_id)
 
 
 @pages.post("/deals/<id>/stage")
-@again(_show_where_it_was)
+@rerender_on_error(_show_where_it_was)
 def move_deal(id: str) -> Response:
-    data = take(DEAL_PATCH, request.form, ["stage_id"])
+    data = load_form(DEAL_PATCH, request.form, ["stage_id"])
     target = Stage.first("id = ?", data["stage_id"])
     if target and target.type == "lost" and _lacks_reason(id):
         return _ask_reason(id, target.pipeline_id)
@@ -45,33 +53,25 @@ def move_deal(id: str) -> Response:
 
 
 @pages.post("/deals/<id>/status")
-@again(lambda form, id: show_deal(id, form.spoken()))
+@rerender_on_error(lambda form, id: show_deal(id, form.with_faults_as_messages()))
 def close_deal(id: str) -> Response:
-    """Won or lost, a deal goes to the stage of that type where its pipeline has one."""
-    data = take(DEAL_PATCH, request.form, ["status"])
-    deal = Deal.find(id)
+    """Close or reopen the deal."""
+    data = load_form(DEAL_PATCH, request.form, ["status"])
     if data["status"] == "lost" and _lacks_reason(id):
-        return _ask_reason(id, deal.pipeline_id)
-    stages = Pipeline.find(deal.pipeline_id).list_stages()
-    ends = [each for each in stages if each.type == data["status"] != "open"]
-    if ends and deal.stage_id not in [each.id for each in ends]:
-        data["stage_id"] = ends[0].id
+        return _ask_reason(id, Deal.find(id).pipeline_id)
     return _move(id, data, f"/deals/{id}")
 
 
 @pages.post("/deals/<id>/back")
-@again(_show_where_it_was)
+@rerender_on_error(_show_where_it_was)
 def undo_move(id: str) -> Response:
     """Undo a move by the same rule, unless somebody has changed the deal since."""
     sent = [name for name in PLACE if name in request.form]
-    data = take(DEAL_PATCH, request.form, sent)
-    with transaction():
-        deal = Deal.find(id)
-        record_sections.is_version(deal.version)
-        deal.change(data)
-        stage = Stage.find(deal.stage_id)
-    told(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))
-    return onward(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))
+    data = load_form(DEAL_PATCH, request.form, sent)
+    deal = deals.update(id, data, edits.sent_version())
+    stage = Stage.find(deal.stage_id)
+    flash(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))
+    return see_other(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))
 
 
 def _lacks_reason(id: str) -> bool:
@@ -80,8 +80,7 @@ def _lacks_reason(id: str) -> bool:
 
 
 def _ask_reason(id: str, pipeline_id: int) -> Response:
-    deal = Deal.find(id)
-    record_sections.is_version(deal.version)
+    deal = Deal.find(id, edits.sent_version())
     asked = ("csrf_token", "lost_reason", "reason")
     back = next_path(f"/deals?pipeline_id={deal.pipeline_id}")
     return render(
@@ -98,20 +97,18 @@ def _move(id: str, data: dict[str, Any], back: str) -> Response:
     if "lost_reason" in request.form:
         # A text of one's own goes before the reason that was chosen from the list.
         text = request.form["lost_reason"].strip() or request.form.get("reason", "")
-        data |= take(DEAL_PATCH, MultiDict({"lost_reason": text}), ["lost_reason"])
-    with transaction():
-        deal = Deal.find(id)
-        record_sections.is_version(deal.version)
-        before = deal.change(data)
-        stage = Stage.find(deal.stage_id)
+        data |= load_form(DEAL_PATCH, MultiDict({"lost_reason": text}), ["lost_reason"])
+    before = Deal.find(id, edits.sent_version())
+    deal = deals.update(id, data, before.version)
+    stage = Stage.find(deal.stage_id)
     back = next_path(back)
     _tell(deal, stage, before, back)
-    return onward(back)
+    return see_other(back)
 
 
-def _tell(deal: Deal, stage: Stage, before: dict[str, Any], back: str) -> None:
+def _tell(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
     names = {"title": deal.title, "stage": stage.name}
-    if before.get("status", deal.status) == deal.status:
+    if before.status == deal.status:
         text = gettext("“%(title)s” moved to “%(stage)s”", **names)
     elif deal.status == "won":
         text = gettext("“%(title)s” won. Well done!", **names)
@@ -119,11 +116,11 @@ def _tell(deal: Deal, stage: Stage, before: dict[str, Any], back: str) -> None:
         text = gettext("“%(title)s” marked as lost", **names)
     else:
         text = gettext("“%(title)s” reopened at “%(stage)s”", **names)
-    if not before:
-        return told(text)
-    was = {name: before.get(name, getattr(deal, name)) for name in PLACE}
+    if before.version == deal.version:
+        return flash(text)
+    was = {name: getattr(before, name) for name in PLACE}
     if was["closed_at"] is None:
         del was["closed_at"]
     sent = {name: "" if value is None else value for name, value in was.items()}
     sent |= {"version": deal.version, "next": back}
-    return told_with_undo(text, f"/deals/{deal.id}/back", sent)
+    return flash_with_undo(text, f"/deals/{deal.id}/back", sent)

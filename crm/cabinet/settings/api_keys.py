@@ -11,10 +11,10 @@ from crm.access import api_keys, rights
 from crm.cabinet import formatting, user_choices
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, confirm, me, onward, told
+from crm.cabinet.rendering import confirmed, flash, me, rerender_on_error, see_other
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid
-from crm.tenancy.database import now, transaction
+from crm.tenancy.database import now
 
 PATH = "/settings/api-keys"
 
@@ -46,7 +46,7 @@ def new_key(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: new_key(form))
+@rerender_on_error(lambda form: new_key(form))
 def add_key() -> Response:
     sent = request.form
     scopes = ",".join(sent.getlist("scopes"))
@@ -64,17 +64,16 @@ def add_key() -> Response:
 
 @pages.post(f"{PATH}/<id>/revoke")
 def revoke_key(id: str) -> Response:
-    with transaction():
-        key = api_keys.find(id)
+    key = api_keys.find(id)
+    with confirmed(
+        gettext("Revoke the key “%(name)s”?", name=key.name),
+        gettext("Revoke"),
+        PATH,
+        gettext("Programs that use it are refused at once. It cannot be made valid again."),
+    ):
         key.revoke()
-        confirm(
-            gettext("Revoke the key “%(name)s”?", name=key.name),
-            gettext("Revoke"),
-            PATH,
-            gettext("Programs that use it are refused at once. It cannot be made valid again."),
-        )
-    told(gettext("Key revoked"))
-    return onward(PATH)
+    flash(gettext("Key revoked"))
+    return see_other(PATH)
 
 
 def presets() -> dict[str, tuple[str, list[str]]]:

@@ -2,10 +2,10 @@
 
 from werkzeug.wrappers import Response
 
-from crm.cabinet.rendering import OWNER, VIEWER, me, onward
+from crm.cabinet.rendering import OWNER, VIEWER, me, see_other
 from crm.cabinet.settings.sections import pages, show
 
 
 @pages.get("/settings", role=VIEWER)
 def overview() -> Response:
-    return show("overview.html") if me().role == OWNER else onward("/settings/profile")
+    return show("overview.html") if me().role == OWNER else see_other("/settings/profile")

@@ -1,18 +1,20 @@
 """Pipelines and their stages: names, order, types, and where deals go when a stage is removed."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import languages
+from crm.cabinet import edits, labels, languages
 from crm.cabinet.deals import choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, confirm, onward, told
+from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.records import fields
-from crm.resources.pipelines import record, removal
+from crm.resources import pipelines
+from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import (
     PIPELINE,
     PIPELINE_IN,
@@ -24,10 +26,10 @@ from crm.resources.pipelines.record import (
     Stage,
     first_stages,
 )
-from crm.tenancy.database import transaction
 
 PATH = "/settings/pipelines"
-FIELDS = ("name", "type", "probability", "color")
+EDITED = ("name", "lost_reasons")  # of a pipeline
+FIELDS = ("name", "type", "probability", "color")  # of a stage
 GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
 
 
@@ -38,12 +40,14 @@ def list_pipelines(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: list_pipelines(form))
+@rerender_on_error(lambda form: list_pipelines(form))
 def add_pipeline() -> Response:
-    data = take(PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language()))
-    id = record.create(data)
-    told(gettext("Pipeline added with the default stages"))
-    return onward(f"{PATH}/{id}")
+    data = load_form(
+        PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language())
+    )
+    id = pipelines.create(data)
+    flash(gettext("Pipeline added with the default stages"))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.get(f"{PATH}/<id>")
@@ -57,11 +61,11 @@ def edit_pipeline(
     return show(
         "pipeline.html",
         pipeline=pipeline,
-        form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
+        form=form or beside(edits.with_digests(pipeline, EDITED, lost_reasons=reasons), refused),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={found.id: found.deals() for found in Pipeline.find(id).list_stages()},
-        types=types(),
+        types=[*labels.stage_types().items()],
         takers=[
             (stage["id"], f"{other['name']}: {stage['name']}")
             for other in others
@@ -72,53 +76,47 @@ def edit_pipeline(
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: edit_pipeline(id, form))
+@rerender_on_error(lambda form, id: edit_pipeline(id, form))
 def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
     reasons = [line for line in lines if line.strip()]
-    data = take(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
-    with transaction():
-        Pipeline.find(id).change(data)
-    told(gettext("Saved."))
-    return onward(f"{PATH}/{id}")
+    data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
+    edits.tell_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/default")
 def make_default(id: str) -> Response:
-    with transaction():
-        Pipeline.find(id).change({"is_default": 1})
-    told(gettext("This is now the default pipeline"))
-    return onward(PATH)
+    pipelines.update(id, {"is_default": 1})
+    flash(gettext("This is now the default pipeline"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/move")
 def move_pipeline(id: str) -> Response:
-    data = take(PIPELINE_PATCH, request.form, ("position",))
-    with transaction():
-        Pipeline.find(id).change(data)
-    return onward(PATH)
+    data = load_form(PIPELINE_PATCH, request.form, ("position",))
+    pipelines.update(id, data)
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/delete")
-@again(lambda form, id: edit_pipeline(id, refused=form))
+@rerender_on_error(lambda form, id: edit_pipeline(id, refused=form))
 def delete_pipeline(id: str) -> Response:
-    with transaction():
-        pipeline = Pipeline.find(id)
-        removal.remove_pipeline(pipeline, _move_to())
-        question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
-        confirm(question, gettext("Delete"), f"{PATH}/{id}")
-    told(gettext("Pipeline deleted"))
-    return onward(PATH)
+    pipeline = Pipeline.find(id)
+    question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
+    with confirmed(question, gettext("Delete"), f"{PATH}/{id}"):
+        removal.delete(id, _move_to())
+    flash(gettext("Pipeline deleted"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/stages")
-@again(lambda form, id: edit_pipeline(id, stage=form))
+@rerender_on_error(lambda form, id: edit_pipeline(id, stage=form))
 def add_stage(id: str) -> Response:
-    data = take(STAGE_IN, request.form, FIELDS)
-    with transaction():
-        Pipeline.find(id).add_stage(_coloured(data))
-    told(gettext("Stage added"))
-    return onward(f"{PATH}/{id}")
+    data = load_form(STAGE_IN, request.form, FIELDS)
+    pipelines.create_stage(id, _coloured(data))
+    flash(gettext("Stage added"))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.get(f"{PATH}/<id>/stages/<stage_id>")
@@ -127,55 +125,44 @@ def edit_stage(
 ) -> Response:
     stage = Stage.of(id, stage_id)
     shown = STAGE.one(stage.id)
+    color = shown["color"] or GREY
     pipeline = PIPELINE.one(id)
     return show(
         "stage.html",
         pipeline=pipeline,
         stage=shown,
-        form=form or beside({**shown, "color": shown["color"] or GREY}, refused),
+        form=form or beside(edits.with_digests(shown, FIELDS, color=color), refused),
         deals=stage.deals(),
-        types=types(),
+        types=[*labels.stage_types().items()],
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
     )
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>")
-@again(lambda form, id, stage_id: edit_stage(id, stage_id, form))
+@rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, form))
 def change_stage(id: str, stage_id: str) -> Response:
-    data = take(STAGE_PATCH, request.form, FIELDS)
-    with transaction():
-        Stage.of(id, stage_id).change(_coloured(data))
-    told(gettext("Saved."))
-    return onward(f"{PATH}/{id}")
+    data = load_form(STAGE_PATCH, request.form, FIELDS)
+    update = partial(pipelines.update_stage, id, stage_id)
+    edits.tell_saved(edits.save(STAGE, stage_id, _coloured(data), update))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/move")
 def move_stage(id: str, stage_id: str) -> Response:
-    data = take(STAGE_PATCH, request.form, ("position",))
-    with transaction():
-        Stage.of(id, stage_id).change(data)
-    return onward(f"{PATH}/{id}")
+    data = load_form(STAGE_PATCH, request.form, ("position",))
+    pipelines.update_stage(id, stage_id, data)
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/delete")
-@again(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
+@rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
 def delete_stage(id: str, stage_id: str) -> Response:
-    with transaction():
-        stage = Stage.of(id, stage_id)
-        removal.remove_stage(stage, _move_to())
-        question = gettext("Delete the stage “%(name)s”?", name=stage.name)
-        confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
-    told(gettext("Stage deleted"))
-    return onward(f"{PATH}/{id}")
-
-
-def types() -> list[tuple[str, str]]:
-    """The types of stages and what they are called."""
-    return [
-        ("open", gettext("Open stage")),
-        ("won", gettext("Won stage")),
-        ("lost", gettext("Lost stage")),
-    ]
+    stage = Stage.of(id, stage_id)
+    question = gettext("Delete the stage “%(name)s”?", name=stage.name)
+    with confirmed(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}"):
+        removal.delete_stage(id, stage_id, _move_to())
+    flash(gettext("Stage deleted"))
+    return see_other(f"{PATH}/{id}")
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,14 @@ from werkzeug.wrappers import Response
 
 from crm.access import passwords, sessions
 from crm.cabinet import authentication, languages
-from crm.cabinet.forms import Form, take
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
-from crm.cabinet.rendering import VIEWER, again, me, onward, told
+from crm.cabinet.rendering import VIEWER, flash, me, rerender_on_error, see_other
 from crm.cabinet.settings import emails, identity
 from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
-from crm.tenancy.database import transaction
 
 PATH = "/settings/profile"
 BROWSERS = ("Edg", "OPR", "YaBrowser", "SamsungBrowser", "Firefox", "Chrome", "Safari")
@@ -43,67 +42,65 @@ def show_profile(**forms: Form) -> Response:
 
 
 @pages.post(PATH, role=VIEWER)
-@again(lambda form: show_profile(form=form))
+@rerender_on_error(lambda form: show_profile(form=form))
 def change_profile() -> Response:
-    data = {} if me().from_site else take(USER_PATCH, request.form, ("name",))
+    data = {} if me().from_site else load_form(USER_PATCH, request.form, ("name",))
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
-    with transaction():
-        User.find(me().user_id).change({**data, "language": language})
+    users.update(me().user_id, {**data, "language": language})
     with force_locale(language):
-        told(gettext("Saved."))
-    return onward(PATH)
+        flash(gettext("Saved."))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/email", role=VIEWER)
-@again(lambda form: show_profile(address=form))
+@rerender_on_error(lambda form: show_profile(address=form))
 def ask_for_email() -> Response:
     _has_login_here()
     user = User.find(me().user_id)
-    email = take(USER_PATCH, request.form, ("email",)).get("email")
+    email = load_form(USER_PATCH, request.form, ("email",)).get("email")
     if not email:
         raise Invalid.field("email", "required", "this field is required")
     if email == user.email:
-        return onward(PATH)
+        return see_other(PATH)
     proof = identity.prove("email_password")
-    with transaction():
-        proof.check_again()
-        user = User.find(user.id)
-        users.is_free({"email": email}, user.id)
-        emails.confirm(user, email)
-    told(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
-    return onward(PATH)
+    emails.confirm(user, email, proof.check_again)
+    flash(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/password", role=VIEWER)
-@again(lambda form: show_profile(secret=form))
+@rerender_on_error(lambda form: show_profile(secret=form))
 def change_password() -> Response:
     _has_login_here()
     proof = identity.prove("current")
     password_hash = passwords.hashed(request.form.get("password", ""))
-    with transaction():
+    user_id, session_id = me().user_id, me().id
+
+    def end_others() -> None:
         proof.check_again()
-        passwords.store(me().user_id, password_hash)
-        sessions.end_others(me().user_id, me().id)
-    told(gettext("Password changed. You have been logged out on all other devices."))
+        sessions.end_others(user_id, session_id)
+
+    passwords.store(user_id, password_hash, before=end_others)
+    flash(gettext("Password changed. You have been logged out on all other devices."))
     return authentication.remember_browser(
-        onward(PATH), request.cookies[authentication.cookie_name()]
+        see_other(PATH), request.cookies[authentication.cookie_name()]
     )
 
 
 @pages.post(f"{PATH}/sessions/<id>/end", role=VIEWER)
 def end_session(id: str) -> Response:
     if sessions.end(id, me().user_id, forget=True):
-        told(gettext("Session ended"))
-    return onward(PATH)
+        flash(gettext("Session ended"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/sessions/end-others", role=VIEWER)
 def end_other_sessions() -> Response:
     sessions.end_others(me().user_id, me().id)
-    told(gettext("You have been logged out on all other devices."))
-    return onward(PATH)
+    flash(gettext("You have been logged out on all other devices."))
+    return see_other(PATH)
 
 
 def _has_login_here() -> None:

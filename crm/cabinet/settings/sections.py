@@ -93,7 +93,7 @@ def beside(values: Any, refused: Form | None = None) -> Form:
     """A record's values, and why another form of its page was refused: at its own fields."""
     found = Form(values)
     if refused:
-        found.told = refused.told
+        found.messages = refused.messages
         found.faults = {name: why for name, why in refused.faults.items() if name not in values}
     return found
 

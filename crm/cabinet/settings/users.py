@@ -1,21 +1,22 @@
 """Users: who works here, in which role; invite, change, deactivate and let in again."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
-from crm.cabinet import formatting
-from crm.cabinet.forms import Form, take
+from crm.cabinet import edits, formatting, labels
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, me, onward, told
+from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
 from crm.cabinet.settings import emails, identity
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
-from crm.tenancy.database import now, row, transaction
+from crm.tenancy.database import now, row
 
 PATH = "/settings/users"
 FIELDS = ("name", "email", "phone", "role")
@@ -25,18 +26,23 @@ FIELDS = ("name", "email", "phone", "role")
 def list_users(form: Form | None = None) -> Response:
     found = USER.every("1 ORDER BY active DESC, id")
     form = form or Form({"role": "manager"})
-    return show("users.html", users=found, form=form, roles=roles(), invited=_invited())
+    return show(
+        "users.html", users=found, form=form, roles=[*labels.roles().items()], invited=_invited()
+    )
 
 
 @pages.post(PATH)
-@again(lambda form: list_users(form))
+@rerender_on_error(lambda form: list_users(form))
 def add_user() -> Response:
-    data = take(USER_IN, request.form, FIELDS)
+    data = load_form(USER_IN, request.form, FIELDS)
     _can_be_reached(data)
-    with transaction():
-        user = users.create(data)
-        invitation = emails.invite(user.id)
-    return _show_invited(user, invitation)
+    invitations: list[emails.Invitation] = []
+
+    def invite(user: User) -> None:  # in the same transaction: a refused one leaves no user
+        invitations.append(emails.invite(user.id))
+
+    user = users.create(data, invite)
+    return _show_invited(user, invitations[0])
 
 
 @pages.get(f"{PATH}/<id>")
@@ -45,8 +51,8 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
     return show(
         "user.html",
         user=user,
-        form=form or beside(user, refused),
-        roles=roles(),
+        form=form or beside(edits.with_digests(user, FIELDS), refused),
+        roles=[*labels.roles().items()],
         is_me=user["id"] == str(me().user_id),
         asks_password=identity.asks_password(),
         came=row("SELECT 1 FROM session WHERE user_id = ? LIMIT 1", (int(id),)) is not None,
@@ -54,60 +60,48 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: edit_user(id, form))
+@rerender_on_error(lambda form, id: edit_user(id, form))
 def change_user(id: str) -> Response:
     user = User.find(id)
     # The own address is confirmed by a link, in the profile.
     names = [name for name in FIELDS if name != "email" or user.id != me().user_id]
-    data = take(USER_PATCH, request.form, names)
+    data = load_form(USER_PATCH, request.form, names)
     _can_be_reached({"email": user.email, **data})
     is_own_phone = user.id == me().user_id and data.get("phone", user.phone) != user.phone
     proof = identity.prove("current") if is_own_phone else None
-    with transaction():
-        if proof:
-            proof.check_again()
-        was_invited = links.is_pending(links.INVITE, user.id)
-        User.find(id).change(data)
-        is_invited = links.is_pending(links.INVITE, user.id)
-    told(gettext("Saved."))
-    if was_invited and not is_invited:
-        told(gettext("The earlier invitation is no longer valid. Please send it again."), "warning")
-    return onward(PATH)
+    before = proof.check_again if proof else lambda: None
+    was_invited = links.is_pending(links.INVITE, user.id)
+    theirs = edits.save(USER, id, data, partial(users.update, user.id, before=before))
+    edits.tell_saved(theirs)
+    if was_invited and not links.is_pending(links.INVITE, user.id):
+        flash(
+            gettext("The earlier invitation is no longer valid. Please send it again."), "warning"
+        )
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/deactivate")
-@again(lambda form, id: edit_user(id, refused=form))
+@rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def deactivate_user(id: str) -> Response:
-    with transaction():
-        User.find(id).change({"active": 0})
-    told(gettext("Access removed"))
-    return onward(PATH)
+    users.update(id, {"active": 0})
+    flash(gettext("Access removed"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/activate")
-@again(lambda form, id: edit_user(id, refused=form))
+@rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def activate_user(id: str) -> Response:
-    with transaction():
-        User.find(id).change({"active": 1})
-    told(gettext("Access restored"))
-    return onward(PATH)
+    users.update(id, {"active": 1})
+    flash(gettext("Access restored"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/invite")
-@again(lambda form, id: edit_user(id, refused=form))
+@rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
     return _show_invited(user, emails.invite(user.id))
-
-
-def roles() -> list[tuple[str, str]]:
-    """The roles and what each may do."""
-    return [
-        ("owner", gettext("Owner: everything, settings too")),
-        ("manager", gettext("Manager: works with clients and deals")),
-        ("viewer", gettext("Viewer: can only view")),
-    ]
 
 
 def _show_invited(user: User, invitation: emails.Invitation) -> Response:
@@ -116,13 +110,13 @@ def _show_invited(user: User, invitation: emails.Invitation) -> Response:
     if invitation.link:
         return show("invited.html", user=user, to=to, link=invitation.link)
     if invitation.is_sent:
-        told(gettext("Invitation sent to %(to)s", to=formatting.phone(to)))
+        flash(gettext("Invitation sent to %(to)s", to=formatting.phone(to)))
     else:
-        told(
+        flash(
             gettext("No SMS can be sent to %(to)s now: please try later.", to=formatting.phone(to)),
             "warning",
         )
-    return onward(PATH)
+    return see_other(PATH)
 
 
 def _invited() -> dict[str, tuple[str, bool]]:

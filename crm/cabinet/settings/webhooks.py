@@ -1,20 +1,21 @@
 """Integrations, Webhooks (D15): where events are sent, how each address does, what became of each
 delivery, and sending again what was missed."""
 
+from functools import partial
 from shlex import quote
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import user_choices
-from crm.cabinet.forms import Form, take
+from crm.cabinet import edits, user_choices
+from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import again, confirm, onward, told
+from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings import labels
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid, NotFound
-from crm.outbox import deliveries, events, signature
+from crm.outbox import deliveries, events, signature, subscriptions
 from crm.outbox.subscriptions import Webhook
 from crm.records import pagination
 from crm.records.schemas import Body, Payload
@@ -27,10 +28,11 @@ from crm.resources.webhooks import (
     WEBHOOK_IN,
     WEBHOOK_PATCH,
 )
-from crm.tenancy.database import current_session, transaction
+from crm.tenancy.database import current_session
 
 PATH = "/settings/webhooks"
 FIELDS = ("url", "description")
+EDITED = (*FIELDS, "events", "active")
 
 
 @pages.get(PATH)
@@ -44,7 +46,7 @@ def list_webhooks(form: Form | None = None) -> Response:
 
 
 @pages.post(PATH)
-@again(lambda form: list_webhooks(form))
+@rerender_on_error(lambda form: list_webhooks(form))
 def add_webhook() -> Response:
     id, secret = webhooks.create(_taken(WEBHOOK_IN, FIELDS))
     return show("webhook_secret.html", id=id, secret=secret, is_new=True)
@@ -68,7 +70,7 @@ def show_webhook(
         webhook=webhook,
         health=health,
         page=pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
-        form=form or beside(webhook, refused),
+        form=form or beside(edits.with_digests(webhook, EDITED), refused),
         recovery=recovery or Form(),
         missed=missed,
         kinds=labels.kinds(),
@@ -79,63 +81,56 @@ def show_webhook(
 
 
 @pages.post(f"{PATH}/<id>")
-@again(lambda form, id: show_webhook(id, form))
+@rerender_on_error(lambda form, id: show_webhook(id, form))
 def change_webhook(id: str) -> Response:
     data = _taken(WEBHOOK_PATCH, (*FIELDS, "active"))
-    with transaction():
-        Webhook.find(id).change(data)
-    told(gettext("Saved."))
-    return onward(f"{PATH}/{id}")
+    edits.tell_saved(edits.save(WEBHOOK, id, data, partial(webhooks.update, id)))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/rotate")
 def rotate_secret(id: str) -> Response:
-    with transaction():
-        secret = Webhook.find(id).rotate()
-        confirm(
-            gettext("Create a new secret?"),
-            gettext("Create a new secret"),
-            f"{PATH}/{id}",
-            gettext(
-                "The current secret is replaced and stays valid for 24 hours beside the new one."
-            ),
-        )
+    with confirmed(
+        gettext("Create a new secret?"),
+        gettext("Create a new secret"),
+        f"{PATH}/{id}",
+        gettext("The current secret is replaced and stays valid for 24 hours beside the new one."),
+    ):
+        secret = subscriptions.rotate(id)
     return show("webhook_secret.html", id=id, secret=secret, is_new=False)
 
 
 @pages.post(f"{PATH}/<id>/test")
 def test_webhook(id: str) -> Response:
     delivery = deliveries.test(id)
-    told(gettext("The test is being sent. Reload the page to see the result."), "info")
-    return onward(f"{PATH}/{id}/deliveries/{delivery}")
+    flash(gettext("The test is being sent. Reload the page to see the result."), "info")
+    return see_other(f"{PATH}/{id}/deliveries/{delivery}")
 
 
 @pages.post(f"{PATH}/<id>/delete")
 def delete_webhook(id: str) -> Response:
-    with transaction():
-        webhook = Webhook.find(id)
-        webhook.erase()
-        confirm(
-            gettext("Delete the webhook to %(url)s?", url=webhook.url),
-            gettext("Delete"),
-            f"{PATH}/{id}",
-            gettext("Its secret and the log of its deliveries are deleted too."),
-        )
-    told(gettext("Webhook deleted"))
-    return onward(PATH)
+    with confirmed(
+        gettext("Delete the webhook to %(url)s?", url=Webhook.find(id).url),
+        gettext("Delete"),
+        f"{PATH}/{id}",
+        gettext("Its secret and the log of its deliveries are deleted too."),
+    ):
+        subscriptions.delete(id)
+    flash(gettext("Webhook deleted"))
+    return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/recover")
-@again(lambda form, id: show_webhook(id, recovery=form))
+@rerender_on_error(lambda form, id: show_webhook(id, recovery=form))
 def recover_webhook(id: str) -> Response:
     """Counts first; sends when that count was seen."""
-    since = take(RECOVERY_IN, request.form, ("since",))["since"]
+    since = load_form(RECOVERY_IN, request.form, ("since",))["since"]
     counts = "go" not in request.form
     missed = deliveries.recover(id, since, dry_run=counts)
     if counts:
         return show_webhook(id, recovery=Form(request.form), missed=missed)
-    told(gettext("Deliveries being sent: %(count)s", count=missed))
-    return onward(f"{PATH}/{id}")
+    flash(gettext("Deliveries being sent: %(count)s", count=missed))
+    return see_other(f"{PATH}/{id}")
 
 
 @pages.get(f"{PATH}/<id>/deliveries/<delivery_id>")
@@ -158,11 +153,11 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
 
 
 @pages.post(f"{PATH}/<id>/deliveries/<delivery_id>/resend")
-@again(lambda form, id, delivery_id: show_delivery(id, delivery_id, form))
+@rerender_on_error(lambda form, id, delivery_id: show_delivery(id, delivery_id, form))
 def resend_delivery(id: str, delivery_id: str) -> Response:
     deliveries.resend(_delivery(id, delivery_id)["id"])
-    told(gettext("The delivery is being sent. Reload the page to see the result."), "info")
-    return onward(f"{PATH}/{id}/deliveries/{delivery_id}")
+    flash(gettext("The delivery is being sent. Reload the page to see the result."), "info")
+    return see_other(f"{PATH}/{id}/deliveries/{delivery_id}")
 
 
 def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
@@ -212,4 +207,4 @@ def _taken(schema: Body, names: tuple[str, ...]) -> Payload:
     kinds: list[Any] = request.form.getlist("events")
     if not kinds:
         raise Invalid.field("events", "required", "choose at least one kind of event")
-    return take(schema, request.form, names, events=kinds)
+    return load_form(schema, request.form, names, events=kinds)

@@ -5,4 +5,4 @@ What differs is declared by the resources themselves, and in words by labels.py 
 
 from crm.cabinet.spreadsheets import exports, imports
 
-ROOMS = (imports, exports)
+BLUEPRINTS = (imports, exports)

@@ -15,7 +15,7 @@ from crm.api.upload import ENVELOPE
 from crm.cabinet import user_choices
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import MANAGER, Pages, again, me, onward, render, told
+from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.cabinet.spreadsheets import column_help, fault_texts, labels, preview
 from crm.cabinet.spreadsheets.labels import resource_page
 from crm.errors import Invalid, NotFound
@@ -56,8 +56,8 @@ def choose_file(plural: str, form: Form | None = None) -> Response:
     )
 
 
-@resource_page(pages, "POST", "import", most=MAX_BODY_BYTES)
-@again(lambda form, plural: choose_file(plural, form))
+@resource_page(pages, "POST", "import", max_form_bytes=MAX_BODY_BYTES)
+@rerender_on_error(lambda form, plural: choose_file(plural, form))
 def send_file(plural: str) -> Response:
     upload = request.files.get("file")
     if not upload or not upload.filename:
@@ -69,7 +69,7 @@ def send_file(plural: str) -> Response:
     except Invalid as invalid:
         raise _unusable(fault_texts.of_file(resource, invalid.faults[0])) from None
     name = uploads.keep(me().id, _pack(plural, upload.filename, data))
-    return onward(f"/{plural}/import/{name}")
+    return see_other(f"/{plural}/import/{name}")
 
 
 @resource_page(pages, "GET", "import/<name>", role=MANAGER)
@@ -109,13 +109,13 @@ def run_import(plural: str, name: str) -> Response:
             result = spreadsheets.import_file(file, file_name)
     except NotFound:
         return _gone(plural)
-    return onward(f"/{plural}/imports/{result.import_id}")
+    return see_other(f"/{plural}/imports/{result.import_id}")
 
 
 @resource_page(pages, "POST", "import/<name>/drop")
 def drop_file(plural: str, name: str) -> Response:
     uploads.drop(me().id, name)
-    return onward(f"/{plural}/import")
+    return see_other(f"/{plural}/import")
 
 
 @resource_page(pages, "GET", "imports")
@@ -131,9 +131,7 @@ def list_imports(plural: str) -> Response:
 @resource_page(pages, "GET", "imports/<id>")
 def show_import(plural: str, id: str) -> Response:
     report = _report(plural, id)
-    (has_file,) = row(
-        "SELECT rejects IS NOT NULL FROM price_import WHERE id = ?", (integer_id(id),)
-    )
+    (has_file,) = row("SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),))
     return _page(
         "spreadsheets/report.html",
         plural,
@@ -169,8 +167,8 @@ def _report(plural: str, id: str) -> dict[str, Any]:
 
 def _gone(plural: str) -> Response:
     """The file was sent twice, or too late."""
-    told(gettext("This file has already been imported or has expired."), "warning")
-    return onward(f"/{plural}/imports")
+    flash(gettext("This file has already been imported or has expired."), "warning")
+    return see_other(f"/{plural}/imports")
 
 
 def _pack(plural: str, file_name: str, data: bytes) -> bytes:

@@ -54,8 +54,9 @@ class ImportableClients(ImportableResource):
     def create(self, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         return create({**data, **self._contacts(None, entry, source)})
 
-    def change(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> None:
-        record.change({**data, **self._contacts(record, entry, source)})
+    def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
+        record.update_fields({**data, **self._contacts(record, entry, source)})
+        return record.version
 
     def _contacts(self, client: Client | None, entry: Entry, source: str | None) -> dict[str, Any]:
         """{"contacts": all that the client shall have}, if the file has any of it; else {}."""

@@ -103,13 +103,14 @@ class ImportableDeals(ImportableResource):
         lines = [line for _, line in self._lines([], entry, source)]
         return deal_with_items.create(data, lines)
 
-    def change(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> None:
+    def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         items = DealItem.every("deal_id = ? ORDER BY position, id", record.id)
-        deal_with_items.change(record, data, self._lines(items, entry, source))
+        lines = self._lines(items, entry, source)
+        return deal_with_items.update(record.id, data, lines).version
 
     def _lines(
         self, items: list[DealItem], entry: Entry, source: str | None
-    ) -> list[deal_with_items.Line]:
+    ) -> list[deal_with_items.ItemEntry]:
         """The items of the file, each with the existing one."""
         parts = self.part_values(entry, source)
         matches = match_parts(parts, items, _names_of, _name_of)

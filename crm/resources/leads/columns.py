@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.errors import Invalid
-from crm.resources.deals.record import Deal
 from crm.resources.leads import conversion
 from crm.resources.leads.record import LEAD_IN, Lead, create
 from crm.resources.user_references import UserLookup, resolve_user, user_column
@@ -70,14 +69,15 @@ class ImportableLeads(ImportableResource):
         deal_id, converted_at = data.pop("deal_id", None), data.pop("converted_at", None)
         id = create(data)
         if deal_id is not None:
-            conversion.move_in(Lead.find(id), Deal.find(deal_id), converted_at)
+            conversion.import_converted(id, deal_id, converted_at)
         return id
 
-    def change(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> None:
+    def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         deal_id = data.pop("deal_id", None)
-        record.change(data)
+        record.update_fields(data)
         if deal_id is not None:
-            conversion.move_in(record, Deal.find(deal_id), None)
+            return conversion.import_converted(record.id, deal_id, None).version
+        return record.version
 
 
 LEADS = register(ImportableLeads())

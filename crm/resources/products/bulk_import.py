@@ -14,6 +14,7 @@ from crm.records import search
 from crm.resources import tenant
 from crm.spreadsheets.importer import Importer
 from crm.spreadsheets.results import RowFault
+from crm.tenancy import search_index
 from crm.tenancy.database import current_session, execute, execute_many, now, row, rows
 from crm.tenancy.dialect import among, filling
 
@@ -28,12 +29,12 @@ SELECT_KNOWN = f"""
     WHERE {among("sku")} AND deleted_at IS NULL
 """
 INSERT = """
-    INSERT INTO product (sku, name, price, unit, category, description, active, folded,
+    INSERT INTO product (sku, name, price, unit, category, description, active, search_text,
                          currency, created_at, updated_at, version)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 """
 INSERT_CHANGE = """
-    INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)
+    INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)
     VALUES ('product', ?, ?, ?, ?, ?, ?)
 """
 
@@ -99,7 +100,7 @@ class ProductImporter(Importer):
                 values = [(*r, text, *rest) for r, text in zip(batch, texts, strict=True)]
                 execute_many(INSERT, values)
                 self.report_progress(len(batch))
-        execute(search.add_later_statement("product"), (last_id,))
+        execute(search_index.add_later_statement("product"), (last_id,))
 
     def _update(self, changes: list[Change]) -> None:
         if not changes:
@@ -114,9 +115,9 @@ class ProductImporter(Importer):
         reworded = [change for change in changes if not SEARCHED_COLUMNS.isdisjoint(change.after)]
         texts = _search_texts([change.row for change in reworded])
         for change, text in zip(reworded, texts, strict=True):
-            change.after["folded"] = text
+            change.after["search_text"] = text
         ids = dumps([change.id for change in reworded]).decode()
-        execute(search.remove_many_statement("product"), (ids,))
+        execute(search_index.remove_many_statement("product"), (ids,))
         by_columns: dict[tuple[str, ...], list[Change]] = defaultdict(list)
         for change in changes:
             by_columns[tuple(change.after)].append(change)
@@ -128,7 +129,7 @@ class ProductImporter(Importer):
                 [(*change.after.values(), moment, change.id) for change in alike],
             )
             self.report_progress(len(alike))
-        execute(search.add_many_statement("product"), (ids,))
+        execute(search_index.add_many_statement("product"), (ids,))
 
 
 def _difference(known: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
