@@ -9,7 +9,6 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.rendering import (
     MANAGER,
     Pages,
@@ -20,6 +19,7 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.resources import clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import (
@@ -59,7 +59,7 @@ def list_clients(form: Form | None = None) -> Response:
         asked_tags=[tag for tag in request.args.getlist("tag") if tag.strip()],
         tags=_known_tags(),
         narrowed=lists.is_narrowed(),
-        ways=exports.ways("clients"),
+        export_links=export_links("clients"),
         **_choices(),
     )
 

@@ -9,8 +9,8 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits, labels, lists, record_sections, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.resources import leads, tenant
 from crm.resources.clients import record as clients
 from crm.resources.deals.record import DEAL
@@ -49,7 +49,7 @@ def list_leads(form: Form | None = None, opens_form: bool = False) -> Response:
         opens_form=opens_form or form is not None,
         sources=lists.known("lead", "source"),
         narrowed=lists.is_narrowed(),
-        ways=exports.ways("leads"),
+        export_links=export_links("leads"),
         **_choices(),
     )
 

@@ -9,7 +9,6 @@ from werkzeug.wrappers import Response
 from crm.cabinet import edits, languages, lists
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.rendering import (
     Pages,
     confirmed,
@@ -20,10 +19,11 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.resources import products, tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
-from crm.sheets import decimal_text
+from crm.spreadsheets.csv_format import decimal_text
 
 FIELDS = (
     *("name", "sku", "price", "currency", "unit", "category", "external_id", "description"),
@@ -42,7 +42,7 @@ def list_products(form: Form | None = None) -> Response:
         active_filters=lists.active_filters("product"),
         form=form or Form({"active": True, "currency": tenant.currency()}),
         narrowed=lists.is_narrowed(),
-        ways=exports.ways("products"),
+        export_links=export_links("products"),
         **_choices(),
     )
 

@@ -13,8 +13,8 @@ from werkzeug.wrappers import Response
 from crm.cabinet import labels, lists, user_choices
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form
-from crm.cabinet.moving import exports
 from crm.cabinet.rendering import Pages, render
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.resources.deals.endpoints import DEAL_FILTER
 from crm.resources.deals.record import DEAL
 from crm.resources.pipelines.record import PIPELINE, Pipeline
@@ -52,7 +52,7 @@ def show_list() -> Response:
         page=lists.page(DEAL, DEAL_FILTER),
         active_filters=lists.active_filters("deal"),
         narrowed=lists.is_narrowed(),
-        ways=exports.ways("deals"),
+        export_links=export_links("deals"),
         pipelines=PIPELINE.every("1 ORDER BY position, id"),
         stages=choices.stages(),
         statuses=labels.statuses("deal"),
