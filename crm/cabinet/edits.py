@@ -32,7 +32,7 @@ def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> For
 def keep_both(shape: RecordView, record: dict[str, Any], data: Payload) -> list[str]:
     """Take the fields out of `data` that were not edited; inside the transaction of the change.
 
-    `record` is the record as it is now. Gives the names of the fields that somebody else has
+    `record` is the record as it is now. Gives the labels of the fields that somebody else has
     changed since the form was opened. Raises Overtaken when the same field was edited here.
     """
     opened = dict(
@@ -51,13 +51,13 @@ def keep_both(shape: RecordView, record: dict[str, Any], data: Payload) -> list[
         now = {name: _digest(name, record[name]) for name in both}
         shown = " ".join(f"{name}:{digest}" for name, digest in {**opened, **now}.items())
         raise Overtaken(_faults(shape.table, record, both), {"shown": shown})
-    return [name for name in theirs if name not in data]
+    return [labels.field(shape.table, name) for name in theirs if name not in data]
 
 
 def tell_saved(theirs: list[str]) -> None:
     """Say that the change is saved, and what of somebody else's was kept beside it."""
     if theirs:
-        fields = ", ".join(labels.field(name) for name in theirs)
+        fields = ", ".join(theirs)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",
