@@ -55,7 +55,7 @@ def serving(app: Callable, label: str = "acme") -> Iterator[str]:
 
 
 @contextmanager
-def session_or_none(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
+def open_page(browser: Browser, width: int = WIDE, **options: object) -> Iterator[Page]:
     """A page of a fresh browser profile; it must stay silent and ask this machine only."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, locale="uk-UA", **options

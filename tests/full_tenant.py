@@ -235,7 +235,7 @@ def _leads(app: CRMApp, caller: Caller, taras: Caller, clock: Clock) -> None:
         caller.do("PATCH", f"/leads/{number}", {"status": status})
     caller.do("PATCH", "/leads/4", {"lost_reason": "задорого", "source": None})
     with app.tenants.session(LABEL):  # by nobody in particular
-        leads.create(leads.LEAD_IN.take({"name": "Без автора", "phone": "0501234567"}))
+        leads.create(leads.LEAD_IN.parse({"name": "Без автора", "phone": "0501234567"}))
         with transaction():
             leads.Lead.find(5).change({"comment": "змінено без автора"})
     taras.add("/leads", name="Олег Синиця", phone="+380931112233", company="ПП Синиця")
@@ -275,7 +275,7 @@ def _deals(app: CRMApp, caller: Caller, clock: Clock) -> None:
     caller.add("/deals", title="Видалена", client_id="2")
     caller.do("DELETE", "/deals/6")
     with app.tenants.session(LABEL):
-        deals.create(deals.DEAL_IN.take({"title": "Без автора", "client_id": "2"}))
+        deals.create(deals.DEAL_IN.parse({"title": "Без автора", "client_id": "2"}))
     past = {"created_at": "2024-01-10T08:00:00Z", "closed_at": "2024-02-10T08:00:00Z"}
     caller.add("/deals", title="Давня", client_id="1", status="won", amount="0.01", **past)
 

@@ -1,4 +1,4 @@
-"""The README's lines, run as a reader would run them."""
+"""Commands of README.md and of the guides in crm/docs, run as a reader would run them."""
 
 import re
 import subprocess
@@ -6,27 +6,33 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
+GUIDES = ROOT / "crm" / "docs"
 APP = f"{sys.executable} {ROOT / 'app.py'}"
 PATIENT = "curl -sS --retry 20 --retry-connrefused --retry-delay 1 "  # a server needs a moment
 SECONDS = 60
 
 
-def section(title: str) -> str:
-    """The text below a heading of the second level."""
-    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def read(guide: str) -> str:
+    """Return the text of a guide in crm/docs, or of the project's README.md for "README"."""
+    path = ROOT / "README.md" if guide == "README" else GUIDES / f"{guide}.md"
+    return path.read_text("utf-8")
+
+
+def section(guide: str, title: str) -> str:
+    """Return the text below a heading of the second level."""
+    return read(guide).split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def blocks(text: str, language: str = "sh") -> list[str]:
-    """What stands between ``` of that language."""
+    """Return the code blocks of that language."""
     return re.findall(rf"```{language}\n(.*?)```", text, re.S)
 
 
 def run(lines: str, folder: Path, port: int = 8000, **environ: str) -> str:
-    """What the lines print, in a folder of their own, with `folder / "data"` as the data folder.
+    """Run the lines in bash, in `folder`, and return what they print. They must succeed.
 
-    A server that they start listens on `port` and is stopped at the end. They must succeed. What is
-    empty in `environ` is not there.
+    The data folder is `folder / "data"`. A server that they start listens on `port` and is stopped
+    at the end. A variable that is empty in `environ` is not set.
     """
     lines = lines.replace(".venv/bin/python app.py", APP).replace("curl ", PATIENT)
     lines = lines.replace(":8000/", f":{port}/")

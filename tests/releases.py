@@ -1,7 +1,7 @@
 """Freezes a release: a tenant's file with data of every kind, and what the API answers about it.
 
 `python -m tests.releases [VERSION]` writes `VERSION.db.gz` and `VERSION.json` to
-`tests/data/releases`; the version is this release's unless named. `tests/test_releases.py` proves
+`tests/data/releases`; the version is this release's unless named. `tenancy/test_releases.py` proves
 for each frozen file that this code brings it up to date and gives the same answers.
 """
 

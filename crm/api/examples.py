@@ -7,7 +7,8 @@ from marshmallow import fields as ma
 
 from crm.api.envelopes import Records
 from crm.records import fields
-from crm.records.views import Body, RecordView
+from crm.records.schemas import Body
+from crm.records.views import RecordView
 
 MOMENT = "2026-03-01T08:00:00Z"
 SAMPLES = {
@@ -51,7 +52,7 @@ def _sample(field: Any) -> Any:
     if isinstance(field, fields.Choice):
         return field.choices[0]
     if isinstance(field, fields.Integer):
-        return max(field.least, min(1, field.most))
+        return max(field.minimum, min(1, field.maximum))
     if isinstance(field, ma.String):
         told = field.metadata
         return (told.get("examples") or told.get("enum") or [None if field.allow_none else "12"])[0]

@@ -22,9 +22,10 @@ from crm.outbox import events
 from crm.records import fields
 from crm.records.nested import Nested
 from crm.records.queries import Parameter
-from crm.records.views import Body
+from crm.records.schemas import Body
 
 PROBLEM = "application/problem+json"
+GUIDES_PATH = f"{PREFIX}/docs/guides"
 ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
 WITH_BODY = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
@@ -125,7 +126,11 @@ class Api(flask_smorest.Api):
         with self._lock:
             while self.undocumented:
                 self.undocumented.pop(0)()
-        return {**self.spec.to_dict(), "servers": [{"url": f"{root}{PREFIX}"}]}
+        return {
+            **self.spec.to_dict(),
+            "servers": [{"url": f"{root}{PREFIX}"}],
+            "externalDocs": {"description": "Guides", "url": f"{root}{GUIDES_PATH}/"},
+        }
 
     def _register_error_handlers(self) -> None:
         """One handler for API and pages is registered by create_app."""
@@ -257,7 +262,7 @@ def _request_body(operation: Operation) -> dict[str, Any] | None:
 def _takes_nothing(body: Body) -> bool:
     """Is a request without a body good too?"""
     try:
-        body.take({})
+        body.parse({})
     except Invalid:
         return False
     return True

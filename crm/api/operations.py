@@ -25,7 +25,8 @@ from crm.errors import Malformed, Stale, TooLarge, WrongType
 from crm.json import dumps, loads
 from crm.records.pagination import Page
 from crm.records.queries import Filter
-from crm.records.views import Body, Payload, RecordView, unchanged
+from crm.records.schemas import Body, Payload, require_unchanged
+from crm.records.views import RecordView
 from crm.tenancy.database import transaction
 
 PREFIX = "/api/v1"
@@ -217,11 +218,11 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
         elif takes_query:
             arguments.append(query.unasked())
         if body is not None:
-            arguments.append(body.take(json_body(asked)))
+            arguments.append(body.parse(json_body(asked)))
         elif operation.upload is not None:
             arguments.append(operation.upload(asked))
         elif method == "POST":
-            NO_BODY.take(json_body(asked))
+            NO_BODY.parse(json_body(asked))
 
         def act() -> Response:
             return respond(asked, view(*arguments, **path), operation)
@@ -364,7 +365,7 @@ def expect(asked: Request, shape: RecordView, id: str, echoed: dict[str, Any], r
             raise Stale
     elif not asked.if_match.star_tag and "HTTP_IF_MATCH" in asked.environ:
         rights.require(g.caller.scopes, [reads])
-    unchanged(known, echoed)
+    require_unchanged(known, echoed)
 
 
 def etag_of(body: bytes) -> str:

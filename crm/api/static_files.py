@@ -20,10 +20,11 @@ CHECK_EACH_TIME = "no-cache"
 CONTENT_TYPES = {  # not from `mimetypes`, which asks the machine's own tables
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",  # browsers download text/markdown
     ".png": "image/png",
     ".svg": "image/svg+xml; charset=utf-8",
 }
-COMPRESSED_TYPES = {".css", ".js", ".svg"}
+COMPRESSED_TYPES = {".css", ".js", ".md", ".svg"}
 
 
 @dataclass

@@ -9,7 +9,7 @@ from crm.cabinet import edits, labels, list_pages, record_sections
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
-from crm.cabinet.record_fields import RecordField, record_fields
+from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import (
     MANAGER,
     Pages,
@@ -37,12 +37,9 @@ from crm.tenancy.database import rows, transaction
 from crm.values import as_number
 from crm.values.ids import integer_id
 
-NEW = ("type", "name", "phone", "email", "tags", "assigned_to", "comment")
-FIELDS = (
-    *("type", "name", "phone", "email", "website", "address", "tax_number", "tags"),
-    *("assigned_to", "source", "external_id", "comment"),
-)
-CONTACT_FIELDS = ("name", "position", "phone", "email", "comment")
+NEW = form_names("client", new=True)
+FIELDS = form_names("client")
+CONTACT_FIELDS = form_names("contact")
 MAX_DEALS = 100  # in each table of a card
 MAX_KNOWN_TAGS = 200
 
@@ -86,7 +83,7 @@ def list_clients(form: Form | None = None) -> Response:
         LISTED_CLIENT,
         CLIENT_FILTER,
         form=form or Form({"type": "company", "assigned_to": str(me().user_id)}),
-        fields=record_fields("client", CLIENT_IN, NEW),
+        fields=record_fields("client", NEW),
         types=types,
     )
 
@@ -106,7 +103,7 @@ def show_client(id: str, form: Form | None = None, refused: Form | None = None) 
         "clients/card.html",
         client=client,
         fields=[field for field in _fields(client) if field.name != "name"],
-        contact_fields=record_fields("contact", CONTACT_IN, CONTACT_FIELDS),
+        contact_fields=record_fields("contact", CONTACT_FIELDS),
         form=form or Form(),
         refused=refused,
         open_deals=_deals(id, "status = 'open'"),
@@ -171,7 +168,7 @@ def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response
     client = Client.find(id)
     contact = CONTACT.one(client.contact(contact_id).id)
     form = form or edits.open_form(contact, CONTACT_FIELDS)
-    fields = record_fields("contact", CONTACT_IN, CONTACT_FIELDS)
+    fields = record_fields("contact", CONTACT_FIELDS)
     return render("clients/contact.html", client=client, contact=contact, form=form, fields=fields)
 
 
@@ -208,7 +205,7 @@ def delete_contact(id: str, contact_id: str) -> Response:
 
 
 def _fields(client: dict[str, Any]) -> list[RecordField]:
-    return record_fields("client", CLIENT_IN, FIELDS, client)
+    return record_fields("client", FIELDS, client)
 
 
 def _known_tags() -> list[str]:

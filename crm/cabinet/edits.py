@@ -18,7 +18,8 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash
 from crm.errors import Fault
 from crm.json import dumps
-from crm.records.views import Payload, RecordView
+from crm.records.schemas import Payload
+from crm.records.views import RecordView
 
 DIGEST_BYTES = 6
 MINUTES = len("2026-03-02T09:01")  # of a moment: forms show no seconds

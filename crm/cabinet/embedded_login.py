@@ -95,7 +95,7 @@ def _person(said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         raise SiteError("current_user: who is there has no id, e-mail or name that can be kept")
     name = name or reach["email"] or reach["phone"] or id
     try:
-        return id, USER_IN.take({"name": name[:LONGEST_ID], "role": said["role"], **reach})
+        return id, USER_IN.parse({"name": name[:LONGEST_ID], "role": said["role"], **reach})
     except Invalid as error:
         names = ", ".join(fault.where.strip("/") for fault in error.faults)
         roles = ", ".join(users.ROLES)
@@ -104,6 +104,6 @@ def _person(said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _fitting(name: str, value: Any) -> str | None:
     try:
-        return USER_IN.take({"name": name, name: value})[name] if value else None
+        return USER_IN.parse({"name": name, name: value})[name] if value else None
     except Invalid:
         return None

@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 from crm.cabinet import formatting
 from crm.errors import CRMError, Fault, Invalid
 from crm.records import fields
-from crm.records.views import Body, Payload
+from crm.records.schemas import Body, Payload
 
 TO_PLAIN_NUMBER = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
 
@@ -84,7 +84,7 @@ def load_form(
     on the wire. Raises Invalid.
     """
     known = [name for name in (names or sent) if name in schema.fields]
-    return schema.take(
+    return schema.parse(
         {name: wire_value(schema.fields[name], sent, name) for name in known} | added
     )
 

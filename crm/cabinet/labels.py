@@ -1,12 +1,29 @@
-"""What the fields of records and their values are called on the pages."""
+"""The labels of the fields of records, from their declarations, and values as people read them."""
 
 from typing import Any
 
 from crm.cabinet import formatting, user_choices
 from crm.cabinet.languages import gettext
 from crm.json import dumps
+from crm.records import columns, fields
+from crm.records.record import Record
+from crm.resources.clients.record import Client, Contact
+from crm.resources.deals.record import Deal
+from crm.resources.leads.record import Lead
+from crm.resources.pipelines.record import Stage
+from crm.resources.products.record import Product
+from crm.resources.tasks import Task
 from crm.tenancy.database import row
 
+MODELS: dict[str, type[Record]] = {
+    "lead": Lead,
+    "client": Client,
+    "contact": Contact,
+    "deal": Deal,
+    "product": Product,
+    "task": Task,
+    "stage": Stage,
+}
 NAME_COLUMNS = {"lead": "name", "client": "name", "contact": "name", "deal": "title"}
 NAME_COLUMNS |= {"pipeline": "name", "stage": "name"}
 MAX_VALUE_CHARACTERS = 200  # of a value in a sentence
@@ -63,63 +80,20 @@ def choices(noun: str, name: str) -> list[tuple[str, str]]:
 
 
 def field(noun: str, name: str) -> str:
-    """The label of a noun's field; of a field without one, its name on the wire."""
-    if name == "name":
-        names = {"client": gettext("Name or company"), "product": gettext("Name")}
-        return names.get(noun, gettext("Full name"))
-    if noun == "task" and name in ("title", "assigned_to"):
-        return gettext("Task") if name == "title" else gettext("Who")
-    common = {
-        "phone": gettext("Phone"),
-        "email": gettext("E-mail"),
-        "company": gettext("Company"),
-        "position": gettext("Position"),
-        "source": gettext("Source"),
-        "status": gettext("Status"),
-        "assigned_to": gettext("Responsible"),
-        "comment": gettext("Comment"),
-        "category": gettext("Category"),
-        "description": gettext("Description"),
-        "amount": gettext("Amount"),
-        "currency": gettext("Currency"),
-        "tags": gettext("Tags"),
-        "page_url": gettext("Page"),
-        "referrer": gettext("Referrer"),
-        "lost_reason": gettext("Lost reason"),
-        "client_id": gettext("Client"),
-        "deal_id": gettext("Deal"),
-        "lead_id": gettext("Lead"),
-        "contact_id": gettext("Contact"),
-        "contacts": gettext("Contacts"),
-        "type": gettext("Type"),
-        "website": gettext("Website"),
-        "address": gettext("Address"),
-        "tax_number": gettext("Tax number"),
-        "title": gettext("Title"),
-        "pipeline_id": gettext("Pipeline"),
-        "stage_id": gettext("Stage"),
-        "amount_mode": gettext("Amount is"),
-        "items": gettext("Items"),
-        "expected_close_date": gettext("Expected close date"),
-        "closed_at": gettext("Closed on"),
-        "deleted_at": gettext("Deleted"),
-        "external_id": gettext("External ID"),
-        "extra": gettext("Other data"),
-        "due_at": gettext("Due"),
-        "priority": gettext("Priority"),
-        "result": gettext("Result"),
-        "sku": gettext("SKU"),
-        "price": gettext("Price"),
-        "unit": gettext("Unit"),
-        "active": gettext("For sale"),
-    }
-    return common.get(name, name)
+    """The label of a noun's field, which its model declares; else its name on the wire."""
+    declaration = columns.declared(MODELS[noun]).get(name)
+    if declaration and declaration.label:
+        return gettext(declaration.label)
+    undeclared = {"items": gettext("Items"), "deleted_at": gettext("Deleted")}
+    return undeclared.get(name, name)
 
 
 def hint(noun: str, name: str) -> str:
     """What a form says below a field, the empty text for nothing."""
     if noun == "deal" and name == "title":
         return gettext("If empty, the client's name is used.")
+    if noun == "stage" and name == "type":
+        return gettext("Status of deals in this stage: open, won or lost.")
     hints = {
         "tags": gettext("Separated by commas."),
         "external_id": gettext("The ID of this record in another system."),
@@ -135,25 +109,29 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
     """
     if wire_value in (None, "", [], {}):
         return ""
-    if name == "phone":
-        return formatting.phone(wire_value)
-    if name == "amount":
-        return formatting.money(wire_value, record.get("currency"))
-    if name == "assigned_to":
-        return user_choices.everyone().get(str(wire_value), str(wire_value))
-    if name.endswith("_at"):
-        return formatting.moment(wire_value)
-    if name.endswith("_date"):
-        return formatting.day(wire_value)
-    if name.endswith("_id") and (record_name := name_of(name.removesuffix("_id"), wire_value)):
-        return record_name
     if name == "items":
         wire_value = [
             f"{item['name']} × {formatting.number(item['quantity'])}" for item in wire_value
         ]
     if name == "contacts":
         return ", ".join(contact["name"] for contact in wire_value)
-    if name == "extra":
+    if name == "assigned_to":
+        return user_choices.everyone().get(str(wire_value), str(wire_value))
+    declaration = columns.declared(MODELS[noun]).get(name)
+    wire = declaration.wire if declaration else None
+    if isinstance(wire, fields.Phone):
+        return formatting.phone(wire_value)
+    if isinstance(wire, fields.Number):
+        return formatting.money(wire_value, record.get("currency"))
+    if isinstance(wire, fields.Boolean):
+        return gettext("Yes") if wire_value else gettext("No")
+    if isinstance(wire, fields.DateTime) or name == "deleted_at":
+        return formatting.moment(wire_value)
+    if isinstance(wire, fields.Date):
+        return formatting.day(wire_value)
+    if isinstance(wire, fields.Id) and (referred := name_of(name.removesuffix("_id"), wire_value)):
+        return referred
+    if isinstance(wire, fields.Extra):
         wire_value = plain(wire_value)
     text = ", ".join(map(str, wire_value)) if isinstance(wire_value, list) else str(wire_value)
     text = dict(choices(noun, name)).get(text, text)

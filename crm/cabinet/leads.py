@@ -9,7 +9,7 @@ from crm.cabinet import edits, labels, list_pages, lists, record_sections, user_
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
-from crm.cabinet.record_fields import RecordField, record_fields
+from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.resources.clients import record as client_record
 from crm.resources.deals.record import DEAL
@@ -21,11 +21,8 @@ from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadSchema
 from crm.resources.pipelines.record import PIPELINE
 from crm.tenancy.database import transaction
 
-NEW = ("name", "phone", "email", "company", "source", "assigned_to", "comment")
-FIELDS = (
-    *("name", "phone", "email", "company", "position", "source", "assigned_to", "amount"),
-    *("currency", "tags", "lost_reason", "external_id", "comment"),
-)
+NEW = form_names("lead", new=True)
+FIELDS = form_names("lead")
 DEAL_FIELDS = ("deal_id", "client_id", "title", "stage_id", "amount", "assigned_to")
 UTM_FIELDS = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 MAX_JOINABLE_DEALS = 20  # open deals of a client that a lead may be added to
@@ -81,7 +78,7 @@ def list_leads(form: Form | None = None, is_form_open: bool = False) -> Response
         LEAD,
         LEAD_FILTER,
         form=form or Form({"assigned_to": str(me().user_id)}),
-        fields=record_fields("lead", LEAD_FORM, NEW),
+        fields=record_fields("lead", NEW),
         is_form_open=is_form_open,
         statuses=statuses,
     )
@@ -188,7 +185,7 @@ def restore_lead(id: str) -> Response:
 
 
 def _fields(lead: dict[str, Any]) -> list[RecordField]:
-    return record_fields("lead", LEAD_FORM, FIELDS, lead)
+    return record_fields("lead", FIELDS, lead)
 
 
 def _matching_clients(lead: dict[str, Any]) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ from crm.cabinet.rendering import (
 )
 from crm.errors import Forbidden, Invalid, NotFound
 from crm.records import fields
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.clocks import uptime

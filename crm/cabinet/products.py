@@ -7,7 +7,7 @@ from crm.cabinet import edits, languages, list_pages, lists
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
-from crm.cabinet.record_fields import record_fields
+from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import (
     Pages,
     confirm,
@@ -24,11 +24,8 @@ from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Pr
 from crm.sheets import decimal_text
 from crm.tenancy.database import transaction
 
-FIELDS = (
-    *("name", "sku", "price", "currency", "unit", "category", "external_id", "description"),
-    "active",
-)
-NEW = tuple(name for name in FIELDS if name != "external_id")
+NEW = form_names("product", new=True)
+FIELDS = form_names("product")
 
 pages = Pages("products")
 
@@ -68,7 +65,7 @@ def list_products(form: Form | None = None) -> Response:
         PRODUCT,
         PRODUCT_FILTER,
         form=form or Form({"active": True, "currency": tenant.currency()}),
-        fields=record_fields("product", PRODUCT_IN, NEW),
+        fields=record_fields("product", NEW),
     )
 
 
@@ -85,7 +82,7 @@ def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
     price = decimal_text(Product.find(id).price, 4, comma=languages.language() == "uk")
     form = form or edits.open_form(product, FIELDS, price=price)
-    fields = record_fields("product", PRODUCT_IN, FIELDS)
+    fields = record_fields("product", FIELDS)
     return render("products/card.html", product=product, form=form, fields=fields)
 
 

@@ -28,7 +28,7 @@ from crm.records import pagination
 from crm.resources import SHAPES, changes
 from crm.resources import notes as rules
 from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
-from crm.resources.tasks import TASK, TASK_IN
+from crm.resources.tasks import TASK
 from crm.tenancy.database import transaction
 from crm.values.ids import integer_id
 
@@ -58,7 +58,7 @@ def sections(noun: str, id: str) -> dict[str, Any]:
         },
         "note_form": Form(),
         "task_form": Form({"assigned_to": str(me().user_id)}),
-        "task_fields": record_fields("task", TASK_IN, TASK_FIELDS),
+        "task_fields": record_fields("task", TASK_FIELDS),
         "everyone": user_choices.everyone(),
     }
 

@@ -20,7 +20,7 @@ from crm.cabinet.rendering import BASE_HOST, Pages, render, rerender_on_error, s
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.records import fields
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import settings

@@ -12,7 +12,7 @@ from crm.cabinet import edits, formatting, labels, lists, record_sections, user_
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
-from crm.cabinet.record_fields import record_fields
+from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import (
     Pages,
     flash,
@@ -28,8 +28,8 @@ from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
 from crm.tenancy.database import now, transaction
 
-FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
-EDIT_FIELDS = (*FIELDS, "status", "result")
+NEW = form_names("task", new=True)
+FIELDS = form_names("task")
 LINKS = ("lead_id", "client_id", "deal_id")
 PAGE_SIZE = 200
 # Filters that hold unless the address of the list has others.
@@ -60,7 +60,7 @@ def list_tasks(form: Form | None = None) -> Response:
         back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
         ways=exports.ways("tasks", _export_filters()),
         form=form or Form({"assigned_to": str(me().user_id), "priority": "normal"}),
-        fields=record_fields("task", TASK_IN, FIELDS),
+        fields=record_fields("task", NEW),
         people=user_choices.names(),
         types=labels.task_types(),
         statuses=[*labels.statuses("task").items()],
@@ -79,7 +79,7 @@ def list_done() -> Response:
 @rerender_on_error(lambda form: list_tasks(form))
 def create_task() -> Response:
     data = load_form(
-        TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form))
+        TASK_IN, request.form, (*NEW, *(name for name in LINKS if name in request.form))
     )
     tasks.create(data)
     flash(gettext("Task added"))
@@ -91,17 +91,17 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
     due_at = formatting.local_input(task["due_at"])
-    form = form or edits.open_form(task, EDIT_FIELDS, due_at=due_at)
+    form = form or edits.open_form(task, FIELDS, due_at=due_at)
     if refused:
         form.messages = refused.messages
-    fields = record_fields("task", TASK_IN, EDIT_FIELDS, task)
+    fields = record_fields("task", FIELDS, task)
     return render("tasks/card.html", task=task, form=form, fields=fields)
 
 
 @pages.post("/tasks/<id>")
 @rerender_on_error(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
-    data = load_form(TASK_PATCH, request.form, EDIT_FIELDS)
+    data = load_form(TASK_PATCH, request.form, FIELDS)
     with transaction():
         theirs = edits.keep_both(TASK, TASK.one(id), data)
         Task.find(id).change(data)

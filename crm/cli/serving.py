@@ -79,12 +79,12 @@ def demo_(config: Config, opens: bool | None) -> None:
     """Fill a fresh data folder with two believable tenants and serve them."""
 
     def announce() -> None:
-        # Only who has the folder may furnish it: it ends the key of the start before.
+        # Only who has the folder may prepare it: that revokes the key of the start before.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        furnished = demo.furnish(Tenants(config), program)
-        click.echo(furnished.text)
+        prepared = demo.prepare(Tenants(config), program)
+        click.echo(prepared.text)
         if opens or (opens is None and browser.can_ask()):
-            browser.open_beside(furnished.url, asks=not opens)
+            browser.open_beside(prepared.url, asks=not opens)
 
     watched = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
     serve(lambda: _app(watched, shows_codes=True), config.data, port=config.port, announce=announce)

@@ -102,7 +102,7 @@ def user_add(config: Config, tenant: str, **fields: str | None) -> None:
     """Add a user to TENANT and print its id."""
     sent = {name: value for name, value in fields.items() if value is not None}
     with at(config, tenant):
-        click.echo(users.create(users.USER_IN.take(sent)).id)
+        click.echo(users.create(users.USER_IN.parse(sent)).id)
 
 
 @command(user, "list")

@@ -28,7 +28,7 @@ from crm.access.rights import EVERYTHING
 from crm.api.operations import PREFIX, Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
-from crm.records.views import unchanged
+from crm.records.schemas import require_unchanged
 from crm.tenancy.database import current_session, database
 
 WITHOUT_KEY = ("users.get_current_user",)  # which tells of the key that asks: here is none
@@ -82,7 +82,7 @@ def _verb(
             with database.atomic():  # if who calls goes on after an error, nothing half stays
                 if echoed:
                     shape = operation.current.expanded(echoed)
-                    unchanged(shape.one([*path.values()][-1]), echoed)
+                    require_unchanged(shape.one([*path.values()][-1]), echoed)
                 return _shown(operation, operation.view(*arguments, **path))
 
     verb.__name__, verb.__doc__ = name, operation.view.__doc__
@@ -108,7 +108,7 @@ def _arguments(
         found.append(_read(app, operation, file, asked))
     if body is None:
         return found, None
-    taken = body.take(sent)
+    taken = body.parse(sent)
     return [*found, taken], operation.current and getattr(taken, "echoed", None)
 
 

@@ -1,8 +1,7 @@
 """The fields of schemas: what may be sent, how it is stored, how it is shown (D2).
 
-Loading a field gives the stored value, showing one takes it: money in 1/10 000, a quantity in
-1/1 000, lists and objects as JSON texts. `code` is the expression that a shape's row function
-has for the field (see shapes.py), `show` the same in words for marshmallow.
+Loading a field returns the stored value: money in 1/10 000, a quantity in 1/1 000, lists and
+objects as JSON texts. `show` turns a stored value into its form on the wire.
 """
 
 import re
@@ -20,16 +19,17 @@ from crm.values.ids import integer_id
 
 
 class Field(ma.Field):
-    """A field in stored form.
+    """A field whose loaded value is the stored one.
 
-    `required`: must be sent on create. `nullable`: may be null, also in answers; by default all
-    optional fields. `read_only`: shown, never set. `write_only`: set, never shown. `create_only`:
-    may be sent on create and is read-only afterwards. `column`: the SQL expression shown, by
-    default the column of the field's name. `default`: what an absent value becomes on create, for
-    the documentation. `about`: a sentence for the documentation.
+    required: must be sent on create.
+    allow_none: may be null, also in answers; by default true of all optional fields.
+    dump_only: shown, never set. load_only: set, never shown.
+    create_only: may be sent on create and is read-only afterwards.
+    column: the SQL expression shown, by default the column of the field's name.
+    default: the value, in its form on the wire, of a new record that is sent without it.
+    about, example: a sentence and an example for the documentation.
     """
 
-    code = "{v}"
     incoming = True
     json_type: str | list[str] = "string"
 
@@ -37,21 +37,20 @@ class Field(ma.Field):
         self,
         *,
         required: bool = False,
-        nullable: bool | None = None,
-        read_only: bool = False,
-        write_only: bool = False,
+        allow_none: bool | None = None,
+        dump_only: bool = False,
+        load_only: bool = False,
         create_only: bool = False,
         column: str = "",
         default: Any = None,
         about: str = "",
         example: Any = None,
     ):
-        self.nullable = (not required and not read_only) if nullable is None else nullable
         super().__init__(
             required=required,
-            allow_none=self.nullable,
-            dump_only=read_only,
-            load_only=write_only,
+            allow_none=(not required and not dump_only) if allow_none is None else allow_none,
+            dump_only=dump_only,
+            load_only=load_only,
             metadata={},
         )
         self.create_only = create_only
@@ -62,24 +61,28 @@ class Field(ma.Field):
 
     def variant(self, *, incoming: bool, required: bool) -> "Field":
         """A copy for a schema of one direction."""
-        found = copy(self)
-        found.incoming = incoming
-        found.required = required
-        found.dump_only = found.load_only = False
-        found.allow_none = self.nullable
-        return found
+        field = copy(self)
+        field.incoming = incoming
+        field.required = required
+        field.dump_only = field.load_only = False
+        return field
 
     def make_error(self, key: str, **_: Any) -> ValidationError:
         texts = {"required": "this field is required", "null": "this field may not be null"}
         return ValidationError([{"code": key, "detail": texts.get(key, "this value does not fit")}])
 
     def read(self, value: Any) -> Any:
-        """The stored form of a value that was sent, or values.Unfit."""
+        """The stored form of a value that was sent; raises values.InvalidValue."""
         return value
 
     def show(self, value: Any) -> Any:
         """The form on the wire of a stored value."""
         return value
+
+    @property
+    def converter(self) -> Callable[[Any], Any] | None:
+        """`show`, or None if stored values are shown as they are."""
+        return None if type(self).show is Field.show else self.show
 
     def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
         """As marshmallow's, without the hooks and validators that no field here has."""
@@ -87,15 +90,20 @@ class Field(ma.Field):
         return (self._deserialize if is_sent else super().deserialize)(value, attr, data)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Any:
-        if value == "" and self.nullable:
-            return None  # the empty string means null (D2)
+        if value == "" and self.empty_is_null:
+            return None
         try:
-            found = self.read(value)
-        except values.InvalidValue as unfit:
-            raise ValidationError([{"code": unfit.code, "detail": unfit.detail}]) from None
-        if found is None and not self.nullable:
+            stored = self.read(value)
+        except values.InvalidValue as error:
+            raise ValidationError([{"code": error.code, "detail": error.detail}]) from None
+        if stored is None and not self.allow_none:
             raise self.make_error("required")
-        return found
+        return stored
+
+    @property
+    def empty_is_null(self) -> bool:
+        """Whether the empty string means null (D2)."""
+        return self.allow_none
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
         return self.show(value)
@@ -110,16 +118,12 @@ class Id(Field):
 
     # What may be of two types is documented as `anyOf`: of a list of types @hey-api takes the last.
 
-    @property
-    def code(self) -> str:
-        return "{v} and str({v})" if self.nullable else "str({v})"
-
     def read(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise values.InvalidValue("invalid_type", "must be an id")
-        if (found := integer_id(value)) < 0:
+        if (id := integer_id(value)) < 0:
             raise values.InvalidValue("unknown_id", "there is no record with this id")
-        return found
+        return id
 
     def show(self, value: Any) -> str | None:
         return None if value is None else str(value)
@@ -140,14 +144,14 @@ class Text(Field):
         return values.one_line(value, self.longest)
 
     def schema_type(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"type": "string", "maxLength": self.longest}
-        if self.incoming and not self.nullable:
-            found["minLength"] = 1
-        return found
+        schema: dict[str, Any] = {"type": "string", "maxLength": self.longest}
+        if self.incoming and not self.allow_none:
+            schema["minLength"] = 1
+        return schema
 
 
 class LongText(Text):
-    """Text with line breaks."""
+    """Text with line breaks, of at most 20,000 characters."""
 
     def __init__(self, **options: Any):
         super().__init__(20_000, **options)
@@ -205,7 +209,6 @@ class Choice(Field):
 class Boolean(Field):
     """true or false."""
 
-    code = "{v} == 1"
     json_type = "boolean"
 
     def read(self, value: Any) -> int:
@@ -220,43 +223,40 @@ class Boolean(Field):
 class Integer(Field):
     """A whole number in a range."""
 
-    def __init__(self, least: int, most: int, **options: Any):
+    def __init__(self, minimum: int, maximum: int, **options: Any):
         super().__init__(**options)
-        self.least, self.most = least, most
+        self.minimum, self.maximum = minimum, maximum
 
     def read(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise values.InvalidValue("invalid_type", "must be a whole number")
-        if not self.least <= value <= self.most:
-            raise values.InvalidValue("out_of_range", f"must be from {self.least} to {self.most}")
+        if not self.minimum <= value <= self.maximum:
+            raise values.InvalidValue(
+                "out_of_range", f"must be from {self.minimum} to {self.maximum}"
+            )
         return value
 
     def schema_type(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
 class Number(Field):
     """An exact number with a few decimals; a JSON number, or a numeric string when sent."""
 
     scale = 10_000
-    least = 0
+    minimum: float = 0
 
-    def __init__(self, read: Callable[[Any], int], most: float, **options: Any):
+    def __init__(self, read: Callable[[Any], int], maximum: float, **options: Any):
         super().__init__(**options)
-        self.read, self.most = read, most
-
-    @property
-    def code(self) -> str:
-        shown = f"as_number({{v}}, {self.scale})"
-        return f"None if {{v}} is None else {shown}" if self.nullable else shown
+        self.read, self.maximum = read, maximum
 
     def show(self, value: Any) -> Any:
         return None if value is None else values.as_number(value, self.scale)
 
     def schema_type(self) -> dict[str, Any]:
-        found = {"type": "number", "minimum": self.least, "maximum": self.most}
+        schema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
         as_text = {"type": "string", "pattern": r"^[0-9]{1,14}(\.[0-9]{1,4})?$"}
-        return {"anyOf": [found, as_text]} if self.incoming else found
+        return {"anyOf": [schema, as_text]} if self.incoming else schema
 
 
 class Price(Number):
@@ -283,7 +283,7 @@ class Quantity(Number):
     """More than zero, up to 3 decimals."""
 
     scale = 1000
-    least = 0.001
+    minimum: float = 0.001
 
     def __init__(self, **options: Any):
         super().__init__(values.quantity, 999_999.999, **options)
@@ -303,15 +303,15 @@ class PastDateTime(DateTime):
     """A moment that isn't in the future (D17). Null when sent means absent."""
 
     def variant(self, *, incoming: bool, required: bool) -> Field:
-        found = super().variant(incoming=incoming, required=required)
-        found.allow_none = found.nullable = incoming or self.nullable and not self.create_only
-        return found
+        field = super().variant(incoming=incoming, required=required)
+        field.allow_none = incoming or (self.allow_none and not self.create_only)
+        return field
 
     def read(self, value: Any) -> str:
-        found = values.moment(value)
-        if found > now():
+        moment = values.moment(value)
+        if moment > now():
             raise values.InvalidValue("in_the_future", "must not be in the future")
-        return found
+        return moment
 
 
 class Date(Field):
@@ -330,16 +330,18 @@ class Collection(Field):
     empty: type
 
     def __init__(self, **options: Any):
-        super().__init__(nullable=False, **options)
+        super().__init__(allow_none=False, **options)
+
+    empty_is_null = False
 
     def variant(self, *, incoming: bool, required: bool) -> Field:
-        found = super().variant(incoming=incoming, required=required)
-        found.allow_none = incoming
-        return found
+        field = super().variant(incoming=incoming, required=required)
+        field.allow_none = incoming
+        return field
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
-        found = super()._deserialize(value, attr, data)
-        return None if found in ("[]", "{}") else found
+        text = super()._deserialize(value, attr, data)
+        return None if text in ("[]", "{}") else text
 
     def show(self, value: Any) -> Any:
         return loads(value) if value else self.empty()
@@ -348,7 +350,6 @@ class Collection(Field):
 class Tags(Collection):
     """A list of words; case doesn't distinguish them."""
 
-    code = "loads({v}) if {v} else []"
     json_type = "array"
     empty = list
 
@@ -363,7 +364,6 @@ class Tags(Collection):
 class Extra(Collection):
     """A free JSON object of at most 50 keys, 16 KiB, depth 4."""
 
-    code = "loads({v}) if {v} else {{}}"
     json_type = "object"
     empty = dict
 

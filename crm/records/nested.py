@@ -1,5 +1,6 @@
 """Objects and lists of objects inside a record, as fields of its schema."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -12,10 +13,14 @@ from crm.json import loads
 
 
 class Nested(ma.Nested):
-    """An object inside a record, from a JSON text of stored values; `column` selects it."""
+    """An object inside a record, from a JSON text of stored values; `column` selects it.
+
+    sent: the schema of what may be sent, where it is not what is shown.
+    max_items: how many entries may be sent. max_bytes: bound of what is shown, as JSON.
+    expanded: only shown by a view that names it, as for `expand=`.
+    """
 
     incoming = True
-    code = "{n}(loads({v})) if {v} else None"
 
     def __init__(
         self,
@@ -23,62 +28,78 @@ class Nested(ma.Nested):
         *,
         sent: Any = None,
         column: str = "",
-        read_only: bool = False,
-        nullable: bool = False,
+        dump_only: bool = False,
+        allow_none: bool = False,
         about: str = "",
         many: bool = False,
         expanded: bool = False,
-        most: int = 0,
-        most_bytes: int = 0,
+        max_items: int = 0,
+        max_bytes: int = 0,
     ):
-        """`most`: entries that may be sent. `most_bytes`: what is shown has no more, as JSON."""
-        super().__init__(schema, dump_only=read_only, allow_none=nullable, many=many)
+        super().__init__(schema, dump_only=dump_only, allow_none=allow_none, many=many)
         self.column = column
-        self.nullable = nullable
         self.about = about
         self.create_only = False
-        self.most, self.most_bytes = most, most_bytes
-        self.validators = [Length(max=most)] if most else []  # for the documentation
-        self.expanded = expanded  # only shown by a shape that names it, as for `expand=`
-        self.sent = sent or schema  # what may be sent, where it isn't what is shown
+        self.max_items, self.max_bytes = max_items, max_bytes
+        self.validators = [Length(max=max_items)] if max_items else []  # for the documentation
+        self.expanded = expanded
+        self.sent = sent or schema
+        self._plan: tuple[tuple[str, Callable[[Any], Any] | None], ...] | None = None
 
     def variant(self, *, incoming: bool, required: bool) -> "Nested":
-        found = copy(self)
-        found.incoming = incoming
-        found.required = required and not self.expanded
-        found.dump_only = found.load_only = False
-        found.nested = self.sent if incoming else self.nested
-        found.validators = self.validators if incoming else []
-        found.allow_none = self.nullable or (incoming and self.many)  # null clears a list
-        return found
+        """A copy for a schema of one direction."""
+        field = copy(self)
+        field.incoming = incoming
+        field.required = required and not self.expanded
+        field.dump_only = field.load_only = False
+        field.nested = self.sent if incoming else self.nested
+        field.validators = self.validators if incoming else []
+        field.allow_none = self.allow_none or (incoming and self.many)  # null clears a list
+        field._plan = None
+        return field
 
     def limit_text(self) -> str:
-        """What who sent too many entries is told."""
-        return f"at most {self.most}"
+        """The detail of the error for too many entries."""
+        return f"at most {self.max_items}"
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        """As marshmallow's, but a list is looked at no longer than until it cannot be taken."""
+        """As marshmallow's, but a list is read no further than until it cannot be accepted."""
         if not self.many or not isinstance(value, list):
             return super()._deserialize(value, attr, data, **options)
-        if len(value) > self.most:
+        if len(value) > self.max_items:
             raise ValidationError([{"code": "too_many", "detail": self.limit_text()}])
-        found, wrong = [], {}
+        entries, errors = [], {}
         for number, entry in enumerate(value):
             try:
                 if not isinstance(entry, dict):
                     raise ValidationError({"_schema": ["Invalid input type."]})
-                found.append(self.schema.read(entry))
+                entries.append(self.schema.read(entry))
             except ValidationError as error:
-                wrong[number] = error.normalized_messages()
-                if len(wrong) == MOST_FAULTS:
+                errors[number] = error.normalized_messages()
+                if len(errors) == MOST_FAULTS:
                     break
-        if wrong:
-            raise ValidationError(wrong)
-        return found
+        if errors:
+            raise ValidationError(errors)
+        return entries
 
     def show(self, value: Any) -> Any:
-        """The form on the wire of a stored value."""
-        return self._serialize(value, None, None)
+        """The form on the wire of a stored JSON text: an object or None, or a list of objects."""
+        if not value:
+            return [] if self.many else None
+        stored = loads(value) if isinstance(value, str) else value
+        return [self._object(part) for part in stored] if self.many else self._object(stored)
+
+    @property
+    def converter(self) -> Callable[[Any], Any]:
+        return self.show
+
+    def _object(self, stored: dict[str, Any]) -> dict[str, Any]:
+        if self._plan is None:
+            self._plan = tuple((name, f.converter) for name, f in self.schema.fields.items())
+        return {
+            name: stored[name] if convert is None else convert(stored[name])
+            for name, convert in self._plan
+        }
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
         if isinstance(value, str):
@@ -88,8 +109,6 @@ class Nested(ma.Nested):
 
 class NestedList(Nested):
     """A list of objects inside a record."""
-
-    code = "[{n}(part) for part in loads({v})] if {v} else []"
 
     def __init__(self, schema: Any, **options: Any):
         super().__init__(schema, many=True, **options)

@@ -69,13 +69,10 @@ def page(
     if len(found) > query.limit:
         more = True
         del found[-1]
-    of_row, width = shape.of_row, len(shape.fields)
+    width = len(shape.fields)
+    records = shape.of_rows([values[:width] for values in found] if added else found)
     if query.include_deleted:
-        records = [tomb(of_row(*values[:width]), *values[-2:]) for values in found]
-    elif added:
-        records = [of_row(*values[:width]) for values in found]
-    else:
-        records = [of_row(*values) for values in found]
+        records = [tombstone(*pair) for pair in zip(records, found, strict=True)]
     following = None
     if more:
         id = int(records[-1]["id"])
@@ -113,8 +110,10 @@ def _read(
         read(query.sort, further, *plan.where())
 
 
-def tomb(record: dict[str, Any], deleted_at: str | None, updated_at: str) -> dict[str, Any]:
-    """What a follower sees of a deleted record; a live one as it is."""
+def tombstone(record: dict[str, Any], values: tuple) -> dict[str, Any]:
+    """What a follower sees of a deleted record; a live one as it is. `values` end in deleted_at
+    and updated_at."""
+    deleted_at, updated_at = values[-2:]
     if deleted_at is None:
         return record
     return {"id": record["id"], "deleted_at": deleted_at, "updated_at": updated_at}

@@ -9,7 +9,7 @@ few enough for SQLite to keep them prepared. Each tells too by which index it is
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from marshmallow import Schema
 from werkzeug.datastructures import MultiDict
@@ -17,6 +17,7 @@ from werkzeug.datastructures import MultiDict
 from crm import values
 from crm.errors import MOST_FAULTS, Fault, Invalid
 from crm.records import fields, search
+from crm.records.columns import declared
 from crm.records.conditions import OF_LIST, Condition, with_joined_ranges
 from crm.tenancy.database import current_session, rows
 from crm.values.ids import integer_id
@@ -55,9 +56,15 @@ class Parameter(fields.Field):
     inner: fields.Field
 
     def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
-        super().__init__(nullable=False, about=about, column=column)
+        super().__init__(allow_none=False, about=about, column=column)
         if inner is not None:
             self.inner = inner.variant(incoming=False, required=False)
+
+    def reading(self, wire: fields.Field) -> Self:
+        """This parameter, whose values are read as those of a column unless it says otherwise."""
+        if not hasattr(self, "inner"):
+            self.inner = wire.variant(incoming=False, required=False)
+        return self
 
     def apply(self, sent: list[str], query: Query) -> None:
         """Take what was sent into the query; raises values.Unfit."""
@@ -90,7 +97,7 @@ class Equals(Parameter):
 
     def __init__(
         self,
-        inner: fields.Field,
+        inner: fields.Field | None = None,
         column: str = "",
         about: str = "",
         rare: bool = False,
@@ -128,7 +135,7 @@ class Reference(Equals):
     def __init__(
         self, column: str = "", about: str = "", rare: bool = False, in_order: bool = True
     ):
-        super().__init__(fields.Id(nullable=False), column, about, rare, in_order)
+        super().__init__(fields.Id(allow_none=False), column, about, rare, in_order)
 
     def condition(self, sent: list[str], column: str) -> Condition:
         return self.among(column, [integer_id(text) for text in sent])
@@ -387,6 +394,35 @@ class ResourceFilter(Filter):
         about="With `updated_since`: also what was deleted in the last 30 days, as "
         "`{id, deleted_at, updated_at}`."
     )
+
+
+def filter_of(
+    model: type,
+    base: type[Filter] = ResourceFilter,
+    sort: str = "-id",
+    unsorted: tuple[str, ...] = (),
+) -> type[Filter]:
+    """The filter of a record's lists, from the declarations of its columns.
+
+    sort: the order of a list whose request names none.
+    unsorted: sorted columns of a base class by which this list is not.
+    A subclass may add parameters that are no columns, such as `source_not`.
+    """
+    parameters: dict[str, Parameter] = {}
+    orders: dict[str, str] = {}
+    searched = []
+    for name, column in declared(model).items():
+        if column.filtered is not None:
+            parameters[name] = column.filtered.reading(column.wire)
+        if column.sorted and name not in unsorted:
+            orders[name] = name if column.sorted is True else column.sorted
+        if column.searched:
+            searched.append(name)
+    if searched:
+        words = f"{', '.join(searched[:-1])} or {searched[-1]}" if searched[1:] else searched[0]
+        parameters["q"] = Search(model._meta.table_name, f"Words in {words}.")
+    parameters["sort"] = Sort(sort, **orders)
+    return type(f"{model.__name__}Filter", (base,), parameters)
 
 
 def _yes(text: str) -> bool:

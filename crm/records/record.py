@@ -1,18 +1,22 @@
-"""What every kept row shares: an id never reused, times, a version, and a trail of its changes.
+"""What all records share: an id never reused, times, a version, and an audit trail.
 
 A record's values are the stored ones: money in 1/10 000, times and dates as texts, lists and
-objects as JSON texts (D2). Schemas make them from what was sent and shapes show them again.
+objects as JSON texts (D2). Schemas make them from what was sent and views show them again.
+
+peewee's builder takes 150 microseconds for a statement, SQLite 6 to run it. So each statement is
+built once, and its text is kept and prepared by SQLite.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from peewee import AutoField, IntegerField, Model, TextField
+from peewee import Model, TextField, Value
 
 from crm.errors import Conflict, Invalid, NotFound
 from crm.json import dumps
-from crm.records import search
+from crm.records import columns, fields, search
+from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_DAYS
 from crm.tenancy import quota
 from crm.tenancy.database import current_session, database, execute, now, row, rows, time_before
@@ -21,7 +25,7 @@ from crm.values.ids import integer_id
 
 
 class Row(Model):
-    """A row of the tenant visited."""
+    """A row of the current tenant."""
 
     class Meta:
         database = database
@@ -33,34 +37,36 @@ class Record(Row):
 
     noun: ClassVar[str] = ""
 
-    id = AutoField()
-    created_at = TextField()
-    updated_at = TextField()
-    version = IntegerField(default=1)
+    id = columns.PrimaryId()
+    created_at = columns.DateTime(dump_only=True, sorted=True)
+    updated_at = columns.DateTime(dump_only=True, sorted=True)
+    version = columns.Integer(1, 1 << 53, dump_only=True)
 
     @classmethod
     def find(cls, id: int | str) -> Self:
-        """The record of that id; raises NotFound, also for an id that can't be one."""
-        found = row(_select_one(cls), (integer_id(id),))
-        if found is None:
+        """The record of that id; raises NotFound, also for an id that cannot be one."""
+        values = row(_select_one(cls), (integer_id(id),))
+        if values is None:
             raise NotFound
-        return cls._of(zip(_columns(cls), found, strict=True))
+        return cls._of_row(values)
 
     @classmethod
     def first(cls, condition: str, *params: Any) -> Self | None:
         """The first live record that meets an SQL condition, by id."""
-        found = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params)
-        return found and cls._of(zip(_columns(cls), found, strict=True))
+        values = row(f"{_select(cls)} AND {condition} ORDER BY id LIMIT 1", params)
+        return None if values is None else cls._of_row(values)
 
     @classmethod
     def every(cls, condition: str, *params: Any) -> list[Self]:
         """All live records that meet an SQL condition (it may end in ORDER BY)."""
-        names = _columns(cls)
-        found = rows(f"{_select(cls)} AND {condition}", params)
-        return [cls._of(zip(names, values, strict=True)) for values in found]
+        return [cls._of_row(values) for values in rows(f"{_select(cls)} AND {condition}", params)]
 
     @classmethod
-    def _of(cls, values: Any) -> Self:
+    def _of_row(cls, values: Sequence[Any]) -> Self:
+        return cls._of(dict(zip(_columns(cls), values, strict=True)))
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
         """The record of values by column; peewee's own way sets each as an attribute."""
         record = cls()
         record.__data__.update(values)
@@ -68,15 +74,24 @@ class Record(Row):
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
-        """Insert a row and give the record; inside a transaction."""
+        """Insert a row and return the record; inside a transaction.
+
+        Columns that are absent get their declared defaults.
+        """
         quota.require_room()
         moment = now()
-        created_at = values.get("created_at") or moment  # history moves in with its dates (D17)
-        values = {**values, "created_at": created_at, "updated_at": moment, "version": 1}
+        created_at = values.get("created_at") or moment  # imported history has its dates (D17)
+        values = {
+            **_defaults(cls),
+            **values,
+            "created_at": created_at,
+            "updated_at": moment,
+            "version": 1,
+        }
         record = cls._of(values)
         values |= record.derived()
-        sql = _insert(cls._meta.table_name, tuple(values))
-        record.id = execute(sql, tuple(values.values())).lastrowid
+        sql, names = _insert(cls, tuple(values))
+        record.id = execute(sql, [values[name] for name in names]).lastrowid
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -84,7 +99,7 @@ class Record(Row):
         return {}
 
     def put(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Store what differs and give what it was: {column: the value before}. May be empty."""
+        """Store what differs and return {column: the value before}, which may be empty."""
         before = {
             name: old for name, value in values.items() if (old := getattr(self, name)) != value
         }
@@ -94,31 +109,32 @@ class Record(Row):
 
     def _store(self, values: dict[str, Any]) -> None:
         values = {**values, "updated_at": now(), "version": self.version + 1}
-        sql = _update(self._meta.table_name, tuple(values))
-        execute(sql, (*values.values(), self.id))
+        sql, names = _update(type(self), tuple(values))
+        execute(sql, [self.id if name == "id" else values[name] for name in names])
         for name, value in values.items():
             setattr(self, name, value)
 
     def touch(self) -> None:
-        """A part of it that is kept elsewhere has changed: its next version."""
+        """Give it its next version, for a change of a part that is kept in another table."""
         self._store({})
 
     def erase(self) -> None:
         """Delete the row for good."""
-        execute(f"DELETE FROM {self._meta.table_name} WHERE id = ?", (self.id,))
+        execute(_delete(type(self)), (self.id,))
 
 
 class SoftDeletedRecord(Record):
-    """A noun of the specification: searched, soft-deleted, with a trail of changes (D17)."""
+    """A record that is searched, soft-deleted, and has an audit trail (D17)."""
 
-    external_id = TextField(null=True)
-    extra = TextField(null=True)
+    external_id = columns.Text(128, example="1C-000123", label=N_("External ID"))
+    extra = columns.Extra(null=True, label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
     folded = TextField(null=True)
+    created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
 
     def search_texts(self) -> Iterable[str | None]:
-        """The texts that `q` looks into (D3)."""
-        return ()
+        """The texts that `q` looks into (D3): those of the searched columns."""
+        return [getattr(self, name) for name in _searched(type(self))]
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
@@ -132,7 +148,10 @@ class SoftDeletedRecord(Record):
         return {"folded": self.folded}
 
     def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
-        """As Record.put. `beside` is what changed in other rows of it: {name: (before, after)}."""
+        """As Record.put(), with an audit entry and the search text.
+
+        beside: what changed in other tables that belong to it: {name: (before, after)}.
+        """
         if values.get("external_id") not in (None, self.external_id):
             self._external_id_is_free(values["external_id"])
         before = super().put(values)
@@ -143,36 +162,34 @@ class SoftDeletedRecord(Record):
             before[name], after[name] = old, new
         if before:
             self.refold()
-            self._trail(before, after)
+            self._add_audit_entry(before, after)
             quota.require_room()
         return before
 
     def refold(self) -> None:
-        """Keep the search index right after a change of the texts it is made from."""
+        """Update the search text after a change of the texts it is made from."""
         folded = search.fold(*self.search_texts())
         if folded != self.folded:
             self._fold(folded)
 
     def remove(self, **last: Any) -> None:
-        """Soft-delete: the row stays, nobody finds it."""
+        """Soft-delete it: the row stays, nobody finds it. `last`: columns stored with that."""
         self._fold(None)
         self._store({"deleted_at": now(), **last})
 
     @classmethod
     def removed(cls, id: int | str) -> Self:
-        """The record of that id that was deleted and is still kept; raises NotFound."""
-        names = _columns(cls)
-        found = row(
-            f"SELECT {', '.join(names)} FROM {cls._meta.table_name}"
-            " WHERE id = ? AND deleted_at >= ?",
+        """The soft-deleted record of that id that can still be restored; raises NotFound."""
+        values = row(
+            f"{_select(cls, live=False)} AND id = ? AND deleted_at >= ?",
             (integer_id(id), time_before(KEPT_DAYS * DAY_SECONDS)),
         )
-        if found is None:
+        if values is None:
             raise NotFound
-        return cls._of(zip(names, found, strict=True))
+        return cls._of_row(values)
 
     def restore(self) -> None:
-        """Undo remove(): it is found again, and the trail tells of it; inside a transaction.
+        """Undo remove(), with an audit entry; inside a transaction.
 
         Raises Conflict `duplicate_external_id` when another record has its external_id by now.
         """
@@ -180,18 +197,18 @@ class SoftDeletedRecord(Record):
         before = {"deleted_at": self.deleted_at}
         self._store({"deleted_at": None})
         self.refold()
-        self._trail(before, {"deleted_at": None})
+        self._add_audit_entry(before, {"deleted_at": None})
 
     def _fold(self, folded: str | None) -> None:
         table = self._meta.table_name
         execute(search.remove_statement(table), (self.id,))
-        execute(_set_folded(table), (folded, self.id))
+        execute(f"UPDATE {table} SET folded = ? WHERE id = ?", (folded, self.id))
         if folded is not None:
             execute(search.add_statement(table), (self.id, folded))
         self.folded = folded
 
-    def _trail(self, before: dict[str, Any], after: dict[str, Any]) -> None:
-        here = current_session()
+    def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        session = current_session()
         execute(
             "INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -199,8 +216,8 @@ class SoftDeletedRecord(Record):
                 self.noun,
                 self.id,
                 self.updated_at,
-                here.user_id,
-                here.key_id,
+                session.user_id,
+                session.key_id,
                 dumps(before).decode(),
                 dumps(after).decode(),
             ),
@@ -221,7 +238,7 @@ def live(table: str, id: int | str) -> int:
 
 
 def reference(record: type[Record], id: int | None, field: str) -> None:
-    """An id sent in a body must be a live record's; raises Invalid naming the field (D2)."""
+    """Check that an id sent in a body is a live record's; raises Invalid naming the field (D2)."""
     if id is not None and row(_select_one(record), (id,)) is None:
         raise Invalid.field(field, "unknown_id", f"there is no {record.noun} with this id")
 
@@ -232,9 +249,29 @@ def _columns(record: type[Record]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _select(record: type[Record]) -> str:
-    live = "deleted_at IS NULL" if issubclass(record, SoftDeletedRecord) else "1"
-    return f"SELECT {', '.join(_columns(record))} FROM {record._meta.table_name} WHERE {live}"
+def _searched(record: type[Record]) -> tuple[str, ...]:
+    return tuple(name for name, field in columns.declared(record).items() if field.searched)
+
+
+@lru_cache(maxsize=64)
+def _defaults(record: type[Record]) -> dict[str, Any]:
+    """The stored forms of the declared defaults."""
+    declared = columns.declared(record).items()
+    return {
+        name: column.wire.read(column.wire.default)
+        for name, column in declared
+        if isinstance(column, Column)
+        and isinstance(column.wire, fields.Field)
+        and column.wire.default is not None
+    }
+
+
+@lru_cache(maxsize=128)
+def _select(record: type[Record], live: bool = True) -> str:
+    # Under its own name, which conditions may use: peewee calls it "t1".
+    sql, _ = record.alias(record._meta.table_name).select().sql()
+    hides = live and issubclass(record, SoftDeletedRecord)
+    return f"{sql} WHERE {'deleted_at IS NULL' if hides else '1'}"
 
 
 @lru_cache(maxsize=64)
@@ -243,16 +280,27 @@ def _select_one(record: type[Record]) -> str:
 
 
 @lru_cache(maxsize=512)
-def _insert(table: str, names: tuple[str, ...]) -> str:
-    places = ", ".join("?" * len(names))
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places})"
+def _insert(record: type[Record], names: tuple[str, ...]) -> tuple[str, list[str]]:
+    """An INSERT of these columns, and their names in the order of its parameters."""
+    return record.insert({_field(record, name): _parameter(name) for name in names}).sql()
 
 
 @lru_cache(maxsize=512)
-def _update(table: str, names: tuple[str, ...]) -> str:
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"
+def _update(record: type[Record], names: tuple[str, ...]) -> tuple[str, list[str]]:
+    """An UPDATE of these columns of one row; "id" is among the names of its parameters."""
+    changes = {_field(record, name): _parameter(name) for name in names}
+    return record.update(changes).where(record.id == _parameter("id")).sql()
 
 
-@lru_cache(maxsize=16)
-def _set_folded(table: str) -> str:
-    return f"UPDATE {table} SET folded = ? WHERE id = ?"
+@lru_cache(maxsize=64)
+def _delete(record: type[Record]) -> str:
+    return record.delete().where(record.id == _parameter("id")).sql()[0]
+
+
+def _field(record: type[Record], name: str) -> Any:
+    return record._meta.fields[name]
+
+
+def _parameter(name: str) -> Value:
+    """A parameter that peewee leaves as it is: the statement's values become their names."""
+    return Value(name, converter=False)

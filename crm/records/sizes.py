@@ -34,7 +34,7 @@ def check_parts(name: str, before: list[Any], after: list[Any]) -> None:
         raise Invalid.field(name, "too_large", f"together at most {PARTS_BYTES} bytes as JSON")
 
 
-def most_bytes(shown: Mapping[str, Any], stored: bool = False) -> int:
+def max_bytes(shown: Mapping[str, Any], stored: bool = False) -> int:
     """Bytes that a record of these fields has at most, as JSON; `stored`: its columns as they are
     kept, where lists and objects are JSON texts."""
     return 2 + sum(len(name) + 4 + _most_of(field, stored) for name, field in shown.items())
@@ -46,12 +46,12 @@ def _most_of(field: Any, stored: bool) -> int:
 
 
 def _most_shown(field: Any) -> int:
-    if said := getattr(field, "most_bytes", 0):
+    if said := getattr(field, "max_bytes", 0):
         return said
     if isinstance(field, fields.Extra):
         return LONGEST_BYTES
     if isinstance(field, Nested):
-        return most_bytes(field.schema.fields) * (FEW if field.many else 1)
+        return max_bytes(field.schema.fields) * (FEW if field.many else 1)
     return _most_by_schema(field.schema_type())
 
 

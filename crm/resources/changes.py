@@ -10,35 +10,36 @@ from crm.records import fields, nested, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.records.record import live
+from crm.records.schemas import RecordSchema
 from crm.records.sizes import PARTS_BYTES
-from crm.records.views import RecordSchema, RecordView
+from crm.records.views import RecordView
 from crm.tenancy.dialect import json_row
 
 
 class ChangeKeySchema(RecordSchema):
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, read_only=True)
+    id = fields.Id(dump_only=True)
+    name = fields.Text(255, dump_only=True)
 
 
 class Columns(fields.Extra):
     """Some columns of a record, as they were."""
 
-    most_bytes = PARTS_BYTES + (1 << 18)
+    max_bytes = PARTS_BYTES + (1 << 18)
 
 
 class ChangeSchema(RecordSchema):
-    id = fields.Id(read_only=True)
-    at = fields.DateTime(read_only=True)
-    user_id = fields.Id(read_only=True, nullable=True)
+    id = fields.Id(dump_only=True)
+    at = fields.DateTime(dump_only=True)
+    user_id = fields.Id(dump_only=True, allow_none=True)
     key = nested.Nested(
         ChangeKeySchema.out("ChangeKeyOut"),
         column=json_row({"id": "id", "name": "name"}, "api_key WHERE api_key.id = change.key_id"),
-        read_only=True,
-        nullable=True,
+        dump_only=True,
+        allow_none=True,
         about="The API key that was used; null for a change made in the cabinet.",
     )
-    before = Columns(read_only=True, about="The fields that changed, as they were.")
-    after = Columns(read_only=True, about="The same fields, as they became.")
+    before = Columns(dump_only=True, about="The fields that changed, as they were.")
+    after = Columns(dump_only=True, about="The same fields, as they became.")
 
 
 class ChangeFilter(queries.Filter):

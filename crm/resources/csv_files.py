@@ -12,7 +12,7 @@ from crm.api.upload import one_file
 from crm.errors import Forbidden
 from crm.records import fields, queries
 from crm.records.queries import Query
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources.imports import IMPORT, MOST_BYTES, NOUNS, Import, Result, rejected_rows
 from crm.tenancy.heavy_work import heavy_work
 from crm.tenancy.reading import SpooledFile

@@ -9,16 +9,16 @@ from typing import Any
 
 from crm.access import rights
 from crm.records import fields, nested
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.tenancy.dialect import json_rows
 
 MOST = 50
 
 
 class DuplicateSchema(RecordSchema):
-    resource = fields.Choice("client", "lead", read_only=True)
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, read_only=True)
+    resource = fields.Choice("client", "lead", dump_only=True)
+    id = fields.Id(dump_only=True)
+    name = fields.Text(255, dump_only=True)
 
 
 DUPLICATE = DuplicateSchema.out("DuplicateOut")
@@ -29,7 +29,7 @@ def field(noun: str) -> nested.NestedList:
     return nested.NestedList(
         DUPLICATE,
         column=json_rows({name: name for name in DUPLICATE.fields}, f"({_same(noun)}){ORDER}"),
-        read_only=True,
+        dump_only=True,
         expanded=True,
         about="Clients and leads with the same phone or email: with `expand=` on GET one.",
     )

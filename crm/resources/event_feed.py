@@ -19,7 +19,7 @@ from crm.errors import Forbidden
 from crm.outbox import events
 from crm.records import fields, queries
 from crm.records.queries import Query
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL
@@ -42,28 +42,28 @@ def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
 class EventSchema(RecordSchema):
     """An event as webhooks and the feed tell it."""
 
-    id = fields.Text(64, read_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
-    type = fields.Choice(*events.KINDS, read_only=True)
-    timestamp = fields.DateTime(read_only=True)
-    tenant = fields.Text(63, read_only=True, example="acme")
-    sequence = fields.Integer(1, 1 << 53, read_only=True, about="Per tenant, without gaps.")
+    id = fields.Text(64, dump_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
+    type = fields.Choice(*events.KINDS, dump_only=True)
+    timestamp = fields.DateTime(dump_only=True)
+    tenant = fields.Text(63, dump_only=True, example="acme")
+    sequence = fields.Integer(1, 1 << 53, dump_only=True, about="Per tenant, without gaps.")
     data = fields.Extra(
-        read_only=True,
+        dump_only=True,
         example={"lead": {"id": "12", "name": "Олена Петренко"}},
         about="The records, as GET one shows them, by noun.",
     )
     previous = fields.Extra(
-        read_only=True, example={}, about="Of the fields that changed: what they were."
+        dump_only=True, example={}, about="Of the fields that changed: what they were."
     )
 
 
 class ImportSummarySchema(RecordSchema):
     """What an import came to."""
 
-    id = fields.Id(read_only=True)
-    created = fields.Integer(0, 1 << 53, read_only=True)
-    updated = fields.Integer(0, 1 << 53, read_only=True)
-    skipped = fields.Integer(0, 1 << 53, read_only=True)
+    id = fields.Id(dump_only=True)
+    created = fields.Integer(0, 1 << 53, dump_only=True)
+    updated = fields.Integer(0, 1 << 53, dump_only=True)
+    skipped = fields.Integer(0, 1 << 53, dump_only=True)
 
 
 # The schemas of everything that stands in an event's `data`, by its name there.

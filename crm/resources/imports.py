@@ -18,7 +18,8 @@ from crm.json import dumps
 from crm.records import fields, nested
 from crm.records.record import Record
 from crm.records.retention import KEPT_DAYS
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.sheets import Sheet
 from crm.tenancy.clocks import erasing_before
 from crm.tenancy.database import current_session, execute
@@ -214,35 +215,35 @@ def _fitting(file_name: str | None) -> str | None:
 
 
 class RowErrorSchema(RecordSchema):
-    line = fields.Integer(1, 1 << 53, read_only=True, about="In the file as sent, the header is 1.")
-    column = fields.Text(32, read_only=True, nullable=True, about="Null: the row as a whole.")
-    code = fields.Text(64, read_only=True, example="invalid_number")
-    message = fields.LongText(read_only=True, example="price: '12 грн' is not a number")
+    line = fields.Integer(1, 1 << 53, dump_only=True, about="In the file as sent, the header is 1.")
+    column = fields.Text(32, dump_only=True, allow_none=True, about="Null: the row as a whole.")
+    code = fields.Text(64, dump_only=True, example="invalid_number")
+    message = fields.LongText(dump_only=True, example="price: '12 грн' is not a number")
 
 
 class ImportSchema(RecordSchema):
     """All fields of an import, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
-    noun = fields.Choice(*NOUNS, read_only=True, about="What moved in.")
-    file_name = fields.Text(255, read_only=True, nullable=True, example="price.csv")
-    encoding = fields.Text(32, read_only=True, example="utf-8")
-    delimiter = fields.Text(1, read_only=True, example=";")
-    rows = fields.Integer(0, 1 << 53, read_only=True, about="Data rows of the file.")
-    created = fields.Integer(0, 1 << 53, read_only=True, about="Records, which may have many rows.")
-    updated = fields.Integer(0, 1 << 53, read_only=True)
+    id = fields.Id(dump_only=True)
+    noun = fields.Choice(*NOUNS, dump_only=True, about="What moved in.")
+    file_name = fields.Text(255, dump_only=True, allow_none=True, example="price.csv")
+    encoding = fields.Text(32, dump_only=True, example="utf-8")
+    delimiter = fields.Text(1, dump_only=True, example=";")
+    rows = fields.Integer(0, 1 << 53, dump_only=True, about="Data rows of the file.")
+    created = fields.Integer(0, 1 << 53, dump_only=True, about="Records, which may have many rows.")
+    updated = fields.Integer(0, 1 << 53, dump_only=True)
     skipped = fields.Integer(
-        *(0, 1 << 53), read_only=True, column="unchanged + rejected", about="unchanged + rejected"
+        *(0, 1 << 53), dump_only=True, column="unchanged + rejected", about="unchanged + rejected"
     )
-    unchanged = fields.Integer(0, 1 << 53, read_only=True)
-    rejected = fields.Integer(0, 1 << 53, read_only=True)
+    unchanged = fields.Integer(0, 1 << 53, dump_only=True)
+    rejected = fields.Integer(0, 1 << 53, dump_only=True)
     errors = nested.NestedList(
-        RowErrorSchema.out("RowErrorOut"), read_only=True, about="The first 1000, by line."
+        RowErrorSchema.out("RowErrorOut"), dump_only=True, about="The first 1000, by line."
     )
-    user_id = fields.Id(read_only=True, nullable=True)
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    user_id = fields.Id(dump_only=True, allow_none=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 IMPORT = RecordView(ImportSchema.out("ImportOut"), "price_import", live=False)

@@ -11,11 +11,12 @@ from peewee import IntegerField, TextField
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint, named
 from crm.errors import NotFound
-from crm.records import fields, pagination, queries
+from crm.records import columns, pagination, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.records.record import Record, live
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import schema_of
+from crm.records.views import RecordView
 from crm.tenancy.database import current_session, transaction
 
 NOUNS = {"lead": "leads", "client": "clients", "deal": "deals"}
@@ -26,8 +27,9 @@ class Note(Record):
 
     noun = TextField()
     record_id = IntegerField()
-    text = TextField()
-    user_id = IntegerField(null=True)
+    text = columns.LongText(required=True)
+    user_id = columns.Id(dump_only=True, allow_none=True, null=True, about="Who wrote it.")
+    created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
 
 
 def create(noun: str, record_id: int | str, data: dict[str, Any]) -> int:
@@ -49,24 +51,13 @@ def find(noun: str, record_id: int | str, id: int | str) -> Note:
     return note
 
 
-class NoteSchema(RecordSchema):
-    id = fields.Id(read_only=True)
-    text = fields.LongText(required=True)
-    user_id = fields.Id(read_only=True, nullable=True, about="Who wrote it.")
-    created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+NoteSchema = schema_of(Note)
 NOTE = RecordView(NoteSchema.out("NoteOut"), "note", live=False)
 NOTE_IN = NoteSchema.body("NoteIn")
 NOTE_PAGE = page_of(NOTE.schema)
 
 
-class NoteFilter(queries.Filter):
-    sort = queries.Sort("-id", created_at="created_at")
-
-
+NoteFilter = filter_of(Note, queries.Filter, unsorted=("updated_at",))
 NOTE_FILTER = NoteFilter()
 
 blueprint = Blueprint("notes", "Notes of leads, clients and deals.")

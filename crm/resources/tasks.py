@@ -7,18 +7,18 @@ Back from done it has no `completed_at`. Overdue is a matter of the clock, so it
 
 from typing import Any
 
-from peewee import IntegerField, TextField
-
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.records import fields, pagination, queries
+from crm.records import columns, fields, pagination, queries
+from crm.records.columns import N_, Shown
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.retention import erase_deleted
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema, schema_of
+from crm.records.views import RecordView
 from crm.resources.clients.record import Client
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
@@ -29,6 +29,14 @@ TYPES = ("call", "meeting", "email")
 STATUSES = ("open", "in_progress", "done", "cancelled")
 PRIORITIES = ("low", "normal", "high")
 REFERENCES = {"assigned_to": User, "lead_id": Lead, "client_id": Client, "deal_id": Deal}
+DUE = "coalesce(due_at, '9999')"  # what has no time is never due
+
+
+class Overdue(fields.Boolean):
+    """From the due time of a task that is still to be done, or null."""
+
+    def show(self, value: Any) -> bool:
+        return value is not None and value < now()
 
 
 class Task(SoftDeletedRecord):
@@ -36,18 +44,62 @@ class Task(SoftDeletedRecord):
 
     noun = "task"
 
-    title = TextField()
-    type = TextField(null=True)
-    status = TextField()
-    priority = TextField()
-    assigned_to = IntegerField(null=True)
-    due_at = TextField(null=True)
-    lead_id = IntegerField(null=True)
-    client_id = IntegerField(null=True)
-    deal_id = IntegerField(null=True)
-    description = TextField(null=True)
-    result = TextField(null=True)
-    completed_at = TextField(null=True)
+    title = columns.Text(
+        255,
+        required=True,
+        example="Зателефонувати Олені",
+        searched=True,
+        label=N_("Title"),
+        form="new",
+    )
+    type = columns.Choice(*TYPES, filtered=queries.Equals(), label=N_("Type"), form="new")
+    status = columns.Choice(
+        *STATUSES,
+        allow_none=False,
+        default="open",
+        filtered=queries.Equals(),
+        label=N_("Status"),
+    )
+    priority = columns.Choice(
+        *PRIORITIES, allow_none=False, default="normal", label=N_("Priority"), form="new"
+    )
+    assigned_to = columns.Id(
+        example="1",
+        about="By default the key's user.",
+        filtered=queries.User(about="A user's id, `me` or `none`.", in_order=False),
+        label=N_("Responsible"),
+        form="new",
+        csv=False,
+    )
+    due_at = columns.DateTime(sorted=DUE, label=N_("Due"), form="new")
+    is_overdue = Shown(
+        Overdue(
+            dump_only=True,
+            column="CASE WHEN task.status IN ('open', 'in_progress') THEN task.due_at END",
+            about="Still to be done, and `due_at` has passed.",
+        )
+    )
+    lead_id = columns.Id(
+        example="3",
+        filtered=queries.Reference(about="Tasks of this lead.", rare=True),
+        label=N_("Lead"),
+        csv=False,
+    )
+    client_id = columns.Id(
+        example="5",
+        filtered=queries.Reference(about="Tasks of this client.", rare=True),
+        label=N_("Client"),
+        csv=False,
+    )
+    deal_id = columns.Id(
+        example="8",
+        filtered=queries.Reference(about="Tasks of this deal.", rare=True),
+        label=N_("Deal"),
+        csv=False,
+    )
+    description = columns.LongText(searched=True, label=N_("Description"), form="new")
+    result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
+    completed_at = columns.DateTime(dump_only=True, allow_none=True, null=True)
 
     def search_texts(self) -> tuple[str | None, ...]:
         return self.title, self.description
@@ -109,54 +161,15 @@ def create(data: dict[str, Any]) -> int:
         return task.id
 
 
-class Overdue(fields.Boolean):
-    """From the due time of a task that is still to be done, or null."""
-
-    code = "{v} is not None and {v} < now()"
-
-    def show(self, value: Any) -> bool:
-        return value is not None and value < now()
-
-
-class TaskSchema(RecordSchema):
-    """All fields of a task, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    title = fields.Text(255, required=True, example="Зателефонувати Олені")
-    type = fields.Choice(*TYPES)
-    status = fields.Choice(*STATUSES, nullable=False, default="open")
-    priority = fields.Choice(*PRIORITIES, nullable=False, default="normal")
-    assigned_to = fields.Id(example="1", about="By default the key's user.")
-    due_at = fields.DateTime()
-    is_overdue = Overdue(
-        read_only=True,
-        column="CASE WHEN task.status IN ('open', 'in_progress') THEN task.due_at END",
-        about="Still to be done, and `due_at` has passed.",
-    )
-    lead_id = fields.Id(example="3")
-    client_id = fields.Id(example="5")
-    deal_id = fields.Id(example="8")
-    description = fields.LongText()
-    result = fields.LongText(example="Домовилися про зустріч")
-    completed_at = fields.DateTime(read_only=True, nullable=True)
-    external_id = fields.Text(128, example="1C-000123")
-    extra = fields.Extra()
-    created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
 class CompletionSchema(RecordSchema):
     result = fields.LongText(example="Домовилися про зустріч", about="What came of it.")
 
 
+TaskSchema = schema_of(Task)
 TASK = RecordView(TaskSchema.out("TaskOut"), "task")
 TASK_IN = TaskSchema.body("TaskIn")
 TASK_PATCH = TaskSchema.patch("TaskPatch")
 COMPLETION = CompletionSchema.body("Completion")
-
-
-DUE = "coalesce(due_at, '9999')"
 
 
 class DueSince(queries.Since):
@@ -172,22 +185,9 @@ class DueBefore(DueSince, queries.Before):
     """Due before a moment: what has no time is never due."""
 
 
-class TaskFilter(queries.ResourceFilter):
-    assigned_to = queries.User(about="A user's id, `me` or `none`.", in_order=False)
-    status = queries.Equals(fields.Choice(*STATUSES))
-    type = queries.Equals(fields.Choice(*TYPES))
-    lead_id = queries.Reference(about="Tasks of this lead.", rare=True)
-    client_id = queries.Reference(about="Tasks of this client.", rare=True)
-    deal_id = queries.Reference(about="Tasks of this deal.", rare=True)
+class TaskFilter(filter_of(Task)):
     due_since = DueSince(DUE, about="Due at or after this moment.")
     due_before = DueBefore(DUE, about="Due before this moment; the moment itself is not included.")
-    q = queries.Search("task", "Words in title or description.")
-    sort = queries.Sort(
-        "-id",
-        created_at="created_at",
-        updated_at="updated_at",
-        due_at=DUE,
-    )
 
 
 TASK_FILTER = TaskFilter()

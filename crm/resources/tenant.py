@@ -52,7 +52,7 @@ def open_tenant(
     def begin() -> None:
         with transaction():
             execute("UPDATE tenant SET currency = ?", (code,))
-            users.create({**users.USER_IN.take(person), "language": language})
+            users.create({**users.USER_IN.parse(person), "language": language})
             pipelines.create_first(language or "en")
             furnish()
 

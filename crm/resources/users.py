@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import g
 from marshmallow import fields as ma
-from peewee import IntegerField, TextField
+from peewee import TextField
 
 from crm import values
 from crm.access import links, rights, sessions
@@ -17,11 +17,13 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.config import PLANS
 from crm.errors import Conflict, Invalid, NotFound
-from crm.records import fields, pagination, queries
+from crm.records import columns, pagination, queries
+from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.records.record import Record
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema, schema_of
+from crm.records.views import RecordView
 from crm.tenancy.database import row, transaction
 from crm.values.ids import integer_id
 
@@ -35,11 +37,22 @@ class User(Record):
 
     noun = "user"
 
-    name = TextField()
-    email = TextField(null=True)
-    phone = TextField(null=True)
-    role = TextField()
-    active = IntegerField(default=1)
+    name = columns.Text(255, required=True, sorted=True, label=N_("Name"), form="new")
+    email = columns.Email(label=N_("E-mail"), form="new")
+    phone = columns.Phone(label=N_("Phone"), form="new")
+    role = columns.Choice(
+        *ROLES,
+        allow_none=False,
+        default="manager",
+        filtered=queries.Equals(),
+        label=N_("Role"),
+        form="new",
+    )
+    active = columns.Boolean(
+        allow_none=False,
+        default=True,
+        filtered=queries.BooleanFilter(about="`false`: only who was deactivated."),
+    )
     language = TextField(null=True)
     site_id = TextField(null=True)
 
@@ -163,20 +176,7 @@ def is_free(data: dict[str, Any], id: int = 0) -> None:
             raise Conflict(f"another user has this {name}", "duplicate_user")
 
 
-class UserSchema(RecordSchema):
-    """All fields of a user, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, required=True)
-    email = fields.Email()
-    phone = fields.Phone()
-    role = fields.Choice(*ROLES, nullable=False, default="manager")
-    active = fields.Boolean(nullable=False, default=True)
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+UserSchema = schema_of(User)
 USER = RecordView(UserSchema.out("UserOut"), "user", live=False)
 USER_IN = UserSchema.body("UserIn")
 USER_PATCH = UserSchema.patch("UserPatch")
@@ -204,12 +204,7 @@ class MeOut(type(USER.schema)):
     tenant = ma.Nested(TenantOut, required=True)
 
 
-class UserFilter(queries.Filter):
-    role = queries.Equals(fields.Choice(*ROLES))
-    active = queries.BooleanFilter(about="`false`: only who was deactivated.")
-    sort = queries.Sort("id", name="name", created_at="created_at")
-
-
+UserFilter = filter_of(User, queries.Filter, sort="id", unsorted=("updated_at",))
 USER_FILTER = UserFilter()
 
 blueprint = Blueprint("users", "Users of the tenant.")

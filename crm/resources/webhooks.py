@@ -23,7 +23,8 @@ from crm.records import fields, pagination, queries
 from crm.records.nested import NestedList
 from crm.records.pagination import Page
 from crm.records.queries import Query
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.tenancy.database import transaction
 from crm.tenancy.dialect import json_rows
 
@@ -47,7 +48,6 @@ def may_tell(kinds: Iterable[str]) -> None:
 class Kinds(fields.Field):
     """A list of kinds of events, in the specification's order."""
 
-    code = "loads({v})"
     json_type = "array"
 
     def read(self, value: Any) -> str:
@@ -75,64 +75,64 @@ class Kinds(fields.Field):
 class NoticeSchema(RecordSchema):
     """What happened to an endpoint that its owner should know."""
 
-    at = fields.DateTime(read_only=True)
-    code = fields.Choice(subscriptions.PAUSED, subscriptions.GONE, read_only=True)
-    detail = fields.Text(255, read_only=True)
+    at = fields.DateTime(dump_only=True)
+    code = fields.Choice(subscriptions.PAUSED, subscriptions.GONE, dump_only=True)
+    detail = fields.Text(255, dump_only=True)
 
 
 class WebhookSchema(RecordSchema):
     """All fields of an endpoint, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     url = fields.Text(
         2048, required=True, example="https://erp.example.com/crm", about="https, without fragment."
     )
     events = Kinds(
-        nullable=False,
+        allow_none=False,
         example=["lead.created", "deal.won"],
         about="A key may choose those whose nouns it may read. By default all.",
     )
     description = fields.Text(255, example="ERP")
-    active = fields.Boolean(nullable=False, default=True)
+    active = fields.Boolean(allow_none=False, default=True)
     state = fields.Choice(
         *STATES,
-        read_only=True,
+        dump_only=True,
         column="CASE WHEN active = 1 AND failing_since IS NULL THEN 'active'"
         " WHEN active = 1 THEN 'failing' WHEN stopped = 'paused' THEN 'paused'"
         " WHEN stopped = 'gone' THEN 'disabled' ELSE 'inactive' END",
         about="`failing`: since the last attempt; `paused`: after five days of failures; "
         "`disabled`: it answered 410; `inactive`: switched off by hand.",
     )
-    failing_since = fields.DateTime(read_only=True, nullable=True)
-    last_success_at = fields.DateTime(read_only=True, nullable=True)
-    last_failure_at = fields.DateTime(read_only=True, nullable=True)
+    failing_since = fields.DateTime(dump_only=True, allow_none=True)
+    last_success_at = fields.DateTime(dump_only=True, allow_none=True)
+    last_failure_at = fields.DateTime(dump_only=True, allow_none=True)
     notices = NestedList(
         NoticeSchema.out("NoticeOut"),
-        read_only=True,
+        dump_only=True,
         column=json_rows(
             {"at": "at", "code": "code", "detail": "detail"},
             "notice WHERE webhook_id = webhook.id ORDER BY id DESC LIMIT 10",
         ),
         about="The latest ten, newest first.",
     )
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
+    created_at = fields.DateTime(dump_only=True)
+    updated_at = fields.DateTime(dump_only=True)
+    version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
 class AttemptSchema(RecordSchema):
     """One try to deliver."""
 
-    at = fields.DateTime(read_only=True)
-    duration_ms = fields.Integer(0, 1 << 53, read_only=True)
-    status_code = fields.Integer(100, 999, read_only=True, nullable=True)
+    at = fields.DateTime(dump_only=True)
+    duration_ms = fields.Integer(0, 1 << 53, dump_only=True)
+    status_code = fields.Integer(100, 999, dump_only=True, allow_none=True)
     error = fields.Text(
-        64, read_only=True, nullable=True, about="What went wrong when there is no good answer."
+        64, dump_only=True, allow_none=True, about="What went wrong when there is no good answer."
     )
-    answer = fields.LongText(read_only=True, nullable=True, about="Its first 4 kB.")
-    cause = fields.Choice(*CAUSES, read_only=True)
-    user_id = fields.Id(read_only=True, nullable=True, about="Who asked for it, if anybody.")
-    key_id = fields.Id(read_only=True, nullable=True)
+    answer = fields.LongText(dump_only=True, allow_none=True, about="Its first 4 kB.")
+    cause = fields.Choice(*CAUSES, dump_only=True)
+    user_id = fields.Id(dump_only=True, allow_none=True, about="Who asked for it, if anybody.")
+    key_id = fields.Id(dump_only=True, allow_none=True)
 
 
 ATTEMPT = AttemptSchema.out("AttemptOut")
@@ -141,46 +141,46 @@ ATTEMPT = AttemptSchema.out("AttemptOut")
 class DeliverySchema(RecordSchema):
     """An event on its way to an endpoint."""
 
-    id = fields.Id(read_only=True)
-    webhook_id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
+    webhook_id = fields.Id(dump_only=True)
     event_id = fields.Text(
         64,
-        read_only=True,
+        dump_only=True,
         column="coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))",
         example="evt_5f0c2a9be41d7736c8a1f4e2",
     )
     type = fields.Choice(
         *events.KINDS,
         deliveries.TEST,
-        read_only=True,
+        dump_only=True,
         column="coalesce((SELECT type FROM event WHERE sequence = delivery.sequence),"
         f" '{deliveries.TEST}')",
     )
-    sequence = fields.Integer(1, 1 << 53, read_only=True, nullable=True, about="Null of a test.")
+    sequence = fields.Integer(1, 1 << 53, dump_only=True, allow_none=True, about="Null of a test.")
     status = fields.Choice(
         *STATUSES,
-        read_only=True,
+        dump_only=True,
         about="`failed`: after ten attempts; `held`: its endpoint was switched off.",
     )
     next_attempt_at = fields.DateTime(
-        read_only=True,
-        nullable=True,
+        dump_only=True,
+        allow_none=True,
         column="delivery.due_at",
         about="Null while it waits for an earlier event of the same record.",
     )
     attempts = NestedList(
         ATTEMPT,
-        read_only=True,
+        dump_only=True,
         column=json_rows(
             {name: name for name in ATTEMPT.fields},
             "(SELECT * FROM attempt WHERE delivery_id = delivery.id"
             f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) ORDER BY id",
         ),
-        most_bytes=SHOWN_ATTEMPTS * 16_000,
+        max_bytes=SHOWN_ATTEMPTS * 16_000,
         about=f"The latest {SHOWN_ATTEMPTS}, the oldest of them first.",
     )
-    created_at = fields.DateTime(read_only=True)
-    delivered_at = fields.DateTime(read_only=True, nullable=True)
+    created_at = fields.DateTime(dump_only=True)
+    delivered_at = fields.DateTime(dump_only=True, allow_none=True)
 
 
 class RecoverySchema(RecordSchema):

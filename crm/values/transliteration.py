@@ -3,14 +3,14 @@
 import unicodedata
 
 
-def latin(text: str, between: str = "-") -> str:
-    """The words of a text in lower-case Latin letters and digits, as in an address.
+def latin(text: str) -> str:
+    """The words of a text in lower-case Latin letters and digits, joined by hyphens.
 
     What has no Latin letters, such as hieroglyphs, is left out.
     """
     spaced = "".join(c if c.isalnum() else " " for c in _composed(text))
     words = (_word(word) for word in spaced.split())
-    return between.join(filter(None, words))
+    return "-".join(filter(None, words))
 
 
 def _composed(text: str) -> str:

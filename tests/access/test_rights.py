@@ -23,6 +23,8 @@ PUBLIC = {
     f"{PREFIX}/docs",
     f"{PREFIX}/docs/",
     f"{PREFIX}/docs/<name>",
+    f"{PREFIX}/docs/guides/",
+    f"{PREFIX}/docs/guides/<name>",
 }
 IMPORTS = {"GET /imports/<id>", "GET /imports/<id>/errors.csv"}
 # Any valid key may ask who it is; of the events each key gets those of the nouns it may read, and
@@ -114,7 +116,13 @@ def test_reading_needs_a_right_to_read_and_changing_one_to_change():
         assert {scope.partition(":")[2] for scope in OPERATIONS[name].needs} <= wanted, name
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/docs/", "/docs/start.js"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/openapi.json", "/docs", "/docs/", "/docs/start.js"),
+        *("/docs/guides", "/docs/guides/", "/docs/guides/api.md"),
+    ],
+)
 @pytest.mark.parametrize("authorization", [None, "Bearer crm_bad"])
 def test_public_paths_need_no_key_mind_none_and_are_not_counted(house, path, authorization):
     answer = ask(house, f"GET {path}", authorization)

@@ -21,7 +21,7 @@ from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import pagination
 from crm.records.queries import MOST_REPEATED
-from crm.records.sizes import PARTS_BYTES, most_bytes
+from crm.records.sizes import PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
 from crm.resources.event_feed import TOLD
 from crm.tenancy.database import execute, row, rows, transaction
@@ -124,7 +124,7 @@ def test_the_limit_of_extra_is_on_what_is_kept():
 def mixed(crm, api, monkeypatch) -> Api:
     """Forty leads of 300 bytes to 30 kB, among which many share what they are sorted by, and pages
     that hold about two of the largest."""
-    monkeypatch.setattr(pages, "PAGE_BYTES", 60_000)
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 60_000)
     dice = random.Random(3)
     for number in range(40):
         comment = "ї" * dice.choice((1, 1, 100, 1000, 5000, 14_000))
@@ -164,7 +164,7 @@ def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit
 
 
 def test_a_record_larger_than_a_page_is_told_alone(mixed, monkeypatch):
-    monkeypatch.setattr(pages, "PAGE_BYTES", 100)
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 100)
     answers = list(pages(mixed, "/leads"))
     assert [len(answer.json["data"]) for answer in answers] == [1] * 40
 
@@ -198,7 +198,7 @@ def test_every_other_list_is_bounded_too(crm, api, monkeypatch):
         assert api.post(f"/deals/{deal}/items", {"items": lines}).status_code == 201
     for _ in range(3):
         api.create("/clients", name="More", contacts=[{"name": "B", "comment": long}] * 12)
-    monkeypatch.setattr(pages, "PAGE_BYTES", 50_000)
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 50_000)
     monkeypatch.setattr(events, "FEED_BYTES", 50_000)
     for path, count in {
         f"/clients/{client}/changes": 12,
@@ -281,9 +281,9 @@ def worst_event(kind: str) -> int:
             size += PARTS_BYTES
         else:
             shown = {n: f for n, f in schema.fields.items() if n != "possible_duplicates"}
-            size += most_bytes(shown)
+            size += max_bytes(shown)
             if name == kind.partition(".")[0]:
-                size += most_bytes(shown)  # `previous`
+                size += max_bytes(shown)  # `previous`
     return size + 1000
 
 
@@ -390,7 +390,7 @@ def test_imports_keep_to_it(crm, api):
 
 def test_in_python_they_are_as_many(crm, api):
     with crm.tenants.session("acme"), pytest.raises(Invalid, match="at most 200 contacts"):
-        CLIENT_IN.take({"name": "x", "contacts": contacts(MOST_CONTACTS + 1)})
+        CLIENT_IN.parse({"name": "x", "contacts": contacts(MOST_CONTACTS + 1)})
     with crm.tenants.session("acme"):
         from crm.resources.clients.record import create
 
@@ -498,11 +498,11 @@ def test_nothing_is_looked_at_behind_the_twentieth(crm, monkeypatch):
         values, "phone", lambda value: looked.append(value) or values.one_line(5, 1)
     )
     with crm.tenants.session("acme"), pytest.raises(Invalid):
-        CLIENT_IN.take({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 1000})
+        CLIENT_IN.parse({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 1000})
     assert len(looked) == MOST_FAULTS
     looked.clear()
     with crm.tenants.session("acme"), pytest.raises(Invalid):
-        CLIENT_IN.take({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 20_000})
+        CLIENT_IN.parse({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 20_000})
     assert not looked
 
 

@@ -49,7 +49,7 @@ def furnished(data: Path) -> tuple[Config, str]:
     crm = create_app(config, sends=False)
     tenant.open_tenant(crm.tenants, "acme")
     with crm.tenants.session("acme"):
-        create(LEAD_IN.take(lead(0)))
+        create(LEAD_IN.parse(lead(0)))
         key = api_keys.create("benchmark", "*", users.owner_id())[1]
     crm.tenants.forget_idle()
     return config, key
@@ -162,7 +162,7 @@ def _import(text: str, created: int) -> None:
 def _create(rows: list[dict[str, str]]) -> None:
     with transaction():
         for row in rows:
-            create(LEAD_IN.take(row))
+            create(LEAD_IN.parse(row))
 
 
 def main() -> None:

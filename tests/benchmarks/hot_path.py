@@ -91,7 +91,7 @@ def furnish(folder: Path) -> tuple[CRMApp, str]:
         _, key = api_keys.create("benchmark", "*", users.owner_id())
         with transaction():
             for lead in leads():
-                create(LEAD_IN.take(lead))
+                create(LEAD_IN.parse(lead))
     return crm, key
 
 

@@ -1,4 +1,4 @@
-"""Plots of the figures as SVG, in a light and a dark version, for README.md."""
+"""Plots of the figures as SVG, in a light and a dark version, for crm/docs/speed.md."""
 
 import math
 from collections.abc import Sequence

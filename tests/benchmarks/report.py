@@ -1,7 +1,8 @@
-"""Tables and plots of measured figures: `python -m tests.benchmarks.report` updates README.md."""
+"""Tables and plots of measured figures: `python -m tests.benchmarks.report` updates speed.md."""
 
 import json
 import math
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 from tests.benchmarks import plot
 
 HERE = Path(__file__).resolve().parent
-README = HERE.parent.parent / "README.md"
+GUIDE = HERE.parent.parent / "crm" / "docs" / "speed.md"
 FIGURES, PLOTS = HERE / "figures", HERE / "plots"
 BEGIN, END = "<!-- figures: python -m tests.benchmarks.report -->", "<!-- end of figures -->"
 OURS, THEIRS = "CRM", "PocketBase"
@@ -119,23 +120,23 @@ def console_table(figures: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-# README.md
+# speed.md
 
 
-def readme_block(folder: Path = FIGURES) -> str:
+def guide_block(folder: Path = FIGURES) -> str:
     """What stands between BEGIN and END: the tables and the plots of the figures in the folder."""
     parts = []
     if served := load(folder / "served.json"):
         alt = "Requests per second and CPU per request, as in the first table"
-        parts += [*_readme_tables(served), _picture("served", alt)]
+        parts += [*_guide_tables(served), _picture("served", alt)]
     if growth := load(folder / "growth.json"):
         parts += [_picture("growth", plot.describe_growth(growth))]
     return "\n\n".join(parts)
 
 
-def _readme_tables(figures: dict[str, Any]) -> Iterator[str]:
-    yield _readme_table(figures, "8", "cpu_us", "CPU per request, µs")
-    yield _readme_table(figures, "64", "p99_ms", "p99, ms")
+def _guide_tables(figures: dict[str, Any]) -> Iterator[str]:
+    yield _guide_table(figures, "8", "cpu_us", "CPU per request, µs")
+    yield _guide_table(figures, "64", "p99_ms", "p99, ms")
     servers = figures["servers"]
     sizes = "; ".join(
         f"{name} {server['memory_mb']:.0f} MB, {server['start_seconds']:.2f} s"
@@ -151,7 +152,7 @@ def _readme_tables(figures: dict[str, Any]) -> Iterator[str]:
     yield textwrap.fill(text, 100, break_on_hyphens=False)
 
 
-def _readme_table(figures: dict[str, Any], connections: str, measure: str, title: str) -> str:
+def _guide_table(figures: dict[str, Any], connections: str, measure: str, title: str) -> str:
     """A row for each server with requests per second and one more measure, and their ratios."""
     servers = figures["servers"]
     operations = list(servers[OURS]["operations"])
@@ -185,19 +186,19 @@ def _cell(run: dict[str, float] | None, measure: str) -> str:
 
 
 def _picture(name: str, text: str) -> str:
-    folder = PLOTS.relative_to(README.parent)
+    folder = os.path.relpath(PLOTS, GUIDE.parent)
     return (
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{folder}/{name}-dark.svg">'
         f'<img alt="{text}" src="{folder}/{name}-light.svg"></picture>'
     )
 
 
-def readme_with(block: str, text: str) -> str:
-    """The README's text with the block in its place."""
+def guide_with(block: str, text: str) -> str:
+    """The guide's text with the block in its place."""
     before, _, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"README.md has no {BEGIN} … {END}")
+        raise ValueError(f"speed.md has no {BEGIN} … {END}")
     return f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
 
 
@@ -222,7 +223,7 @@ def main() -> None:
     PLOTS.mkdir(exist_ok=True)
     for name, svg in plots().items():
         (PLOTS / name).write_text(svg, "utf-8")
-    README.write_text(readme_with(readme_block(), README.read_text("utf-8")), "utf-8")
+    GUIDE.write_text(guide_with(guide_block(), GUIDE.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

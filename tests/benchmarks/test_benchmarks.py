@@ -1,4 +1,4 @@
-"""The benchmark of the real servers, and README.md telling what it has measured."""
+"""The benchmark of the real servers, and the guide speed.md with what it has measured."""
 
 import json
 import os
@@ -33,9 +33,9 @@ def served() -> dict:
 # What was measured
 
 
-def test_the_readme_has_the_figures_that_were_measured():
-    text = report.README.read_text("utf-8")
-    assert report.readme_with(report.readme_block(), text) == text
+def test_the_guide_has_the_figures_that_were_measured():
+    text = report.GUIDE.read_text("utf-8")
+    assert report.guide_with(report.guide_block(), text) == text
 
 
 def test_the_plots_show_the_figures_that_were_measured():
@@ -43,13 +43,13 @@ def test_the_plots_show_the_figures_that_were_measured():
     assert drawn == report.plots()
 
 
-def test_other_figures_would_be_seen_in_readme_and_plots(tmp_path):
+def test_other_figures_would_be_seen_in_guide_and_plots(tmp_path):
     figures = served()
     for server in figures["servers"].values():
         for runs in server["operations"]["create"].values():
             runs["requests_per_second"] += 1000
     (tmp_path / "served.json").write_text(json.dumps(figures), "utf-8")
-    assert report.readme_block(tmp_path) != report.readme_block()
+    assert report.guide_block(tmp_path) != report.guide_block()
     assert report.plots(tmp_path)["served-dark.svg"] != report.plots()["served-dark.svg"]
 
 

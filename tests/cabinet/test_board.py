@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page
 from werkzeug.serving import make_server
 
 from crm.access import sessions
-from tests.chromium import NARROW, browsing, session_or_none
+from tests.chromium import NARROW, browsing, open_page
 from tests.conftest import OLENA
 
 
@@ -39,7 +39,7 @@ def board(crm, home, browser, api, request) -> Iterator[Page]:
     api.create("/deals", title="Столи", amount=800.5)
     with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
-    with session_or_none(browser, getattr(request, "param", 1600)) as page:
+    with open_page(browser, getattr(request, "param", 1600)) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         page.goto(f"{home}/deals")
         yield page

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from crm.access import sessions
 from crm.resources.users import User
 from crm.tenancy.database import transaction
-from tests.chromium import NARROW, WIDE, browsing, serving, session_or_none
+from tests.chromium import NARROW, WIDE, browsing, open_page, serving
 from tests.conftest import OLENA, TARAS
 
 AXE = Axe()
@@ -61,7 +61,7 @@ def board(crm, gate, browser, api, request) -> Iterator[Page]:
             User.find(OLENA).put({"language": "en"})
         token = sessions.open(OLENA, "tests")
     width, options = getattr(request, "param", (1700, {}))
-    with serving(gate) as home, session_or_none(browser, width, **options) as page:
+    with serving(gate) as home, open_page(browser, width, **options) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         page.goto(f"{home}/deals")
         try:

@@ -32,24 +32,24 @@ TABLE = re.compile(r"<table class=\"table table-sm\">.*?</table>", re.S)
 @pytest.fixture
 def acme(crm):
     """Inside acme, where nothing is yet."""
-    with crm.tenants.session("acme") as visit:
-        yield visit
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 def lead(at=None, **more):
     data = {"name": "Марія", "phone": "+380501234567", **more}
-    return leads.create(LEAD_IN.take({**data, **({"created_at": at} if at else {})}))
+    return leads.create(LEAD_IN.parse({**data, **({"created_at": at} if at else {})}))
 
 
 def deal(at=None, **more):
     data = {"title": "Стіл", **more}
-    return deals.create(DEAL_IN.take({**data, **({"created_at": at} if at else {})}))
+    return deals.create(DEAL_IN.parse({**data, **({"created_at": at} if at else {})}))
 
 
 def task(clock, due, made=-30 * 86_400):
     """A task made and due so many seconds from now."""
     clock.tick(made)
-    id = tasks.create(TASK_IN.take({"title": "Подзвонити", "due_at": moment(clock, due - made)}))
+    id = tasks.create(TASK_IN.parse({"title": "Подзвонити", "due_at": moment(clock, due - made)}))
     clock.tick(-made)
     return id
 
@@ -157,7 +157,7 @@ def test_a_funnel_has_what_is_open_in_each_stage(made):
     funnels = figures.funnels()
     assert [funnel.name for funnel in funnels] == ["Sales", "Repairs"]
     for funnel in funnels:
-        stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).stages()]
+        stages = [each.name for each in pipelines.Pipeline.find(funnel.pipeline_id).list_stages()]
         assert [stage.name for stage in funnel.stages] == stages[:4]
         here = funnel.stages[0].deals
         own = [each for each in found if each["pipeline_id"] == str(funnel.pipeline_id)]
@@ -522,7 +522,7 @@ def test_ten_are_shown_and_a_link_leads_to_all(api, olena):
 def test_all_tasks_come_in_pages(acme, olena):
     with transaction():
         for number in range(60):
-            tasks.create(TASK_IN.take({"title": f"Подзвонити {number}"}))
+            tasks.create(TASK_IN.parse({"title": f"Подзвонити {number}"}))
     first = olena.sees("/search", query_string={"q": "подзвонити", "only": "tasks"})
     following = Markup(re.search(r'rel="next" href="([^"]*)"', first)[1]).unescape()
     both = [found(first)["tasks"], found(olena.sees(following))["tasks"]]

@@ -36,17 +36,17 @@ def filled(tmp_path_factory):
     """The demo, with leads of many sources and of none, and deals closed long ago."""
     folder = tmp_path_factory.mktemp("demo")
     tenants = Tenants(Config(data=folder), Clock())
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.session("acme"), transaction():
         for number in range(30):
             source = f"джерело & {number % 12}" if number % 4 else None
             at = f"2026-0{1 + number % 2}-{number % 28 + 1:02}T21:30:00Z"
             data = {"name": "Марія", "phone": "+380501234567", "created_at": at}
-            leads.create(LEAD_IN.take(data | {"source": source}))
+            leads.create(LEAD_IN.parse(data | {"source": source}))
             closed = {"closed_at": f"2025-{number % 12 + 1:02}-28T22:30:00Z"}
             status = ("won", "lost")[number % 2]
             old = {"title": "Стіл", "created_at": "2025-01-01T00:00:00Z", "status": status}
-            deals.create(DEAL_IN.take(old | (closed if number % 12 != 2 else {})))
+            deals.create(DEAL_IN.parse(old | (closed if number % 12 != 2 else {})))
         for task in Task.every("status = 'open' ORDER BY id DESC LIMIT 1"):
             task.change({"status": "cancelled"})
     tenants.forget_idle()
@@ -77,7 +77,7 @@ def test_each_number_opens_as_many_records_as_it_says(demo_crm, clock, zone, at)
         for day in (28, 29, 30) if at > "2026-03-03" else ():  # clocks change on the 29th in Kyiv
             for hour in ("00:30", "20:59", "21:00", "22:00"):
                 sent = {"name": "Ганна", "phone": "+380501234568", "source": "сайт"}
-                leads.create(LEAD_IN.take(sent | {"created_at": f"2026-03-{day}T{hour}:00Z"}))
+                leads.create(LEAD_IN.parse(sent | {"created_at": f"2026-03-{day}T{hour}:00Z"}))
         owner = users.owner_id()
     people = cycle([Person(demo_crm, user_id=owner) for _ in range(4)])
     page = next(people).sees("/")

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from crm import create_app
 from crm.access import sessions
 from crm.config import Config
-from tests.chromium import browsing, session_or_none
+from tests.chromium import browsing, open_page
 from tests.conftest import OLENA
 from tests.running import running
 
@@ -103,7 +103,7 @@ def wire(token: tuple[Path, str]) -> Iterator[Wire]:
 def logged_in(browser: Browser, wire: Wire, token: str) -> Iterator[tuple[Page, str]]:
     """A page of a browser with an empty cache, and the address of its tenant."""
     home = f"http://acme.localhost:{wire.port}"
-    with session_or_none(browser) as page:
+    with open_page(browser) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         wire.clear()
         yield page, home
@@ -124,7 +124,7 @@ def test_the_first_page_is_light_and_later_ones_ask_for_no_file(browser, wire, t
 
 
 def test_the_login_page_is_light(browser, wire) -> None:
-    with session_or_none(browser) as page:
+    with open_page(browser) as page:
         wire.clear()
         page.goto(f"http://acme.localhost:{wire.port}/login", wait_until="networkidle")
         assert len(wire.requests) >= 4

@@ -20,7 +20,7 @@ from crm.resources.tasks import TASK_IN
 from crm.tenancy.database import now, transaction
 from crm.tenancy.tenants import Tenants
 from tests.cabinet.test_pages import check
-from tests.chromium import NARROW, WIDE, browsing, session_or_none
+from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.conftest import Clock
 
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
@@ -37,15 +37,15 @@ def browser() -> Iterator[Browser]:
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
     tenants = Tenants(Config(data=folder), Clock())
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.session("acme") as here, transaction():
         here.user_id = users.owner_id()
         for number in range(230):
             title = f"Завдання {number}"
-            tasks.create(TASK_IN.take({"title": title, "assigned_to": str(here.user_id)}))
-        tasks.create(TASK_IN.take({"title": "Скасоване завдання", "status": "cancelled"}))
+            tasks.create(TASK_IN.parse({"title": title, "assigned_to": str(here.user_id)}))
+        tasks.create(TASK_IN.parse({"title": "Скасоване завдання", "status": "cancelled"}))
         sent = {"url": "https://erp.example.com/crm", "events": ["lead.created"]}
-        webhooks.create(webhooks.WEBHOOK_IN.take(sent))
+        webhooks.create(webhooks.WEBHOOK_IN.parse(sent))
         Webhook.find(1).failed(now(), 500)
     tenants.forget_idle()
     return folder
@@ -73,7 +73,7 @@ def acme(served, browser, request, width) -> Iterator[Page]:
     with app.tenants.session("acme"):
         token = sessions.open(users.owner_id(), "tests")
     home = f"http://acme.localhost:{port}"
-    with session_or_none(browser, width, base_url=home) as page:
+    with open_page(browser, width, base_url=home) as page:
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         yield page
 
@@ -167,7 +167,7 @@ def test_an_error_page_is_in_place_beside_the_menu(acme, width, path):
 
 @BOTH
 def test_a_strangers_error_page_is_in_place(served, browser, width):
-    with session_or_none(browser, width) as page:
+    with open_page(browser, width) as page:
         for host in ("acme.localhost", "localhost", "nobody.localhost"):
             page.goto(f"http://{host}:{served[1]}/nothing")
             check(page, host)
@@ -178,7 +178,7 @@ def test_a_strangers_error_page_is_in_place(served, browser, width):
 
 @BOTH
 def test_the_bare_address_shows_the_base_hosts_page(served, browser, width):
-    with session_or_none(browser, width) as page:
+    with open_page(browser, width) as page:
         page.goto(f"http://127.0.0.1:{served[1]}/")
         check(page, "the bare address")
         heading = page.locator("h1").inner_text()

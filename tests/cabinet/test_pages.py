@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
 from crm.resources import moving
-from tests.chromium import NARROW, WIDE, browsing, session_or_none
+from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.running import ROOT, free_port
 
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
@@ -96,7 +96,7 @@ def send(form: Locator, name: str, data: bytes) -> None:
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, width):
-    with session_or_none(browser, width, storage_state=session) as page:
+    with open_page(browser, width, storage_state=session) as page:
         page.goto(f"http://acme.localhost:{demo[0]}{path}")
         assert page.url.endswith(quote(path, "/?=")), "not the page that was asked for"
         check(page, path)
@@ -105,7 +105,7 @@ def test_a_page_is_silent_accessible_and_fits(browser, demo, session, path, widt
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("noun", FILES)
 def test_an_import_is_silent_accessible_and_fits_at_each_step(browser, demo, session, noun, width):
-    with session_or_none(browser, width, storage_state=session) as page:
+    with open_page(browser, width, storage_state=session) as page:
         form = page.locator(f"main form[action='/{noun}/import']")
         page.goto(f"http://acme.localhost:{demo[0]}/{noun}/import")
         send(form, "bad.csv", b"colour\n")
@@ -122,7 +122,7 @@ def test_an_import_is_silent_accessible_and_fits_at_each_step(browser, demo, ses
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("path", DOORS)
 def test_a_door_is_silent_accessible_and_fits(browser, demo, path, width):
-    with session_or_none(browser, width) as page:
+    with open_page(browser, width) as page:
         page.goto(f"http://acme.localhost:{demo[0]}{path}")
         check(page, path)
 
@@ -130,7 +130,7 @@ def test_a_door_is_silent_accessible_and_fits(browser, demo, path, width):
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("path", ["/", "/signup"])
 def test_the_base_host_is_silent_accessible_and_fits(browser, demo, path, width):
-    with session_or_none(browser, width) as page:
+    with open_page(browser, width) as page:
         page.goto(f"http://localhost:{demo[0]}{path}")
         check(page, path)
 
@@ -144,13 +144,13 @@ def stages_of(page: Page) -> list[str]:
 
 
 def test_the_demos_board_is_ukrainian(browser, demo, session):
-    with session_or_none(browser, storage_state=session) as page:
+    with open_page(browser, storage_state=session) as page:
         page.goto(f"http://acme.localhost:{demo[0]}/deals")
         assert stages_of(page) == STAGES
 
 
 def test_a_ukrainian_sign_up_leads_to_a_ukrainian_board(browser, demo):
-    with session_or_none(browser) as page:
+    with open_page(browser) as page:
         page.goto(f"http://localhost:{demo[0]}/signup")
         page.locator("main [name=phone]").fill("067 123 45 67")
         page.locator("main form button").first.click()

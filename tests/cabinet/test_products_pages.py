@@ -42,7 +42,7 @@ def chair(crm, **fields: Any) -> str:
     """The id of a new product at acme."""
     sent = {"sku": "CH-1", "name": "Крісло", "price": 1250.5, **fields}
     with crm.tenants.session("acme"):
-        return str(create(PRODUCT_IN.take(sent)))
+        return str(create(PRODUCT_IN.parse(sent)))
 
 
 def product(crm, id: str) -> dict[str, Any]:

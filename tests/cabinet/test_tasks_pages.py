@@ -133,7 +133,7 @@ def test_tasks_beyond_200_are_on_further_pages(olena, crm):
         here.user_id = OLENA
         for number in range(205):
             due = f"2026-03-{number % 28 + 1:02}T10:00:00Z" if number % 3 else None
-            tasks.create(TASK_IN.take({"title": f"№{number}", "due_at": due}))
+            tasks.create(TASK_IN.parse({"title": f"№{number}", "due_at": due}))
     seen, path = [], "/tasks?assigned_to=all"
     while path:
         page = olena.sees(path)

@@ -10,7 +10,7 @@ from crm.access import sessions
 from crm.resources.pipelines.record import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import transaction
-from tests.chromium import NARROW, WIDE, browsing, serving, session_or_none
+from tests.chromium import NARROW, WIDE, browsing, open_page, serving
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, hidden
 
@@ -44,7 +44,7 @@ def page(crm, browser, width, scripts) -> Iterator[Page]:
     options = {"java_script_enabled": scripts, "base_url": "http://acme.localhost"}
     with (
         serving(crm) as home,
-        session_or_none(browser, width, **options | {"base_url": home}) as page,
+        open_page(browser, width, **options | {"base_url": home}) as page,
     ):
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         yield page

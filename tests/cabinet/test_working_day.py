@@ -18,7 +18,7 @@ from aiosmtpd.handlers import Message
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests import log_leaks
-from tests.chromium import browsing, session_or_none
+from tests.chromium import browsing, open_page
 from tests.receiving import Hook, receiving
 from tests.running import ROOT, free_port, wait_for
 
@@ -119,7 +119,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def page(browser) -> Iterator[Page]:
     """One browser for the whole day, whose tests follow each other."""
-    with session_or_none(browser) as found:
+    with open_page(browser) as found:
         yield found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crm.cabinet import formatting, languages
-from tests.chromium import browsing, serving, session_or_none
+from tests.chromium import browsing, open_page, serving
 
 NBSP = "\u00a0"
 WRITTEN = "067 123 45 67".replace(" ", NBSP)
@@ -110,7 +110,7 @@ def test_encodings_are_under_more(olena):
 
 def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, olena, api):
     api.create("/leads", name="Марія", phone="+380671234567")
-    with browsing() as browser, serving(crm) as home, session_or_none(browser) as page:
+    with browsing() as browser, serving(crm) as home, open_page(browser) as page:
         token = olena.client.get_cookie("crm_session", domain=olena.host).value
         page.context.add_cookies([{"name": "crm_session", "value": token, "url": home}])
         page.goto(f"{home}/leads/1/edit")

@@ -380,7 +380,7 @@ def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
     assert json.loads(said.splitlines()[0])["message"] == f"data folder: {data}"
 
 
-# Proxies; nginx itself is started in tests/test_proxy.py
+# Proxies; nginx itself is started in tests/server/test_proxy.py
 
 
 def needed_by(configuration: str) -> dict[str, str]:

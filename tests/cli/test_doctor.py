@@ -364,7 +364,7 @@ def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
     with crm.tenants.session("acme"), transaction():
         webhooks.create({"url": "https://erp.example.com/crm"})
         for name in "abcd":
-            leads.create(LEAD_IN.take({"name": name, "email": f"{name}@a.example"}))
+            leads.create(LEAD_IN.parse({"name": name, "email": f"{name}@a.example"}))
         execute("UPDATE delivery SET status = 'held' WHERE id = 1")
         execute("UPDATE delivery SET status = 'failed' WHERE id = 2")
         execute("UPDATE delivery SET created_at = '2026-01-01T00:00:00Z' WHERE id = 3")
@@ -383,7 +383,7 @@ def test_what_waits_for_webhooks_is_told(data: Path, crm: CRMApp) -> None:
 
 def test_a_clock_behind_the_newest_event_is_a_fault(data: Path, crm: CRMApp) -> None:
     with crm.tenants.session("acme"):
-        leads.create(LEAD_IN.take({"name": "a", "email": "a@a.example"}))
+        leads.create(LEAD_IN.parse({"name": "a", "email": "a@a.example"}))
     crm.tenants.forget_idle()
     assert not doctor(data).of("acme")
     change(data, "UPDATE event SET at = '2098-01-01T00:00:00Z'")

@@ -1,4 +1,4 @@
-"""The demo: two believable businesses, furnished once, and what its text says to try."""
+"""The demo: two believable businesses, made once, and what its text says to try."""
 
 import re
 import shlex
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
+from zoneinfo import ZoneInfo
 
 import phonenumbers
 import pytest
@@ -16,26 +17,26 @@ import pytest
 from crm import create_app, demo
 from crm.access import api_keys
 from crm.config import LOOPBACK, Config, ConfigError
-from crm.demo.agenda import CLOSES, OPENS, Hours
+from crm.demo.history import CLOSING_SECONDS, OPENING_SECONDS
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.resources import tasks, tenant, users
+from crm.resources import notes, tenant, users
 from crm.resources.leads import record as leads
 from crm.tenancy.tenants import Tenants
-from crm.values import latin
 from tests.conftest import Api, Clock
 from tests.page_client import Person
 
 NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
 BUSINESSES = ("acme", "globex")
+KYIV = ZoneInfo("Europe/Kyiv")
 RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A data folder after the demo's first start, and what was told."""
+    """A data folder after the demo's first start, and its text."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.furnish(Tenants(Config(data=folder), Clock())).text
+    return folder, demo.prepare(Tenants(Config(data=folder), Clock())).text
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +57,14 @@ def folder(started, tmp_path: Path) -> Path:
     return shutil.copytree(started[0], tmp_path / "data")
 
 
-def caller(label: str, folder: Path, told: str):
+def caller(label: str, folder: Path, text: str):
     app = create_app(Config(data=folder), Clock(), sends=False)
-    yield Api(app, label, key_in(told))
+    yield Api(app, label, key_in(text))
     app.tenants.forget_idle()
 
 
-def key_in(told: str) -> str:
-    (key,) = set(re.findall(r"crm_\w+", told))
+def key_in(text: str) -> str:
+    (key,) = set(re.findall(r"crm_\w+", text))
     return key
 
 
@@ -75,11 +76,11 @@ def tables(folder: Path, label: str) -> dict[str, list[dict[str, Any]]]:
         "SELECT name FROM sqlite_master WHERE type = 'table'"
         " AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%'"
     ).fetchall()
-    found = {
+    rows = {
         name: list(map(dict, file.execute(f"SELECT * FROM {name} ORDER BY 1"))) for (name,) in names
     }
     file.close()
-    return found
+    return rows
 
 
 def counts(folder: Path, label: str) -> dict[str, int]:
@@ -105,14 +106,14 @@ def test_each_business_has_an_owner_and_colleagues(acme, globex):
 
 
 def test_there_is_as_much_as_a_small_business_has(started):
-    found = counts(started[0], "acme")
-    assert (found["lead"], found["product"], found["task"]) == (120, 40, 50)
-    assert 50 <= found["client"] <= 70
-    assert 70 <= found["deal"] <= 90
-    assert found["note"] > 30 and found["change"] > 300
+    first = counts(started[0], "acme")
+    assert (first["lead"], first["product"], first["task"]) == (120, 40, 50)
+    assert 50 <= first["client"] <= 70
+    assert 70 <= first["deal"] <= 90
+    assert first["note"] > 30 and first["change"] > 300
     third = counts(started[0], "globex")
     for noun in ("lead", "client", "product", "deal", "task"):
-        assert 0.25 <= third[noun] / found[noun] <= 0.45, noun
+        assert 0.25 <= third[noun] / first[noun] <= 0.45, noun
 
 
 @pytest.mark.parametrize("label", BUSINESSES)
@@ -189,26 +190,34 @@ def test_every_kind_of_event_is_in_the_feed(acme):
 
 def test_nothing_has_happened_yet_that_is_to_come(started):
     for label in BUSINESSES:
-        for name, rows in tables(started[0], label).items():
-            for row in rows:
-                for column, value in row.items():
-                    if (
-                        column in ("at", "moved_at")
-                        or column.endswith("_at")
-                        and column not in ("due_at", "expires_at")
-                    ):
-                        assert value is None or value <= NOW, (name, column, row["id"])
+        nothing_lies_ahead(tables(started[0], label), NOW)
+
+
+def nothing_lies_ahead(rows_of: dict[str, list[dict[str, Any]]], now: str) -> None:
+    for name, rows in rows_of.items():
+        for row in rows:
+            for column, value in row.items():
+                if (
+                    column in ("at", "moved_at")
+                    or column.endswith("_at")
+                    and column not in ("due_at", "expires_at")
+                ):
+                    assert value is None or value <= now, (name, column, row["id"])
 
 
 def test_history_is_made_by_its_people_at_work(started):
-    found = tables(started[0], "acme")
-    sellers = {user["id"] for user in found["user"] if user["role"] != "viewer"}
+    rows_of = tables(started[0], "acme")
+    sellers = {user["id"] for user in rows_of["user"] if user["role"] != "viewer"}
     for name, by in (("lead", "created_by"), ("change", "user_id"), ("stage_move", "user_id")):
-        assert {row[by] for row in found[name]} == sellers
-    for change in found["change"]:
+        assert {row[by] for row in rows_of[name]} == sellers
+    history_is_of_office_hours(rows_of)
+
+
+def history_is_of_office_hours(rows_of: dict[str, list[dict[str, Any]]]) -> None:
+    for change in rows_of["change"]:
         moment = datetime.fromisoformat(change["at"])
         assert moment.weekday() < 5
-        assert OPENS <= moment.hour * 3600 + moment.minute * 60 <= CLOSES
+        assert OPENING_SECONDS <= moment.hour * 3600 + moment.minute * 60 <= CLOSING_SECONDS
 
 
 def test_nobody_can_be_reached(started):
@@ -231,24 +240,48 @@ def test_nobody_can_be_reached(started):
 
 
 def test_the_same_moment_gives_the_same_demo(started, tmp_path):
-    demo.furnish(Tenants(Config(data=tmp_path, tenant="globex"), Clock()))
+    demo.prepare(Tenants(Config(data=tmp_path, tenant="globex"), Clock()))
     again, first = tables(tmp_path, "globex"), tables(started[0], "globex")
     for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
         assert again[noun] == first[noun]
 
 
 @pytest.mark.parametrize(
-    "now", ["2026-03-01T00:00:00Z", "2026-03-02T07:00:01Z", "2026-03-06T23:59:59Z"]
+    "now",
+    [
+        "2026-03-01T00:00:00Z",  # Sunday
+        "2026-03-02T07:00:01Z",  # Monday, a second after the office opens
+        "2026-03-06T23:59:59Z",  # Friday in UTC, Saturday in Kyiv
+        "2026-03-29T01:00:00Z",  # the clocks of Kyiv go forward
+        "2028-02-29T12:00:00Z",
+        "2026-08-24T20:59:59Z",
+        "2026-12-31T23:30:00Z",  # the next year in Kyiv
+    ],
 )
-def test_working_hours_end_now_at_the_latest(now):
-    moment = datetime.fromisoformat(now).timestamp()
-    hours = Hours(moment)
-    assert hours.at(0) < moment - 80 * 86_400
-    assert moment - 3 * 86_400 < hours.at(hours.total - 0.5) < moment
+def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
+    clock = Clock()
+    clock.moment = datetime.fromisoformat(now).timestamp()
+    demo.prepare(Tenants(Config(data=tmp_path), clock))
+    for label in BUSINESSES:
+        rows_of = tables(tmp_path, label)
+        expected = tables(started[0], label)
+        for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
+            rows = [timeless(row) for row in rows_of[noun]]
+            assert rows == [timeless(row) for row in expected[noun]], noun
+        nothing_lies_ahead(rows_of, now)
+        history_is_of_office_hours(rows_of)
+        assert min(row["at"] for row in rows_of["change"]) < days_ago(75, clock)
+        due = [row["due_at"] for row in rows_of["task"] if row["status"] in ("open", "in_progress")]
+        today = datetime.fromtimestamp(clock.moment, KYIV).date()
+        days = [datetime.fromisoformat(text).astimezone(KYIV).date() for text in due]
+        assert sum(text < now for text in due) >= 2
+        assert days.count(today) >= 2
+        assert sum(day > today for day in days) >= 3
 
 
-def test_names_become_latin_as_in_a_passport():
-    assert latin("Юлія Мар'яненко-Щур", ".") == "yuliia.marianenko.shchur"
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without moments and dates."""
+    return {name: value for name, value in row.items() if not name.endswith(("_at", "_date"))}
 
 
 # Starting again
@@ -256,13 +289,13 @@ def test_names_become_latin_as_in_a_passport():
 
 def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    told = demo.furnish(Tenants(Config(data=folder), Clock())).text
+    text = demo.prepare(Tenants(Config(data=folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
     assert after == before
     app = create_app(Config(data=folder), Clock(), sends=False)
-    assert Api(app, "acme", key_in(told)).get("/leads").status_code == 200
+    assert Api(app, "acme", key_in(text)).get("/leads").status_code == 200
     assert Api(app, "acme", key_in(started[1])).get("/leads").status_code == 401
     app.tenants.forget_idle()
 
@@ -271,7 +304,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
     tenants = Tenants(Config(data=folder), Clock())
     with tenants.session("acme"):
         api_keys.create("integration", "*", 1)
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.session("acme"):
         keys = [(key.name, key.state()) for key in api_keys.every()]
     assert keys == [("demo", "revoked"), ("integration", "live"), ("demo", "live")]
@@ -285,7 +318,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
     with tenants.session("acme"):
         lead_id = leads.create({"name": "Марія", "phone": "+380671234567"})
     before = {label: tables(folder, label) for label in ("acme", "shop")}
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     after = {label: tables(folder, label) for label in ("acme", "shop")}
     assert tenants.labels() == ["acme", "globex", "shop"]
     assert counts(folder, "globex")["lead"] == 40
@@ -300,7 +333,7 @@ def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
     tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
     before = tables(tmp_path, label)
     with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):
-        demo.furnish(tenants)
+        demo.prepare(tenants)
     assert tenants.labels() == [label]
     assert tables(tmp_path, label) == before
 
@@ -308,27 +341,27 @@ def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
 def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
     calls = 0
 
-    def create(data: dict[str, Any]) -> int:
+    def create(noun: str, record_id: int, data: dict[str, Any]) -> int:
         nonlocal calls
         calls += 1
         if calls > 5:
             raise KeyboardInterrupt
-        return really_create(data)
+        return really_create(noun, record_id, data)
 
-    really_create = tasks.create
-    monkeypatch.setattr(tasks, "create", create)
+    really_create = notes.create
+    monkeypatch.setattr(notes, "create", create)
     tenants = Tenants(Config(data=tmp_path, tenant="globex"), Clock())
     with pytest.raises(KeyboardInterrupt):
-        demo.furnish(tenants)
+        demo.prepare(tenants)
     assert tenants.labels() == []
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-# What is told
+# The text
 
 
-def curl_lines(told: str) -> list[str]:
-    return [line for line in told.splitlines() if line.startswith("curl")]
+def curl_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("curl")]
 
 
 def replayed(line: str, folder: Path, config: Config) -> Any:
@@ -364,19 +397,19 @@ def replayed(line: str, folder: Path, config: Config) -> Any:
 
 
 def test_the_text_begins_with_the_address_and_names_the_key(started):
-    _, told = started
-    first, empty, *_ = told.splitlines()
+    _, text = started
+    first, empty, *_ = text.splitlines()
     assert re.fullmatch(r"Open http://acme\.localhost:8000/enter/\S+", first) and not empty
-    assert "\nhttp://acme.localhost:8000/api/v1/docs\n" in told
-    assert f"\n{key_in(told)}\n" in told
-    assert "\n\n\n" not in told
-    assert max(map(len, (line for line in told.splitlines() if "curl" not in line))) < 130
+    assert "\nhttp://acme.localhost:8000/api/v1/docs\n" in text
+    assert f"\n{key_in(text)}\n" in text
+    assert "\n\n\n" not in text
+    assert max(map(len, (line for line in text.splitlines() if "curl" not in line))) < 130
 
 
 def test_the_text_tells_how_to_enter_each_business(started, folder):
     """By the phone of its owner, and the code that the page shows."""
-    told = " ".join(started[1].split())
-    ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", told)
+    text = " ".join(started[1].split())
+    ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", text)
     assert [url for url, _ in ways] == [f"http://{label}.localhost:8000" for label in BUSINESSES]
     app = create_app(Config(data=folder), Clock(), sends=False, shows_codes=True)
     for (_, phone), label, owner in zip(
@@ -411,34 +444,34 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
 
 def test_the_receiver_is_started_as_the_demo_was(started, folder):
     assert "\npython app.py webhook listen --port 9000\n" in started[1]
-    told = demo.furnish(Tenants(Config(data=folder), Clock()), "crm").text
-    assert "\ncrm webhook listen --port 9000\n" in told
-    assert '"url":"http://127.0.0.1:9000/"' in told
+    text = demo.prepare(Tenants(Config(data=folder), Clock()), "crm").text
+    assert "\ncrm webhook listen --port 9000\n" in text
+    assert '"url":"http://127.0.0.1:9000/"' in text
 
 
 def test_the_lines_follow_the_port(folder):
-    told = demo.furnish(Tenants(Config(data=folder, port=9123), Clock())).text
-    assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(told))
+    text = demo.prepare(Tenants(Config(data=folder, port=9123), Clock())).text
+    assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(text))
 
 
 def test_a_bare_address_serves_one_tenant(tmp_path):
     config = Config(data=tmp_path, tenant="globex")
     tenants = Tenants(config, Clock())
-    told = demo.furnish(tenants).text
+    text = demo.prepare(tenants).text
     assert tenants.labels() == ["globex"]
-    assert "localhost" not in told
-    assert "http://127.0.0.1:8000/api/v1/docs" in told
-    deals, lead, products, _ = (replayed(line, tmp_path, config) for line in curl_lines(told))
+    assert "localhost" not in text
+    assert "http://127.0.0.1:8000/api/v1/docs" in text
+    deals, lead, products, _ = (replayed(line, tmp_path, config) for line in curl_lines(text))
     assert deals.json["data"] and lead.status_code == 201 and products.json["data"]
 
 
 def test_a_bare_address_of_no_demo_tenant_is_refused(tmp_path):
     tenants = Tenants(Config(data=tmp_path, tenant="shop"), Clock())
     with pytest.raises(ConfigError, match="acme or globex"):
-        demo.furnish(tenants)
+        demo.prepare(tenants)
     assert tenants.labels() == []
 
 
-def days_ago(days: int) -> str:
-    moment = datetime.fromtimestamp(Clock().moment, UTC) - timedelta(days=days)
+def days_ago(days: int, clock: Clock | None = None) -> str:
+    moment = datetime.fromtimestamp((clock or Clock()).moment, UTC) - timedelta(days=days)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""What the README says is so: its two commands, its tour by curl, its tables."""
+"""README.md and the guides of crm/docs: their commands work, their tables agree with the code."""
 
 import ast
 import json
@@ -19,12 +19,20 @@ from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
 from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
-from tests.readme import APP, README, ROOT, blocks, run, section
+from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
 from tests.running import free_port, serving
+
+BEGIN = f"""{APP} tenant create tour --owner-name Олена
+KEY=$({APP} key create tour --name tour)
+{APP} serve &"""
+
+
+def test_the_readme_has_at_most_250_lines():
+    assert len(read("README").splitlines()) <= 250
 
 
 def test_the_first_screen_has_exactly_two_commands():
-    first_screen = README.split("\n## ")[0]
+    first_screen = read("README").split("\n## ")[0]
     demo, tests = (block.strip() for block in blocks(first_screen))
     assert len(first_screen.splitlines()) <= 30
     assert demo.endswith(".venv/bin/python app.py demo")
@@ -39,13 +47,13 @@ def test_ci_runs_the_second_command_as_it_stands():
         ["bash", "-c", "eval() { echo \"$1\"; exit 0; }; . .ci/run"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert blocks(README)[1].strip() in told.stdout.splitlines()
+    assert blocks(read("README"))[1].strip() in told.stdout.splitlines()
 
 
 @pytest.mark.parametrize("demo", ["never ran", "has run", "runs"])
 def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     assert shutil.which("curl")
-    lines, port = "\n".join(blocks(section("A tour by curl"))), free_port()
+    lines, port = "\n".join(blocks(section("README", "A tour by curl"))), free_port()
     data, begin = tmp_path / "data", lines
     with ExitStack() as stack:
         if demo != "never ran":
@@ -73,7 +81,7 @@ def check_tour(said: str) -> None:
 
 def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
     """The one for TypeScript is run by .ci/clients: npx would fetch it from the network."""
-    lines = re.search(r"<!-- generators -->\n```sh\n(.*?)```", README, re.S)[1]
+    lines = re.search(r"<!-- generators -->\n```sh\n(.*?)```", read("api"), re.S)[1]
     assert "localhost" not in lines
     assert "npx -y openapi-typescript openapi.json -o crm.d.ts" in lines
     here = "\n".join(line for line in lines.splitlines() if not line.startswith("npx "))
@@ -84,12 +92,34 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
     assert list(tmp_path.glob("*/*/api/leads/create_lead.py"))
 
 
+def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_path):
+    create_key, create_lead = blocks(read("website-forms"))
+    form = [f"FORM_KEY=$({create_key.strip()})", create_lead]
+    feed, webhook, _ = blocks(read("events-and-webhooks"))  # the last listens until it is stopped
+    _, search, keys = blocks(read("api"))  # the first is of client generators
+    lines = [BEGIN, keys, *form, search, feed, webhook]
+    said = run("\n".join(lines), tmp_path, free_port())
+    assert re.search(r"^crm_\w{46}$", said, re.M)
+    assert re.search(r"^2 .*price list", said, re.M)
+    assert '"name":"Марія Коваль"' in said
+    assert '{"status":"ok","lead_id":"1"}' in said
+    assert '"type":"lead.created"' in said and '"size":"XL"' in said
+    assert '{"status":"ok","webhook_id":"1","secret":"whsec_' in said
+
+
+def test_the_link_for_a_locked_out_user_works_as_it_stands(tmp_path):
+    (line,) = blocks(section("workspace", "Login"))
+    said = run(f"{APP} tenant create acme --owner-name Олена\n{line}", tmp_path)
+    assert "http://acme.localhost:8000/enter/" in said
+
+
 def test_ci_checks_generated_clients():
     assert "\n.ci/clients .venv/bin/python\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
-    lines = "\n".join(blocks(section("On one server"))[2:])
+    settings, _ = blocks(section("operating", "Settings"))  # the other is an example of a file
+    lines = "\n".join([settings, *blocks(section("operating", "Doctor"))])
     assert lines.count("app.py doctor") == 3
     said = run(f"{APP} tenant create acme\n{lines}", tmp_path)
     assert f"# source: {tmp_path / 'crm.env'}  " in said
@@ -98,16 +128,16 @@ def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
 
 
 def test_the_line_of_the_log_has_the_fields_of_the_log():
-    told = json.loads(blocks(section("On one server"), "json")[0])
+    told = json.loads(blocks(section("operating", "Log"), "json")[0])
     about = log.of({"REQUEST_METHOD": "GET"})
     line = log.RequestLine(moment=0.0, status=200, seconds=0.0014, **about).format()
     assert list(told) == list(json.loads(line))
 
 
-def test_moving_in_works_as_it_stands(tmp_path):
-    begin = f"{APP} tenant create tour --owner-name Олена\nKEY=$({APP} key create tour --name tour)"
-    lines = [begin, f"{APP} serve &", *blocks(section("Moving in"))]
-    said = run("\n".join(lines), tmp_path, free_port())
+def test_an_import_works_as_it_stands(tmp_path):
+    said = run("\n".join([BEGIN, *blocks(read("importing"))]), tmp_path, free_port())
+    assert '{"status":"ok","created":2,"updated":0,"skipped":0}' in said
+    assert "T-2,Стілець,1250" in said
     counts = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"
     assert said.splitlines().count(counts) == 3
     assert '{"status":"ok","created":0,"updated":0,"skipped":1}' in said
@@ -117,20 +147,19 @@ def test_moving_in_works_as_it_stands(tmp_path):
 
 
 def test_each_column_of_a_file_is_named():
-    told = {
-        name: set(re.findall(r"`(\w+)`", columns))
-        for name, columns in re.findall(r"^\| ([\w ]+) \| (`.*) \|$", section("Moving in"), re.M)
-    }
+    rows = re.findall(r"^\| ([\w ]+) \| (`.*) \|$", section("importing", "Columns"), re.M)
+    named = {name: set(re.findall(r"`(\w+)`", columns)) for name, columns in rows}
     for noun, moves in moving.MOVING.items():
         own = {column.name for column in moves.columns}
-        assert told[noun] | told["all"] == own, noun
+        assert named[noun] | named["all"] == own, noun
         if moves.part:
-            assert told[f"their {moves.part}s"] == {column.name for column in moves.part_columns}
+            assert named[f"their {moves.part}s"] == {column.name for column in moves.part_columns}
 
 
 def test_each_event_and_plan_is_named():
-    assert set(re.findall(r"`(\w+\.\w+)`", section("Events"))) >= set(events.KINDS)
-    rows = re.findall(r"^\| (\w+) \| (\d+) \| (.*) \|$", section("Limits"), re.M)
+    text = section("events-and-webhooks", "Events")
+    assert set(re.findall(r"`(\w+\.\w+)`", text)) >= set(events.KINDS)
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (.*) \|$", section("api", "Limits"), re.M)
     assert rows == [
         (plan, str(number), f"{STORAGE[plan]:,} MB" if STORAGE[plan] else "no limit")
         for plan, number in PLANS.items()
@@ -138,7 +167,8 @@ def test_each_event_and_plan_is_named():
 
 
 def test_the_lines_that_verify_a_delivery_do_so():
-    (lines,) = re.findall(r"<!-- verify -->\n```python\n(.*?)```", README, re.S)
+    guide = read("events-and-webhooks")
+    (lines,) = re.findall(r"<!-- verify -->\n```python\n(.*?)```", guide, re.S)
     told: dict = {}
     exec(lines, told)
     body = '{"id":"evt_1","data":{"lead":{"name":"Олена"}}}'.encode()
@@ -153,23 +183,23 @@ def test_the_lines_that_verify_a_delivery_do_so():
 
 
 def test_the_schedule_is_told_as_it_is():
-    found = re.search(r"at\s+once and after (.*?),\s+later if", section("Events"), re.S)[1]
+    text = section("events-and-webhooks", "Retries")
+    schedule = re.search(r"at\s+once\s+and\s+after\s+(.*?),\s+later if", text, re.S)[1]
     seconds = {"s": 1, "min": 60, "h": 3600}
-    told = [int(n) * seconds[unit] for n, unit in re.findall(r"(\d+)\s+(s|min|h)\b", found)]
-    assert tuple(told) == deliveries.DELAYS
+    delays = [int(n) * seconds[unit] for n, unit in re.findall(r"(\d+)\s+(s|min|h)\b", schedule)]
+    assert tuple(delays) == deliveries.DELAYS
 
 
 def test_each_setting_is_named_with_its_default():
-    named = dict(
-        re.findall(r"^\| `(CRM_\w+)` \| `?([^|`]*?)`? *\|", section("On one server"), re.M)
-    )
+    table = section("operating", "Settings")
+    named = dict(re.findall(r"^\| `(CRM_\w+)` \| `?([^|`]*?)`? *\|", table, re.M))
     for setting in fields(Config):
         env, default = setting.metadata["env"], setting.metadata["default"]
         assert named[env] == default or not default, env
 
 
 def test_each_number_of_sms_is_named_with_its_default():
-    text = section("On one server").split("### SMS and logins")[1].split("\n### ")[0]
+    text = section("operating", "SMS and login limits")
     table = re.findall(r"^\| (`.*?) \| (.*?) \|", text, re.M)
     told = {}
     for names, defaults in table:
@@ -182,19 +212,20 @@ def test_each_number_of_sms_is_named_with_its_default():
 def test_each_status_is_in_the_table_of_errors():
     from crm.api.problems import STATUS
 
-    named = {int(number) for number in re.findall(r"\b(\d{3})\b", section("Errors"))}
+    named = {int(number) for number in re.findall(r"\b(\d{3})\b", section("api", "Errors"))}
     assert {STATUS[kind] for kind in (errors.NotFound, *STATUS)} <= named
 
 
 def test_each_decision_is_cited():
-    assert re.findall(r"^\| (D\d+) \|", README, re.M) == [f"D{number}" for number in range(1, 19)]
+    titles = re.findall(r"^## (D\d+) \w", read("decisions"), re.M)
+    assert titles == [f"D{number}" for number in range(1, 19)]
 
 
 def test_no_decision_is_cited_where_users_read():
-    """The numbers are for who reads the code: help, settings, the document, pages, this README."""
+    """The numbers are for readers of the code; users read help, settings, API document, guides."""
     number = re.compile(r"\bD(?:[1-9]|1[0-8])\b")
-    told = [README.split("\n## Decisions\n")[0], README.split("\n## Development\n")[1]]
-    told += [path.read_text("utf-8") for path in (ROOT / "crm" / "docs").glob("*.md")]
+    guides = [path for path in GUIDES.glob("*.md") if path.name != "decisions.md"]
+    told = [path.read_text("utf-8") for path in (ROOT / "README.md", *guides)]
     told += helps(cli.group)
     told += [setting.metadata["meaning"] for setting in fields(Config)]
     told.append(pretty(create_app(Config(data=ROOT / "none"), sends=False).api.document("")))
@@ -225,7 +256,8 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 
 def test_words_are_completed_in_bash(tmp_path):
-    (line,) = re.findall(r"<!-- completion -->\n```sh\n(.*?)```", README, re.S)
+    guide = read("operating")
+    (line,) = re.findall(r"<!-- completion -->\n```sh\n(.*?)```", guide, re.S)
     installed = tmp_path / "bin" / "crm"
     installed.parent.mkdir()
     start = "import sys; from crm.cli import main; sys.argv[0] = 'crm'; main()"

@@ -1,4 +1,4 @@
-"""README's way onto a server, line by line: package, unit, proxy with TLS, tenant, doctor, copies.
+"""The guide one-server.md, line by line: package, unit, proxy with TLS, tenant, doctor, copies.
 
 The lines run as they stand, with other folders in place of /etc, /opt and /var/lib, and free ports
 in place of 80, 443 and 8000. Only what would change this machine has a stand-in: `sudo` and
@@ -23,11 +23,10 @@ import trustme
 
 from crm.tenancy import backup, readiness
 from tests import log_leaks
-from tests.readme import ROOT, blocks, section
+from tests.readme import ROOT, blocks, read, section
 from tests.running import PATIENCE, free_port
 from tests.server.test_proxy import HOME, nginx
 
-TITLE = "On your server in ten minutes"
 DOMAIN = "crm.example.ua"
 PROGRAMS = {
     "sudo": """#!/bin/sh
@@ -153,7 +152,7 @@ class Server:
         (live / DOMAIN).symlink_to(self.issued / "live")
 
     def here(self, lines: str) -> str:
-        """Lines of the README for this machine."""
+        """Lines of the guide for this machine."""
         moved = re.sub(
             r"(?<![\w.])/(etc/|opt/crm|var/lib/crm|var/www)", rf"{self.folder}/\1", lines
         )
@@ -201,7 +200,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.mark.parametrize("many", [False, True], ids=["one host", "many tenants"])
 def test_the_lines_lead_to_a_service_behind_a_proxy(server: Server, many: bool) -> None:
-    lines = blocks(section(TITLE))
+    lines = blocks(read("one-server"))
     others = lines[6:]
     assert len(others) == 2
     if many:
@@ -242,4 +241,4 @@ def test_the_lines_lead_to_a_service_behind_a_proxy(server: Server, many: bool) 
 
 def test_each_reason_of_a_service_that_is_not_ready_is_told() -> None:
     reasons = {readiness.NOT_WRITABLE, readiness.FULL, readiness.UNREADABLE, readiness.SLOW}
-    assert reasons <= set(re.findall(r"`(\w+)`", section(TITLE)))
+    assert reasons <= set(re.findall(r"`(\w+)`", section("operating", "Health checks")))

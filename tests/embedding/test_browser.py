@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask, redirect, request, session
 from playwright.sync_api import Page, expect
+from test_cabinet_board import card, column, drag, is_in
+from test_embedding import copied
 from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
-from tests.cabinet.test_board import card, column, drag, is_in
 from tests.chromium import browsing, session_or_none
 from tests.conftest import OLENA
-from tests.embedding.test_embedding import copied
-from tests.readme import ROOT, blocks, section
+from tests.readme import ROOT, blocks, read
 from tests.running import free_port, wait_for
 from tests.sites import logged_in
 
@@ -185,6 +185,19 @@ def test_swagger_keeps_the_key_for_the_session(page, home):
     expect(page.locator(".auth-wrapper .authorize.unlocked")).to_be_visible(timeout=20_000)
 
 
+def test_swagger_links_to_the_guides_below_the_prefix(page, home):
+    page.goto(f"{home}/crm/api/v1/docs")
+    link = page.get_by_role("link", name="Guides", exact=True)
+    with page.expect_popup(timeout=20_000) as opened:
+        link.click()
+    index = opened.value
+    assert index.url == f"{home}/crm/api/v1/docs/guides/"
+    index.get_by_role("link", name="Website forms", exact=True).click()
+    index.wait_for_url(f"{home}/crm/api/v1/docs/guides/website-forms.md")
+    expect(index.get_by_text("# Website forms")).to_be_visible()
+    index.close()
+
+
 def test_logging_out_leads_to_the_site(page, home):
     page.goto(f"{home}/crm/")
     page.get_by_role("button", name="Вийти").click()
@@ -192,12 +205,12 @@ def test_logging_out_leads_to_the_site(page, home):
     expect(page.get_by_role("heading", name="The shop")).to_be_visible(timeout=20_000)
 
 
-# The README's example, copied as it stands
+# The guide's example, copied as it stands
 
 
-def test_the_readmes_example_shows_the_workspace(page, tmp_path):
+def test_the_guides_example_shows_the_workspace(page, tmp_path):
     """Its commands make the tenant and serve the site; the site's login leads inside."""
-    text = section("In your Flask site")
+    text = read("embedding")
     (tmp_path / "shop.py").write_text(blocks(text, "python")[0])
     port = free_port()
     create, address, serve, *_ = blocks(text)[0].splitlines()

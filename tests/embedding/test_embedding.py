@@ -23,7 +23,7 @@ from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
 from tests.conftest import OLENA, set_clock
 from tests.raw_wsgi import Answer, speak
-from tests.readme import blocks, run, section
+from tests.readme import blocks, read, run
 from tests.running import free_port
 from tests.sites import Site, hostile, plain
 
@@ -777,8 +777,8 @@ with crm.tenant("acme"):
 """
 
 
-def test_the_readmes_lines_work_as_they_stand(tmp_path):
-    text = section("In your Flask site")
+def test_the_guides_lines_work_as_they_stand(tmp_path):
+    text = read("embedding")
     shop, won = blocks(text, "python")
     (commands,) = blocks(text)
     (tmp_path / "shop.py").write_text(shop)

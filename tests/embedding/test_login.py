@@ -335,7 +335,7 @@ def test_a_failure_is_a_500_page_and_nobody(embed, caplog):
     crm, guest = embed(current_user=who)
     page = guest.sees("/crm/leads", 500)
     assert "nadiia" not in page and "Надія" not in page
-    assert "current_user: LookupError in who, test_embedding_login.py:" in caplog.text
+    assert "current_user: LookupError in who, test_login.py:" in caplog.text
     assert "nadiia@shop.example" not in caplog.text
     assert len(users(crm)) == 2
 
@@ -380,7 +380,7 @@ def test_a_failure_tells_the_sites_own_line_and_attribute(embed, caplog, who, to
     _, guest = embed(current_user=who)
     page = guest.sees("/crm/leads", 500)
     assert "nmae" not in page and "account" not in page
-    assert f"{told}, test_embedding_login.py:" in caplog.text
+    assert f"{told}, test_login.py:" in caplog.text
     assert "nadiia@shop" not in caplog.text
     for text, mark in (("'nmae'", "a"), ("'account'", "no account"), ("its email", "no e-mail")):
         if text in told:
@@ -390,7 +390,7 @@ def test_a_failure_tells_the_sites_own_line_and_attribute(embed, caplog, who, to
 def test_its_line_is_told_though_a_library_raised(embed, caplog):
     _, guest = embed(current_user=lambda: re.compile("("))  # raised by a library
     guest.sees("/crm/leads", 500)
-    place = f"test_embedding_login.py:{line_of('raised by a library')}"
+    place = f"test_login.py:{line_of('raised by a library')}"
     assert f"in <lambda>, {place}" in caplog.text
 
 

@@ -2,8 +2,8 @@
 
     python -m tests.faults [pytest's options]
 
-Prints a table of what was done, with its date, for README.md. CI runs the
-same tests with smaller counts.
+Prints a table of what was done, with its date, for crm/docs/durability.md.
+CI runs the same tests with smaller counts.
 """
 
 import os
@@ -20,9 +20,9 @@ COUNTS = {"CUTS": "200", "KILLS": "100", "CASES": "20000"}
 TESTS = (
     "tests/faults",
     "tests/access/test_isolation.py",
-    "tests/test_processes.py",
-    "tests/test_limits.py",
-    "tests/test_openapi.py::test_answers_are_as_documented",
+    "tests/server/test_processes.py",
+    "tests/access/test_limits.py",
+    "tests/api/test_openapi.py::test_answers_are_as_documented",
 )
 
 
@@ -53,7 +53,7 @@ class Figures:
         ]
         for file, outcomes in self.outcomes.items():
             done = "; ".join(self.figures[file]) or "as in CI"
-            if file.endswith("test_openapi.py"):
+            if file.endswith("api/test_openapi.py"):
                 done = f"{int(os.environ['CASES']):,} requests made of the document"
             result = ", ".join(f"{len(ids)} {outcome}" for outcome, ids in sorted(outcomes.items()))
             minutes, seconds = divmod(round(self.seconds[file]), 60)

@@ -12,7 +12,7 @@ from crm.outbox import signature
 from tests import log_leaks
 from tests.running import ROOT
 
-NODE = "tests/test_planted.py"
+NODE = "tests/logs/test_log_leaks.py"
 
 
 @pytest.mark.parametrize(

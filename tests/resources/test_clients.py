@@ -22,7 +22,7 @@ def acme(crm):
 
 
 def named(**fields):
-    return CLIENT_IN.take({"name": "Ромашка", **fields})
+    return CLIENT_IN.parse({"name": "Ромашка", **fields})
 
 
 def deal(crm, **values):
@@ -389,10 +389,12 @@ PRIMARY = [
 def test_there_is_one_primary_contact_or_none(acme):
     for contacts, expected in PRIMARY:
         id = create(named(contacts=[OLHA, PETRO]))
-        ids = {number: contact.id for number, contact in enumerate(Client.find(id).contacts(), 1)}
+        ids = {
+            number: contact.id for number, contact in enumerate(Client.find(id).list_contacts(), 1)
+        }
         sent = [entry | ({"id": ids[entry["id"]]} if "id" in entry else {}) for entry in contacts]
         with transaction():
-            Client.find(id).change(CLIENT_PATCH.take({"contacts": sent}))
+            Client.find(id).change(CLIENT_PATCH.parse({"contacts": sent}))
         assert primary(CLIENT.one(id)) == expected, contacts
 
 

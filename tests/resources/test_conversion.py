@@ -21,9 +21,9 @@ PHONE, EMAIL = "+380671234567", "maria@example.com"
 @pytest.fixture
 def acme(crm):
     """A visit to acme in Olena's name."""
-    with crm.tenants.session("acme") as visit:
-        visit.user_id = OLENA
-        yield visit
+    with crm.tenants.session("acme") as session:
+        session.user_id = OLENA
+        yield session
 
 
 def a_lead(**more):

@@ -19,9 +19,9 @@ LARGEST = 9_999_999_999_9999  # a price, in 1/10 000
 @pytest.fixture
 def acme(crm):
     """A visit to acme in Olena's name."""
-    with crm.tenants.session("acme") as visit:
-        visit.user_id = OLENA
-        yield visit
+    with crm.tenants.session("acme") as session:
+        session.user_id = OLENA
+        yield session
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ START = "2026-03-02T09:00:00Z"  # by the cast's clock
 @pytest.fixture
 def acme(crm):
     """A visit to acme in Olena's name."""
-    with crm.tenants.session("acme") as visit:
-        visit.user_id = OLENA
-        yield visit
+    with crm.tenants.session("acme") as session:
+        session.user_id = OLENA
+        yield session
 
 
 def changed(id, **data):
@@ -35,7 +35,7 @@ def service_pipeline(*types):
     """Another pipeline with stages of these types; gives (its id, the stages' ids)."""
     stages = [{"name": f"{kind} {n}", "type": kind} for n, kind in enumerate(types)]
     id = pipelines.create({"name": "Service", "stages": stages})
-    return id, [stage.id for stage in pipelines.Pipeline.find(id).stages()]
+    return id, [stage.id for stage in pipelines.Pipeline.find(id).list_stages()]
 
 
 # Rules

@@ -186,13 +186,13 @@ def test_a_stage_changed_is_a_pipeline_changed(acme, clock):
 
 def test_a_pipeline_keeps_an_open_stage(acme):
     id = create({"name": "A", "stages": [OPEN, {"name": "Won", "type": "won"}]})
-    stage, won = Pipeline.find(id).stages()
+    stage, won = Pipeline.find(id).list_stages()
     assert refusal(stage.change, {"type": "lost"}) == "last_open_stage"
     assert refusal(remove_stage, stage) == "last_open_stage"
     assert refusal(remove_stage, stage, won.id) == "last_open_stage"
     change(Stage, won.id, type="open")
     change(Stage, stage.id, type="lost")
-    assert [each.type for each in Pipeline.find(id).stages()] == ["lost", "open"]
+    assert [each.type for each in Pipeline.find(id).list_stages()] == ["lost", "open"]
 
 
 def test_the_type_of_a_stage_with_deals_stays(acme):
@@ -273,7 +273,7 @@ def test_deleted_deals_go_along_without_a_word(api, acme):
 def test_deals_stay_in_their_pipeline(acme):
     other = create({"name": "A", "stages": [OPEN]})
     deals.create({"title": "Chairs"})
-    for stage in (Pipeline.find(other).stages()[0].id, NEW, 99):
+    for stage in (Pipeline.find(other).list_stages()[0].id, NEW, 99):
         assert refusal(remove_stage, Stage.find(NEW), stage) == "invalid_stage"
 
 
@@ -289,7 +289,7 @@ def test_a_pipeline_in_use_stays(acme):
     id = create({"name": "A"})
     deals.create({"title": "Chairs", "pipeline_id": id})
     assert refusal(remove_pipeline, Pipeline.find(id)) == "pipeline_in_use"
-    own = Pipeline.find(id).stages()[1].id
+    own = Pipeline.find(id).list_stages()[1].id
     assert refusal(remove_pipeline, Pipeline.find(id), own) == "invalid_stage"
 
 

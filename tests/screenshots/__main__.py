@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.chromium import browsing, session_or_none  # noqa: E402
+from tests.chromium import browsing, open_page  # noqa: E402
 from tests.receiving import receiving  # noqa: E402
 from tests.running import ROOT, free_port  # noqa: E402
 
@@ -25,7 +25,7 @@ KR-902;Крісло «Затишок» з пуфом;дорого;шт;Кріс�
 
 
 def take(home: str, link: str, hook_url: str) -> None:
-    with browsing() as browser, session_or_none(browser) as page:
+    with browsing() as browser, open_page(browser) as page:
         page.set_viewport_size({"width": 1280, "height": 720})
 
         def shot(name: str) -> None:

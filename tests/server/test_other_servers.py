@@ -195,7 +195,7 @@ def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lea
 
 
 def test_which_servers_drop_names_with_underscores(served: Served) -> None:
-    """As the README tells: the others make one header of X_Forwarded_For and X-Forwarded-For."""
+    """As operating.md says: the others make one header of X_Forwarded_For and X-Forwarded-For."""
     fields = (JSON, "Idempotency_Key: once", f"Content-Length: {len(BODY)}")
     ids = {served.speak("POST", "/api/v1/leads", *fields, body=BODY).body for _ in range(2)}
     assert len(ids) == (2 if served.name in DROPS_UNDERSCORES else 1)

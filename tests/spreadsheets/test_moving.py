@@ -670,7 +670,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
 def demo_tenants(tmp_path_factory) -> Tenants:
     """The two businesses of the demo, to whom hostile texts and gaps were added."""
     tenants = Tenants(Config(data=tmp_path_factory.mktemp("demo")))
-    demo.furnish(tenants)
+    demo.prepare(tenants)
     with tenants.session("acme") as here:
         here.user_id = OLENA
         for number, text in enumerate(HOSTILE):
@@ -688,21 +688,21 @@ def add_hostile(number: int, text: str) -> None:
     ]
     with transaction():
         named = {"name": text, "address": long, "external_id": f"{text} {number}"}
-        client = clients.create(clients.CLIENT_IN.take({**kept, **named, "contacts": contacts}))
+        client = clients.create(clients.CLIENT_IN.parse({**kept, **named, "contacts": contacts}))
         reached = {"name": text, "phone": "+380671234567", "source": None, "utm_source": text}
-        leads.create(leads.LEAD_IN.take({**kept, **reached}))
+        leads.create(leads.LEAD_IN.parse({**kept, **reached}))
         sold = {"title": text, "client_id": client, "assigned_to": None}
-        deal = deals.Deal.find(deals.create(deals.DEAL_IN.take({**kept, **sold})))
+        deal = deals.Deal.find(deals.create(deals.DEAL_IN.parse({**kept, **sold})))
         line = {"name": text, "price": "1.0001", "quantity": "1.5", "unit": text[:9]}
         more = {"discount": "12.5", "comment": long}
         if number % 4:
-            lines = [items.ITEM_ENTRY.take({**line, **more}) for _ in range(number % 4)]
+            lines = [items.ITEM_ENTRY.parse({**line, **more}) for _ in range(number % 4)]
             items.add_all(deal, lines)
         if number % 5 == 0:
             deal.change({"amount": 990_000})
         about = {"title": text, "description": long, "result": long, "assigned_to": None}
         belongs = {"client_id": client, "deal_id": deal.id, "status": "done"}
-        tasks.create(tasks.TASK_IN.take({**about, **belongs}))
+        tasks.create(tasks.TASK_IN.parse({**about, **belongs}))
 
 
 @pytest.mark.parametrize("excel", [False, True], ids=["plain", "excel"])

@@ -24,7 +24,7 @@ from crm.tenancy.database import LOG_BYTES, transaction
 from crm.tenancy.tenants import PAGE_BYTES, Tenants
 from crm.timed_checks import FAULT, OK, WARNING
 from tests import storage
-from tests.readme import README, ROOT
+from tests.readme import ROOT, read
 
 PATIENCE = 20  # seconds
 
@@ -410,20 +410,20 @@ def test_the_guide_leads_from_one_machine_to_another(tmp_path: Path) -> None:
     tenants.forget_idle()
     with storage.s3(tmp_path) as place:
         try:
-            said = run_guide("Set it up", one, place.url)
+            said = run_guide("Set up continuous copies", one, place.url)
             assert re.search(r"ok +litestream +3 files, the copies lag by [0-9.]+ s", said), said
         finally:
             for started in one.glob("started"):
                 os.kill(int(started.read_text()), signal.SIGKILL)
         (two / "var/lib").mkdir(parents=True)
-        said = run_guide("The night", two, place.url)
+        said = run_guide("Restore on another machine", two, place.url)
     assert "acme: restored" in said and "globex: restored" in said
     assert re.search(r"^globex  +business  +active  +Globex$", said, re.M)
     assert re.search(r"ok +tenants +2 of 2 files are whole", said), said
 
 
 def test_readme_leads_to_the_guide_and_each_of_its_commands_is_one() -> None:
-    assert "(crm/docs/server-burnt-down.md)" in README
+    assert "(crm/docs/server-burnt-down.md)" in read("README")
     commands = re.findall(r"crm((?: [a-z][a-z-]+)+)", GUIDE)
     named = {tuple(words.split()) for words in commands if words.split()[0] in cli.group.commands}
     assert {("litestream", "config"), ("litestream", "systemd"), ("litestream", "restore")} <= named

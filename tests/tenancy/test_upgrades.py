@@ -21,7 +21,7 @@ from crm.tenancy.database import connect, execute_many, transaction
 from tests import releases
 from tests.concurrency import crowd, process
 from tests.conftest import Api
-from tests.readme import blocks, run, section
+from tests.readme import blocks, read, run
 from tests.running import free_port, wait_for
 
 KNOWN = len(migrations.STEPS)
@@ -35,7 +35,7 @@ from crm.tenancy import migrations, upgrades
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 upgrades._check = lambda *_: os.kill(os.getpid(), 9)
-Tenants(Config(data=Path(sys.argv[1]))).session("acme").__enter__()
+Tenants(Config(data=Path(sys.argv[1]))).visit("acme").__enter__()
 """
 
 SERVE = """
@@ -305,7 +305,7 @@ def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clo
     del steps[-1]  # the code of the release before
     crm.tenants.forget_idle()
     assert api.get("/leads").json["code"] == "newer_file"
-    _, back = blocks(section("Upgrading"))  # as the README says it
+    _, back = blocks(read("upgrading"))  # as the guide says it
     words = shlex.split(re.sub(r"data/upgrades/\S+", str(copy), back.split("app.py")[1]))
     assert str(copy) in words
     command(crm, *words)
@@ -341,13 +341,13 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
     assert look(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
 
 
-def test_the_readme_commands_bring_a_frozen_release_up_to_date(tmp_path):
+def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     """The lines as they stand, on a file of the first frozen release, beside no other server; the
     first line is the old release's."""
     told = releases.unpack("0.1.0a3", tmp_path / "frozen.db")
     releases.put(tmp_path / "frozen.db", tmp_path / "data")
     (was,) = look(tmp_path / "frozen.db", "PRAGMA user_version")[0]
-    before, _ = blocks(section("Upgrading"))
+    before, _ = blocks(read("upgrading"))
     by_the_old, before = before.split("\n", 1)
     assert "backup create" in by_the_old
     port = free_port()

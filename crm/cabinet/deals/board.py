@@ -52,7 +52,7 @@ def show_list() -> Response:
     pipelines = [
         (pipeline["id"], pipeline["name"]) for pipeline in PIPELINE.every("1 ORDER BY position, id")
     ]
-    stages = choices.stages()
+    stages = choices.list_stages()
     statuses = labels.statuses("deal")
     filters = [
         FilterField("select", "stage_id", gettext("Stage"), stages),

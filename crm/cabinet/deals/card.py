@@ -9,10 +9,10 @@ from crm.cabinet import edits, labels, record_sections
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.record_fields import RecordField, record_fields
+from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.errors import Fault, Invalid, NotFound
-from crm.records.views import Body, Payload
+from crm.records.schemas import Body, Payload
 from crm.resources import tenant
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.history import STAGE_MOVE
@@ -22,21 +22,9 @@ from crm.resources.leads import conversion
 from crm.resources.pipelines.record import Pipeline
 from crm.tenancy.database import transaction
 
-NEW = (
-    *(
-        "title",
-        "client_id",
-        "contact_id",
-        "stage_id",
-        "amount",
-        "currency",
-        "assigned_to",
-        "expected_close_date",
-        "source",
-    ),
-    *("tags", "comment"),
-)
-FIELDS = (*NEW, "lost_reason", "amount_mode", "external_id")
+REFERENCES = ("client_id", "contact_id", "stage_id")  # their choices are made here
+NEW = form_names("deal", new=True, also=REFERENCES)
+FIELDS = form_names("deal", also=(*REFERENCES, "amount_mode"))
 # Of those, the ones that the card shows elsewhere: in its heading or beside the stage.
 CARD_FIELDS = tuple(name for name in FIELDS if name not in ("title", "lost_reason"))
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
@@ -69,12 +57,12 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     return render(
         "deals/card.html",
         deal=deal,
-        fields=record_fields("deal", DEAL_IN, CARD_FIELDS, deal),
+        fields=record_fields("deal", CARD_FIELDS, deal),
         form=form or Form(),
         client=labels.name_of("client", deal["client_id"], live=True),
         contact=labels.name_of("contact", deal["contact_id"]),
         lead=labels.name_of("lead", deal["lead_id"], live=True),
-        stages=choices.stages(),
+        stages=choices.list_stages(),
         statuses=labels.statuses("deal"),
         moves=STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
         items=items,
@@ -168,7 +156,7 @@ def _proposed() -> dict[str, Any]:
     if not values["stage_id"]:
         pipeline_id = request.args.get("pipeline_id")
         pipeline = Pipeline.find(pipeline_id) if pipeline_id else Pipeline.default()
-        values["stage_id"] = next(str(s.id) for s in pipeline.stages() if s.type == "open")
+        values["stage_id"] = next(str(s.id) for s in pipeline.list_stages() if s.type == "open")
     if values["client_id"]:
         values["client"] = CLIENT.one(values["client_id"])["name"]
     return values
@@ -188,11 +176,10 @@ def _form_context(
         hidden.add("lost_reason")
     fields = record_fields(
         "deal",
-        DEAL_IN,
         [name for name in names if name not in hidden],
         deal,
         contact_id=contacts,
-        stage_id=choices.stages(),
+        stage_id=choices.list_stages(),
         currency=choices.currencies(deal["currency"] if deal else ""),
     )
     return {

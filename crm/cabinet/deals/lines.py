@@ -27,7 +27,7 @@ pages = Pages("deal_lines")
 @pages.post("/deals/<id>/items")
 @rerender_on_error(lambda form, id: show_deal(id, lines=form))
 def save_lines(id: str) -> Response:
-    data = ITEMS_PUT.take({"items": _sent()})
+    data = ITEMS_PUT.parse({"items": _sent()})
     with transaction():
         deal = Deal.find(id)
         record_sections.is_version(deal.version)

@@ -60,7 +60,7 @@ def close_deal(id: str) -> Response:
     deal = Deal.find(id)
     if data["status"] == "lost" and _lacks_reason(id):
         return _ask_reason(id, deal.pipeline_id)
-    stages = Pipeline.find(deal.pipeline_id).stages()
+    stages = Pipeline.find(deal.pipeline_id).list_stages()
     ends = [each for each in stages if each.type == data["status"] != "open"]
     if ends and deal.stage_id not in [each.id for each in ends]:
         data["stage_id"] = ends[0].id

@@ -67,7 +67,7 @@ def _deal() -> dict[str, str]:
         "client": gettext("Romashka Ltd"),
         "contact": gettext("Maria Koval"),
         "pipeline": here.text_of_pipeline(pipeline.id),
-        "stage": here.text_of_stage(pipeline.stages()[0].id),
+        "stage": here.text_of_stage(pipeline.list_stages()[0].id),
         "status": "open",
         "amount": "",
         "expected_close_date": "",

@@ -9,6 +9,7 @@ from crm.cabinet import languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
+from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import confirm, flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.records import fields
@@ -27,7 +28,7 @@ from crm.resources.pipelines.record import (
 from crm.tenancy.database import transaction
 
 PATH = "/settings/pipelines"
-FIELDS = ("name", "type", "probability", "color")
+STAGE_FIELDS = form_names("stage")
 GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
 
 
@@ -54,6 +55,7 @@ def edit_pipeline(
 ) -> Response:
     """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
     pipeline = PIPELINE.one(id)
+    types = stage_types()
     reasons = "\n".join(pipeline["lost_reasons"])
     others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
     return show(
@@ -62,8 +64,9 @@ def edit_pipeline(
         form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
-        deals={found.id: found.deals() for found in Pipeline.find(id).stages()},
-        types=types(),
+        deals={stage.id: stage.deals() for stage in Pipeline.find(id).list_stages()},
+        fields=record_fields("stage", STAGE_FIELDS, type=[*types.items()]),
+        types=types,
         takers=[
             (stage["id"], f"{other['name']}: {stage['name']}")
             for other in others
@@ -116,7 +119,7 @@ def delete_pipeline(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/stages")
 @rerender_on_error(lambda form, id: edit_pipeline(id, stage=form))
 def add_stage(id: str) -> Response:
-    data = load_form(STAGE_IN, request.form, FIELDS)
+    data = load_form(STAGE_IN, request.form, STAGE_FIELDS)
     with transaction():
         Pipeline.find(id).add_stage(_coloured(data))
     flash(gettext("Stage added"))
@@ -136,7 +139,7 @@ def edit_stage(
         stage=shown,
         form=form or beside({**shown, "color": shown["color"] or GREY}, refused),
         deals=stage.deals(),
-        types=types(),
+        fields=record_fields("stage", STAGE_FIELDS, type=[*stage_types().items()]),
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
     )
 
@@ -144,7 +147,7 @@ def edit_stage(
 @pages.post(f"{PATH}/<id>/stages/<stage_id>")
 @rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, form))
 def change_stage(id: str, stage_id: str) -> Response:
-    data = load_form(STAGE_PATCH, request.form, FIELDS)
+    data = load_form(STAGE_PATCH, request.form, STAGE_FIELDS)
     with transaction():
         Stage.of(id, stage_id).change(_coloured(data))
     flash(gettext("Saved."))
@@ -171,13 +174,13 @@ def delete_stage(id: str, stage_id: str) -> Response:
     return see_other(f"{PATH}/{id}")
 
 
-def types() -> list[tuple[str, str]]:
-    """The types of stages and what they are called."""
-    return [
-        ("open", gettext("Open stage")),
-        ("won", gettext("Won stage")),
-        ("lost", gettext("Lost stage")),
-    ]
+def stage_types() -> dict[str, str]:
+    """The types of stages, each with its label."""
+    return {
+        "open": gettext("Open stage"),
+        "won": gettext("Won stage"),
+        "lost": gettext("Lost stage"),
+    }
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:

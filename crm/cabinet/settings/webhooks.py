@@ -17,7 +17,7 @@ from crm.errors import Invalid, NotFound
 from crm.outbox import deliveries, events, signature
 from crm.outbox.subscriptions import Webhook
 from crm.records import pagination
-from crm.records.views import Body, Payload
+from crm.records.schemas import Body, Payload
 from crm.resources import webhooks
 from crm.resources.webhooks import (
     DELIVERY,

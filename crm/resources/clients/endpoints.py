@@ -6,7 +6,7 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
 from crm.resources.clients.record import (
     CLIENT,
@@ -16,8 +16,8 @@ from crm.resources.clients.record import (
     CONTACT_IN,
     CONTACT_PATCH,
     LISTED_CLIENT,
-    TYPES,
     Client,
+    Contact,
     create,
     having,
 )
@@ -34,15 +34,12 @@ class Reached(queries.Equals):
         return queries.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
-class ClientFilter(queries.ResourceFilter):
-    type = queries.Equals(fields.Choice(*TYPES))
+class ClientFilter(filter_of(Client)):
     tag = queries.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
-    assigned_to = queries.User(about="A user's id, `me` or `none`.")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
     q = queries.Search("client", "Words in name, phone, email, or those of a contact.")
     expand = queries.Expand("contacts")
-    sort = queries.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
 class ClientView(queries.Filter):
@@ -51,13 +48,9 @@ class ClientView(queries.Filter):
     expand = queries.Expand("possible_duplicates")
 
 
-class ContactFilter(queries.Filter):
-    sort = queries.Sort("-id", name="name")
-
-
 CLIENT_FILTER = ClientFilter()
 CLIENT_VIEW = ClientView(only=["expand"])
-CONTACT_FILTER = ContactFilter()
+CONTACT_FILTER = filter_of(Contact, queries.Filter, unsorted=("created_at", "updated_at"))()
 
 blueprint = Blueprint("clients", "Companies and persons, with their contacts and tags.")
 

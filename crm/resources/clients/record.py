@@ -16,10 +16,12 @@ from crm.config import MOST_CONTACTS
 from crm.errors import Conflict, Faults, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
-from crm.records import fields, nested, search
+from crm.records import columns, fields, nested, queries, search
+from crm.records.columns import N_, Shown
 from crm.records.record import Record, SoftDeletedRecord, reference
+from crm.records.schemas import RecordSchema, schema_of
 from crm.records.sizes import PARTS_BYTES, check_parts
-from crm.records.views import RecordSchema, RecordView
+from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.tenancy.database import execute, execute_many, row, settings, transaction
@@ -34,24 +36,82 @@ class Client(SoftDeletedRecord):
 
     noun = "client"
 
-    type = TextField()
-    name = TextField()
-    phone = TextField(null=True)
-    email = TextField(null=True)
-    website = TextField(null=True)
-    address = TextField(null=True)
-    tax_number = TextField(null=True)
-    tags = TextField(null=True)
-    assigned_to = IntegerField(null=True)
-    source = TextField(null=True)
-    comment = TextField(null=True)
+    type = columns.Choice(
+        *TYPES,
+        allow_none=False,
+        default="person",
+        filtered=queries.Equals(),
+        label=N_("Type"),
+        form="new",
+    )
+    name = columns.Text(
+        255,
+        required=True,
+        example="ТОВ Ромашка",
+        searched=True,
+        sorted=True,
+        label=N_("Name or company"),
+        form="new",
+    )
+    phone = columns.Phone(searched=True, label=N_("Phone"), form="new")
+    email = columns.Email(searched=True, label=N_("E-mail"), form="new")
+    website = columns.Text(2048, example="https://romashka.example.com", label=N_("Website"))
+    address = columns.LongText(example="Київ, вул. Хрещатик, 1", label=N_("Address"))
+    tax_number = columns.Text(64, example="12345678", label=N_("Tax number"))
+    tags = columns.Tags(label=N_("Tags"), form="new")
+    assigned_to = columns.Id(
+        example="1",
+        filtered=queries.User(about="A user's id, `me` or `none`."),
+        label=N_("Responsible"),
+        form="new",
+        csv=False,
+    )
+    source = columns.Text(64, example="referral", label=N_("Source"), form="new")
+    comment = columns.LongText(label=N_("Comment"), form="new")
+    contacts = Shown(
+        lambda: Contacts(
+            CONTACT.schema,
+            sent=ContactEntry(),
+            column=CONTACTS,
+            expanded=True,
+            max_items=MOST_CONTACTS,
+            max_bytes=PARTS_BYTES,
+            about="In a change: all the contacts there shall be."
+            " In lists only with `expand=contacts`.",
+        ),
+        label=N_("Contacts"),
+    )
+    deals_open = Shown(
+        fields.Integer(
+            0,
+            1 << 53,
+            dump_only=True,
+            column="(SELECT count(*) FROM deal WHERE deal.client_id = client.id"
+            " AND deal.status = 'open' AND deal.deleted_at IS NULL)",
+            about="How many open deals there are.",
+        )
+    )
+    won_amounts = Shown(
+        lambda: nested.NestedList(
+            MoneySchema.out("MoneyOut"),
+            column=json_rows(
+                {"currency": "currency", "amount": "sum(amount / 100)"},
+                "deal WHERE deal.client_id = client.id AND deal.status = 'won'"
+                " AND deal.deleted_at IS NULL AND amount IS NOT NULL GROUP BY currency"
+                " ORDER BY currency",
+            ),
+            dump_only=True,
+            about="The sum of all won deals in each currency.",
+        )
+    )
+    possible_duplicates = Shown(duplicates.field("client"))
 
     def search_texts(self) -> Iterator[str | None]:
         yield from (self.name, self.phone, self.email)
-        for contact in self.contacts():
+        for contact in self.list_contacts():
             yield from (contact.name, contact.phone, contact.email)
 
-    def contacts(self) -> list["Contact"]:
+    def list_contacts(self) -> list["Contact"]:
         """In the order they were entered."""
         return Contact.every("client_id = ? ORDER BY id", self.id) if self.id else []
 
@@ -82,20 +142,20 @@ class Client(SoftDeletedRecord):
 
     def add_contact(self, data: dict[str, Any]) -> int:
         """Add a contact and give its id; a change of the client."""
-        self.change({"contacts": [*({"id": contact.id} for contact in self.contacts()), data]})
-        return self.contacts()[-1].id
+        self.change({"contacts": [*({"id": contact.id} for contact in self.list_contacts()), data]})
+        return self.list_contacts()[-1].id
 
     def change_contact(self, id: int | str, data: dict[str, Any]) -> int:
         """Change the sent fields of a contact and give its id; a change of the client."""
         changed = self.contact(id).id
-        others = ({"id": contact.id} for contact in self.contacts() if contact.id != changed)
+        others = ({"id": contact.id} for contact in self.list_contacts() if contact.id != changed)
         self.change({"contacts": [{**data, "id": changed}, *others]})
         return changed
 
     def remove_contact(self, id: int | str) -> None:
         """A change of the client; deals with this contact go on without one."""
         gone = self.contact(id).id
-        self.change({"contacts": [{"id": c.id} for c in self.contacts() if c.id != gone]})
+        self.change({"contacts": [{"id": c.id} for c in self.list_contacts() if c.id != gone]})
 
     def remove(self, **last: Any) -> None:
         """Nobody finds it any more; its deals keep its name. Raises `client_has_open_deals`, which
@@ -115,7 +175,7 @@ class Client(SoftDeletedRecord):
     def _have_contacts(self, wanted: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
         before = _contacts_text(self.id)
-        known = {contact.id: contact for contact in self.contacts()}
+        known = {contact.id: contact for contact in self.list_contacts()}
         if len(wanted) > len(known) and len(wanted) > settings().contacts[tenant.plan()]:
             raise Invalid.field("contacts", "too_many", at_most_contacts())
         _check_contacts(known, wanted)
@@ -154,12 +214,16 @@ class Contact(Record):
     noun = "contact"
 
     client_id = IntegerField()
-    name = TextField()
-    position = TextField(null=True)
-    phone = TextField(null=True)
-    email = TextField(null=True)
-    is_primary = IntegerField(default=0)
-    comment = TextField(null=True)
+    name = columns.Text(255, required=True, sorted=True, label=N_("Full name"))
+    position = columns.Text(255, example="бухгалтерка", label=N_("Position"))
+    phone = columns.Phone(label=N_("Phone"))
+    email = columns.Email(label=N_("E-mail"))
+    is_primary = columns.Boolean(
+        allow_none=False,
+        null=False,
+        about="At most one contact of a client is; by default the first.",
+    )
+    comment = columns.LongText(label=N_("Comment"))
 
     def erase(self) -> None:
         for deal in ClientDeal.every("contact_id = ? ORDER BY id", self.id):
@@ -269,23 +333,7 @@ def _contacts_text(client_id: int) -> str:
     return row(f"SELECT {CONTACTS} FROM client WHERE id = ?", (client_id,))[0]
 
 
-class ContactSchema(RecordSchema):
-    """All fields of a contact."""
-
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, required=True)
-    position = fields.Text(255, example="бухгалтерка")
-    phone = fields.Phone()
-    email = fields.Email()
-    is_primary = fields.Boolean(
-        nullable=False, about="At most one contact of a client is; by default the first."
-    )
-    comment = fields.LongText()
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+ContactSchema = schema_of(Contact)
 CONTACT = RecordView(ContactSchema.out("ContactOut"), "contact", live=False)
 CONTACT_IN = ContactSchema.body("ContactIn")
 CONTACT_PATCH = ContactSchema.patch("ContactPatch")
@@ -322,61 +370,11 @@ class WonAmount(fields.Amount):
 
 
 class MoneySchema(RecordSchema):
-    currency = fields.Currency(read_only=True)
-    amount = WonAmount(read_only=True)
+    currency = fields.Currency(dump_only=True)
+    amount = WonAmount(dump_only=True)
 
 
-class ClientSchema(RecordSchema):
-    """All fields of a client, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    type = fields.Choice(*TYPES, nullable=False, default="person")
-    name = fields.Text(255, required=True, example="ТОВ Ромашка")
-    phone = fields.Phone()
-    email = fields.Email()
-    website = fields.Text(2048, example="https://romashka.example.com")
-    address = fields.LongText(example="Київ, вул. Хрещатик, 1")
-    tax_number = fields.Text(64, example="12345678")
-    tags = fields.Tags()
-    assigned_to = fields.Id(example="1")
-    source = fields.Text(64, example="referral")
-    comment = fields.LongText()
-    contacts = Contacts(
-        CONTACT.schema,
-        sent=ContactEntry(),
-        column=CONTACTS,
-        expanded=True,
-        most=MOST_CONTACTS,
-        most_bytes=PARTS_BYTES,
-        about="In a change: all the contacts there shall be. In lists only with `expand=contacts`.",
-    )
-    deals_open = fields.Integer(
-        0,
-        1 << 53,
-        read_only=True,
-        column="(SELECT count(*) FROM deal WHERE deal.client_id = client.id"
-        " AND deal.status = 'open' AND deal.deleted_at IS NULL)",
-        about="How many open deals there are.",
-    )
-    won_amounts = nested.NestedList(
-        MoneySchema.out("MoneyOut"),
-        column=json_rows(
-            {"currency": "currency", "amount": "sum(amount / 100)"},
-            "deal WHERE deal.client_id = client.id AND deal.status = 'won'"
-            " AND deal.deleted_at IS NULL AND amount IS NOT NULL GROUP BY currency"
-            " ORDER BY currency",
-        ),
-        read_only=True,
-        about="The sum of all won deals in each currency.",
-    )
-    possible_duplicates = duplicates.field("client")
-    external_id = fields.Text(128, example="1C-000123")
-    extra = fields.Extra()
-    created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+ClientSchema = schema_of(Client)
 CLIENT = RecordView(ClientSchema.out("ClientOut"), "client", expand=["contacts"])
 LISTED_CLIENT = RecordView(CLIENT.schema, "client")
 CLIENT_IN = ClientSchema.body("ClientIn")

@@ -7,9 +7,9 @@ from flask import g
 from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import fields, pagination, queries
+from crm.records import pagination, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.resources.deals import items
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
@@ -17,19 +17,13 @@ from crm.resources.deals.record import (
     DEAL,
     DEAL_IN,
     DEAL_PATCH,
-    STATUSES,
     Deal,
 )
 from crm.resources.leads import conversion
 from crm.tenancy.database import transaction
 
 
-class DealFilter(queries.ResourceFilter):
-    pipeline_id = queries.Reference()
-    stage_id = queries.Reference()
-    assigned_to = queries.User(about="A user's id, `me` or `none`.")
-    status = queries.Equals(fields.Choice(*STATUSES))
-    client_id = queries.Reference(about="Deals of this client.", in_order=False)
+class DealFilter(filter_of(Deal)):
     closed_since = queries.Since(
         "closed_at", "Won or lost at or after this moment.", is_order=False
     )
@@ -37,14 +31,6 @@ class DealFilter(queries.ResourceFilter):
         "closed_at",
         "Won or lost before this moment; the moment itself is not included.",
         is_order=False,
-    )
-    q = queries.Search("deal", "Words in title or client's name.")
-    sort = queries.Sort(
-        "-id",
-        created_at="created_at",
-        updated_at="updated_at",
-        amount="coalesce(amount, -1)",
-        expected_close_date="coalesce(expected_close_date, '9999')",
     )
 
 

@@ -1,7 +1,8 @@
 """The history of a deal: its moves from stage to stage, the first one into where it began (D7)."""
 
 from crm.records import fields
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema
+from crm.records.views import RecordView
 from crm.resources.pipelines.record import Stage
 from crm.tenancy.database import current_session, execute
 
@@ -26,13 +27,15 @@ def note(deal_id: int, left: Stage | None, reached: Stage, moved_at: str) -> Non
 class StageMoveSchema(RecordSchema):
     """All fields of a move, in the order they are shown."""
 
-    id = fields.Id(read_only=True)
-    from_stage_id = fields.Id(read_only=True, nullable=True, about="null for the first move.")
-    from_name = fields.Text(255, read_only=True, nullable=True)
-    to_stage_id = fields.Id(read_only=True, nullable=True, about="null when it was deleted since.")
-    to_name = fields.Text(255, read_only=True)
-    moved_at = fields.DateTime(read_only=True)
-    user_id = fields.Id(read_only=True, nullable=True)
+    id = fields.Id(dump_only=True)
+    from_stage_id = fields.Id(dump_only=True, allow_none=True, about="null for the first move.")
+    from_name = fields.Text(255, dump_only=True, allow_none=True)
+    to_stage_id = fields.Id(
+        dump_only=True, allow_none=True, about="null when it was deleted since."
+    )
+    to_name = fields.Text(255, dump_only=True)
+    moved_at = fields.DateTime(dump_only=True)
+    user_id = fields.Id(dump_only=True, allow_none=True)
 
 
 STAGE_MOVE = RecordView(StageMoveSchema.out("StageMoveOut"), "stage_move", live=False)

@@ -14,15 +14,16 @@ from typing import Any, Self
 
 from marshmallow import fields as ma
 from marshmallow.validate import Length
-from peewee import IntegerField, TextField
+from peewee import IntegerField
 
 from crm.access import rights
 from crm.errors import MOST_FAULTS, Conflict, Fault, Invalid, NotFound
 from crm.outbox import events
-from crm.records import fields
+from crm.records import columns, fields
 from crm.records.record import Record
+from crm.records.schemas import Body, Payload, require_unchanged, schema_of
 from crm.records.sizes import check_parts
-from crm.records.views import Body, Payload, RecordSchema, RecordView, unchanged
+from crm.records.views import RecordView
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
 from crm.values import AMOUNT_MAX, as_number, money
@@ -37,25 +38,39 @@ DISCOUNT_TYPES = ("percent", "amount")
 NEW = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 
 
+class Discount(fields.Number):
+    """Per cent with up to 4 decimals, or an amount with up to 2: `discount_type` tells."""
+
+    def __init__(self, **options: Any):
+        largest = as_number(AMOUNT_MAX)
+        super().__init__(lambda value: money(value, 4, AMOUNT_MAX), float(largest), **options)
+
+
 class DealItem(Record):
     """One line of a deal, in stored form. `discount` is in 1/10 000 of a per cent, or money."""
 
     noun = "item"
 
     deal_id = IntegerField()
-    product_id = IntegerField(null=True)
-    sku = TextField(null=True)
-    name = TextField()
-    unit = TextField(null=True)
-    quantity = IntegerField()
-    price = IntegerField()
-    discount = IntegerField()
-    discount_type = TextField()
-    subtotal = IntegerField()
-    discount_amount = IntegerField()
-    total = IntegerField()
-    position = IntegerField()
-    comment = TextField(null=True)
+    product_id = columns.Id(create_only=True, example="9", about="None: a free line.")
+    sku = columns.Text(64, create_only=True, example="CH-0012", about="May name the product.")
+    name = columns.Text(255, allow_none=False, null=False, example="Крісло офісне")
+    unit = columns.Text(32, example="шт")
+    quantity = columns.Quantity(allow_none=False, default=1)
+    price = columns.Price(allow_none=False, null=False, about="By default the product's.")
+    discount = columns.Amount(
+        wire=Discount(
+            allow_none=False, default=0, example=10, about="Per cent, or an amount off the line."
+        )
+    )
+    discount_type = columns.Choice(*DISCOUNT_TYPES, allow_none=False, default="percent")
+    subtotal = columns.Amount(dump_only=True)
+    discount_amount = columns.Amount(dump_only=True)
+    total = columns.Amount(dump_only=True)
+    position = columns.Integer(
+        1, LAST_POSITION, allow_none=False, null=False, about="By default the last."
+    )
+    comment = columns.LongText()
 
     @classmethod
     def of(cls, deal: Deal, id: int | str) -> Self:
@@ -113,7 +128,7 @@ def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
             raise Invalid.field("id", "repeated", "this item is listed twice")
         kept.add(id)
         if echoed := getattr(line, "echoed", None):
-            unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
+            require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
         return there[id].revised(line)
 
     values = each(lines, read)
@@ -263,38 +278,7 @@ def each(lines: list[Any], read: Callable[[Any], Any]) -> list[Any]:
     return found
 
 
-class Discount(fields.Number):
-    """Per cent with up to 4 decimals, or an amount with up to 2: `discount_type` tells."""
-
-    def __init__(self, **options: Any):
-        largest = as_number(AMOUNT_MAX)
-        super().__init__(lambda value: money(value, 4, AMOUNT_MAX), float(largest), **options)
-
-
-class DealItemSchema(RecordSchema):
-    """All fields of an item, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    product_id = fields.Id(create_only=True, example="9", about="None: a free line.")
-    sku = fields.Text(64, create_only=True, example="CH-0012", about="May name the product.")
-    name = fields.Text(255, nullable=False, example="Крісло офісне")
-    unit = fields.Text(32, example="шт")
-    quantity = fields.Quantity(nullable=False, default=1)
-    price = fields.Price(nullable=False, about="By default the product's.")
-    discount = Discount(
-        nullable=False, default=0, example=10, about="Per cent, or an amount off the line."
-    )
-    discount_type = fields.Choice(*DISCOUNT_TYPES, nullable=False, default="percent")
-    subtotal = fields.Amount(read_only=True)
-    discount_amount = fields.Amount(read_only=True)
-    total = fields.Amount(read_only=True)
-    position = fields.Integer(1, LAST_POSITION, nullable=False, about="By default the last.")
-    comment = fields.LongText()
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+DealItemSchema = schema_of(DealItem)
 ITEM = RecordView(DealItemSchema.out("DealItemOut"), "deal_item", live=False, noun="item")
 ITEM_ENTRY = DealItemSchema.body("DealItemIn")
 ITEM_PATCH = DealItemSchema.patch("DealItemPatch")
@@ -323,11 +307,11 @@ class OneOrMore(Body):
 
     alternatives = (ITEM_ENTRY, DealItemsIn())
 
-    def take(self, sent: Any) -> Payload:
+    def parse(self, sent: Any) -> Payload:
         """`item` in stored form, or `items`."""
         if not isinstance(sent, dict) or "items" not in sent:
-            return Payload(item=ITEM_ENTRY.take(sent))
-        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.take)
+            return Payload(item=ITEM_ENTRY.parse(sent))
+        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.parse)
 
 
 class AllItems(Body):
@@ -335,18 +319,18 @@ class AllItems(Body):
 
     items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MOST))
 
-    def take(self, sent: Any) -> Payload:
+    def parse(self, sent: Any) -> Payload:
         """`items` in stored form."""
         return _listed(sent, 0, MOST, _line)
 
 
 def _line(sent: Any) -> Payload:
     if not isinstance(sent, dict):
-        return ITEM_ENTRY.take(sent)
+        return ITEM_ENTRY.parse(sent)
     values = {name: value for name, value in sent.items() if name != "id"}
     if sent.get("id") is None:
-        return ITEM_ENTRY.take(values)
-    found = ITEM_PATCH.take(values)
+        return ITEM_ENTRY.parse(values)
+    found = ITEM_PATCH.parse(values)
     found["id"] = integer_id(sent["id"])
     return found
 

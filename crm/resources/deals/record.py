@@ -11,15 +11,15 @@ How a lead becomes a deal is the rule of leads/conversion.py, also when a new de
 from collections.abc import Callable
 from typing import Any
 
-from peewee import IntegerField, TextField
-
 from crm import values as forms
 from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
-from crm.records import fields, nested
+from crm.records import columns, fields, nested, queries
+from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord, reference
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import RecordSchema, schema_of
+from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history
@@ -33,30 +33,123 @@ AMOUNT_MODES = ("manual", "items")
 CLOSED = {"won": events.DEAL_WON, "lost": events.DEAL_LOST}
 
 
+class Title(fields.Text):
+    """Never null when shown; null when sent means the default."""
+
+    def variant(self, *, incoming: bool, required: bool) -> fields.Field:
+        found = super().variant(incoming=incoming, required=required)
+        found.allow_none = found.allow_none = incoming
+        return found
+
+
 class Deal(SoftDeletedRecord):
     """One deal, in stored form."""
 
     noun = "deal"
 
-    title = TextField()
-    client_id = IntegerField(null=True)
-    client_name = TextField(null=True)
-    contact_id = IntegerField(null=True)
-    lead_id = IntegerField(null=True)
-    pipeline_id = IntegerField()
-    stage_id = IntegerField()
-    status = TextField()
-    amount = IntegerField(null=True)
-    amount_mode = TextField()
-    currency = TextField()
-    assigned_to = IntegerField(null=True)
-    expected_close_date = TextField(null=True)
-    source = TextField(null=True)
-    tags = TextField(null=True)
-    comment = TextField(null=True)
-    lost_reason = TextField(null=True)
-    stage_changed_at = TextField()
-    closed_at = TextField(null=True)
+    title = columns.Text(
+        wire=Title(255, example="Крісла для офісу", about="By default the client's name."),
+        null=False,
+        searched=True,
+        label=N_("Title"),
+        form="new",
+    )
+    client_id = columns.Id(
+        example="5",
+        filtered=queries.Reference(about="Deals of this client.", in_order=False),
+        label=N_("Client"),
+        form=False,
+        csv=False,
+    )
+    client_name = columns.Text(255, dump_only=True, allow_none=True, null=True, searched=True)
+    contact_id = columns.Id(
+        example="7",
+        about="One of the client's contacts.",
+        label=N_("Contact"),
+        form=False,
+        csv=False,
+    )
+    lead_id = columns.Id(
+        create_only=True,
+        example="3",
+        about="The lead that this deal converts.",
+        label=N_("Lead"),
+        csv=False,
+    )
+    pipeline_id = columns.Id(
+        allow_none=False,
+        null=False,
+        example="1",
+        about="By default the default pipeline.",
+        filtered=queries.Reference(),
+        label=N_("Pipeline"),
+        form=False,
+        csv=False,
+    )
+    stage_id = columns.Id(
+        allow_none=False,
+        null=False,
+        example="1",
+        about="By default the first open stage.",
+        filtered=queries.Reference(),
+        label=N_("Stage"),
+        form=False,
+        csv=False,
+    )
+    status = columns.Choice(
+        *STATUSES,
+        allow_none=False,
+        default="open",
+        filtered=queries.Equals(),
+        label=N_("Status"),
+        form=False,
+    )
+    amount = columns.Amount(sorted="coalesce(amount, -1)", label=N_("Amount"), form="new")
+    amount_mode = columns.Choice(
+        *AMOUNT_MODES,
+        allow_none=False,
+        default="manual",
+        about="`items`: the amount is the items' total. The first item leads there.",
+        label=N_("Amount is"),
+        form=False,
+    )
+    currency = columns.Currency(
+        allow_none=False,
+        null=False,
+        about="By default the tenant's.",
+        label=N_("Currency"),
+        form="new",
+    )
+    assigned_to = columns.Id(
+        example="1",
+        about="By default the key's user.",
+        filtered=queries.User(about="A user's id, `me` or `none`."),
+        label=N_("Responsible"),
+        form="new",
+        csv=False,
+    )
+    manager = Shown(
+        lambda: Manager(
+            ManagerSchema.out("ManagerOut"),
+            column=MANAGER,
+            allow_none=True,
+            about="The user of `assigned_to`; another name of it when sent.",
+        )
+    )
+    expected_close_date = columns.Date(
+        sorted="coalesce(expected_close_date, '9999')",
+        label=N_("Expected close date"),
+        form="new",
+    )
+    source = columns.Text(64, example="site-form", label=N_("Source"), form="new")
+    tags = columns.Tags(label=N_("Tags"), form="new")
+    comment = columns.LongText(label=N_("Comment"), form="new")
+    lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
+    items_count = Shown(lambda: fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
+    stage_changed_at = columns.DateTime(dump_only=True)
+    closed_at = columns.PastDateTime(
+        about="May be sent with a deal won or lost.", label=N_("Closed on"), form=False
+    )
 
     def search_texts(self) -> tuple[str | None, ...]:
         return self.title, self.client_name
@@ -109,7 +202,7 @@ class Deal(SoftDeletedRecord):
         stage = Stage.find(self.stage_id)
         if status is None or stage.type in ("open", status):
             return stage, status or self.status
-        stages = [each for each in _pipeline(self.pipeline_id).stages() if each.type == status]
+        stages = [each for each in _pipeline(self.pipeline_id).list_stages() if each.type == status]
         if not stages:
             raise Invalid.field(
                 "status", "no_such_stage", f"the deal's pipeline has no stage of the type {status}"
@@ -224,7 +317,7 @@ def _placed(data: dict[str, Any], deal: Deal | None = None) -> tuple[Stage, str]
                 "stage_id", "stage_of_another_pipeline", "this stage is of another pipeline"
             )
     else:
-        stages = _pipeline(data.get("pipeline_id")).stages()
+        stages = _pipeline(data.get("pipeline_id")).list_stages()
         first = {each.type: each for each in reversed(stages)}
         stage = first.get(status) or first["open"]
     if stage.type == "open":
@@ -295,15 +388,6 @@ def _name_by_id(deal: Deal) -> None:
     deal.refold()
 
 
-class Title(fields.Text):
-    """Never null when shown; null when sent means the default."""
-
-    def variant(self, *, incoming: bool, required: bool) -> fields.Field:
-        found = super().variant(incoming=incoming, required=required)
-        found.nullable = found.allow_none = incoming
-        return found
-
-
 class UserId(fields.Id):
     """A user's id, or an object with it."""
 
@@ -327,7 +411,7 @@ class UserId(fields.Id):
 
 
 class ManagerSchema(RecordSchema):
-    id = fields.Id(read_only=True)
+    id = fields.Id(dump_only=True)
     name = fields.Text(255, required=True, example="Тарас")
 
 
@@ -345,48 +429,7 @@ MANAGER = json_row({"id": "user.id", "name": "user.name"}, "user WHERE user.id =
 ITEMS_COUNT = "(SELECT count(*) FROM deal_item WHERE deal_item.deal_id = deal.id)"
 
 
-class DealSchema(RecordSchema):
-    """All fields of a deal, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    title = Title(255, example="Крісла для офісу", about="By default the client's name.")
-    client_id = fields.Id(example="5")
-    client_name = fields.Text(255, read_only=True, nullable=True)
-    contact_id = fields.Id(example="7", about="One of the client's contacts.")
-    lead_id = fields.Id(create_only=True, example="3", about="The lead that this deal converts.")
-    pipeline_id = fields.Id(nullable=False, example="1", about="By default the default pipeline.")
-    stage_id = fields.Id(nullable=False, example="1", about="By default the first open stage.")
-    status = fields.Choice(*STATUSES, nullable=False, default="open")
-    amount = fields.Amount()
-    amount_mode = fields.Choice(
-        *AMOUNT_MODES,
-        nullable=False,
-        default="manual",
-        about="`items`: the amount is the items' total. The first item leads there.",
-    )
-    currency = fields.Currency(nullable=False, about="By default the tenant's.")
-    assigned_to = fields.Id(example="1", about="By default the key's user.")
-    manager = Manager(
-        ManagerSchema.out("ManagerOut"),
-        column=MANAGER,
-        nullable=True,
-        about="The user of `assigned_to`; another name of it when sent.",
-    )
-    expected_close_date = fields.Date()
-    source = fields.Text(64, example="site-form")
-    tags = fields.Tags()
-    comment = fields.LongText()
-    lost_reason = fields.Text(255, example="задорого")
-    items_count = fields.Integer(0, 1 << 53, read_only=True, column=ITEMS_COUNT)
-    stage_changed_at = fields.DateTime(read_only=True)
-    closed_at = fields.PastDateTime(about="May be sent with a deal won or lost.")
-    external_id = fields.Text(128, example="1C-000123")
-    extra = fields.Extra()
-    created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+DealSchema = schema_of(Deal)
 DEAL = RecordView(DealSchema.out("DealOut"), "deal")
 DEAL_IN = DealSchema.body("DealIn")
 DEAL_PATCH = DealSchema.patch("DealPatch")

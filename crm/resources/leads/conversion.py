@@ -13,7 +13,7 @@ from crm.errors import Conflict, Fault, Invalid
 from crm.outbox import events
 from crm.records import fields
 from crm.records.record import reference
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
@@ -164,8 +164,8 @@ class ConversionSchema(RecordSchema):
     client_id = fields.Id(about="By default the client with the same email or phone, or a new one.")
     deal_id = fields.Id(about="An open deal to join, instead of a new one.")
     title = fields.Text(255, example="Крісла для офісу", about="By default the client's name.")
-    pipeline_id = fields.Id(nullable=False, about="By default the default pipeline.")
-    stage_id = fields.Id(nullable=False, about="By default the first open stage.")
+    pipeline_id = fields.Id(allow_none=False, about="By default the default pipeline.")
+    stage_id = fields.Id(allow_none=False, about="By default the first open stage.")
     amount = fields.Amount(about="By default the lead's.")
     assigned_to = fields.Id(about="By default the lead's, else the key's user.")
 
@@ -173,10 +173,10 @@ class ConversionSchema(RecordSchema):
 class ConvertedOut(RecordSchema):
     """What a lead became."""
 
-    status = fields.Choice("ok", read_only=True)
-    lead_id = fields.Id(read_only=True)
-    deal_id = fields.Id(read_only=True)
-    client_id = fields.Id(read_only=True)
+    status = fields.Choice("ok", dump_only=True)
+    lead_id = fields.Id(dump_only=True)
+    deal_id = fields.Id(dump_only=True)
+    client_id = fields.Id(dump_only=True)
 
 
 CONVERSION = ConversionSchema.body("Conversion")

@@ -9,7 +9,7 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint, address
 from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
 from crm.resources.leads import conversion
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
@@ -17,7 +17,6 @@ from crm.resources.leads.record import (
     LEAD,
     LEAD_IN,
     LEAD_PATCH,
-    STATUSES,
     Lead,
     assigned,
     create,
@@ -28,18 +27,11 @@ from crm.resources.leads.record import (
 from crm.tenancy.database import transaction
 
 
-class LeadFilter(queries.ResourceFilter):
-    source = queries.Equals(fields.Text(64), about="Where it came from.")
+class LeadFilter(filter_of(Lead)):
     source_not = queries.NotEquals(
         fields.Text(64), "source", "From none of these sources; leads without one are included."
     )
     has_source = queries.HasValue("source", "Whether it is known where the lead came from.")
-    status = queries.Equals(fields.Choice(*STATUSES))
-    assigned_to = queries.User(about="A user's id, `me` or `none`.")
-    phone = queries.Equals(fields.Phone(), about="In any spelling.", rare=True)
-    email = queries.Equals(fields.Email(), about="In any case.", rare=True)
-    q = queries.Search("lead", "Words in name, phone, email, company or comment.")
-    sort = queries.Sort("-id", name="name", created_at="created_at", updated_at="updated_at")
 
 
 class LeadView(queries.Filter):

@@ -8,15 +8,17 @@ lead: what doesn't fit on create is kept in `extra` under the name it came with.
 from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
-from peewee import IntegerField, TextField
 
 from crm.errors import Conflict, Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
-from crm.records import fields
+from crm.records import columns, queries
+from crm.records.columns import N_, Shown
+from crm.records.queries import Equals
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.retention import erase_deleted
-from crm.records.views import Body, Payload, RecordSchema, RecordView, faults
+from crm.records.schemas import Body, Payload, faults, schema_of
+from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
 from crm.tenancy.database import current_session, row, transaction
@@ -38,33 +40,69 @@ class Lead(SoftDeletedRecord):
 
     noun = "lead"
 
-    name = TextField()
-    phone = TextField(null=True)
-    email = TextField(null=True)
-    company = TextField(null=True)
-    position = TextField(null=True)
-    source = TextField(null=True)
-    status = TextField()
-    assigned_to = IntegerField(null=True)
-    comment = TextField(null=True)
-    amount = IntegerField(null=True)
-    currency = TextField()
-    tags = TextField(null=True)
-    utm_source = TextField(null=True)
-    utm_medium = TextField(null=True)
-    utm_campaign = TextField(null=True)
-    utm_content = TextField(null=True)
-    utm_term = TextField(null=True)
-    page_url = TextField(null=True)
-    referrer = TextField(null=True)
-    lost_reason = TextField(null=True)
-    client_id = IntegerField(null=True)
-    deal_id = IntegerField(null=True)
-    converted_at = TextField(null=True)
-    created_by = IntegerField(null=True)
-
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.name, self.phone, self.email, self.company, self.comment
+    name = columns.Text(
+        255, required=True, searched=True, sorted=True, label=N_("Full name"), form="new"
+    )
+    phone = columns.Phone(
+        about="`phone` or `email` must be present.",
+        searched=True,
+        filtered=Equals(about="In any spelling.", rare=True),
+        label=N_("Phone"),
+        form="new",
+    )
+    email = columns.Email(
+        searched=True,
+        filtered=Equals(about="In any case.", rare=True),
+        label=N_("E-mail"),
+        form="new",
+    )
+    company = columns.Text(
+        255, example="ТОВ Ромашка", searched=True, label=N_("Company"), form="new"
+    )
+    position = columns.Text(255, example="директорка", label=N_("Position"))
+    source = columns.Text(
+        64,
+        default="api",
+        null=True,
+        example="site-form",
+        filtered=Equals(about="Where it came from."),
+        label=N_("Source"),
+        form="new",
+    )
+    status = columns.Choice(
+        *STATUSES,
+        allow_none=False,
+        default="new",
+        filtered=Equals(),
+        label=N_("Status"),
+        form=False,
+    )
+    assigned_to = columns.Id(
+        example="1",
+        filtered=queries.User(about="A user's id, `me` or `none`."),
+        label=N_("Responsible"),
+        form="new",
+        csv=False,
+    )
+    comment = columns.LongText(searched=True, label=N_("Comment"), form="new")
+    amount = columns.Amount(label=N_("Amount"))
+    currency = columns.Currency(allow_none=False, null=False, label=N_("Currency"))
+    tags = columns.Tags(label=N_("Tags"))
+    utm_source = columns.Text(255, example="google")
+    utm_medium = columns.Text(255, example="cpc")
+    utm_campaign = columns.Text(255, example="spring")
+    utm_content = columns.Text(255, example="banner")
+    utm_term = columns.Text(255, example="стіл")
+    page_url = columns.Text(
+        2048, example="https://example.com/tables", label=N_("Page"), form=False
+    )
+    referrer = columns.Text(2048, example="https://example.com/", label=N_("Referrer"), form=False)
+    lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
+    client_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Client"))
+    deal_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Deal"))
+    converted_at = columns.DateTime(dump_only=True, allow_none=True, null=True)
+    created_by = columns.Id(dump_only=True, allow_none=True, null=True)
+    possible_duplicates = Shown(duplicates.field("lead"))
 
     def change(self, data: dict[str, Any]) -> None:
         """Change the sent fields; inside a transaction. The status `converted` is final."""
@@ -88,14 +126,12 @@ def create(data: dict[str, Any]) -> int:
     with transaction():
         reference(User, data.get("assigned_to"), "assigned_to")
         values = {
-            "source": "api",
-            "status": "new",
             "currency": tenant.currency(),
             "created_by": current_session().user_id,
             **data,
         }
         lead = Lead.add(values)
-        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.written(lead)})
+        events.emit(events.LEAD_CREATED, lead.id, {"lead": LEAD.of_record(lead)})
         return lead.id
 
 
@@ -105,52 +141,16 @@ def can_be_reached(phone: str | None, email: str | None) -> None:
         raise Invalid(UNREACHABLE)
 
 
-class LeadSchema(RecordSchema):
-    """All fields of a lead, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, required=True)
-    phone = fields.Phone(about="`phone` or `email` must be present.")
-    email = fields.Email()
-    company = fields.Text(255, example="ТОВ Ромашка")
-    position = fields.Text(255, example="директорка")
-    source = fields.Text(64, default="api", example="site-form")
-    status = fields.Choice(*STATUSES, nullable=False, default="new")
-    assigned_to = fields.Id(example="1")
-    comment = fields.LongText()
-    amount = fields.Amount()
-    currency = fields.Currency(nullable=False)
-    tags = fields.Tags()
-    utm_source = fields.Text(255, example="google")
-    utm_medium = fields.Text(255, example="cpc")
-    utm_campaign = fields.Text(255, example="spring")
-    utm_content = fields.Text(255, example="banner")
-    utm_term = fields.Text(255, example="стіл")
-    page_url = fields.Text(2048, example="https://example.com/tables")
-    referrer = fields.Text(2048, example="https://example.com/")
-    lost_reason = fields.Text(255, example="задорого")
-    client_id = fields.Id(read_only=True, nullable=True)
-    deal_id = fields.Id(read_only=True, nullable=True)
-    converted_at = fields.DateTime(read_only=True, nullable=True)
-    created_by = fields.Id(read_only=True, nullable=True)
-    possible_duplicates = duplicates.field("lead")
-    external_id = fields.Text(128, example="1C-000123")
-    extra = fields.Extra()
-    created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
 class LeadIn(Body):
     """A new lead: only a name and a way to reach the person are insisted on (D4)."""
 
     class Meta:
         unknown = INCLUDE
 
-    def take(self, sent: Any) -> Payload:
+    def parse(self, sent: Any) -> Payload:
         """The lead in stored form; what doesn't fit goes into `extra`."""
         if not isinstance(sent, dict):
-            return super().take(sent)
+            return super().parse(sent)
         fitting = {name: value for name, value in sent.items() if name in self.fields}
         try:
             found = self.read(fitting)
@@ -213,6 +213,7 @@ def _reachable_without(unfit: dict[str, Any], sent: dict[str, Any]) -> bool:
     return any(sent.get(name) and name not in unfit for name in ("phone", "email"))
 
 
+LeadSchema = schema_of(Lead)
 LEAD = RecordView(LeadSchema.out("LeadOut"), "lead")
 LEAD_IN = LeadSchema.body("LeadIn", LeadIn)
 LEAD_PATCH = LeadSchema.patch("LeadPatch")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from crm import sheets, values
 from crm.json import loads
 from crm.records import fields
-from crm.records.views import RecordSchema
+from crm.records.schemas import RecordSchema
 from crm.resources.products.cells import flag
 from crm.values import InvalidValue
 

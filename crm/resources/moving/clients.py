@@ -78,7 +78,7 @@ class Clients(Moving):
         """All the contacts that the client shall have, if the file has any of it."""
         if not entry.parts:
             return {}
-        known = client.contacts() if client else []
+        known = client.list_contacts() if client else []
         wanted = self.parts(entry, of)
         found = matched(wanted, known, lambda contact: [fold(contact.name)], _name_of)
         faults, contacts = Faults(), []

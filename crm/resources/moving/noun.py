@@ -9,7 +9,7 @@ from typing import Any
 
 from crm.errors import Faults
 from crm.records.record import SoftDeletedRecord
-from crm.records.views import Body
+from crm.records.schemas import Body
 from crm.resources.moving.cells import Column, id_column, reference
 from crm.resources.moving.references import References
 

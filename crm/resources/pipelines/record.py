@@ -8,13 +8,13 @@ the others.
 
 from typing import Any, Self
 
-from peewee import IntegerField, TextField
-
 from crm.access import rights
 from crm.errors import Conflict, Invalid, NotFound
-from crm.records import fields, nested
+from crm.records import columns, nested
+from crm.records.columns import N_, Shown
 from crm.records.record import Record
-from crm.records.views import Body, RecordSchema, RecordView
+from crm.records.schemas import Body, schema_of
+from crm.records.views import RecordView
 from crm.tenancy.database import row, transaction
 from crm.tenancy.dialect import json_rows
 
@@ -36,16 +36,23 @@ class Pipeline(Record):
 
     noun = "pipeline"
 
-    name = TextField()
-    is_default = IntegerField(default=0)
-    position = IntegerField()
-    lost_reasons = TextField(null=True)
+    name = columns.Text(255, required=True, example="Sales", label=N_("Name"))
+    is_default = columns.Boolean(allow_none=False, default=False, about="Exactly one pipeline is.")
+    position = columns.Integer(
+        1, MOST, allow_none=False, null=False, about="From 1, by default the last."
+    )
+    stages = Shown(lambda: nested.NestedList(STAGE.schema, dump_only=True, column=STAGES))
+    lost_reasons = columns.Tags(
+        example=["Too expensive", "Chose a competitor"],
+        about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
+        label=N_("Lost reasons"),
+    )
 
     @classmethod
     def default(cls) -> Self:
         return cls.first("is_default = 1")
 
-    def stages(self) -> list["Stage"]:
+    def list_stages(self) -> list["Stage"]:
         """In the order of the board."""
         return Stage.every("pipeline_id = ? ORDER BY position, id", self.id)
 
@@ -66,7 +73,7 @@ class Pipeline(Record):
 
         By default an open stage comes before those that are won or lost, another one last.
         """
-        stages = self.stages()
+        stages = self.list_stages()
         _is_room(len(stages) + 1, "stages")
         values = {"type": "open", **data, "pipeline_id": self.id, "position": len(stages) + 1}
         stage = Stage.add(values)
@@ -77,7 +84,7 @@ class Pipeline(Record):
 
     def close_up(self) -> None:
         """Number the stages anew after one has gone."""
-        _number(self.stages())
+        _number(self.list_stages())
         self.touch()
 
 
@@ -86,12 +93,18 @@ class Stage(Record):
 
     noun = "stage"
 
-    pipeline_id = IntegerField()
-    name = TextField()
-    type = TextField()
-    position = IntegerField()
-    probability = IntegerField(null=True)
-    color = TextField(null=True)
+    pipeline_id = columns.Id(dump_only=True)
+    name = columns.Text(255, required=True, example="Proposal", label=N_("Name"))
+    type = columns.Choice(*TYPES, allow_none=False, default="open", label=N_("Type"))
+    position = columns.Integer(
+        1,
+        MOST,
+        allow_none=False,
+        null=False,
+        about="From 1. By default an open stage comes before the won and lost ones, others last.",
+    )
+    probability = columns.Integer(0, 100, about="Percent.", example=50, label=N_("Probability, %"))
+    color = columns.Color(label=N_("Color"))
 
     @classmethod
     def of(cls, pipeline_id: int | str, id: int | str) -> Self:
@@ -114,7 +127,7 @@ class Stage(Record):
         self.put({name: value for name, value in data.items() if name != "position"})
         pipeline = Pipeline.find(self.pipeline_id)
         if position is not None:
-            _arrange(pipeline.stages(), self, position)
+            _arrange(pipeline.list_stages(), self, position)
         if self.version > version:
             pipeline.touch()
 
@@ -219,26 +232,7 @@ def _is_room(count: int, what: str) -> None:
         raise Conflict(f"there can be at most {MOST} {what}", f"too_many_{what}")
 
 
-class StageSchema(RecordSchema):
-    """All fields of a stage, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    pipeline_id = fields.Id(read_only=True)
-    name = fields.Text(255, required=True, example="Proposal")
-    type = fields.Choice(*TYPES, nullable=False, default="open")
-    position = fields.Integer(
-        1,
-        MOST,
-        nullable=False,
-        about="From 1. By default an open stage comes before the won and lost ones, others last.",
-    )
-    probability = fields.Integer(0, 100, about="Percent.", example=50)
-    color = fields.Color()
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+StageSchema = schema_of(Stage)
 STAGE = RecordView(StageSchema.out("StageOut"), "stage", live=False)
 STAGE_IN = StageSchema.body("StageIn")
 STAGE_PATCH = StageSchema.patch("StagePatch")
@@ -248,31 +242,15 @@ STAGES = json_rows(
 )
 
 
-class PipelineSchema(RecordSchema):
-    """All fields of a pipeline, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    name = fields.Text(255, required=True, example="Sales")
-    is_default = fields.Boolean(nullable=False, default=False, about="Exactly one pipeline is.")
-    position = fields.Integer(1, MOST, nullable=False, about="From 1, by default the last.")
-    stages = nested.NestedList(STAGE.schema, read_only=True, column=STAGES)
-    lost_reasons = fields.Tags(
-        example=["Too expensive", "Chose a competitor"],
-        about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
-    )
-    created_at = fields.DateTime(read_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
 class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
     stages = nested.NestedList(
-        STAGE_IN, most=MOST, about="By default those of a new tenant's first pipeline."
+        STAGE_IN, max_items=MOST, about="By default those of a new tenant's first pipeline."
     )
 
 
+PipelineSchema = schema_of(Pipeline)
 PIPELINE = RecordView(PipelineSchema.out("PipelineOut"), "pipeline", live=False)
 PIPELINE_IN = PipelineSchema.body("PipelineIn", WithStages)
 PIPELINE_PATCH = PipelineSchema.patch("PipelinePatch")

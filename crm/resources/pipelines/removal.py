@@ -20,7 +20,7 @@ def remove_stage(stage: Stage, move_to: int | None = None) -> None:
     pipeline = Pipeline.find(stage.pipeline_id)
     if move_to is None:
         stage.is_unused()
-    others = [other for other in pipeline.stages() if other.id != stage.id]
+    others = [other for other in pipeline.list_stages() if other.id != stage.id]
     _move_deals([stage], _taker(others, move_to, "another stage of this pipeline"))
     stage.erase()
     pipeline.close_up()
@@ -34,12 +34,14 @@ def remove_pipeline(pipeline: Pipeline, move_to: int | None = None) -> None:
     """
     if pipeline.is_default:
         raise Conflict("make another pipeline the default first", "default_pipeline")
-    stages = pipeline.stages()
+    stages = pipeline.list_stages()
     deals = sum(stage.deals() for stage in stages)
     if deals and move_to is None:
         raise record.in_use("pipeline", deals)
     others = (
-        Stage.every("pipeline_id <> ?", pipeline.id) if move_to else Pipeline.default().stages()
+        Stage.every("pipeline_id <> ?", pipeline.id)
+        if move_to
+        else Pipeline.default().list_stages()
     )
     _move_deals(stages, _taker(others, move_to, "a stage of another pipeline"))
     pipeline.erase()

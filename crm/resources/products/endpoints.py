@@ -6,9 +6,9 @@ from flask import Response
 
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import fields, pagination, queries
+from crm.records import pagination
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.queries import Query, filter_of
 from crm.resources import csv_files
 from crm.resources.csv_files import CSV, IMPORT_FILTER, ImportedOut, as_file
 from crm.resources.products import price_list
@@ -16,15 +16,7 @@ from crm.resources.products.price_list import PriceList
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
 from crm.tenancy.database import transaction
 
-
-class ProductFilter(queries.ResourceFilter):
-    category = queries.Equals(fields.Text(128))
-    active = queries.BooleanFilter()
-    sku = queries.Equals(fields.Text(64), about="The key of the price list.", rare=True)
-    q = queries.Search("product", "Words in sku, name, category or description.")
-    sort = queries.Sort("name", name="name", updated_at="updated_at")
-
-
+ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
 PRODUCT_FILTER = ProductFilter()
 EXPORT_FILTER = csv_files.export_filter(ProductFilter)
 

@@ -10,14 +10,14 @@ for 30 days, because an ERP that follows deletions by `include_deleted` would ot
 
 from typing import Any
 
-from peewee import IntegerField, TextField
-
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.records import fields
+from crm.records import columns, fields, queries
+from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
-from crm.records.views import RecordSchema, RecordView
+from crm.records.schemas import schema_of
+from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.tenancy.database import execute, row, transaction
 
@@ -31,14 +31,58 @@ class Product(SoftDeletedRecord):
 
     noun = "product"
 
-    sku = TextField(null=True)
-    name = TextField()
-    price = IntegerField()
-    currency = TextField()
-    unit = TextField(null=True)
-    category = TextField(null=True)
-    description = TextField(null=True)
-    active = IntegerField(default=1)
+    sku = columns.Text(
+        64,
+        about="The key of the price list.",
+        example="CH-0012",
+        searched=True,
+        filtered=queries.Equals(about="The key of the price list.", rare=True),
+        label=N_("SKU"),
+        form="new",
+    )
+    name = columns.Text(
+        255,
+        required=True,
+        example="Крісло офісне",
+        searched=True,
+        sorted=True,
+        label=N_("Name"),
+        form="new",
+    )
+    price = columns.Price(required=True, label=N_("Price"), form="new")
+    currency = columns.Currency(
+        allow_none=False,
+        null=False,
+        about="By default the tenant's.",
+        label=N_("Currency"),
+        form="new",
+    )
+    unit = columns.Text(32, example="шт", label=N_("Unit"), form="new")
+    category = columns.Text(
+        128,
+        example="Крісла",
+        searched=True,
+        filtered=queries.Equals(),
+        label=N_("Category"),
+        form="new",
+    )
+    description = columns.LongText(
+        example="Сітчаста спинка, газліфт", searched=True, label=N_("Description"), form="new"
+    )
+    active = columns.Boolean(
+        allow_none=False,
+        default=True,
+        filtered=queries.BooleanFilter(),
+        label=N_("For sale"),
+        form="new",
+    )
+    used_in_deals = Shown(
+        fields.Boolean(
+            dump_only=True,
+            column="EXISTS (SELECT 1 FROM deal_item WHERE deal_item.product_id = product.id)",
+            about="Whether any deal item names it.",
+        )
+    )
 
     def search_texts(self) -> tuple[str | None, ...]:
         return self.sku, self.name, self.category, self.description
@@ -91,30 +135,7 @@ def sku_is_free(sku: str | None) -> None:
         raise Conflict(detail, "duplicate_sku", id=str(other.id))
 
 
-class ProductSchema(RecordSchema):
-    """All fields of a product, in the order they are shown."""
-
-    id = fields.Id(read_only=True)
-    sku = fields.Text(64, about="The key of the price list.", example="CH-0012")
-    name = fields.Text(255, required=True, example="Крісло офісне")
-    price = fields.Price(required=True)
-    currency = fields.Currency(nullable=False, about="By default the tenant's.")
-    unit = fields.Text(32, example="шт")
-    category = fields.Text(128, example="Крісла")
-    description = fields.LongText(example="Сітчаста спинка, газліфт")
-    active = fields.Boolean(nullable=False, default=True)
-    used_in_deals = fields.Boolean(
-        read_only=True,
-        column="EXISTS (SELECT 1 FROM deal_item WHERE deal_item.product_id = product.id)",
-        about="Whether any deal item names it.",
-    )
-    external_id = fields.Text(128, example="1C-000123")
-    extra = fields.Extra()
-    created_at = fields.PastDateTime(create_only=True)
-    updated_at = fields.DateTime(read_only=True)
-    version = fields.Integer(1, 1 << 53, read_only=True)
-
-
+ProductSchema = schema_of(Product)
 PRODUCT = RecordView(ProductSchema.out("ProductOut"), "product")
 PRODUCT_IN = ProductSchema.body("ProductIn")
 PRODUCT_PATCH = ProductSchema.patch("ProductPatch")

@@ -1,0 +1,158 @@
+"""The example files of the demo, and how the history in them is replayed (D17, D18).
+
+`<label>.json` describes one tenant. Its `history` lists the steps of each record in their order, as
+`[moment, first name of the user, verb, data]`. A moment is a number of working days from now,
+negative in the past, so that on any day people have worked only in office hours and nothing lies in
+the future. `data` is what the API takes, with three differences: records, users and stages are
+named (`"client 12"`, `"Тарас"`, `"Виграно"`; contacts by e-mail), moments are working days or, for
+a task that is due today, a time in Kyiv, and `expected_close_date` is a number of days from today.
+The price lists that the history imports are CSV files beside it.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from crm.resources import notes, tasks, users
+from crm.resources.clients import record as clients
+from crm.resources.deals import items
+from crm.resources.deals import record as deals
+from crm.resources.leads import conversion
+from crm.resources.leads import record as leads
+from crm.resources.pipelines import Pipeline
+from crm.resources.products import price_list
+from crm.resources.products import record as products
+from crm.resources.tenant import KYIV
+from crm.tenancy.database import current_session, time_text
+
+FOLDER = Path(__file__).parent
+DAY_SECONDS = 86_400
+HALF_HOUR_SECONDS = 1800
+FIRST_MONDAY = 4 * DAY_SECONDS  # in Unix time: the first of January 1970 was a Thursday
+# Seconds of the UTC day: office hours in Kyiv both in summer and in winter.
+OPENING_SECONDS, CLOSING_SECONDS = 7 * 3600, 15 * 3600 + 1800
+WORKDAY_SECONDS = CLOSING_SECONDS - OPENING_SECONDS
+# What creates a record of the noun, the record itself, and the schemas of what they take.
+NOUNS: dict[str, tuple[Callable[[Any], int], Any, Any, Any]] = {
+    "product": (products.create, products.Product, products.PRODUCT_IN, products.PRODUCT_PATCH),
+    "client": (clients.create, clients.Client, clients.CLIENT_IN, clients.CLIENT_PATCH),
+    "lead": (leads.create, leads.Lead, leads.LEAD_IN, leads.LEAD_PATCH),
+    "deal": (deals.create, deals.Deal, deals.DEAL_IN, deals.DEAL_PATCH),
+    "task": (tasks.create, tasks.Task, tasks.TASK_IN, tasks.TASK_PATCH),
+}
+REFERENCES = frozenset(
+    ("assigned_to", "client_id", "contact_id", "deal_id", "lead_id", "product_id", "stage_id")
+)
+
+
+class Example:
+    """One example file. `owner` is what users.create takes."""
+
+    def __init__(self, label: str):
+        self.label = label
+        content = json.loads((FOLDER / f"{label}.json").read_bytes())
+        self.name: str = content["name"]
+        self.search: str = content["search"]  # a word of the price list
+        self.owner: dict[str, Any] = content["users"][0]
+        self.colleagues: list[dict[str, Any]] = content["users"][1:]
+        steps = [(key, *step) for key, steps in content["history"].items() for step in steps]
+        self.steps = sorted(steps, key=lambda step: step[1])
+
+
+class Replay:
+    """The history of an example, done again by the verbs that the API calls.
+
+    `now` is the moment from which working days count, in Unix time; `moment` is what the tenant's
+    clock has to show meanwhile.
+    """
+
+    def __init__(self, example: Example, now: float):
+        self.example = example
+        self.now = now
+        self.moment = add_working_days(now, example.steps[0][1])
+        self._ids: dict[str, int] = {}  # of what the steps name
+
+    def run(self) -> None:
+        """Do all steps; inside a transaction at the new tenant, which has its owner."""
+        session = current_session()
+        session.user_id = users.owner_id()
+        for user in self.example.colleagues:
+            users.create(users.USER_IN.parse(user))
+        self._ids |= {user.name.split()[0]: user.id for user in users.User.every("1")}
+        self._ids |= {stage.name: stage.id for stage in Pipeline.default().list_stages()}
+        for key, days, user, verb, data in self.example.steps:
+            self.moment = add_working_days(self.now, days)
+            session.user_id = self._ids[user]
+            self._do(key, verb, self._resolve(data))
+        session.user_id = None
+        self.moment = self.now
+
+    def _do(self, key: str, verb: str, data: dict[str, Any]) -> None:
+        """Do one step of the record that `key` names."""
+        noun = key.partition(" ")[0]
+        create, record, schema, patch_schema = NOUNS[noun]
+        match verb:
+            case "import":
+                prices = price_list.read((FOLDER / data["file"]).read_bytes())
+                price_list.import_csv(prices, file_name=data["file"])
+                for product in products.Product.every("1"):
+                    self._ids[f"product {product.sku}"] = product.id
+            case "create":
+                self._name(key, create(schema.parse(data)))
+            case "update":
+                record.find(self._ids[key]).change(patch_schema.parse(data))
+            case "note":
+                notes.create(noun, self._ids[key], notes.NOTE_IN.parse(data))
+            case "add_contact":
+                record.find(self._ids[key]).add_contact(clients.CONTACT_IN.parse(data))
+            case "items":
+                items.add_all(record.find(self._ids[key]), items.ITEM_IN.parse(data)["items"])
+            case "convert":
+                lead = record.find(self._ids[key])
+                conversion.convert(lead, conversion.CONVERSION.parse({"title": data["title"]}))
+                self._name(data["client"], lead.client_id)
+                self._name(data["deal"], lead.deal_id)
+            case _:
+                raise ValueError(f"{key}: there is no verb {verb}")
+
+    def _name(self, key: str, id: int) -> None:
+        """Let later steps name this record; the contacts of a client are named by e-mail."""
+        self._ids[key] = id
+        if key.startswith("client "):
+            contacts = clients.Client.find(id).list_contacts()
+            self._ids |= {contact.email: contact.id for contact in contacts if contact.email}
+
+    def _resolve(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data of a step as the API takes it."""
+        return {name: self._value(name, value) for name, value in data.items()}
+
+    def _value(self, name: str, value: Any) -> Any:
+        if name in REFERENCES:
+            return self._ids[value]
+        if name == "items":
+            return [self._resolve(item) for item in value]
+        today = datetime.fromtimestamp(self.now, ZoneInfo(KYIV))
+        if name == "expected_close_date":
+            return (today + timedelta(value)).date().isoformat()
+        if name == "due_at" and isinstance(value, str):
+            hour, minute = map(int, value.split(":"))
+            return today.replace(hour=hour, minute=minute, second=0, microsecond=0).isoformat()
+        if name in ("created_at", "due_at"):
+            # People agree on full and half hours.
+            half_hours = round(add_working_days(self.now, value) / HALF_HOUR_SECONDS)
+            return time_text(half_hours * HALF_HOUR_SECONDS)
+        return value
+
+
+def add_working_days(now: float, days: float) -> float:
+    """The moment in office hours that is so many working days from `now`, both in Unix time."""
+    week, second = divmod(now - FIRST_MONDAY, 7 * DAY_SECONDS)
+    day, second = divmod(second, DAY_SECONDS)
+    worked = day * WORKDAY_SECONDS + min(max(second - OPENING_SECONDS, 0), WORKDAY_SECONDS)
+    week_worked = week * 5 * WORKDAY_SECONDS + min(worked, 5 * WORKDAY_SECONDS)
+    day, second = divmod(week_worked + days * WORKDAY_SECONDS, WORKDAY_SECONDS)
+    week, weekday = divmod(day, 5)
+    return FIRST_MONDAY + (week * 7 + weekday) * DAY_SECONDS + OPENING_SECONDS + second
