@@ -111,7 +111,7 @@ class Conflict(CRMError):
 
 
 class Stale(CRMError):
-    """If-Match names another version than the one kept."""
+    """The record has another version than the one that the caller expects (D4: If-Match)."""
 
     code, detail = "precondition_failed", "the record has changed since it was read"
 

@@ -32,7 +32,7 @@ from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.tenants import (
-    FRONT,
+    BASE_HOST_FILE,
     KEY_BYTES,
     Tenants,
     TenantSessionContext,
@@ -195,8 +195,8 @@ class CRMApp(Flask):
             label = _named(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
             if label is None and TENANT not in environ and is_ip_address(host):
                 # The machine's own address has the base host's page, and never a tenant.
-                label, environ[BY_IP_ADDRESS] = FRONT, True
-            at_front = label == FRONT  # which has pages and no API
+                label, environ[BY_IP_ADDRESS] = BASE_HOST_FILE, True
+            at_front = label == BASE_HOST_FILE  # which has pages and no API
             if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
                 raise UnknownTenant
             stay = self.tenants.session(label)

@@ -1,4 +1,4 @@
-"""Many at once: threads that start together, and other processes."""
+"""Run code in threads that start together, and in other processes."""
 
 import contextlib
 import subprocess
@@ -11,31 +11,34 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def crowd(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """What `act(number)` gave in each of `count` threads; raises what the first to fail raised."""
-    gate = threading.Barrier(count)
-    given: list[Any] = [None] * count
-    failed: list[BaseException] = []
+def run_in_threads(count: int, function: Callable[[int], Any]) -> list[Any]:
+    """Call `function(number)` in `count` threads at once and return the results by number.
+
+    Raises the first exception that a thread raised.
+    """
+    barrier = threading.Barrier(count)
+    results: list[Any] = [None] * count
+    errors: list[BaseException] = []
 
     def run(number: int) -> None:
-        gate.wait()
+        barrier.wait()
         try:
-            given[number] = act(number)
+            results[number] = function(number)
         except BaseException as error:
-            failed.append(error)
+            errors.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if failed:
-        raise failed[0]
-    return given
+    if errors:
+        raise errors[0]
+    return results
 
 
-def process(code: str, *arguments: Any) -> subprocess.Popen:
-    """Another Python running `code`; its pipes are lines of text."""
+def start_python(code: str, *arguments: Any) -> subprocess.Popen:
+    """Start another Python that runs `code`, with its standard streams as text pipes."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,
@@ -46,20 +49,20 @@ def process(code: str, *arguments: Any) -> subprocess.Popen:
     )
 
 
-def end(running: subprocess.Popen) -> None:
-    """kill -9."""
-    running.kill()
-    running.wait()
-    for pipe in (running.stdin, running.stdout, running.stderr):
+def kill_process(process: subprocess.Popen) -> None:
+    """Kill the process with SIGKILL and close its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
         with contextlib.suppress(BrokenPipeError):
             pipe.close()
 
 
-def finish(*running: subprocess.Popen) -> list[str]:
-    """Wait for processes that must end well; what each wrote."""
-    written = []
-    for each in running:
-        out, err = each.communicate(timeout=30)
-        assert each.returncode == 0, err
-        written.append(out)
-    return written
+def wait_for_processes(*processes: subprocess.Popen) -> list[str]:
+    """Wait until the processes have ended with status 0; return the standard output of each."""
+    outputs = []
+    for process in processes:
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 0, errors
+        outputs.append(output)
+    return outputs

@@ -22,7 +22,7 @@ from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import Tenants
 from tests.log_leaks import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
 from tests.page_client import Person
-from tests.receiving import Hook, receiving
+from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
 __all__ = ["pytest_configure", "pytest_sessionfinish", "pytest_terminal_summary"]
 
@@ -199,9 +199,9 @@ def ivan(crm: CRMApp, furnished: tuple[Path, dict[str, str]]) -> Api:
 
 
 @pytest.fixture
-def hook() -> Iterator[Hook]:
+def hook() -> Iterator[WebhookReceiver]:
     """A receiver of webhooks that listens on loopback."""
-    with receiving() as found:
+    with receive_webhooks() as found:
         yield found
 
 

@@ -130,7 +130,7 @@ def _people(app: CRMApp) -> str:
             users.create(person)
         for id, data in {1: {"language": "uk"}, 2: {"language": "en"}, 4: {"active": 0}}.items():
             with transaction():
-                users.User.find(id).change(data)
+                users.update(id, data)
         users.of_site("7", {"name": "Гнат із сайту", "role": "viewer"})
         passwords.set_for(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
@@ -237,7 +237,7 @@ def _leads(app: CRMApp, caller: Caller, taras: Caller, clock: Clock) -> None:
     with app.tenants.session(LABEL):  # by nobody in particular
         leads.create(leads.LEAD_IN.parse({"name": "Без автора", "phone": "0501234567"}))
         with transaction():
-            leads.Lead.find(5).change({"comment": "змінено без автора"})
+            leads.Lead.find(5).update_fields({"comment": "змінено без автора"})
     taras.add("/leads", name="Олег Синиця", phone="+380931112233", company="ПП Синиця")
     taras.do("POST", "/leads/6/convert", {"title": "Кухня", "amount": 55000})
     caller.add("/leads", name="Марія", phone="0671110002")
@@ -309,7 +309,7 @@ def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
         sessions.open(2, "Firefox")  # as the cabinet writes: a user, and no key
         here.user_id = 2
         with transaction():
-            leads.Lead.find(2).change({"comment": "змінено в кабінеті"})
+            leads.Lead.find(2).update_fields({"comment": "змінено в кабінеті"})
 
 
 MOVED = {

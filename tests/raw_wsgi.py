@@ -1,4 +1,4 @@
-"""Requests as a WSGI server hands them over: any Host, any bytes, nothing tidied by a client."""
+"""Call a WSGI app directly, with any Host and any bytes, as no HTTP client would send them."""
 
 import io
 import json
@@ -10,8 +10,8 @@ from werkzeug.datastructures import Headers
 
 
 @dataclass
-class Answer:
-    """What the app said."""
+class WsgiResponse:
+    """The response of the app."""
 
     status: int
     headers: Headers
@@ -22,7 +22,7 @@ class Answer:
         return json.loads(self.body)
 
 
-def speak(
+def send_request(
     app: Callable,
     method: str = "GET",
     path: str = "/api/v1/leads",
@@ -32,9 +32,13 @@ def speak(
     host: str | None = "acme.localhost",
     query: str = "",
     chunked: bool = False,
-    **more: Any,
-) -> Answer:
-    """One request. `path` is the bytes of the decoded path as latin-1, as PEP 3333 wants it."""
+    **extra_environ: Any,
+) -> WsgiResponse:
+    """Send one request to the app and return its whole response.
+
+    `path` is the decoded path with its bytes as latin-1 characters, as PEP 3333 requires.
+    `host` None sends no Host header; `chunked` sends a body without Content-Length.
+    """
     environ = {
         "REQUEST_METHOD": method,
         "SCRIPT_NAME": "",
@@ -61,36 +65,37 @@ def speak(
         environ["CONTENT_LENGTH"] = str(len(body))
     for name, value in (headers or {}).items():
         name = name.upper().replace("-", "_")
-        known = name in ("CONTENT_TYPE", "CONTENT_LENGTH")
-        environ[name if known else f"HTTP_{name}"] = value
-    environ |= more
-    said: list[Any] = []
+        has_no_prefix = name in ("CONTENT_TYPE", "CONTENT_LENGTH")
+        environ[name if has_no_prefix else f"HTTP_{name}"] = value
+    environ |= extra_environ
+    status_and_headers: list[Any] = []
 
     def start_response(status: str, headers: list, exc_info: Any = None) -> None:
-        said[:] = [int(status.split()[0]), Headers(headers)]
+        status_and_headers[:] = [int(status.split()[0]), Headers(headers)]
 
     parts: Iterable[bytes] = app(environ, start_response)
     try:
-        text = b"".join(parts)
+        content = b"".join(parts)
     finally:
         if hasattr(parts, "close"):
             parts.close()
-    return Answer(said[0], said[1], text)
+    return WsgiResponse(*status_and_headers, content)
 
 
-def speaker(app: Callable, key: str) -> Callable[..., Answer]:
-    """`speak` with a key and a JSON content type."""
+def make_api_caller(app: Callable, key: str) -> Callable[..., WsgiResponse]:
+    """Return `send_request` for paths of the API, with the API key and a JSON content type."""
 
-    def call(
+    def call_api(
         method: str = "GET",
         path: str = "/leads",
         headers: dict[str, str] | None = None,
         body: bytes = b"",
-        **more: Any,
-    ) -> Answer:
-        sent = {"Authorization": f"Bearer {key}"}
+        **options: Any,
+    ) -> WsgiResponse:
+        all_headers = {"Authorization": f"Bearer {key}"}
         if body:
-            sent["Content-Type"] = "application/json"
-        return speak(app, method, f"/api/v1{path}", sent | (headers or {}), body, **more)
+            all_headers["Content-Type"] = "application/json"
+        all_headers |= headers or {}
+        return send_request(app, method, f"/api/v1{path}", all_headers, body, **options)
 
-    return call
+    return call_api

@@ -107,7 +107,7 @@ def ask_all(file: Path, key: str, asked_at: float, data: Path) -> dict[str, Any]
     caller = Caller(app, key)
     with closing(sqlite3.connect(file)) as opened:
         ids = {
-            "/imports": [str(id) for (id,) in opened.execute("SELECT id FROM price_import")],
+            "/imports": [str(id) for (id,) in opened.execute("SELECT id FROM import_run")],
             "/deliveries": [str(id) for (id,) in opened.execute("SELECT id FROM delivery")],
         }
     told = {}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests import external_programs
-from tests.running import ROOT, free_port, wait_for
+from tests.server_process import ROOT, find_free_port, wait_until_listening
 
 PATIENCE = 30  # seconds
 BUCKET = "copies"
@@ -61,7 +61,7 @@ def sftp(place: Path) -> Iterator[Storage]:
         subprocess.run(command, check=True)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # an unprivileged half of it is kept in there
-    port = free_port()
+    port = find_free_port()
     (place / "config").write_text(SSHD.format(port=port, folder=place))
     kind, key, *_ = (place / "host.pub").read_text().split()
     with _process([sshd, "-D", "-e", "-f", str(place / "config")], port) as server:
@@ -75,7 +75,7 @@ def sftp(place: Path) -> Iterator[Storage]:
 @contextmanager
 def s3(place: Path) -> Iterator[Storage]:
     """moto's server, with one bucket."""
-    port = free_port()
+    port = find_free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _process(command, port) as server:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as link:
@@ -141,7 +141,7 @@ def _process(words: list[str], port: int) -> Iterator[subprocess.Popen[str]]:
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
     )
     try:
-        wait_for(port, server)
+        wait_until_listening(port, server)
         yield server
     finally:
         _end(server)

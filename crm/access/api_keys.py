@@ -4,6 +4,7 @@ import hashlib
 import re
 import secrets
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from peewee import AutoField, BlobField, IntegerField, TextField
@@ -96,12 +97,14 @@ def create(
     origins: str = "",
     expires_at: str | None = None,
     source: str | None = None,
+    before: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Make a key and give (its id, the key itself): the only time it can be seen.
 
     `scopes` is a text such as `leads:read,leads:write` or `*`, `origins` a text of origins such as
     `https://shop.example.ua` for a form's key. `source` is what a website form names as the source
-    of its leads. Raises Invalid.
+    of its leads. `before` is called first in the transaction: what it raises refuses the key.
+    Raises Invalid.
     """
     held = rights.scopes(scopes)
     try:
@@ -117,6 +120,7 @@ def create(
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
     secret = new_key()
     with transaction():
+        before()
         cursor = execute(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
             " expires_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -160,9 +164,10 @@ def every() -> list[ApiKey]:
     return list(ApiKey.select().order_by(ApiKey.id))
 
 
-def set_source(id: int, source: str) -> None:
-    """The source that a website form names from now on."""
+def set_source(id: int, source: str, before: Callable[[], None] = lambda: None) -> None:
+    """The source that a website form names from now on, unless `before` refuses it by raising."""
     with transaction():
+        before()
         execute("UPDATE api_key SET source = ? WHERE id = ?", (source, id))
 
 

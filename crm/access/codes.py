@@ -58,12 +58,12 @@ def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
         if seconds := wait(purpose, phone, browser if known else None):
             raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
         execute(
-            "UPDATE code SET ended_at = ?"
+            "UPDATE sms_code SET ended_at = ?"
             " WHERE phone = ? AND purpose = ? AND browser = ? AND ended_at IS NULL",
             (steady_now(), phone, purpose, holder),
         )
         execute(
-            "INSERT INTO code (purpose, phone, browser, salt, hash, created_at)"
+            "INSERT INTO sms_code (purpose, phone, browser, salt, hash, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (purpose, phone, holder, salt, kept, steady_now()),
         )
@@ -79,7 +79,7 @@ def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
     if known_browser is not None:
         by, names = " AND browser = ?", (*names, tokens.digest(known_browser))
     latest = rows(
-        "SELECT created_at, used FROM code WHERE phone = ? AND purpose = ? AND created_at > ?"
+        "SELECT created_at, used FROM sms_code WHERE phone = ? AND purpose = ? AND created_at > ?"
         f"{by} ORDER BY id DESC LIMIT ?",
         (*names, len(WAITS)),
     )
@@ -98,7 +98,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
     if current_session().in_transaction:
         raise RuntimeError("a try counts whatever follows: check a code outside of transactions")
     found = row(
-        "SELECT id, salt, hash FROM code WHERE phone = ? AND purpose = ? AND browser = ?"
+        "SELECT id, salt, hash FROM sms_code WHERE phone = ? AND purpose = ? AND browser = ?"
         " AND ended_at IS NULL AND tries < ? AND created_at > ?",
         (phone, purpose, tokens.digest(browser), TRIES, steady_before(SECONDS)),
     )
@@ -108,7 +108,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
     right = compare_digest(kept, _digest(salt, code))
     with transaction():
         counted = execute(
-            "UPDATE code SET tries = tries + 1, used = ?, ended_at = ?"
+            "UPDATE sms_code SET tries = tries + 1, used = ?, ended_at = ?"
             " WHERE id = ? AND ended_at IS NULL AND tries < ?",
             (int(right), steady_now() if right else None, id, TRIES),
         )
@@ -123,7 +123,7 @@ def entered(purpose: str, phone: str, browser: str) -> bool:
 def end_all() -> None:
     """No code is good any more, and no browser has entered one."""
     with transaction():
-        execute("UPDATE code SET ended_at = coalesce(ended_at, ?), used = 0", (steady_now(),))
+        execute("UPDATE sms_code SET ended_at = coalesce(ended_at, ?), used = 0", (steady_now(),))
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def spending(purpose: str, phone: str, browser: str) -> Iterator[bool]:
 
 def _entered(purpose: str, phone: str, browser: str) -> int | None:
     found = row(
-        "SELECT id FROM code WHERE phone = ? AND purpose = ? AND browser = ? AND used = 1"
+        "SELECT id FROM sms_code WHERE phone = ? AND purpose = ? AND browser = ? AND used = 1"
         " AND ended_at > ? ORDER BY id DESC",
         (phone, purpose, tokens.digest(browser), steady_before(ENTERED)),
     )
@@ -153,7 +153,7 @@ def _entered(purpose: str, phone: str, browser: str) -> int | None:
 
 
 def _hold(id: int | None, browser: bytes) -> None:
-    execute("UPDATE code SET browser = ? WHERE id = ?", (browser, id))
+    execute("UPDATE sms_code SET browser = ? WHERE id = ?", (browser, id))
 
 
 def _digest(salt: bytes, code: str) -> bytes:
@@ -164,4 +164,4 @@ def _digest(salt: bytes, code: str) -> bytes:
 @sweeps.register
 def delete_expired(max_rows: int) -> int:
     """Delete codes a day after they were sent."""
-    return delete_oldest("code", "created_at", erasing_before(sweeps.DAY_SECONDS), max_rows)
+    return delete_oldest("sms_code", "created_at", erasing_before(sweeps.DAY_SECONDS), max_rows)

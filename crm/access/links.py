@@ -10,6 +10,7 @@ with a logout everywhere. Else whoever held a session or a mailbox for a moment 
 a link from then. `User.put`, `passwords.store` and `sessions.end_others` call end_all_links_of().
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from crm.access import tokens
@@ -30,10 +31,10 @@ LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET: strangers may ask for one
 INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
 
 FIND = """
-    SELECT link.user_id, link.about FROM link JOIN user ON user.id = link.user_id AND user.active
-    WHERE link.hash = ? AND link.purpose = ? AND link.ended_at IS NULL AND link.expires_at > ?
+    SELECT user_id, about FROM one_time_link JOIN user ON user.id = user_id AND user.active
+    WHERE hash = ? AND purpose = ? AND ended_at IS NULL AND expires_at > ?
 """
-END = "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
+END = "UPDATE one_time_link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,24 @@ class Link:
     about: str | None
 
 
-def make(purpose: str, user_id: int, about: str | None = None) -> str:
-    """Make a link and give its token: the only time it can be seen."""
+def make(
+    purpose: str,
+    user_id: int,
+    about: str | None = None,
+    before: Callable[[], None] = lambda: None,
+) -> str:
+    """Make a link and give its token: the only time it can be seen.
+
+    `before` is called first in the transaction: what it raises refuses the link.
+    """
     token = tokens.new(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.BYTES)
     kept, expires_at = tokens.digest(token), steady_before(-SECONDS[purpose])
     with transaction():
+        before()
         if purpose in LATEST_ONLY:
             end(purpose, user_id)
         execute(
-            "INSERT INTO link (hash, purpose, user_id, about, created_at, expires_at)"
+            "INSERT INTO one_time_link (hash, purpose, user_id, about, created_at, expires_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (kept, purpose, user_id, about, steady_now(), expires_at),
         )
@@ -73,7 +83,7 @@ def use(purpose: str, token: str) -> Link | None:
     with transaction():
         found = _find(purpose, kept)
         if found:
-            execute("UPDATE link SET ended_at = ? WHERE hash = ?", (steady_now(), kept))
+            execute("UPDATE one_time_link SET ended_at = ? WHERE hash = ?", (steady_now(), kept))
     return found
 
 
@@ -87,7 +97,7 @@ def end_all_links_of(user_id: int) -> None:
     """No link of the user's is good any more, whatever it was for."""
     with transaction():
         execute(
-            "UPDATE link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL",
+            "UPDATE one_time_link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL",
             (steady_now(), user_id),
         )
 
@@ -104,7 +114,7 @@ def note_entry(user_id: int) -> None:
 def is_pending(purpose: str, user_id: int) -> bool:
     """Has the user a link of that purpose that is still good?"""
     sql = (
-        "SELECT 1 FROM link WHERE user_id = ? AND purpose = ? AND ended_at IS NULL"
+        "SELECT 1 FROM one_time_link WHERE user_id = ? AND purpose = ? AND ended_at IS NULL"
         " AND expires_at > ? LIMIT 1"
     )
     return row(sql, (user_id, purpose, steady_now())) is not None
@@ -114,7 +124,7 @@ def unused(purpose: str) -> list[tuple[int, str, str]]:
     """(user's id, when it was made, when it expires or did) of the last link of each user that was
     neither used nor ended."""
     return rows(
-        "SELECT user_id, max(created_at), max(expires_at) FROM link"
+        "SELECT user_id, max(created_at), max(expires_at) FROM one_time_link"
         " WHERE purpose = ? AND ended_at IS NULL GROUP BY user_id",
         (purpose,),
     )
@@ -123,14 +133,14 @@ def unused(purpose: str) -> list[tuple[int, str, str]]:
 def end_all() -> None:
     """No link of anybody's is good any more."""
     with transaction():
-        execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
+        execute("UPDATE one_time_link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
 
 
 def made(purpose: str, since: str) -> int:
     """How many links of a purpose were made since that time."""
-    return row("SELECT count(*) FROM link WHERE purpose = ? AND created_at > ?", (purpose, since))[
-        0
-    ]
+    return row(
+        "SELECT count(*) FROM one_time_link WHERE purpose = ? AND created_at > ?", (purpose, since)
+    )[0]
 
 
 def _find(purpose: str, kept: bytes) -> Link | None:
@@ -141,4 +151,4 @@ def _find(purpose: str, kept: bytes) -> Link | None:
 @sweeps.register
 def delete_expired(max_rows: int) -> int:
     """Delete links KEPT_DAYS after they expired."""
-    return delete_oldest("link", "expires_at", expired_before(), max_rows)
+    return delete_oldest("one_time_link", "expires_at", expired_before(), max_rows)

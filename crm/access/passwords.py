@@ -5,6 +5,7 @@ however a keyboard makes it. Hashing takes a tenth of a second and 32 MiB: never
 """
 
 import unicodedata
+from collections.abc import Callable
 
 from werkzeug.security import check_password_hash, generate_password_hash
 
@@ -50,12 +51,13 @@ def set_for(user_id: int, password: str) -> None:
     store(user_id, hashed(password))
 
 
-def store(user_id: int, password_hash: str) -> None:
+def store(user_id: int, password_hash: str, before: Callable[[], None] = lambda: None) -> None:
     """The user's password from now on, by what hashed() gave; all links of the user end.
 
-    Raises NotFound.
+    `before` is called first in the transaction: what it raises refuses the change. Raises NotFound.
     """
     with transaction():
+        before()
         sql = "UPDATE user SET password = ? WHERE id = ?"
         if not execute(sql, (password_hash, user_id)).rowcount:
             raise NotFound

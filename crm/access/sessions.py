@@ -8,6 +8,7 @@ The row of a session that its own browser ended stays for a while, for the brows
 (`known_browsers.py`); ended from elsewhere, the row goes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -66,14 +67,16 @@ class Session:
     from_site: bool = False
 
 
-def open(user_id: int, agent: str) -> str:
+def open(user_id: int, agent: str, before: Callable[[], None] = lambda: None) -> str:
     """Log an active user in and give the token for the cookie: the only time it can be seen.
 
-    `agent` is what the browser says it is. An invitation of the user ends. Raises NotFound.
+    `agent` is what the browser says it is. `before` is called first in the transaction: what it
+    raises refuses the login. An invitation of the user ends. Raises NotFound.
     """
     token = tokens.new()
     kept, moment = tokens.digest(token), now()
     with transaction():
+        before()
         opened = execute(
             "INSERT INTO session (hash, user_id, agent, created_at, last_seen_at)"
             " SELECT ?, id, ?, ?, ? FROM user WHERE id = ? AND active",

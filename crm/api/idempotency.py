@@ -42,8 +42,8 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Response]) ->
     with transaction():
         # By the clock that erases: one that is ahead for a moment must not repeat a change.
         kept = row(
-            "SELECT fingerprint, status, headers, body FROM answer WHERE key = ? AND method = ?"
-            " AND path = ? AND user_key_id = ? AND created_at > ?",
+            "SELECT fingerprint, status, headers, body FROM idempotency_response"
+            " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ? AND created_at > ?",
             (*scope, erasing_before(ANSWER_SECONDS)),
         )
         if kept:
@@ -62,11 +62,14 @@ def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
     told = response.headers
     headers = {name: told[name] for name in KEPT_HEADERS if name in told}
     execute(
-        "DELETE FROM answer WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?", scope
+        "DELETE FROM idempotency_response"
+        " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?",
+        scope,
     )
     execute(
-        "INSERT INTO answer (key, method, path, user_key_id, fingerprint, status, headers, body,"
-        " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO idempotency_response"
+        " (key, method, path, user_key_id, fingerprint, status, headers, body, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *scope,
             fingerprint,
@@ -98,7 +101,8 @@ def _fingerprint(request: Request) -> bytes:
 def delete_expired(max_rows: int) -> int:
     """Delete the answers that are older than ANSWER_SECONDS."""
     return execute(
-        "DELETE FROM answer WHERE (key, method, path, user_key_id) IN"
-        " (SELECT key, method, path, user_key_id FROM answer WHERE created_at < ? LIMIT ?)",
+        "DELETE FROM idempotency_response WHERE (key, method, path, user_key_id) IN"
+        " (SELECT key, method, path, user_key_id FROM idempotency_response"
+        " WHERE created_at < ? LIMIT ?)",
         (erasing_before(ANSWER_SECONDS), max_rows),
     ).rowcount

@@ -27,7 +27,6 @@ from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.schemas import Body, Payload, require_unchanged
 from crm.records.views import RecordView
-from crm.tenancy.database import transaction
 
 PREFIX = "/api/v1"
 BODY_LIMIT = 1 << 20  # bytes of a JSON body (D4)
@@ -233,10 +232,13 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
             echoed = (
                 arguments[-1].echoed if arguments and isinstance(arguments[-1], Payload) else None
             )
-            if echoed or "HTTP_IF_MATCH" in asked.environ:
-                with transaction():
-                    expect(asked, current, [*path.values()][-1], echoed or {}, operation.reads)
-                    return act()
+            while echoed or "HTTP_IF_MATCH" in asked.environ:
+                version = known_version(asked, operation, [*path.values()][-1], echoed or {})
+                try:
+                    result = view(*arguments, **path, expected_version=version)
+                except Stale:
+                    continue  # changed since the check: whether it still fits is checked again
+                return respond(asked, result, operation)
         return act()
 
     serve.__name__, serve.__doc__ = view.__name__, view.__doc__
@@ -352,20 +354,25 @@ def raw_body(limit: int) -> bytes:
     return data
 
 
-def expect(asked: Request, shape: RecordView, id: str, echoed: dict[str, Any], reads: str) -> None:
-    """The record is the one that If-Match names, and read-only fields sent are as they are.
+def known_version(
+    asked: Request, operation: Operation, id: str, echoed: dict[str, Any]
+) -> int | None:
+    """The version of the record to change, once If-Match and the read-only fields sent fit it.
 
-    Both would tell a key without the scope `reads` whether its guess of stored values is right. So
-    it may not name a state by If-Match (403), and of the read-only fields only `id` may come along.
+    An ETag is of the whole answer (D4), which may show other records: those are compared here, and
+    only the record's own version in the transaction of the change. Without the right to read, both
+    conditions would confirm guesses of stored values: then an ETag is refused (403), and of the
+    read-only fields only `id` is accepted. Raises Stale, Invalid, Forbidden and NotFound.
     """
-    known = {"id": id}
-    if rights.allows(g.caller.scopes, reads):
-        known = shape.expanded(echoed).one(id)
+    known: dict[str, Any] = {"id": id}
+    if rights.allows(g.caller.scopes, operation.reads):
+        known = operation.current.expanded(echoed).one(id)
         if "HTTP_IF_MATCH" in asked.environ and not asked.if_match.contains(etag_of(dumps(known))):
             raise Stale
     elif not asked.if_match.star_tag and "HTTP_IF_MATCH" in asked.environ:
-        rights.require(g.caller.scopes, [reads])
+        rights.require(g.caller.scopes, [operation.reads])
     require_unchanged(known, echoed)
+    return known.get("version")
 
 
 def etag_of(body: bytes) -> str:

@@ -4,6 +4,7 @@ A session is a row in the tenant's file behind a random cookie of this host alon
 kept by caches, runs no script but our one file, and sends a form only to its own host.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +25,7 @@ from crm.config import Config
 from crm.errors import CRMError, Forbidden, NotFound
 from crm.tenancy.clocks import uptime
 from crm.tenancy.database import current_session, time_before
-from crm.tenancy.tenants import FRONT as BASE_HOST_LABEL
+from crm.tenancy.tenants import BASE_HOST_FILE
 
 STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
@@ -50,7 +51,7 @@ def install(app: Flask, config: Config) -> None:
         if request.path.startswith(API) or request.endpoint == STATIC:
             return None
         here = current_session()
-        g.place = BASE_HOST if here.label == BASE_HOST_LABEL else TENANT
+        g.place = BASE_HOST if here.label == BASE_HOST_FILE else TENANT
         g.session = None
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
@@ -122,10 +123,10 @@ def cookie_path() -> str:
     return quote(request.root_path) or "/"
 
 
-def let_in(response: Response, user_id: int) -> Response:
-    """Begin a session of the user in this browser."""
+def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda: None) -> Response:
+    """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
     agent = request.headers.get("User-Agent", "")[:255]
-    token = sessions.open(user_id, agent)
+    token = sessions.open(user_id, agent, before)
     set_cookie(response, COOKIE, token, sessions.SECONDS)
     return remember_browser(response, token)
 

@@ -1,5 +1,6 @@
 """Clients: companies and persons, whom to talk to there, and what was sold to them."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
@@ -13,14 +14,14 @@ from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import (
     MANAGER,
     Pages,
-    confirm,
+    confirmed,
     flash,
     me,
     render,
     rerender_on_error,
     see_other,
 )
-from crm.resources.clients import record as clients
+from crm.resources import clients
 from crm.resources.clients.endpoints import CLIENT_FILTER
 from crm.resources.clients.record import (
     CLIENT,
@@ -33,7 +34,7 @@ from crm.resources.clients.record import (
     Client,
 )
 from crm.resources.deals.record import DEAL
-from crm.tenancy.database import rows, transaction
+from crm.tenancy.database import rows
 from crm.values import as_number
 from crm.values.ids import integer_id
 
@@ -128,9 +129,7 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_client(id, form))
 def change_client(id: str) -> Response:
     data = load_form(CLIENT_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(CLIENT, CLIENT.one(id), data)
-        Client.find(id).change(data)
+    theirs = edits.save(CLIENT, id, data, partial(clients.update, id))
     edits.tell_saved(theirs)
     return see_other(f"/clients/{id}")
 
@@ -138,17 +137,14 @@ def change_client(id: str) -> Response:
 @pages.post("/clients/<id>/delete")
 @rerender_on_error(lambda form, id: show_client(id, refused=form))
 def delete_client(id: str) -> Response:
-    with transaction():
-        client = Client.find(id)
-        client.remove()
+    client = clients.delete(id)
     record_sections.flash_deleted("client", id, client.name)
     return see_other("/clients")
 
 
 @pages.post("/clients/<id>/restore")
 def restore_client(id: str) -> Response:
-    with transaction():
-        Client.removed(id).restore()
+    clients.restore(id)
     flash(gettext("Client restored"))
     return see_other(f"/clients/{id}")
 
@@ -157,8 +153,7 @@ def restore_client(id: str) -> Response:
 @rerender_on_error(lambda form, id: show_client(id, form))
 def create_contact(id: str) -> Response:
     data = load_form(CONTACT_IN, request.form, CONTACT_FIELDS)
-    with transaction():
-        Client.find(id).add_contact(data)
+    clients.create_contact(id, data)
     flash(gettext("Contact added"))
     return see_other(f"/clients/{id}#contacts")
 
@@ -176,30 +171,24 @@ def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response
 @rerender_on_error(lambda form, id, contact_id: edit_contact(id, contact_id, form))
 def change_contact(id: str, contact_id: str) -> Response:
     data = load_form(CONTACT_PATCH, request.form, CONTACT_FIELDS)
-    with transaction():
-        client = Client.find(id)
-        contact = CONTACT.one(client.contact(contact_id).id)
-        theirs = edits.keep_both(CONTACT, contact, data)
-        client.change_contact(contact_id, data)
+    update = partial(clients.update_contact, id, contact_id)
+    theirs = edits.save(CONTACT, contact_id, data, update)
     edits.tell_saved(theirs)
     return see_other(f"/clients/{id}#contacts")
 
 
 @pages.post("/clients/<id>/contacts/<contact_id>/primary")
 def make_primary(id: str, contact_id: str) -> Response:
-    with transaction():
-        Client.find(id).change_contact(contact_id, {"is_primary": 1})
+    clients.update_contact(id, contact_id, {"is_primary": 1})
     return see_other(f"/clients/{id}#contacts")
 
 
 @pages.post("/clients/<id>/contacts/<contact_id>/delete")
 def delete_contact(id: str, contact_id: str) -> Response:
-    with transaction():
-        client = Client.find(id)
-        name = client.contact(contact_id).name
-        client.remove_contact(contact_id)
-        question = gettext("Delete the contact “%(name)s”?", name=name)
-        confirm(question, gettext("Delete"), f"/clients/{id}#contacts")
+    name = Client.find(id).contact(contact_id).name
+    question = gettext("Delete the contact “%(name)s”?", name=name)
+    with confirmed(question, gettext("Delete"), f"/clients/{id}#contacts"):
+        clients.delete_contact(id, contact_id)
     flash(gettext("Contact deleted"))
     return see_other(f"/clients/{id}#contacts")
 

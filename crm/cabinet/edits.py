@@ -6,7 +6,7 @@ fields edited by one person only are all kept. Where both edited the same field,
 until the second person has seen the other value.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -16,43 +16,83 @@ from crm.cabinet import labels
 from crm.cabinet.forms import Form, Overtaken
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash
-from crm.errors import Fault
+from crm.errors import Fault, Stale
 from crm.json import dumps
-from crm.records.schemas import Payload
 from crm.records.views import RecordView
 
 DIGEST_BYTES = 6
+MAX_VERSION_DIGITS = 18
 MINUTES = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
 def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> Form:
     """The form of a record as it is now; `shown` are values that the form has otherwise."""
-    return Form({**record, **shown, "shown": _digests({name: record[name] for name in names})})
+    return Form(with_digests(record, names, **shown))
 
 
-def keep_both(shape: RecordView, record: dict[str, Any], data: Payload) -> list[str]:
-    """Take the fields out of `data` that were not edited; inside the transaction of the change.
+def with_digests(record: dict[str, Any], names: Iterable[str], **shown: Any) -> dict[str, Any]:
+    """The values of open_form(): the record's, with the digests of those that `names` names."""
+    return {**record, **shown, "shown": _digests({name: record[name] for name in names})}
 
-    `record` is the record as it is now. Gives the labels of the fields that somebody else has
-    changed since the form was opened. Raises Overtaken when the same field was edited here.
+
+def save(
+    view: RecordView,
+    id: int | str,
+    data: dict[str, Any],
+    update: Callable[[dict[str, Any], int], Any],
+    record: dict[str, Any] | None = None,
+) -> list[str]:
+    """Update a record by its edit form and keep what somebody else has changed meanwhile.
+
+    `data` are the values of the form, and `update(values, expected_version)` the verb that stores
+    those that were edited. `record` is the record by `view` if the page has just read it. Returns
+    the labels of the fields that somebody else has changed since the form was opened. Raises
+    Overtaken when both have edited the same field, and what the verb raises.
     """
+    while True:
+        record = record or view.one(id)
+        edited, theirs = _merge(view, record, data)
+        try:
+            update(edited, record["version"])
+        except Stale:
+            record = None  # somebody changed it since it was read: compare with what it is now
+        else:
+            return [labels.field(view.table, name) for name in theirs]
+
+
+def sent_version() -> int | None:
+    """The version of the record that the page showed, for verbs; None if the form has none."""
+    text = request.form.get("version")
+    if text is None:
+        return None
+    is_number = text.isascii() and text.isdecimal() and len(text) < MAX_VERSION_DIGITS
+    return int(text) if is_number else 0  # no record has the version 0
+
+
+def _merge(
+    view: RecordView, record: dict[str, Any], data: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The values that were edited in the form, and the names of what somebody else has changed."""
     opened = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
-    typed = shape.show(data)
-    for name in [name for name in data if opened.get(name) == _digest(name, typed[name])]:
-        del data[name]
+    typed = view.show(data)
+    edited = {
+        name: value
+        for name, value in data.items()
+        if opened.get(name) != _digest(name, typed[name])
+    }
     theirs = [
         name
         for name, digest in opened.items()
         if name in record and digest != _digest(name, record[name])
     ]
-    both = [name for name in theirs if name in data and typed[name] != record[name]]
+    both = [name for name in theirs if name in edited and typed[name] != record[name]]
     if both:
         now = {name: _digest(name, record[name]) for name in both}
         shown = " ".join(f"{name}:{digest}" for name, digest in {**opened, **now}.items())
-        raise Overtaken(_faults(shape.table, record, both), {"shown": shown})
-    return [labels.field(shape.table, name) for name in theirs if name not in data]
+        raise Overtaken(_faults(view.table, record, both), {"shown": shown})
+    return edited, [name for name in theirs if name not in edited]
 
 
 def tell_saved(theirs: list[str]) -> None:

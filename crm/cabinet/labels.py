@@ -10,9 +10,10 @@ from crm.records.record import Record
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import Lead
-from crm.resources.pipelines.record import Stage
+from crm.resources.pipelines.record import Pipeline, Stage
 from crm.resources.products.record import Product
 from crm.resources.tasks import Task
+from crm.resources.users import User
 from crm.tenancy.database import row
 
 MODELS: dict[str, type[Record]] = {
@@ -22,7 +23,9 @@ MODELS: dict[str, type[Record]] = {
     "deal": Deal,
     "product": Product,
     "task": Task,
+    "pipeline": Pipeline,
     "stage": Stage,
+    "user": User,
 }
 NAME_COLUMNS = {"lead": "name", "client": "name", "contact": "name", "deal": "title"}
 NAME_COLUMNS |= {"pipeline": "name", "stage": "name"}
@@ -57,6 +60,22 @@ def task_types() -> dict[str, str]:
     return {"call": gettext("Call"), "meeting": gettext("Meeting"), "email": "E-mail"}
 
 
+def stage_types() -> dict[str, str]:
+    return {
+        "open": gettext("Open stage"),
+        "won": gettext("Won stage"),
+        "lost": gettext("Lost stage"),
+    }
+
+
+def roles() -> dict[str, str]:
+    return {
+        "owner": gettext("Owner: everything, settings too"),
+        "manager": gettext("Manager: works with clients and deals"),
+        "viewer": gettext("Viewer: can only view"),
+    }
+
+
 def priorities() -> dict[str, str]:
     return {"low": gettext("Low"), "normal": gettext("Normal"), "high": gettext("High")}
 
@@ -70,8 +89,11 @@ def choices(noun: str, name: str) -> list[tuple[str, str]]:
     labelled: dict[str, str] = {}
     if name == "status":
         labelled = statuses(noun)
+    elif name == "role":
+        labelled = roles()
     elif name == "type":
-        labelled = task_types() if noun == "task" else client_types()
+        types = {"task": task_types, "stage": stage_types}
+        labelled = types.get(noun, client_types)()
     elif name == "priority":
         labelled = priorities()
     elif name == "amount_mode":
@@ -81,11 +103,15 @@ def choices(noun: str, name: str) -> list[tuple[str, str]]:
 
 def field(noun: str, name: str) -> str:
     """The label of a noun's field, which its model declares; else its name on the wire."""
-    declaration = columns.declared(MODELS[noun]).get(name)
+    declaration = _declaration(noun, name)
     if declaration and declaration.label:
         return gettext(declaration.label)
     undeclared = {"items": gettext("Items"), "deleted_at": gettext("Deleted")}
     return undeclared.get(name, name)
+
+
+def _declaration(noun: str, name: str) -> Any:
+    return columns.declared(MODELS[noun]).get(name) if noun in MODELS else None
 
 
 def hint(noun: str, name: str) -> str:
@@ -117,7 +143,7 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
         return ", ".join(contact["name"] for contact in wire_value)
     if name == "assigned_to":
         return user_choices.everyone().get(str(wire_value), str(wire_value))
-    declaration = columns.declared(MODELS[noun]).get(name)
+    declaration = _declaration(noun, name)
     wire = declaration.wire if declaration else None
     if isinstance(wire, fields.Phone):
         return formatting.phone(wire_value)

@@ -1,5 +1,6 @@
 """Pages of leads: the list, the card, the edit form and the conversion into a deal."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
@@ -11,15 +12,13 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
 from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
+from crm.resources import leads
 from crm.resources.clients import record as client_record
 from crm.resources.deals.record import DEAL
-from crm.resources.leads import conversion
-from crm.resources.leads import record as leads
 from crm.resources.leads.conversion import CONVERSION
 from crm.resources.leads.endpoints import LEAD_FILTER
-from crm.resources.leads.record import LEAD, LEAD_PATCH, Lead, LeadSchema
+from crm.resources.leads.record import LEAD, LEAD_PATCH, LeadSchema
 from crm.resources.pipelines.record import PIPELINE
-from crm.tenancy.database import transaction
 
 NEW = form_names("lead", new=True)
 FIELDS = form_names("lead")
@@ -120,9 +119,7 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_lead(id, form))
 def change_lead(id: str) -> Response:
     data = load_form(LEAD_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(LEAD, LEAD.one(id), data)
-        conversion.change(Lead.find(id), data)
+    theirs = edits.save(LEAD, id, data, partial(leads.update, id))
     edits.tell_saved(theirs)
     return see_other(f"/leads/{id}")
 
@@ -130,8 +127,7 @@ def change_lead(id: str) -> Response:
 @pages.post("/leads/<id>/status")
 def move_lead(id: str) -> Response:
     data = load_form(LEAD_PATCH, request.form, ("status",))
-    with transaction():
-        conversion.change(Lead.find(id), data)
+    leads.update(id, data)
     return see_other(f"/leads/{id}")
 
 
@@ -160,26 +156,22 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
 def convert_lead(id: str) -> Response:
     sent = [name for name in DEAL_FIELDS if name in request.form]
     data = load_form(CONVERSION, request.form, sent)
-    with transaction():
-        lead = Lead.find(id)
-        if conversion.convert(lead, data):
-            flash(gettext("Lead converted"))
+    lead, is_new = leads.convert(id, data)
+    if is_new:
+        flash(gettext("Lead converted"))
     return see_other(f"/deals/{lead.deal_id}")
 
 
 @pages.post("/leads/<id>/delete")
 def delete_lead(id: str) -> Response:
-    with transaction():
-        lead = Lead.find(id)
-        lead.remove()
+    lead = leads.delete(id)
     record_sections.flash_deleted("lead", id, lead.name)
     return see_other("/leads")
 
 
 @pages.post("/leads/<id>/restore")
 def restore_lead(id: str) -> Response:
-    with transaction():
-        Lead.removed(id).restore()
+    leads.restore(id)
     flash(gettext("Lead restored"))
     return see_other(f"/leads/{id}")
 

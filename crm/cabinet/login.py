@@ -5,6 +5,7 @@ and what is sent goes out after the answer. Looking at a link doesn't use it up,
 and messengers look at what they bring; only a fresh sign-up is handed over at first sight.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import flask
@@ -33,7 +34,7 @@ from crm.records.schemas import RecordSchema
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.clocks import uptime
-from crm.tenancy.database import current_session, settings, transaction
+from crm.tenancy.database import current_session, settings
 
 
 class PhoneSchema(RecordSchema):
@@ -133,11 +134,9 @@ def check_password() -> Response:
     )
     kept = passwords.of(user.id if user else None)
     if passwords.fits(kept, request.form.get("password", "")) and user is not None:
-        with transaction():  # the password may have been changed while this one was hashed
-            if passwords.of(user.id) == kept:
-                return _enter(user.id, next_path())
-    detail = gettext("Wrong password, e-mail address or phone number.")
-    raise Invalid.field("password", "wrong_login", detail)
+        # The password may have been changed while this one was hashed.
+        return _enter(user.id, next_path(), before=partial(_require_password, user.id, kept))
+    raise _wrong_login()
 
 
 @pages.get("/forgot")
@@ -153,11 +152,7 @@ def send_reset_link() -> Response:
     to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
     current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
-    with transaction():  # an address that is changed a moment later takes the link with it
-        user = users.reached_at(email)
-        # For an address that nobody has the same work: a link whose token nobody gets.
-        purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
-        token = links.make(purpose, id)
+    user, token = users.make_reset_link(email)
     letter = _reset_letter(token, user and user.language)
     response = see_other("/forgot/sent")
     if user:
@@ -180,7 +175,7 @@ def reset_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/reset/<token>")
 @rerender_on_error(lambda form, token: reset_page(token, form))
 def reset_password(token: str) -> Response:
-    return _enter_by(links.RESET, token, gettext("Password changed"))
+    return _enter_by_form(links.RESET, token, gettext("Password changed"))
 
 
 @pages.get("/invite/<token>")
@@ -196,14 +191,13 @@ def invite_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/invite/<token>")
 @rerender_on_error(lambda form, token: invite_page(token, form))
 def accept_invitation(token: str) -> Response:
-    return _enter_by(links.INVITE, token)
+    return _enter_by_form(links.INVITE, token)
 
 
 @pages.get("/enter/<token>")
 def enter_page(token: str) -> Response:
-    with transaction():
-        if handover := links.use(links.HANDOVER, token):
-            return _enter(handover.user_id, "/")
+    if links.peek(links.HANDOVER, token):
+        return _enter_by_link(links.HANDOVER, token)
     link = links.peek(links.LOGIN, token)
     if link is None:
         return _no_good()
@@ -212,10 +206,7 @@ def enter_page(token: str) -> Response:
 
 @pages.post("/enter/<token>")
 def enter(token: str) -> Response:
-    with transaction():
-        if link := links.use(links.LOGIN, token):
-            return _enter(link.user_id, "/")
-    return _no_good()
+    return _enter_by_link(links.LOGIN, token)
 
 
 @pages.get("/email/<token>")
@@ -229,11 +220,7 @@ def email_page(token: str, form: Form | None = None) -> Response:
 @pages.post("/email/<token>")
 @rerender_on_error(lambda form, token: email_page(token, form))
 def confirm_email(token: str) -> Response:
-    with transaction():
-        link = links.use(links.EMAIL, token)
-        if link:
-            User.find(link.user_id).change({"email": link.about})
-    if link is None:
+    if not users.confirm_email(token):
         return _no_good()
     flash(gettext("E-mail address confirmed"))
     return see_other("/")
@@ -254,8 +241,7 @@ def choose_language() -> Response:
         raise NotFound
     response = see_other(next_path())
     if me():
-        with transaction():
-            User.find(me().user_id).change({"language": language})
+        users.update(me().user_id, {"language": language})
     else:
         languages.remember(response, language)
     return response
@@ -274,34 +260,65 @@ def _send_code(phone: str) -> Response:
     )
 
 
-def _enter(user_id: int, path: str, text: str = "") -> Response:
-    """Log the user in and go on there. Nothing of this browser's time before goes along."""
+def _enter(
+    user_id: int, path: str, text: str = "", before: Callable[[], None] = lambda: None
+) -> Response:
+    """Log the user in, unless `before` refuses it by raising, and redirect to a page.
+
+    Nothing of this browser's earlier session is kept.
+    """
+    response = authentication.let_in(see_other(path), user_id, before)
     if me():
         sessions.end(me().id, me().user_id)
-    response = authentication.let_in(see_other(path), user_id)
     flask.session.clear()
     if text:
         flash(text)
     return response
 
 
-def _enter_by(purpose: str, token: str, text: str = "") -> Response:
-    """Use a link that may set a password: all of it or, if the link ended meanwhile, nothing.
+def _enter_by_link(
+    purpose: str, token: str, text: str = "", password_hash: str | None = None
+) -> Response:
+    """Use a link to log its user in, with a new password if there is one: all of it, or nothing."""
+    link = links.peek(purpose, token)
+    if link is None:
+        return _no_good()
 
-    Of a reset the form must have a password. Raises Invalid; the link stays good then.
+    def use_link() -> None:
+        if links.use(purpose, token) is None:
+            raise NotFound
+        if password_hash:
+            passwords.store(link.user_id, password_hash)
+            sessions.end_others(link.user_id)
+
+    try:
+        return _enter(link.user_id, "/", text, use_link)
+    except NotFound:
+        return _no_good()
+
+
+def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
+    """Use a link whose form may set a password, and must set it for a reset.
+
+    Raises Invalid for a password that can't be one; the link stays good then.
     """
-    password = request.form.get("password", "")
     if links.peek(purpose, token) is None:
         return _no_good()
+    password = request.form.get("password", "")
     must_hash = password or purpose == links.RESET
-    password_hash = passwords.hashed(password) if must_hash else None  # slow: no transaction yet
-    with transaction():
-        if link := links.use(purpose, token):
-            if password_hash:
-                passwords.store(link.user_id, password_hash)
-                sessions.end_others(link.user_id)
-            return _enter(link.user_id, "/", text)
-    return _no_good()
+    # Hashing is slow, so it is done before the transaction in which the link is used.
+    password_hash = passwords.hashed(password) if must_hash else None
+    return _enter_by_link(purpose, token, text, password_hash)
+
+
+def _require_password(user_id: int, password_hash: str | None) -> None:
+    if passwords.of(user_id) != password_hash:
+        raise _wrong_login()
+
+
+def _wrong_login() -> Invalid:
+    detail = gettext("Wrong password, e-mail address or phone number.")
+    return Invalid.field("password", "wrong_login", detail)
 
 
 def _no_good() -> Response:

@@ -1,5 +1,7 @@
 """Pages of products: the list and the card, which is the edit form."""
 
+from functools import partial
+
 from flask import request
 from werkzeug.wrappers import Response
 
@@ -10,7 +12,7 @@ from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
 from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import (
     Pages,
-    confirm,
+    confirmed,
     flash,
     flash_with_undo,
     next_path,
@@ -18,11 +20,10 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
-from crm.resources import tenant
+from crm.resources import products, tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
-from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
+from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
 from crm.sheets import decimal_text
-from crm.tenancy.database import transaction
 
 NEW = form_names("product", new=True)
 FIELDS = form_names("product")
@@ -72,7 +73,7 @@ def list_products(form: Form | None = None) -> Response:
 @pages.post("/products")
 @rerender_on_error(lambda form: list_products(form))
 def create_product() -> Response:
-    id = create(load_form(PRODUCT_IN, request.form, NEW))
+    id = products.create(load_form(PRODUCT_IN, request.form, NEW))
     flash(gettext("Product added"))
     return see_other(f"/products/{id}")
 
@@ -90,9 +91,7 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_product(id, form))
 def change_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(PRODUCT, PRODUCT.one(id), data)
-        Product.find(id).change(data)
+    theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
     edits.tell_saved(theirs)
     return see_other(f"/products/{id}")
 
@@ -100,9 +99,7 @@ def change_product(id: str) -> Response:
 @pages.post("/products/<id>/active")
 def switch_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, ("active",))
-    with transaction():
-        product = Product.find(id)
-        product.change(data)
+    product = products.update(id, data)
     back = next_path(f"/products/{id}")
     if product.active:
         text = gettext("“%(name)s” is available again", name=product.name)
@@ -114,13 +111,14 @@ def switch_product(id: str) -> Response:
 
 @pages.post("/products/<id>/delete")
 def delete_product(id: str) -> Response:
-    with transaction():
-        product = Product.find(id)
-        name = product.name
-        detail = _deletion_notice(product)
-        product.remove()
-        question = gettext("Delete the product “%(name)s”?", name=name)
-        confirm(question, gettext("Delete"), f"/products/{id}", detail)
+    product = Product.find(id)
+    name = product.name
+    question, detail = (
+        gettext("Delete the product “%(name)s”?", name=name),
+        _deletion_notice(product),
+    )
+    with confirmed(question, gettext("Delete"), f"/products/{id}", detail):
+        products.delete(id, product.version)
     flash(gettext("“%(name)s” deleted", name=name))
     return see_other("/products")
 

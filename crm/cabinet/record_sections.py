@@ -15,7 +15,7 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.record_fields import record_fields
 from crm.cabinet.rendering import (
     Pages,
-    confirm,
+    confirmed,
     flash,
     flash_with_undo,
     me,
@@ -23,13 +23,11 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
-from crm.errors import Conflict
 from crm.records import pagination
 from crm.resources import SHAPES, changes
 from crm.resources import notes as rules
 from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
 from crm.resources.tasks import TASK
-from crm.tenancy.database import transaction
 from crm.values.ids import integer_id
 
 MAX_ENTRIES = 10  # notes and changes on a card; pages of their own have the others
@@ -85,15 +83,6 @@ def tasks(noun: str, id: str) -> list[dict[str, Any]]:
     )
 
 
-def is_version(version: int) -> None:
-    """Check that the record still has the version that the form was made for.
-
-    Raises Conflict; the page is shown again with the record as it is now.
-    """
-    if request.form.get("version", str(version)) != str(version):
-        raise Conflict("the record has changed since it was read", "precondition_failed")
-
-
 def flash_deleted(noun: str, id: str, name: str) -> None:
     """Show on the next page that the record is deleted, with a button that restores it."""
     text = gettext("“%(name)s” deleted", name=name)
@@ -120,9 +109,8 @@ def create_note(plural: str, id: str) -> Response:
 
 @pages.post(f"{RECORD_PATH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
-    with transaction():
-        rules.find(NOUN_OF[plural], id, note_id).erase()
-        confirm(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes")
+    with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes"):
+        rules.delete(NOUN_OF[plural], id, note_id)
     flash(gettext("Note deleted"))
     return see_other(f"/{plural}/{id}#notes")
 

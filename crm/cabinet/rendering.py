@@ -4,7 +4,8 @@ A page is a plain function that calls verbs of the resources and renders a templ
 refused is shown again with the reason at each field, and nothing that was typed is lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -15,7 +16,8 @@ from werkzeug.wrappers import Response
 
 from crm.api import problems
 from crm.cabinet.forms import Form
-from crm.errors import Busy, Conflict, Invalid, StorageQuota, TooMany
+from crm.errors import Busy, Conflict, Invalid, Stale, StorageQuota, TooMany
+from crm.tenancy.database import transaction
 
 VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
 RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
@@ -63,9 +65,11 @@ def rerender_on_error(page: Callable[..., Response]) -> Callable:
         def handle_form(**path: str) -> Response:
             try:
                 return view(**path)
-            except (Invalid, Conflict, TooMany, StorageQuota, Busy) as error:
+            except (Invalid, Conflict, Stale, TooMany, StorageQuota, Busy) as error:
                 response = page(Form(request.form, error), **path)
-                response.status_code = problems.status_of(error)
+                # 412 is for a request with If-Match; a form only has a field.
+                is_stale = isinstance(error, Stale)
+                response.status_code = 409 if is_stale else problems.status_of(error)
                 if isinstance(error, (TooMany, Busy)):
                     response.headers["Retry-After"] = str(error.retry_after)
                 return response
@@ -97,17 +101,20 @@ class Unconfirmed(Exception):
         self.context = {"question": question, "detail": detail, "label": label, "back": back}
 
 
-def confirm(question: str, label: str, back: str, detail: str = "") -> None:
-    """Ask before a change that cannot be undone; return once the question was answered.
+@contextmanager
+def confirmed(question: str, label: str, back: str, detail: str = "") -> Iterator[None]:
+    """Around a change that cannot be undone: ask the person before it is kept.
 
-    Call it last inside the transaction: errors are reported before the question, and the question
-    rolls the change back. The question is a page, which the script shows as a dialog.
-
-    `label` is the text of the button that confirms, `back` the path of the page to return to.
-    Raises Unconfirmed until the form says that the person is sure.
+    `label` is the text of the button that confirms, `back` the path of the page to return to. The
+    question is a page, which the script shows as a dialog. Raises Unconfirmed until the form says
+    that the person is sure.
     """
-    if "sure" not in request.form:
-        raise Unconfirmed(question, detail, label, back)
+    # The verb in the body joins this transaction: its errors are reported before the question, and
+    # the question rolls its change back.
+    with transaction():
+        yield
+        if "sure" not in request.form:
+            raise Unconfirmed(question, detail, label, back)
 
 
 def _ask(unconfirmed: Unconfirmed) -> Response:

@@ -1,6 +1,7 @@
 """Tasks: what is overdue, what is for today, what can wait; done with one click."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -8,7 +9,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
-from crm.cabinet import edits, formatting, labels, lists, record_sections, user_choices
+from crm.cabinet import edits, formatting, labels, lists, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.moving import exports
@@ -26,7 +27,7 @@ from crm.cabinet.rendering import (
 from crm.records import pagination
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
-from crm.tenancy.database import now, transaction
+from crm.tenancy.database import now
 
 NEW = form_names("task", new=True)
 FIELDS = form_names("task")
@@ -102,19 +103,15 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
 @rerender_on_error(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
     data = load_form(TASK_PATCH, request.form, FIELDS)
-    with transaction():
-        theirs = edits.keep_both(TASK, TASK.one(id), data)
-        Task.find(id).change(data)
+    theirs = edits.save(TASK, id, data, partial(tasks.update, id))
     edits.tell_saved(theirs)
     return see_other("/tasks")
 
 
 @pages.post("/tasks/<id>/complete")
 def complete_task(id: str) -> Response:
-    with transaction():
-        task = Task.find(id)
-        status = task.status
-        task.complete()
+    status = Task.find(id).status
+    task = tasks.complete(id)
     back = next_path("/tasks", "back")
     if status != "done":
         sent = {"status": status, "version": task.version, "back": back}
@@ -128,19 +125,14 @@ def complete_task(id: str) -> Response:
 def reopen_task(id: str) -> Response:
     """Undo complete_task(), unless somebody has changed the task since."""
     data = load_form(TASK_PATCH, request.form, ("status",))
-    with transaction():
-        task = Task.find(id)
-        record_sections.is_version(task.version)
-        task.change(data)
+    task = tasks.update(id, data, edits.sent_version())
     flash(gettext("“%(title)s” reopened", title=task.title))
     return see_other(next_path("/tasks", "back"))
 
 
 @pages.post("/tasks/<id>/delete")
 def delete_task(id: str) -> Response:
-    with transaction():
-        task = Task.find(id)
-        task.remove()
+    task = tasks.delete(id)
     text = gettext("“%(name)s” deleted", name=task.title)
     flash_with_undo(text, f"/tasks/{id}/restore")
     return see_other("/tasks")
@@ -148,8 +140,7 @@ def delete_task(id: str) -> Response:
 
 @pages.post("/tasks/<id>/restore")
 def restore_task(id: str) -> Response:
-    with transaction():
-        Task.removed(id).restore()
+    tasks.restore(id)
     flash(gettext("Task restored"))
     return see_other(f"/tasks/{id}")
 

@@ -1,8 +1,8 @@
 """The command line: `python app.py …`, `crm …` when installed, `flask --app app crm …`.
 
-Every command works beside a running server, calls the same verbs as the API, prints the data folder
-it uses on stderr (`webhook listen` has none), and ends with 0, with 1 and one line for an error, or
-with 2 for wrong usage.
+Every command works while a server is running, calls the same verbs as the API and prints the data
+folder it uses on stderr (`webhook listen` uses none). It exits with 0, with 1 and one line on
+stderr for an error, or with 2 for wrong usage.
 """
 
 from crm.cli import (
@@ -21,20 +21,20 @@ from crm.cli.commands import group
 
 __all__ = [
     "backups",
+    "deployment",
     "doctor",
     "group",
-    "tenant_lifecycle",
     "litestream",
     "main",
-    "moving",
-    "deployment",
-    "serving",
-    "tenants",
     "migrate",
+    "moving",
+    "serving",
+    "tenant_lifecycle",
+    "tenants",
     "webhooks",
 ]
 
 
 def main() -> None:
-    """Run the command line and end the process."""
+    """Run the command line and exit."""
     group()

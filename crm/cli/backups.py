@@ -1,11 +1,12 @@
-"""Copies of tenants, the way back, and the proof that there is one."""
+"""Backups of tenants: create, list, verify and restore them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from crm.access import links
-from crm.cli.commands import Failures, Progress, command, group, whole
+from crm.cli.commands import Failures, Progress, command, group, tenant_file
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
@@ -18,20 +19,20 @@ from crm.tenancy.tenants import Tenants
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COPY = click.Path(path_type=Path, exists=True, dir_okay=False)
-whence = click.option(
+folder_option = click.option(
     "--from", "within", type=FOLDER, metavar="DIR", help="Folder of the copies, else <data>/backups"
 )
 
 
 @group.group("backup")
 def backup() -> None:
-    """Copies of tenants, made and tried beside a running server."""
+    """Backups of tenants, while the server may be running."""
 
 
 @command(backup, "create")
-@click.option("--tenant", metavar="LABEL", help="Only this one.")
+@click.option("--tenant", metavar="LABEL", help="Only this tenant.")
 @click.option("--all", "every", is_flag=True, help="All tenants (the default).")
-@click.option("--to", type=FOLDER, metavar="DIR", help="Folder for them, else <data>/backups.")
+@click.option("--to", type=FOLDER, metavar="DIR", help="Folder for copies, else <data>/backups.")
 @click.option(
     "--keep",
     default=KEEP,
@@ -54,26 +55,26 @@ def backup_create(
     progress, linked = Progress("copied", len(labels)), 0
     try:
         for label in labels:
-            with failures.of(label), whole(config, label) as home:
-                linked += _tell(run.add(home.tenant(label)))
+            with failures.collect(label), tenant_file(config, label) as opened:
+                linked += _print(run.add(opened.tenant(label)))
             progress.advance()
-        linked += _tell(run.finish())
+        linked += _print(run.finish())
     finally:
         run.close()
     if linked:
         click.echo(f"not changed since their last copy: {linked} of {len(labels)}", err=True)
-    failures.tell("no copy was made of")
+    failures.raise_if_any("these tenants could not be copied")
 
 
-def _tell(made: list[Made]) -> int:
-    """Print the copies; gives how many are links."""
-    for _, path, _ in made:
+def _print(copies: list[Made]) -> int:
+    """Print the copies; gives how many are hard links to an older copy."""
+    for _, path, _ in copies:
         click.echo(f"{path}\t{path.stat().st_size}")
-    return sum(each.is_link for each in made)
+    return sum(copy.is_link for copy in copies)
 
 
 @command(backup, "list")
-@whence
+@folder_option
 @as_json
 def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
     """List the copies, the oldest of each tenant first."""
@@ -87,96 +88,100 @@ def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
 
 @command(backup, "verify")
 @click.argument("files", nargs=-1, type=COPY, metavar="[FILE]...")
-@whence
+@folder_option
 def backup_verify(config: Config, files: tuple[Path, ...], within: Path | None) -> None:
     """Read each FILE, or all copies of a folder, to the end: path, version of the data, bytes."""
     if bool(files) == bool(within):
         raise click.UsageError("either files or --from")
     if within:
-        files = tuple(path for found in _copies(within).values() for path in found)
+        files = tuple(path for paths in _copies(within).values() for path in paths)
     failures = Failures()
     for file in files:
-        with failures.of(str(file)):
+        with failures.collect(str(file)):
             version = check(file)
             click.echo(f"{file}\tversion {version}\t{file.stat().st_size}")
-    failures.tell("no good copies are")
+    failures.raise_if_any("these copies are damaged")
 
 
-@command(backup, "drill")
-@whence
-def backup_drill(config: Config, within: Path | None) -> None:
-    """Restore the newest copy of each tenant aside and count: does it hold what it should?
+@command(backup, "test-restore")
+@folder_option
+def backup_test_restore(config: Config, within: Path | None) -> None:
+    """Restore the newest copy of each tenant aside, and compare the number of rows.
 
-    Rows of the copy, of what was restored from it, and of the tenant as it is now, which may be
-    ahead of its copy.
+    Prints the rows of the copy, of what was restored from it, and of the tenant as it is now, which
+    may have changed since the copy.
     """
     tenants, failures = Tenants(config), Failures()
-    found = _copies(within or copying.folder(tenants))
+    copies = _copies(within or copying.folder(tenants))
     click.echo("tenant\ttable\tcopy\trestored\tnow\t")
-    for label, paths in found.items():
-        with failures.of(label):
+    for label, paths in copies.items():
+        with failures.collect(label):
             try:
-                _count(label, paths[-1], tenants, failures)
+                _compare(label, paths[-1], tenants, failures)
             finally:
                 tenants.forget_idle()
     for label in tenants.labels():
-        if label not in found:
+        if label not in copies:
             click.echo(f"{label}: has no copy", err=True)
-    failures.tell("the copies do not hold what they should")
+    failures.raise_if_any("these copies cannot be restored completely")
 
 
-def _count(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
+def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
+    """Restore a copy aside and print a line for each table that is counted."""
     result = copying.drill(tenants, copy, label, hold_all)
-    live = result.live or ["-"] * len(copying.COUNTED)
-    for table, *counts in zip(copying.COUNTED, result.copy, result.restored, live, strict=True):
-        copied, restored, now = counts
-        told = "same"
+    counts_now: Sequence[int | None] = result.live or [None] * len(copying.COUNTED)
+    counts = zip(copying.COUNTED, result.copy, result.restored, counts_now, strict=True)
+    for table, copied, restored, now in counts:
+        state = "same"
         if restored != copied:
-            told = "DIFFERS"
+            state = "DIFFERS"
             failures.add(label, f"{table}: {copied} in the copy, {restored} restored")
+        elif now is None:
+            state = "no such tenant"
         elif now != copied:
-            told = "no such tenant" if now == "-" else f"{now - copied:+} since"
-        click.echo("\t".join(map(str, (label, table, *counts, told))))
+            state = f"{now - copied:+} since"
+        cells = (label, table, copied, restored, "-" if now is None else now, state)
+        click.echo("\t".join(map(str, cells)))
 
 
 @command(group, "restore")
 @click.argument("file", type=COPY)
-@click.option("--tenant", required=True, metavar="LABEL", help="Its place; it may be a new one.")
+@click.option("--tenant", required=True, metavar="LABEL", help="May be a new one.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
-    """Put the copy FILE in a tenant's place, beside a running server.
+    """Restore a tenant from the copy FILE, while the server may be running.
 
-    The file that stood there is kept in <data>/trash. Webhooks get nothing of what waited in the
-    copy until `webhook recover`.
+    The tenant's file from before is kept in <data>/trash. Deliveries that were waiting in the copy
+    are held: `webhook recover` sends them.
     """
     tenants = Tenants(config)
     if tenants.exists(tenant) and not yes:
-        asked = f"Put {file.name} in the place of {tenant}, which goes to the trash?"
-        click.confirm(asked, abort=True, err=True)
+        question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
+        click.confirm(question, abort=True, err=True)
     try:
-        done = copying.restore(tenants, file, tenant, _settle)
+        done = copying.restore(tenants, file, tenant, _disarm)
     except FILE_ERRORS as error:
         raise CRMError(f"{file} cannot be restored: {error}") from error
     finally:
         tenants.forget_idle()
     click.echo(f"{tenant} is restored from {file}")
     if done.before:
-        click.echo(f"what it was before: {done.before}")
+        click.echo(f"its file from before: {done.before}")
     if done.settled:
         click.echo(f"held deliveries: {done.settled}; `webhook recover` sends what is missing")
 
 
-def _settle() -> int:
-    """What must not go on as it stood in a copy; gives how many deliveries are held.
+def _disarm() -> int:
+    """End links and hold deliveries of a restored copy; gives the number of deliveries held.
 
-    A link that was ended since the copy was made must not be good again.
+    A link that was used or ended since the copy was made must not work again.
     """
     links.end_all()
     return hold_all()
 
 
 def _copies(within: Path) -> dict[str, list[Path]]:
-    found = list_copies(within)
-    if not found:
+    copies = list_copies(within)
+    if not copies:
         raise NotFound(f"there are no copies in {within}")
-    return found
+    return copies

@@ -1,4 +1,4 @@
-"""The way from a terminal into the browser, beside a server that has the process for itself."""
+"""Open the browser for a server that is about to take over this process."""
 
 import os
 import select
@@ -11,23 +11,24 @@ import click
 
 QUESTION = "Open it in the browser? [Y/n] "
 YES = ("", "y", "yes", "т", "так")
-LOOK_SECONDS = 0.5  # at whether the server has ended
+POLL_SECONDS = 0.5  # how soon the question ends after the server
 
 
 def can_ask() -> bool:
-    """Is there somebody at a terminal, and a browser with a window of its own?"""
+    """Whether a terminal is attached and a browser with a window of its own is installed."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     with suppress(OSError, webbrowser.Error):
-        in_front = os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
-        return in_front and type(webbrowser.get()) is not webbrowser.GenericBrowser
+        is_foreground = os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+        return is_foreground and type(webbrowser.get()) is not webbrowser.GenericBrowser
     return False
 
 
 def open_beside(url: str, asks: bool) -> None:
-    """Open the address, if `asks` after a yes, in a child process; the caller goes on at once.
+    """Open the URL in a child process, if `asks` after a yes; returns at once.
 
-    The child holds nothing of the server's, and ends with it. To be called without threads.
+    The child closes the files of the server and ends with it. Call it before threads start: it
+    forks.
     """
     parent = os.getpid()
     sys.stdout.flush()
@@ -37,7 +38,7 @@ def open_beside(url: str, asks: bool) -> None:
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        os.closerange(3, 4096)  # the lock, the listener
+        os.closerange(3, 4096)  # among them the server's lock and listening socket
         if not asks or _agrees(parent):
             webbrowser.open(url)
     finally:
@@ -47,7 +48,7 @@ def open_beside(url: str, asks: bool) -> None:
 def _agrees(parent: int) -> bool:
     click.echo(QUESTION, nl=False)
     while os.getppid() == parent:
-        ready, _, _ = select.select([sys.stdin], [], [], LOOK_SECONDS)
+        ready, _, _ = select.select([sys.stdin], [], [], POLL_SECONDS)
         if ready:
             line = sys.stdin.readline()
             return line.endswith("\n") and line.strip().lower() in YES

@@ -1,4 +1,4 @@
-"""What all commands share: the group, the data folder, errors, a tenant, options."""
+"""Shared by all commands: the group, the data folder, errors, access to a tenant, options."""
 
 import logging
 import time
@@ -29,88 +29,97 @@ def group() -> None:
     """A lightweight CRM: one process, one SQLite file per tenant."""
 
 
-def command(parent: click.Group, name: str, says_folder: bool = True) -> Callable:
-    """A command with `--data` and `--config`, whose function gets the Config first; errors become
-    one line."""
+def command(parent: click.Group, name: str, prints_folder: bool = True) -> Callable:
+    """A decorator: make a function that takes the Config first a command of `parent`.
+
+    The command has the options `--data` and `--config`; an error ends it with one line on stderr.
+    """
 
     def decorate(function: Callable) -> click.Command:
         @wraps(function)
         def run(data: Path | None, config: Path | None, **options: Any) -> None:
             if not tenants_log.hasHandlers():
-                # What a command finds wrong with a tenant is its one line; a server has a log.
+                # The line on stderr says what is wrong with a tenant; only a server needs a log.
                 tenants_log.addHandler(logging.NullHandler())
             try:
                 given = {"data": data and data.absolute(), "port": options.pop("port", None)}
                 settings = _settings(config, **given)
-                if says_folder:
+                if prints_folder:
                     click.echo(f"data folder: {settings.data}", err=True)
                 function(settings, **options)
             except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(" ".join(str(error).split())) from error
             except BrokenPipeError:
-                raise  # click ends quietly when nobody reads on
+                raise  # click exits quietly when the reader of stdout has closed it
             except OSError as error:
-                told = (error.strerror or "input or output failed", error.filename)
-                raise click.ClickException(": ".join(str(part) for part in told if part)) from error
+                message = error.strerror or "input or output failed"
+                if error.filename:
+                    message = f"{message}: {error.filename}"
+                raise click.ClickException(message) from error
             except FILE_ERRORS as error:
-                told = (refusal(error) or "a file cannot be used", describe(error))
-                raise click.ClickException(": ".join(map(str, told))) from error
+                reason = refusal(error) or "a file cannot be used"
+                raise click.ClickException(f"{reason}: {describe(error)}") from error
 
-        found = parent.command(name)(run)
+        decorated = parent.command(name)(run)
         folder = click.Path(path_type=Path, file_okay=False)
         file = click.Path(path_type=Path, dir_okay=False)
-        told = "File of settings; else CRM_CONFIG, else crm.env in the data folder."
+        about_file = "Settings file; else CRM_CONFIG, else crm.env in the data folder."
         for option in (
-            click.option("--config", type=file, metavar="FILE", help=told),
+            click.option("--config", type=file, metavar="FILE", help=about_file),
             click.option("--data", type=folder, metavar="DIR", help="Data folder."),
         ):
-            found = option(found)
-        return found
+            decorated = option(decorated)
+        return decorated
 
     return decorate
 
 
 def _settings(file: Path | None, **given: Any) -> Config:
-    """Those of the site that embeds the CRM and has its commands, else the environment's."""
-    known = click.get_current_context().find_object(Config)
-    if known is None or file is not None:
+    """The settings of the site in whose command line this runs, else the environment's."""
+    of_site = click.get_current_context().find_object(Config)
+    if of_site is None or file is not None:
         return Config.load(config=file, **given)
-    return replace(known, **{name: value for name, value in given.items() if value is not None})
+    return replace(of_site, **{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager
-def at(config: Config, label: str) -> Iterator[None]:
-    """A visit to one tenant; what is wrong with the tenant is told with its label."""
-    with whole(config, label) as tenants, tenants.session(label):
+def tenant_session(config: Config, label: str) -> Iterator[None]:
+    """Open the tenant for its verbs. Raises NotFound and CRMError with the label in the message."""
+    with tenant_file(config, label) as tenants, tenants.session(label):
         yield
 
 
 @contextmanager
-def whole(config: Config, label: str) -> Iterator[Tenants]:
-    """For what is done with a tenant as a whole; what is wrong with it is told with its label."""
+def tenant_file(config: Config, label: str) -> Iterator[Tenants]:
+    """The Tenants, for an operation on the tenant's file as a whole.
+
+    Raises NotFound and CRMError with the label in the message.
+    """
     tenants = Tenants(config)
     try:
         yield tenants
     except UnknownTenant:
         raise NotFound(f"there is no tenant {label}") from None
     except (TenantUnavailable, *FILE_ERRORS) as error:
-        why = describe(error.__cause__ or error)
-        raise CRMError(f"the file of {label} cannot be used: {why}; see `doctor`") from error
+        reason = describe(error.__cause__ or error)
+        raise CRMError(f"the file of {label} cannot be used: {reason}; see `doctor`") from error
     finally:
         tenants.forget_idle()
 
 
 class Failures:
-    """What went wrong with one does not stop the others, and is the command's end all the same.
+    """Collects the failures of a command that works on many files.
 
-    A full disk stops all: the others would meet it too.
+    One failure does not stop the others, but makes the command fail at its end. Only a full disk
+    stops it at once: the others would fail too.
     """
 
     def __init__(self) -> None:
-        self._of: list[str] = []
+        self._names: list[str] = []
 
     @contextmanager
-    def of(self, name: str) -> Iterator[None]:
+    def collect(self, name: str) -> Iterator[None]:
+        """Note an error of the block under this name. Raises StorageFull."""
         try:
             yield
         except (CRMError, OSError, *FILE_ERRORS) as error:
@@ -119,41 +128,46 @@ class Failures:
                 raise StorageFull(f"{name}: {full}") from error
             self.add(name, str(error))
 
-    def add(self, name: str, why: str) -> None:
-        self._of.append(name)
-        click.echo(f"{name}: {' '.join(why.split())}", err=True)
+    def add(self, name: str, reason: str) -> None:
+        """Note a failure and print it on stderr."""
+        self._names.append(name)
+        click.echo(f"{name}: {' '.join(reason.split())}", err=True)
 
-    def tell(self, what: str) -> None:
-        if self._of:
-            raise CRMError(f"{what}: {', '.join(self._of)}")
+    def raise_if_any(self, message: str) -> None:
+        """Raise CRMError with the message and the names of all that failed."""
+        if self._names:
+            raise CRMError(f"{message}: {', '.join(self._names)}")
 
 
 class Progress:
-    """Tells on stderr every ten seconds how far a long command is."""
+    """Prints on stderr every ten seconds how far a long command is, as "copied 5 of 20"."""
 
-    EVERY_SECONDS = 10.0
+    INTERVAL_SECONDS = 10.0
 
-    def __init__(self, done: str, count: int) -> None:
-        """`done` is what is said of the ones done, as `copied`."""
-        self._done, self._count, self._number = done, count, 0
-        self._tell_at = time.monotonic() + self.EVERY_SECONDS
+    def __init__(self, verb: str, total: int) -> None:
+        self._verb, self._total, self._done = verb, total, 0
+        self._next_at = time.monotonic() + self.INTERVAL_SECONDS
 
     def advance(self) -> None:
-        self._number += 1
-        if time.monotonic() >= self._tell_at:
-            click.echo(f"{self._done} {self._number} of {self._count}", err=True)
-            self._tell_at = time.monotonic() + self.EVERY_SECONDS
+        """Count one more, and print when it is time."""
+        self._done += 1
+        if time.monotonic() >= self._next_at:
+            click.echo(f"{self._verb} {self._done} of {self._total}", err=True)
+            self._next_at = time.monotonic() + self.INTERVAL_SECONDS
 
 
-def moment_of(text: str, field: str) -> str:
-    """The moment that an option tells: a time with its offset, or the start of a day in UTC."""
+def parse_moment(text: str, field: str) -> str:
+    """The UTC time of an option: a time with its offset, or a date for its first moment in UTC.
+
+    Raises Invalid naming the field.
+    """
     try:
         return moment(text)
     except InvalidValue:
         try:
             return f"{day(text)}T00:00:00Z"
-        except InvalidValue as unfit:
-            raise Invalid.field(field, unfit.code, "is a date or a time with offset") from None
+        except InvalidValue as error:
+            raise Invalid.field(field, error.code, "is a date or a time with offset") from None
 
 
 port = click.option(

@@ -1,4 +1,4 @@
-"""What an operator needs around the service: its settings, a systemd unit, a proxy in front."""
+"""Configuration around the service: its settings, a systemd unit, a reverse proxy."""
 
 import re
 import shlex
@@ -9,15 +9,16 @@ from urllib.parse import urlsplit
 import click
 
 from crm.cli.commands import command, group
-from crm.cli.launch_command import BINARY, PYZ, program
+from crm.cli.launch_command import BINARY, PYZ, launch_command
 from crm.config import HOST_PORT, Config, host_of
 from crm.config.file import quoted
 
-SECRETS = "/etc/crm/secrets"
-STATE = Path("/var/lib")  # where systemd makes a service's folder by itself
-CACHE = Path("/var/cache/crm")  # another of these, for a pyz
-HOMES, SHARED = ("/home", "/root", "/run/user"), ("/tmp", "/var/tmp")
-USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
+SECRETS_FILE = "/etc/crm/secrets"
+STATE_FOLDER = Path("/var/lib")  # systemd creates folders of services here
+CACHE_FOLDER = Path("/var/cache/crm")  # systemd creates it, for a pyz to unpack itself
+HOME_FOLDERS = ("/home", "/root", "/run/user")
+TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
+USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 
 HARDENING = """\
 UMask=0077
@@ -67,20 +68,20 @@ KillMode=mixed
 WantedBy=multi-user.target
 """
 
-BEHIND = """\
-# The CRM behind it needs these settings:
-#   %(whose)s
+PROXY_SETTINGS = """\
+# The CRM behind this proxy needs these settings:
+#   %(tenant)s
 #   CRM_PUBLIC_URL=%(public_url)s
 #   CRM_TRUSTED_PROXIES=1
 """
 
-# Pages whose next part of the path is a one-time link: who reads it in a log may use it.
-LINKS = ("email", "enter", "i", "invite", "open", "reset")
+# Pages with a one-time link as the next part of the path, which must not get into a log.
+LINK_PATHS = ("email", "enter", "i", "invite", "open", "reset")
 
 NGINX = """\
 # /etc/nginx/conf.d/crm.conf
-%(behind)s
-# The log has no queries, no addresses of the pages before, and of one-time links no path.
+%(settings)s
+# The log has no queries, no referrers, and no paths of one-time links.
 map $uri $crm_path {
     default $uri;
     ~*^/(?:%(links)s)/ -;
@@ -88,11 +89,11 @@ map $uri $crm_path {
 log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_protocol" '
                '$status $body_bytes_sent "$http_user_agent"';
 
-%(doors)s
+%(listen)s
     server_name %(names)s;
     access_log /var/log/nginx/access.log crm;
 
-    # For nginx's own answers too.
+    # Also for nginx's own answers.
     add_header X-Content-Type-Options nosniff always;
     proxy_hide_header X-Content-Type-Options;
 
@@ -104,7 +105,7 @@ log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_pr
 
     proxy_http_version 1.1;
     proxy_set_header Host $host;
-    # The CRM believes these four, so none of them may come from a client.
+    # The CRM trusts these four headers, so none of them may come from a client.
     proxy_set_header X-Forwarded-For $remote_addr;
     proxy_set_header X-Forwarded-Proto $scheme;
     proxy_set_header X-Forwarded-Host $host;
@@ -118,14 +119,14 @@ log_format crm '$remote_addr [$time_local] "$request_method $crm_path $server_pr
         proxy_pass http://%(upstream)s;
     }
 
-    # The log of errors has whole addresses, in a form that cannot be chosen.
+    # The error log always has whole URLs, so these pages have none.
     location ~* ^/(?:%(links)s)/ {
         error_log /dev/null crit;
         proxy_pass http://%(upstream)s;
     }
 
-    # Lists and exports. The CRM itself compresses pages that may be, and files; single records
-    # stay as they are, because nginx would weaken the ETag that If-Match needs.
+    # Lists and exports. The CRM compresses files and the pages that may be compressed itself;
+    # single records are not, because nginx would weaken the ETag that If-Match needs.
     location ~ ^/api/v1/[a-z]+(/export)?$ {
         gzip on;
         gzip_types application/json text/csv;
@@ -166,20 +167,20 @@ server {
 
 CADDY = """\
 # /etc/caddy/Caddyfile
-%(behind)s
-%(doors)s
+%(settings)s
+%(listen)s
 	header {
 		?X-Content-Type-Options nosniff%(https_only)s
 	}
 	request_body {
 		max_size 12MB
 	}
-	# Lists and exports. The CRM itself compresses pages that may be, and files; single records
-	# stay as they are, because Caddy would change the ETag that If-Match needs.
+	# Lists and exports. The CRM compresses files and the pages that may be compressed itself;
+	# single records are not, because Caddy would change the ETag that If-Match needs.
 	@lists path_regexp ^/api/v1/[a-z]+(/export)?$
 	encode @lists gzip
 	reverse_proxy %(upstream)s {
-		# The CRM believes it, so it may not come from a client. Caddy sees to the others.
+		# The CRM trusts this header, so it must not come from a client. Caddy sets the others.
 		header_up -X-Forwarded-Prefix
 		# X_Forwarded_For and X-Forwarded-For are the same to many programs behind a proxy; Caddy
 		# drops such names since 2.11.
@@ -188,8 +189,8 @@ CADDY = """\
 }
 """
 
-# Part of the global options. A page's path is logged up to its first part, so that no one-time link
-# comes into a log, neither as the address asked for nor as that of the page before.
+# Part of the global options. Only the first part of a page's path is logged, so that no one-time
+# link gets into the log, neither in the request's URL nor in the referrer.
 CADDY_LOG = """\
 	log {
 		format filter {
@@ -211,8 +212,8 @@ http://:%(port)s {
 	bind %(host)s"""
 
 CADDY_TLS = """\
-# A certificate for each host, at its first visit. The CRM knows which hosts there are, and tells
-# its own machine only: Caddy must run beside it.
+# A certificate for each host, at its first request. The CRM knows the hosts, and answers
+# /tls-ask to its own machine only: Caddy must run on the same one.
 {
 	on_demand_tls {
 		ask http://%(upstream)s/tls-ask
@@ -234,106 +235,116 @@ CADDY_HTTPS_ONLY = """
 
 @command(group, "config")
 def config_(config: Config) -> None:
-    """Print every setting, where it is from and what it means, as a file of settings has it.
+    """Print all settings as a settings file, each with its source and its meaning.
 
     A secret that is set is hidden, and its line a comment.
     """
-    for each in config.told():
-        line = f"# {each.env}=…" if each.hidden else f"{each.env}={quoted(each.text)}"
-        click.echo(f"{line}  # source: {each.source}  {each.meaning}")
+    for setting in config.told():
+        line = f"# {setting.env}=…" if setting.hidden else f"{setting.env}={quoted(setting.text)}"
+        click.echo(f"{line}  # source: {setting.source}  {setting.meaning}")
 
 
 def user_name(_context: Any, _option: Any, name: str) -> str:
-    if not USER.match(name):
+    """Callback of an option: the name of a system user. Raises BadParameter."""
+    if not USER_NAME.match(name):
         raise click.BadParameter("a user's name looks like crm")
     return name
 
 
 @command(group, "systemd")
-@click.option("--user", default="crm", show_default=True, callback=user_name, help="To run as.")
+@click.option(
+    "--user", default="crm", show_default=True, callback=user_name, help="User to run as."
+)
 def systemd(config: Config, user: str) -> None:
     """Print a systemd unit that serves with the settings as they are now."""
     click.echo(_unit(config, user), nl=False)
 
 
 def _unit(config: Config, user: str) -> str:
-    start = program()
+    command = launch_command()
     data, file = config.data, config.file
-    apart = ("default", str(file))  # what the file says is read from there, and can change there
-    told = [each for each in config.told() if each.source not in apart or each.env == "CRM_DATA"]
-    settings = [f"{each.env}={each.text}" for each in told if not each.hidden]
-    hidden = [each.env for each in told if each.hidden]
+    own_sources = ("default", str(file))  # the service reads the file itself, so it may change
+    changed = [
+        setting
+        for setting in config.told()
+        if setting.source not in own_sources or setting.env == "CRM_DATA"
+    ]
+    settings = [f"{setting.env}={setting.text}" for setting in changed if not setting.hidden]
+    hidden = [setting.env for setting in changed if setting.hidden]
     if file and file.parent != data:
         settings.append(f"CRM_CONFIG={file}")
     folder = data_folder(data, user)
-    if start.unpacks == PYZ:
-        settings.append(f"SHIV_ROOT={CACHE}")
-        folder += f"\nCacheDirectory={CACHE.name}\nCacheDirectoryMode=0700"
-    places = (*start.places, data, file or data)
-    if start.unpacks == BINARY and _any_below(places, SHARED):
+    if command.unpacks == PYZ:
+        settings.append(f"SHIV_ROOT={CACHE_FOLDER}")
+        folder += f"\nCacheDirectory={CACHE_FOLDER.name}\nCacheDirectoryMode=0700"
+    paths = (*command.paths, data, file or data)
+    if command.unpacks == BINARY and _any_below(paths, TEMPORARY_FOLDERS):
         folder += "\nReadWritePaths=/tmp"
     return UNIT % {
         "user": user,
-        "start": command_line(*start.words, "serve"),
+        "start": command_line(*command.words, "serve"),
         "settings": "\n".join(f"Environment={quoted_word(setting)}" for setting in settings),
         "secrets": "".join(f"\n# It must have {name}, which is set now." for name in hidden),
-        "file": SECRETS,
+        "file": SECRETS_FILE,
         "folder": folder,
-        "hardening": hardening(places),
+        "hardening": hardening(paths),
     }
 
 
 def command_line(*words: str) -> str:
-    """What ExecStart says."""
+    """The value of ExecStart for a command line."""
     return " ".join(quoted_word(word, "$") for word in words)
 
 
 def data_folder(data: Path, user: str) -> str:
-    """The lines of a unit by which its service may write in the data folder."""
-    if data.is_relative_to(STATE) and data != STATE:
-        name = quoted_word(str(data.relative_to(STATE)))
+    """The lines of a unit that let its service write in the data folder."""
+    if data.is_relative_to(STATE_FOLDER) and data != STATE_FOLDER:
+        name = quoted_word(str(data.relative_to(STATE_FOLDER)))
         return f"StateDirectory={name}\nStateDirectoryMode=0700"
-    made = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
-    return f"# It must be there: {made}\nReadWritePaths={quoted_word(str(data))}"
+    creation = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
+    return f"# It must exist: {creation}\nReadWritePaths={quoted_word(str(data))}"
 
 
-def hardening(places: tuple[Path, ...]) -> str:
-    """The lines of a unit that keep its service from all but what it needs, and those places."""
-    homes = "read-only" if _any_below(places, HOMES) else "yes"
-    private = "no" if _any_below(places, SHARED) else "yes"
+def hardening(paths: tuple[Path, ...]) -> str:
+    """The lines of a unit that restrict its service to what it needs, among it these paths."""
+    homes = "read-only" if _any_below(paths, HOME_FOLDERS) else "yes"
+    private = "no" if _any_below(paths, TEMPORARY_FOLDERS) else "yes"
     return HARDENING % {"homes": f"ProtectHome={homes}\nPrivateTmp={private}"}
 
 
-def _any_below(places: tuple[Path, ...], folders: tuple[str, ...]) -> bool:
-    return any(place.is_relative_to(folder) for place in places for folder in folders)
+def _any_below(paths: tuple[Path, ...], folders: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(folder) for path in paths for folder in folders)
 
 
 def quoted_word(word: str, doubled: str = "") -> str:
-    """A word as systemd reads it; `doubled`: what is special there beside the percent sign."""
-    for sign in f"%{doubled}":
-        word = word.replace(sign, sign * 2)
+    """A word in the quoting of systemd. doubled: characters to double besides the percent sign."""
+    for character in f"%{doubled}":
+        word = word.replace(character, character * 2)
     if re.fullmatch(r"[\w%$/.=:,@+{}-]+", word):
         return word
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(
-        sign if sign.isprintable() else "".join(f"\\x{byte:02x}" for byte in sign.encode())
-        for sign in escaped
+        character
+        if character.isprintable()
+        else "".join(f"\\x{byte:02x}" for byte in character.encode())
+        for character in escaped
     ) + '"'  # fmt: skip
 
 
 @group.group("proxy")
 def proxy() -> None:
-    """The configuration of a proxy with TLS in front."""
+    """Print the configuration of a reverse proxy with TLS."""
 
 
-def _address(_context: Any, _option: Any, text: str | None) -> str | None:
+def _host_and_port(_context: Any, _option: Any, text: str | None) -> str | None:
+    """Callback of an option: HOST:PORT. Raises BadParameter."""
     if text is None:
         return None
-    found = HOST_PORT.match(text)
+    match = HOST_PORT.match(text)
     try:
-        if not found or not 1 <= int(found[2]) <= 65535:
+        if not match or not 1 <= int(match[2]) <= 65535:
             raise ValueError
-        host_of(found[1])
+        host_of(match[1])
     except ValueError:
         raise click.BadParameter("looks like 127.0.0.1:8000") from None
     return text
@@ -341,16 +352,16 @@ def _address(_context: Any, _option: Any, text: str | None) -> str | None:
 
 upstream = click.option(
     "--upstream",
-    callback=_address,
+    callback=_host_and_port,
     metavar="HOST:PORT",
     show_default="127.0.0.1 and CRM_PORT",
-    help="Where the CRM listens.",
+    help="Address where the CRM listens.",
 )
 plain = click.option(
     "--plain",
-    callback=_address,
+    callback=_host_and_port,
     metavar="HOST:PORT",
-    help="Listen there by plain http, for a first try; TLS on 443 when absent.",
+    help="Listen here by plain http, to try it out; by default TLS on port 443.",
 )
 
 
@@ -359,8 +370,8 @@ plain = click.option(
 @plain
 def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None:
     """Print the configuration of nginx for all tenants, or for the one of CRM_TENANT."""
-    doors = f"server {{\n    listen {plain};" if plain else NGINX_TLS
-    click.echo(_filled(NGINX, doors, config, upstream, plain), nl=False)
+    listen = f"server {{\n    listen {plain};" if plain else NGINX_TLS
+    click.echo(_fill(NGINX, listen, config, upstream, plain), nl=False)
 
 
 @command(proxy, "caddy")
@@ -368,30 +379,33 @@ def proxy_nginx(config: Config, upstream: str | None, plain: str | None) -> None
 @plain
 def proxy_caddy(config: Config, upstream: str | None, plain: str | None) -> None:
     """Print a Caddyfile for all tenants, or for the one of CRM_TENANT."""
-    doors = CADDY_PLAIN if plain else CADDY_ONE_HOST if config.tenant else CADDY_TLS
-    click.echo(_filled(CADDY, doors, config, upstream, plain), nl=False)
+    listen = CADDY_PLAIN if plain else CADDY_ONE_HOST if config.tenant else CADDY_TLS
+    click.echo(_fill(CADDY, listen, config, upstream, plain), nl=False)
 
 
-def _filled(text: str, doors: str, config: Config, upstream: str | None, plain: str | None) -> str:
-    domain, host, whose = config.base_domain, f"{{label}}.{config.base_domain}", config.tenant
-    if whose:  # at one host
-        domain = config.public_url and urlsplit(config.url_of(whose)).hostname or domain
+def _fill(
+    template: str, listen: str, config: Config, upstream: str | None, plain: str | None
+) -> str:
+    """The proxy's configuration: a template with the part that listens, and the settings."""
+    domain, host, tenant = config.base_domain, f"{{label}}.{config.base_domain}", config.tenant
+    if tenant:  # at one host
+        domain = config.public_url and urlsplit(config.url_of(tenant)).hostname or domain
         host = domain
     public_url = config.public_url or f"https://{host}"
     if plain:
         public_url = f"http://{host}:{plain.rpartition(':')[2]}"
     values = {
-        "whose": f"CRM_TENANT={whose}" if whose else f"CRM_BASE_DOMAIN={domain}",
-        "names": domain if whose else f"{domain} *.{domain}",
-        "challenge": "" if whose else ", which takes a DNS challenge",
+        "tenant": f"CRM_TENANT={tenant}" if tenant else f"CRM_BASE_DOMAIN={domain}",
+        "names": domain if tenant else f"{domain} *.{domain}",
+        "challenge": "" if tenant else ", which takes a DNS challenge",
         "domain": domain,
         "public_url": public_url,
         "upstream": upstream or f"127.0.0.1:{config.port}",
-        "links": "|".join(LINKS),
+        "links": "|".join(LINK_PATHS),
         "log": CADDY_LOG,
         "https_only": "" if plain else CADDY_HTTPS_ONLY,
     }
     if plain:
         host, _, values["port"] = plain.rpartition(":")
         values["host"] = host.strip("[]")
-    return text % (values | {"behind": BEHIND % values, "doors": doors % values})
+    return template % (values | {"settings": PROXY_SETTINGS % values, "listen": listen % values})

@@ -1,7 +1,8 @@
-"""`doctor`: is everything in order, and if not, what to do; beside a running server or without.
+"""`doctor`: checks the installation and says what to do, whether a server is running or not.
 
-One line for each finding: `ok`, `warning` or `fault`, what, and a sentence. It ends with 1 if there
-is a fault. Nothing is changed, and nobody is asked but the public address and its names.
+It prints one line for each finding: `ok`, `warning` or `fault`, the part that was checked, and a
+sentence. It exits with 1 if there is a fault. It changes nothing, and sends nothing but DNS queries
+and requests to the public URL.
 """
 
 import os
@@ -30,16 +31,16 @@ from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.timed_checks import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
 from crm.values import InvalidValue, email, phone
 
-FULL_SECONDS = 600.0  # for one tenant's file, read to the end
-OLD_SECONDS = 86_400  # that a delivery may wait
-NEARLY_FULL = 0.9  # of a plan's storage
-AHEAD_SECONDS = 60  # that a row may be ahead of the clock
-YEARS = range(2025, 2100)
-TEST = "A test of the CRM: it can send."
+FULL_CHECK_SECONDS = 600.0  # for one tenant's file, read to the end
+OLD_DELIVERY_SECONDS = 86_400
+NEARLY_FULL_SHARE = 0.9  # of a plan's storage
+CLOCK_TOLERANCE_SECONDS = 60  # that an event may be ahead of the clock
+PLAUSIBLE_YEARS = range(2025, 2100)
+TEST_MESSAGE = "A test of the CRM: it can send."
 
 
 @command(group, "doctor")
@@ -49,17 +50,17 @@ TEST = "A test of the CRM: it can send."
     "within",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the copies are; by default in the data folder.",
+    help="Folder of the copies, else <data>/backups.",
 )
 @click.option(
-    "--send-test", "to", metavar="PHONE|EMAIL", help="Send an SMS or an e-mail there, now."
+    "--send-test", "to", metavar="PHONE|EMAIL", help="Send an SMS or an e-mail to this address now."
 )
 def doctor(config: Config, full: bool, within: Path | None, to: str | None) -> None:
-    """Look whether the installation is in order; 1 if there is a fault."""
+    """Check the installation; exits with 1 if there is a fault."""
     levels: Counter[str] = Counter()
-    for each in findings(config, full, within, to):
-        levels[each.level] += 1
-        click.echo(f"{each.level:<8} {each.what:<12} {each.detail}")
+    for finding in findings(config, full, within, to):
+        levels[finding.level] += 1
+        click.echo(f"{finding.level:<8} {finding.what:<12} {finding.detail}")
     if levels[FAULT]:
         raise SystemExit(1)
 
@@ -67,14 +68,14 @@ def doctor(config: Config, full: bool, within: Path | None, to: str | None) -> N
 def findings(
     config: Config, full: bool = False, within: Path | None = None, to: str | None = None
 ) -> Iterator[Finding]:
-    """All that is found, in reading order."""
+    """All findings. full: read every file to its end; to: address for a test message."""
     tenants = Tenants(config)
     yield from examine("settings", partial(_settings, config))
     yield from examine("python", lambda: [(OK, platform.python_version())])
     yield from examine("sqlite", integrity.engine)
-    strangers = integrity.owner(tenants)
-    if strangers is not None:
-        advice = f"it belongs to {strangers}: run the doctor as {strangers} (sudo -u {strangers})"
+    other_user = integrity.owner(tenants)
+    if other_user is not None:
+        advice = f"it belongs to {other_user}: run the doctor as that user (sudo -u {other_user})"
         yield Finding(FAULT, "folder", advice)
         return
     yield from examine("folder", partial(integrity.folder, tenants))
@@ -86,113 +87,115 @@ def findings(
     yield from examine("backups", partial(integrity.copies, tenants, within))
     yield from examine("litestream", partial(integrity.continuous_copies, tenants))
     yield from examine("names", partial(network_checks.names, config))
-    yield from examine("public url", partial(network_checks.address, config))
+    yield from examine("public url", partial(network_checks.public_url, config))
     yield from examine("server", partial(_server, config))
     yield from examine("proxy", partial(_proxy, tenants))
     if to is not None:
-        yield from examine("send test", partial(_sent, config, to), 2 * SECONDS)
+        yield from examine("send test", partial(_send_test, config, to), 2 * SECONDS)
 
 
 def _settings(config: Config) -> Iterator[Said]:
     own = config.data / file.NAME
     if config.file is None:
-        yield OK, "no file of settings is read"
+        yield OK, "there is no settings file"
     elif config.file.stat().st_mode & 0o077 and _holds_secrets(config):
         yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
     else:
-        yield OK, f"{config.file} is read"
+        yield OK, f"read from {config.file}"
     if config.file != own and file.stands(own):
-        yield WARNING, f"{own} is not read: {config.file} is named instead"
-    for env, way in (("CRM_SMS", config.sms == "console"), ("CRM_MAIL", config.mail is None)):
-        if way:
-            yield WARNING, f"{env}=console prints codes and links where the service's output goes"
+        yield WARNING, f"{own} is not read: {config.file} is used instead"
+    uses_console = {"CRM_SMS": config.sms == "console", "CRM_MAIL": config.mail is None}
+    for env in (env for env, is_console in uses_console.items() if is_console):
+        yield WARNING, f"{env}=console prints codes and links to the service's output"
     unlimited = [name for name, number in config.plans.items() if not number]
     if unlimited:
-        yield OK, f"without a limit: {', '.join(unlimited)}"
+        yield OK, f"plans without a rate limit: {', '.join(unlimited)}"
 
 
 def _holds_secrets(config: Config) -> bool:
-    return any(each.hidden and each.source == str(config.file) for each in config.told())
+    return any(setting.hidden and setting.source == str(config.file) for setting in config.told())
 
 
 def _clock(tenants: Tenants) -> Iterator[Said]:
     now = datetime.fromtimestamp(tenants.clock(), UTC)
-    sane = now.year in YEARS
-    told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-    yield (OK, told) if sane else (FAULT, f"it is {told} here: set the clock")
+    text = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    if now.year in PLAUSIBLE_YEARS:
+        yield OK, text
+    else:
+        yield FAULT, f"this machine's clock says {text}: set it"
     if tenants.steady.is_doubted():
         yield (
             WARNING,
-            "it is ahead of the time that has passed while this machine ran: if it is right,"
-            " what is kept for a while is erased again after a day of running",
+            "it jumped ahead of the time that this machine has been running: if it is right,"
+            " expired data is erased again after a day of running",
         )
 
 
 def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
-    """A line for each tenant that has something, and one for all the others."""
-    fine = 0
+    """The findings of each tenant, and one that counts the tenants without any."""
+    count = 0
     try:
-        every = integrity.labels(tenants)
+        labels = integrity.labels(tenants)
     except OSError as error:
         yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
         return
-    seconds = FULL_SECONDS if full else SECONDS
-    for label in every:
-        name = "base host" if label == FRONT else label
-        found = list(examine(name, partial(_tenant, tenants, label, full), seconds))
-        yield from found
-        fine += not found
-    yield Finding(OK, "tenants", f"{fine} of {len(every)} files are whole and up to date")
+    seconds = FULL_CHECK_SECONDS if full else SECONDS
+    for label in labels:
+        name = "base host" if label == BASE_HOST_FILE else label
+        of_tenant = list(examine(name, partial(_tenant, tenants, label, full), seconds))
+        yield from of_tenant
+        count += not of_tenant
+    yield Finding(OK, "tenants", f"{count} of {len(labels)} files are whole and up to date")
     tenants.forget_idle()
 
 
 def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
     try:
-        seen = integrity.look(tenants, label, full, partial(_inside, label))
+        state = integrity.look(tenants, label, full, partial(_inside, label))
     except (CRMError, OSError, *FILE_ERRORS) as error:
         path = tenants.path(label)
         yield FAULT, f"its file cannot be used: {describe(error.__cause__ or error)}: {path}"
         yield FAULT, _advice(tenants, label)
         return
-    for text in seen.faults:
+    for text in state.faults:
         yield FAULT, f"its file is damaged: {text}: {tenants.path(label)}"
-    if seen.faults:
+    if state.faults:
         yield FAULT, _advice(tenants, label)
-    level, told = integrity.state(seen.version)
+    level, text = integrity.state(state.version)
     if level != OK:
-        yield level, told
-    if seen.said is None:
+        yield level, text
+    if state.said is None:
         return
-    suspended, stuck, newest, storage = seen.said
+    suspended, stuck, newest, storage = state.said
     now = tenants.clock()
-    if storage.quota and storage.used >= storage.quota * NEARLY_FULL:
+    if storage.quota and storage.used >= storage.quota * NEARLY_FULL_SHARE:
         used, quota = (bytes // MEGABYTE for bytes in storage)
-        yield WARNING, f"it uses {used} of the {quota} MB that its plan may take (CRM_STORAGE)"
+        yield WARNING, f"it uses {used} of the {quota} MB of its plan (CRM_STORAGE)"
     if suspended:
         yield OK, "it is suspended"
-    if newest and _age(newest, now) < -AHEAD_SECONDS:
-        yield FAULT, f"its newest event is of {newest}: the clock of this machine is behind"
+    if newest and _age(newest, now) < -CLOCK_TOLERANCE_SECONDS:
+        yield FAULT, f"its newest event is of {newest}: this machine's clock is behind"
     for status, count, oldest in stuck:
-        late = status != "pending" or _age(oldest, now) > OLD_SECONDS
+        is_late = status != "pending" or _age(oldest, now) > OLD_DELIVERY_SECONDS
         text = f"{count} deliveries are {status}, the oldest of {oldest}"
-        yield (WARNING if late else OK), text
+        yield (WARNING if is_late else OK), text
 
 
 def _advice(tenants: Tenants, label: str) -> str:
-    """What helps where a tenant's file cannot be used."""
+    """What the operator can do about a tenant's file that cannot be used."""
     path = tenants.path(label)
     if not os.access(path, os.R_OK | os.W_OK):
-        return f"give its rights back: chown {integrity.user()} {path} && chmod 600 {path}"
-    if label == FRONT:
-        return f"it has nothing but codes and links of the last day: mv {path} elsewhere"
+        return f"give the service access: chown {integrity.user()} {path} && chmod 600 {path}"
+    if label == BASE_HOST_FILE:
+        return f"it only has codes and links of the last day: move {path} to another folder"
     copies = list_copies(backup.folder(tenants)).get(label)
     if copies:
         return f"restore its newest copy: restore {copies[-1]} --tenant {label}"
-    return f"no copy of it is in {backup.folder(tenants)}: restore FILE --tenant {label}"
+    return f"there is no copy in {backup.folder(tenants)}: restore FILE --tenant {label}"
 
 
 def _inside(label: str) -> tuple[Any, ...]:
-    suspended = None if label == FRONT else tenant.about()["suspended_at"]
+    suspended = None if label == BASE_HOST_FILE else tenant.about()["suspended_at"]
     return suspended, deliveries.stuck(), events.newest(), storage()
 
 
@@ -201,18 +204,18 @@ def _age(moment: str, now: float) -> float:
 
 
 def _sms(tenants: Tenants) -> Iterator[Said]:
-    """The budgets of SMS: the shared ones, and those of tenants that are nearly used up."""
+    """The SMS limits: the shared ones, and those of tenants that are nearly used up."""
     sms_log = SmsLog(tenants.config.data, tenants.secret_key)
     limits = SmsLimits(sms_log, tenants.config.sms_limits)
-    fine = []
+    usage = []
     for budget, used, nearly_used_up in limits.state(tenants.clock(), tenants.labels()):
         text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"
         if nearly_used_up:
             yield WARNING, f"{text}: see CRM_SMS_LIMITS"
         elif not budget.tenant:
-            fine.append(text)
-    if fine:
-        yield OK, ", ".join(fine)
+            usage.append(text)
+    if usage:
+        yield OK, ", ".join(usage)
 
 
 def _server(config: Config) -> Iterator[Said]:
@@ -220,26 +223,26 @@ def _server(config: Config) -> Iterator[Said]:
     if process:
         yield OK, f"it runs (pid {process})"
     else:
-        yield WARNING, "none runs here: what the proxies do is not looked at"
+        yield WARNING, "no server is running: the proxies are not checked"
 
 
 def _proxy(tenants: Tenants) -> Iterator[Said]:
     if server.running(tenants.config.data):
-        yield from network_checks.front_door(tenants)
+        yield from network_checks.proxies(tenants)
 
 
-def _sent(config: Config, to: str) -> Iterator[Said]:
-    began = time.monotonic()
+def _send_test(config: Config, to: str) -> Iterator[Said]:
+    started_at = time.monotonic()
     try:
         if "@" in to:
-            way = "console" if config.mail is None else config.mail.host
-            mail.of(config).send(email(to) or "", "CRM: a test", TEST)
+            provider = "console" if config.mail is None else config.mail.host
+            mail.of(config).send(email(to) or "", "CRM: a test", TEST_MESSAGE)
         else:
-            way = config.sms
-            sms.of(config).send(phone(to) or "", TEST)
-    except InvalidValue as unfit:
-        yield FAULT, f"PHONE|EMAIL {unfit.detail}"
+            provider = config.sms
+            sms.of(config).send(phone(to) or "", TEST_MESSAGE)
+    except InvalidValue as error:
+        yield FAULT, f"PHONE|EMAIL {error.detail}"
     except Undelivered as refused:
-        yield FAULT, f"{way}: {refused.reason}"
+        yield FAULT, f"{provider}: {refused.reason}"
     else:
-        yield OK, f"{way} took it in {time.monotonic() - began:.1f} s"
+        yield OK, f"{provider} accepted it in {time.monotonic() - started_at:.1f} s"

@@ -1,4 +1,4 @@
-"""How this program was started, in words that start it again from any folder."""
+"""The command line that starts this program again from any folder."""
 
 import sys
 from dataclasses import dataclass
@@ -10,28 +10,30 @@ PYZ, BINARY = "pyz", "binary"
 
 
 @dataclass(frozen=True)
-class Program:
-    """`words` begin its command line; `places` are what it reads; `unpacks`: PYZ, BINARY or None.
+class LaunchCommand:
+    """How to start this program.
 
-    A pyz unpacks itself once into SHIV_ROOT, a binary at each start into the temporary folder.
+    words: the beginning of the command line. paths: the files and folders that it reads.
+    unpacks: PYZ for a file that unpacks itself once into SHIV_ROOT, BINARY for one that unpacks
+    itself at each start into the temporary folder, else None.
     """
 
     words: tuple[str, ...]
-    places: tuple[Path, ...]
+    paths: tuple[Path, ...]
     unpacks: str | None = None
 
 
-def program() -> Program:
-    """The process's own: a checkout, an installed package, or one file of either kind."""
+def launch_command() -> LaunchCommand:
+    """The command of this process: of a checkout, an installed package, a pyz or a binary."""
     python = Path(sys.executable)
-    if getattr(sys, "frozen", False):  # as PyInstaller says it
-        return Program((str(python),), (python,), BINARY)
-    places = (python, Path(sys.prefix))
+    if getattr(sys, "frozen", False):  # set by PyInstaller
+        return LaunchCommand((str(python),), (python,), BINARY)
+    paths = (python, Path(sys.prefix))
     loader = getattr(sys.modules["__main__"], "__loader__", None)
     if archive := getattr(loader, "archive", None):
         pyz = Path(archive).absolute()
-        return Program((str(python), str(pyz)), (*places, pyz), PYZ)
+        return LaunchCommand((str(python), str(pyz)), (*paths, pyz), PYZ)
     root = Path(crm.__file__).parent.parent
     script = root / "app.py"  # absent where the package is installed
-    way = (str(script),) if script.is_file() else ("-m", "crm")
-    return Program((str(python), *way), (*places, root))
+    arguments = (str(script),) if script.is_file() else ("-m", "crm")
+    return LaunchCommand((str(python), *arguments), (*paths, root))

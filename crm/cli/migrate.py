@@ -1,52 +1,54 @@
-"""The files of all tenants, brought up to this release."""
+"""Migration of the files of all tenants to the schema of this release."""
 
 import time
 
 import click
 
-from crm.cli.commands import Failures, at, command, group, whole
+from crm.cli.commands import Failures, command, group, tenant_file, tenant_session
 from crm.config import Config
 from crm.tenancy import migrations
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 
 
 @command(group, "migrate")
-@click.option("--dry-run", is_flag=True, help="Tell which files are behind; change nothing.")
+@click.option("--dry-run", is_flag=True, help="List the files that need it; change nothing.")
 def migrate(config: Config, dry_run: bool) -> None:
-    """Bring the files of all tenants up to this release; each is copied to <data>/upgrades first.
+    """Migrate the files of all tenants to this release; each is copied to <data>/upgrades first.
 
     A tenant that fails keeps its version and does not stop the others.
     """
-    tenants, failures, begun = Tenants(config), Failures(), time.monotonic()
-    labels = [FRONT] if tenants.path(FRONT).exists() else []
+    tenants, failures, started_at = Tenants(config), Failures(), time.monotonic()
+    labels = [BASE_HOST_FILE] if tenants.path(BASE_HOST_FILE).exists() else []
     labels += tenants.labels()
-    done = 0
+    count = 0
     for label in labels:
-        name = tenants.path(label).name if label == FRONT else label
-        with failures.of(name):
-            done += _tell(config, label, name) if dry_run else _bring(config, label, name)
-    seconds = time.monotonic() - begun
-    what = "behind" if dry_run else "brought up to date"
-    click.echo(f"{done} of {len(labels)} {what}, {seconds:.1f} s", err=True)
-    failures.tell("not of this release are" if dry_run else "not brought up to this release are")
+        name = tenants.path(label).name if label == BASE_HOST_FILE else label
+        with failures.collect(name):
+            count += _check(config, label, name) if dry_run else _migrate(config, label, name)
+    seconds = time.monotonic() - started_at
+    result = "to migrate" if dry_run else "migrated"
+    click.echo(f"{count} of {len(labels)} {result}, {seconds:.1f} s", err=True)
+    failures.raise_if_any("these cannot be read" if dry_run else "these could not be migrated")
 
 
-def _tell(config: Config, label: str, name: str) -> bool:
-    with whole(config, label) as tenants:
+def _check(config: Config, label: str, name: str) -> bool:
+    """Print the version of a file that needs migration, and give whether it does."""
+    with tenant_file(config, label) as tenants:
         version = tenants.version(label)
     if version > len(migrations.STEPS):
         raise migrations.newer(name, version)
-    if behind := version < len(migrations.STEPS):
+    if is_old := version < len(migrations.STEPS):
         click.echo(f"{name}: version {version} of {len(migrations.STEPS)}")
-    return behind
+    return is_old
 
 
-def _bring(config: Config, label: str, name: str) -> bool:
-    with whole(config, label) as tenants:
-        was = tenants.version(label)
-    with at(config, label):
-        told = f"{name}: version {len(migrations.STEPS)}"
-    if behind := was < len(migrations.STEPS):
-        told += f", was {was}"
-    click.echo(told)
-    return behind
+def _migrate(config: Config, label: str, name: str) -> bool:
+    """Migrate a file by opening it, print its version, and give whether it was an older one."""
+    with tenant_file(config, label) as tenants:
+        old_version = tenants.version(label)
+    with tenant_session(config, label):
+        message = f"{name}: version {len(migrations.STEPS)}"
+    if is_old := old_version < len(migrations.STEPS):
+        message += f", was {old_version}"
+    click.echo(message)
+    return is_old

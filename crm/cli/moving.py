@@ -1,4 +1,4 @@
-"""Moving in and out: the files of each noun as CSV."""
+"""Import and export of CSV files."""
 
 import sys
 from contextlib import closing
@@ -6,20 +6,20 @@ from pathlib import Path
 
 import click
 
-from crm.cli.commands import at, command, group
+from crm.cli.commands import command, group, tenant_session
 from crm.config import Config
 from crm.resources import moving
 from crm.tenancy.reading import SpooledFile
 
-ERRORS_TOLD = 20
-IMPORTED = {
+MAX_PRINTED_ERRORS = 20
+IMPORT_HELP = {
     "products": "Import the price list FILE (CSV) by sku.",
     "clients": "Import clients with their contacts from FILE (CSV).",
     "deals": "Import deals with their items from FILE (CSV).",
     "leads": "Import leads from FILE (CSV).",
     "tasks": "Import tasks from FILE (CSV).",
 }
-EXPORTED = {
+EXPORT_HELP = {
     "products": "Write the price list as CSV to stdout.",
     "clients": "Write clients with their contacts as CSV to stdout.",
     "deals": "Write deals with their items as CSV to stdout.",
@@ -30,12 +30,12 @@ EXPORTED = {
 
 @group.group("import")
 def import_() -> None:
-    """Bring data in."""
+    """Import a CSV file."""
 
 
 @group.group("export")
 def export() -> None:
-    """Take data out."""
+    """Export a CSV file."""
 
 
 def _add_commands(noun: str) -> None:
@@ -43,7 +43,7 @@ def _add_commands(noun: str) -> None:
         sheet = moving.read(file.read_bytes(), noun, excel)
         hidden = dry_run or not sys.stderr.isatty()
         with (
-            at(config, tenant),
+            tenant_session(config, tenant),
             click.progressbar(length=len(sheet.rows), file=sys.stderr, hidden=hidden) as bar,
         ):
             result = moving.import_csv(
@@ -52,29 +52,29 @@ def _add_commands(noun: str) -> None:
                 dry_run=dry_run,
                 progress=lambda done, _: bar.update(done - bar.pos),
             )
-        for error in result.errors[:ERRORS_TOLD]:
+        for error in result.errors[:MAX_PRINTED_ERRORS]:
             click.echo(f"line {error['line']}: {error['message']}", err=True)
-        if len(result.errors) > ERRORS_TOLD:
-            click.echo("… and more", err=True)
+        if len(result.errors) > MAX_PRINTED_ERRORS:
+            click.echo(f"… and {len(result.errors) - MAX_PRINTED_ERRORS} more", err=True)
         click.echo(
             f"created {result.created}, updated {result.updated}, skipped {result.skipped}"
             f" ({result.unchanged} unchanged, {result.rejected} rejected)"
         )
 
     def export_noun(config: Config, tenant: str, excel: bool) -> None:
-        with at(config, tenant):
+        with tenant_session(config, tenant):
             file = SpooledFile(lambda to: moving.export_csv(to, noun, excel=excel))
-        with closing(file):  # who reads it may take his time
+        with closing(file):  # after the tenant is closed: the reader of stdout may be slow
             file.copy_to(sys.stdout.buffer)
             sys.stdout.flush()
 
-    import_noun.__doc__, export_noun.__doc__ = IMPORTED[noun], EXPORTED[noun]
+    import_noun.__doc__, export_noun.__doc__ = IMPORT_HELP[noun], EXPORT_HELP[noun]
     tenant = click.option("--tenant", required=True)
     dry_run = click.option(
-        "--dry-run", is_flag=True, help="Tell what would happen; change nothing."
+        "--dry-run", is_flag=True, help="Count what would change; change nothing."
     )
     dialect = click.option(
-        "--excel", is_flag=True, help="The file is in the dialect of `export --excel`."
+        "--excel", is_flag=True, help="The file is in the format of `export --excel`."
     )
     file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
     command(import_, noun)(file(tenant(dry_run(dialect(import_noun)))))

@@ -1,4 +1,4 @@
-"""How the service is reached: names, the public address, and what the proxies make of a request."""
+"""Checks of the doctor over the network: DNS names, the public URL, the proxies."""
 
 import json
 import secrets
@@ -18,23 +18,23 @@ from crm.tenancy import integrity
 from crm.tenancy.tenants import Tenants
 from crm.timed_checks import FAULT, OK, WARNING, Said
 
-FORGED = "203.0.113.9"  # an address of documentation, which nobody has
-SECONDS = 10.0
-CLOCK_SECONDS = 30
-ANSWER_BYTES = 65_536
+FORGED_ADDRESS = "203.0.113.9"  # reserved for documentation: no client has it
+REQUEST_TIMEOUT_SECONDS = 10.0
+CLOCK_TOLERANCE_SECONDS = 30
+MAX_RESPONSE_BYTES = 65_536
 
 
-class Answer(NamedTuple):
-    """What came from the public address."""
+class PublicResponse(NamedTuple):
+    """The response of the public URL to the doctor's request."""
 
     status: int
     date: str | None
     location: str | None
-    seen: dict[str, str] | None  # by the service, which knows the doctor
+    seen: dict[str, str] | None  # the request as the service saw it; None: it was another server
 
 
 def names(config: Config) -> Iterator[Said]:
-    """Do the hosts of tenants lead anywhere?"""
+    """Whether the hosts of tenants have an address."""
     domain = config.base_domain
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
     public = urlsplit(config.url_of(label)).hostname or ""
@@ -42,70 +42,71 @@ def names(config: Config) -> Iterator[Said]:
     if config.tenant:
         setting, host = "CRM_PUBLIC_URL", public
     if _is_local(host):
-        yield WARNING, f"{host} is this machine alone: set {setting} for others to come in"
+        yield WARNING, f"{host} is only reachable from this machine: set {setting}"
         return
     hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
     for host in dict.fromkeys(hosts):
         shown = host.replace(label, "<any label>") if not config.tenant else host
         try:
-            found = {each[4][0] for each in socket.getaddrinfo(host, None)}
+            addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
         except (OSError, UnicodeError):
             yield FAULT, f"{shown} has no address: its DNS record is missing"
         else:
-            yield OK, f"{shown} is at {', '.join(sorted(map(str, found)))}"
+            yield OK, f"{shown} is at {', '.join(sorted(map(str, addresses)))}"
 
 
-def address(config: Config) -> Iterator[Said]:
-    """The template of links."""
+def public_url(config: Config) -> Iterator[Said]:
+    """Whether the URLs in links and messages lead to the tenants."""
     url = config.url_of("<label>")
     parts = urlsplit(config.url_of("a"))
     host = parts.hostname or ""
-    own = host == f"a.{config.base_domain}" or bool(config.tenant)
-    if "{label}" in config.public_url and not own:
+    is_below = host == f"a.{config.base_domain}" or bool(config.tenant)
+    if "{label}" in config.public_url and not is_below:
         yield (
             WARNING,
             f"{url} is not below CRM_BASE_DOMAIN={config.base_domain}: no tenant is there",
         )
     elif parts.scheme != "https" and not _is_local(host):
-        yield WARNING, f"{url} is plain http: keys, codes and pages travel open"
+        yield WARNING, f"{url} is plain http: keys, codes and pages can be read on their way"
     elif config.public_url and "{label}" not in config.public_url and not config.tenant:
         yield WARNING, f"{url} has no {{label}}: the links of all tenants lead to one host"
     else:
         yield OK, url
 
 
-def front_door(tenants: Tenants) -> Iterator[Said]:
-    """Ask the service through its public address what it sees, with a forged address beside."""
+def proxies(tenants: Tenants) -> Iterator[Said]:
+    """Send a request with a forged client address through the public URL, and check its arrival."""
     config = tenants.config
     label = config.tenant or next(iter(tenants.labels()), "crm-doctor")
     url = urlsplit(config.url_of(label))
-    place = f"{url.scheme}://{url.netloc}"
+    origin = f"{url.scheme}://{url.netloc}"
     try:
         with integrity.visiting_pass(tenants) as token:
-            answer = _ask(url, token)
+            response = _request(url, token)
     except ssl.SSLCertVerificationError as error:
-        yield FAULT, f"{place}: its certificate is not good: {error.verify_message}"
+        yield FAULT, f"{origin}: its certificate is not valid: {error.verify_message}"
         return
     except ssl.SSLError as error:
-        yield FAULT, f"{place}: TLS failed: {(error.reason or 'no reason').lower()}"
+        yield FAULT, f"{origin}: TLS failed: {(error.reason or 'no reason').lower()}"
         return
     except TimeoutError:
-        yield FAULT, f"{place} does not answer within {SECONDS:g} s"
+        yield FAULT, f"{origin} does not answer within {REQUEST_TIMEOUT_SECONDS:g} s"
         return
     except (OSError, HTTPException, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no HTTP"
-        yield FAULT, f"{place} cannot be reached: {why}"
+        reason = getattr(error, "strerror", None) or "it does not speak HTTP"
+        yield FAULT, f"{origin} cannot be reached: {reason}"
         return
-    yield from _clock(place, answer)
-    yield from judged(config, url, answer)
+    yield from _compare_clocks(origin, response)
+    yield from check_proxies(config, url, response)
 
 
-def judged(config: Config, url: SplitResult, answer: Answer) -> Iterator[Said]:
-    """What the answer tells of the proxies, and of CRM_TRUSTED_PROXIES."""
-    place, seen, trusted = f"{url.scheme}://{url.netloc}", answer.seen, config.trusted_proxies
+def check_proxies(config: Config, url: SplitResult, response: PublicResponse) -> Iterator[Said]:
+    """Whether the proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
+    origin, seen = f"{url.scheme}://{url.netloc}", response.seen
+    trusted = config.trusted_proxies
     if seen is None:
-        onward = f", on to {answer.location}" if answer.location else ""
-        yield FAULT, f"{place} does not lead here: it answers {answer.status}{onward}"
+        redirect = f", a redirect to {response.location}" if response.location else ""
+        yield FAULT, f"{origin} does not lead to this CRM: it answers {response.status}{redirect}"
         return
     hosts = [urlsplit(f"//{text}").hostname for text in (seen["host"], url.netloc)]
     if hosts[0] != hosts[1]:
@@ -118,54 +119,62 @@ def judged(config: Config, url: SplitResult, answer: Answer) -> Iterator[Said]:
                 " X-Forwarded-Proto, and CRM_TRUSTED_PROXIES count it"
             ),
         )
-    said = [part.strip() for part in seen["forwarded"].split(",") if part.strip()]
-    kept = FORGED in said  # what a client says of itself came through
-    proxies = len(said) - said.index(FORGED) - 1 if kept else len(said)
-    told = f"CRM_TRUSTED_PROXIES is {trusted}, but {proxies} in front add X-Forwarded-For"
-    if seen["address"] == FORGED:
-        yield FAULT, f"a forged address was believed: {told}"
-    elif url.scheme == "https" and not proxies:  # the service speaks no TLS: there is one
+    forwarded = [part.strip() for part in seen["forwarded"].split(",") if part.strip()]
+    # A proxy that appends keeps what the client sent in front of its own entry.
+    is_appended = FORGED_ADDRESS in forwarded
+    count = len(forwarded)
+    if is_appended:
+        count -= forwarded.index(FORGED_ADDRESS) + 1
+    mismatch = f"CRM_TRUSTED_PROXIES is {trusted}, but {count} in front add X-Forwarded-For"
+    if seen["address"] == FORGED_ADDRESS:
+        yield FAULT, f"a forged address was believed: {mismatch}"
+    elif url.scheme == "https" and not count:  # the service speaks no TLS, so there is a proxy
         yield FAULT, f"the proxy adds no X-Forwarded-For, so all clients seem {seen['address']}"
-    elif proxies != trusted:
-        yield FAULT, f"all clients seem to be {seen['address']}: {told}"
+    elif count != trusted:
+        yield FAULT, f"all clients seem to be {seen['address']}: {mismatch}"
     elif hosts[0] == hosts[1] and seen["scheme"] == url.scheme:
-        how = f"{trusted} in front" if trusted else "none in front"
-        yield OK, f"{place}: scheme and host arrive, a forged address is not believed; {how}"
+        in_front = f"{trusted} in front" if trusted else "none in front"
+        yield OK, f"{origin}: scheme and host arrive, a forged address is not believed; {in_front}"
 
 
-def _clock(place: str, answer: Answer) -> Iterator[Said]:
+def _compare_clocks(origin: str, response: PublicResponse) -> Iterator[Said]:
     try:
-        theirs = parsedate_to_datetime(answer.date or "").timestamp()
+        remote = parsedate_to_datetime(response.date or "").timestamp()
     except ValueError:
         return
-    if abs(theirs - time.time()) > CLOCK_SECONDS:
-        ahead = round(time.time() - theirs)
-        yield FAULT, f"this machine's clock is {ahead:+} s from the one of {place}"
+    if abs(remote - time.time()) > CLOCK_TOLERANCE_SECONDS:
+        ahead = round(time.time() - remote)
+        yield FAULT, f"this machine's clock is {ahead:+} s from the one of {origin}"
 
 
-def _ask(url: SplitResult, token: str) -> Answer:
-    host, tls = url.hostname or "", url.scheme == "https"
-    port = url.port or (443 if tls else 80)
-    there = "127.0.0.1" if _is_local(host) else host  # browsers know these names, Python doesn't
-    headers = {"Host": url.netloc, "Authorization": f"Bearer {token}", "X-Forwarded-For": FORGED}
-    with closing(socket.create_connection((there, port), SECONDS)) as plain:
-        line = plain
-        if tls:
-            line = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+def _request(url: SplitResult, token: str) -> PublicResponse:
+    """Request the doctor's resource of the service. Raises OSError, HTTPException, ValueError."""
+    host, is_tls = url.hostname or "", url.scheme == "https"
+    port = url.port or (443 if is_tls else 80)
+    address = "127.0.0.1" if _is_local(host) else host  # Python does not resolve *.localhost
+    headers = {
+        "Host": url.netloc,
+        "Authorization": f"Bearer {token}",
+        "X-Forwarded-For": FORGED_ADDRESS,
+    }
+    with closing(socket.create_connection((address, port), REQUEST_TIMEOUT_SECONDS)) as plain:
+        stream = plain
+        if is_tls:
+            stream = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
         with closing(HTTPConnection(host, port)) as connection:
-            connection.sock = line
+            connection.sock = stream
             connection.request("GET", f"{url.path.rstrip('/')}{DOCTOR}", headers=headers)
-            with connection.getresponse() as answer:
-                seen = _seen(answer)
-                named = (answer.getheader(name) for name in ("Date", "Location"))
-                return Answer(answer.status, *named, seen)
+            with connection.getresponse() as response:
+                seen = _seen(response)
+                date, location = response.getheader("Date"), response.getheader("Location")
+                return PublicResponse(response.status, date, location, seen)
 
 
-def _seen(answer: HTTPResponse) -> dict[str, str] | None:
+def _seen(response: HTTPResponse) -> dict[str, str] | None:
     try:
-        told: Any = json.loads(answer.read(ANSWER_BYTES))
+        body: Any = json.loads(response.read(MAX_RESPONSE_BYTES))
         fields = ("address", "scheme", "host", "forwarded")
-        return {name: str(told[name]) for name in fields}
+        return {name: str(body[name]) for name in fields}
     except (ValueError, TypeError, KeyError):
         return None
 

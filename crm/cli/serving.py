@@ -1,4 +1,4 @@
-"""The commands of the installation: serve, demo, openapi."""
+"""The commands serve, demo and openapi."""
 
 import os
 import shlex
@@ -19,13 +19,13 @@ from crm.tenancy.tenants import Tenants
 
 
 def default_workers() -> int:
-    """Processes for the cores that this one may use: one up to two cores, else half, at most 4."""
+    """The number of worker processes: one up to two cores, else half of the cores, at most 4."""
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return min(4, max(1, cores // 2))
 
 
-@command(group, "serve", says_folder=False)
+@command(group, "serve", prints_folder=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @port
 @click.option(
@@ -33,21 +33,21 @@ def default_workers() -> int:
     default=default_workers,
     show_default="1 up to two cores, else half of the cores, at most 4",
     type=click.IntRange(1, 64),
-    help="Processes that serve.",
+    help="Number of processes.",
 )
 @click.option(
     "--threads",
     default=4,
     show_default=True,
     type=click.IntRange(2, 256),
-    help="Slow requests of a process at a time that keep no other waiting.",
+    help="Slow requests that a process handles at a time while it serves others.",
 )
 def serve_(config: Config, host: str, workers: int, threads: int) -> None:
     """Serve the API and the workspace."""
 
     def announce() -> None:
         log.log.info("listening on http://%s:%s", host, config.port)
-        for line in served(config):
+        for line in describe_urls(config):
             log.log.info(line)
 
     log.begin(config.log == "requests")
@@ -61,7 +61,7 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
         config.port,
         workers=workers,
         threads=threads,
-        databases=config.open_files,
+        databases=config.max_idle_connections,
         behind_proxy=config.trusted_proxies > 0,
         announce=announce,
     )
@@ -73,10 +73,10 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
     "--open/--no-open",
     "opens",
     default=None,
-    help="Open the browser, or don't ask; without either a terminal is asked.",
+    help="Open the browser, or do not; by default ask if there is a terminal.",
 )
 def demo_(config: Config, opens: bool | None) -> None:
-    """Fill a fresh data folder with two believable tenants and serve them."""
+    """Fill a new data folder with two example tenants and serve them."""
 
     def announce() -> None:
         # Only who has the folder may prepare it: that revokes the key of the start before.
@@ -86,23 +86,29 @@ def demo_(config: Config, opens: bool | None) -> None:
         if opens or (opens is None and browser.can_ask()):
             browser.open_beside(prepared.url, asks=not opens)
 
-    watched = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
-    serve(lambda: _app(watched, shows_codes=True), config.data, port=config.port, announce=announce)
+    demo_config = replace(config, webhook_allow=config.webhook_allow | LOOPBACK)
+    serve(
+        lambda: _app(demo_config, shows_codes=True),
+        config.data,
+        port=config.port,
+        announce=announce,
+    )
 
 
-def served(config: Config) -> tuple[str, str]:
-    """What a server of these settings offers, and where."""
+def describe_urls(config: Config) -> tuple[str, str]:
+    """The URLs of the workspace and of the API, for the log."""
     base = config.url_of(config.tenant or "<label>")
-    of = "" if config.tenant else " of each tenant"
+    whose = "" if config.tenant else " of each tenant"
     return (
-        f"workspace{of}: {base}/",
-        f"API{of}: {base}{PREFIX}, documentation: {base}{PREFIX}/docs",
+        f"workspace{whose}: {base}/",
+        f"API{whose}: {base}{PREFIX}, documentation: {base}{PREFIX}/docs",
     )
 
 
 def _app(config: Config, shows_codes: bool = False) -> CRMApp:
     app = create_app(config, shows_codes=shows_codes)
-    app.sender.start()  # what waited for this start goes out before anybody asks for anything
+    if app.sender is not None:
+        app.sender.start()  # without waiting for a request: deliveries may be due
     return app
 
 

@@ -1,4 +1,4 @@
-"""Lists of the command line: aligned columns with headings for people, JSON for programs."""
+"""Lists on stdout: aligned columns with headings, or JSON for programs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 from crm.json import dumps
 
-SPACE = "  "  # between two columns
+COLUMN_SEPARATOR = "  "
 
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON array of objects, for programs."
@@ -21,8 +21,8 @@ def print_rows(
 ) -> None:
     """Print a list.
 
-    `texts` names the columns in their order, each with the function that makes a cell's text of a
-    row; nothing is shown as `-`. JSON has the rows with all their fields and no headings.
+    texts: the columns in their order, each with the function that gives a row's text in it. None
+    and the empty string are printed as `-`. JSON has all fields of the rows, without headings.
     """
     if as_json:
         click.echo(dumps(list(rows)))
@@ -34,9 +34,9 @@ def print_rows(
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo(SPACE.join(cells).rstrip())
+        click.echo(COLUMN_SEPARATOR.join(cells).rstrip())
 
 
 def field(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    """A column that shows a field as it is."""
+    """A column that prints a field as it is."""
     return lambda row: row[name]

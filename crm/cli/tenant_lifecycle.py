@@ -1,11 +1,11 @@
-"""A tenant as a whole: taken along, tried on a copy, taken away."""
+"""Commands for a tenant as a whole: export, clone, delete."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from crm.cli.commands import command, whole
+from crm.cli.commands import command, tenant_file
 from crm.cli.tenants import tenant
 from crm.config import Config
 from crm.resources import export
@@ -21,12 +21,12 @@ STDOUT = Path("-")
     "--to",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    show_default="<label>-<time>.zip here",
-    help="A dash: the standard output.",
+    show_default="<label>-<time>.zip in the current folder",
+    help="- for the standard output.",
 )
 def tenant_export(config: Config, label: str, to: Path | None) -> None:
-    """Write all of the tenant LABEL into a zip: its SQLite file, and CSV to read."""
-    with whole(config, label) as tenants:
+    """Export the tenant LABEL as a zip file: its SQLite file and CSV files."""
+    with tenant_file(config, label) as tenants:
         if to == STDOUT:
             export.send(tenants, label, sys.stdout.buffer)
             return
@@ -38,13 +38,13 @@ def tenant_export(config: Config, label: str, to: Path | None) -> None:
 @command(tenant, "clone")
 @click.argument("label")
 @click.argument("new")
-@click.option("--name", default="", help="Name of the business; as it is when absent.")
+@click.option("--name", default="", help="Name of the business; by default unchanged.")
 def tenant_clone(config: Config, label: str, new: str, name: str) -> None:
-    """Make the tenant NEW of a copy of LABEL, to try things out.
+    """Create the tenant NEW as a copy of LABEL, to try things out.
 
-    People log in to it as they do to LABEL. It has no live API key, and sends to no webhook.
+    Users log in to it as they do to LABEL. Its API keys are revoked and its webhooks switched off.
     """
-    with whole(config, label) as tenants:
+    with tenant_file(config, label) as tenants:
         tenants_rules.clone(tenants, label, new, name)
     click.echo(config.url_of(new))
 
@@ -53,9 +53,9 @@ def tenant_clone(config: Config, label: str, new: str, name: str) -> None:
 @click.argument("label")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def tenant_delete(config: Config, label: str, yes: bool) -> None:
-    """Take the tenant LABEL away: its file goes to <data>/trash, and can be restored from there."""
-    with whole(config, label) as tenants:
+    """Delete the tenant LABEL. Its file goes to <data>/trash and can be restored from there."""
+    with tenant_file(config, label) as tenants:
         if tenants.exists(label) and not yes:
-            click.confirm(f"Take {label} away from all who use it?", abort=True, err=True)
-        kept = trash.delete(tenants, label)
-    click.echo(f"{label} is deleted; what it was: {kept}")
+            click.confirm(f"Delete {label}? Its users lose access at once.", abort=True, err=True)
+        file = trash.delete(tenants, label)
+    click.echo(f"{label} is deleted; its file: {file}")

@@ -3,7 +3,7 @@
 import click
 
 from crm.access import api_keys, links
-from crm.cli.commands import at, command, group, moment_of
+from crm.cli.commands import command, group, parse_moment, tenant_session
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import PLANS, Config
 from crm.resources import tenant as tenants_rules
@@ -12,7 +12,6 @@ from crm.resources.pipelines import FIRST_NAMES
 from crm.tenancy.tenants import Tenants
 
 LINK_MINUTES = links.SECONDS[links.LOGIN] // 60
-OWNER_FIELDS = ("name", "phone", "email")
 
 
 @group.group("tenant")
@@ -22,28 +21,45 @@ def tenant() -> None:
 
 @command(tenant, "create")
 @click.argument("label")
-@click.option("--name", default="", help="Name of the business; the label when absent.")
+@click.option("--name", default="", help="Name of the business; by default the label.")
 @click.option("--plan", default="business", show_default=True, type=click.Choice(list(PLANS)))
 @click.option(
     "--language",
     type=click.Choice(list(FIRST_NAMES)),
-    help="Of the first pipeline and of the owner's pages; without one the pipeline is English.",
+    help="Of the first pipeline and of the owner's pages; the pipeline is English by default.",
 )
-@click.option("--currency", default="UAH", show_default=True, help="Of what doesn't name one.")
+@click.option("--currency", default="UAH", show_default=True, help="Default of amounts.")
 @click.option("--owner-name")
 @click.option("--owner-phone")
 @click.option("--owner-email")
-def tenant_create(config: Config, label: str, **options: str | None) -> None:
+def tenant_create(
+    config: Config,
+    label: str,
+    name: str,
+    plan: str,
+    language: str | None,
+    currency: str,
+    **owner: str | None,
+) -> None:
     """Create the tenant LABEL with its owner, and print its address.
 
-    A link that lets the owner in is printed beside it, on stderr.
+    A link that logs the owner in is printed on stderr.
     """
-    person = {field: options.pop(f"owner_{field}") for field in OWNER_FIELDS}
-    given = {field: value for field, value in person.items() if value is not None}
-    tenants_rules.open_tenant(Tenants(config), label, owner=given, **options)
-    with at(config, label):
+    sent = {
+        field.removeprefix("owner_"): value for field, value in owner.items() if value is not None
+    }
+    tenants_rules.open_tenant(
+        Tenants(config),
+        label,
+        name=name,
+        plan=plan,
+        language=language,
+        currency=currency,
+        owner=sent,
+    )
+    with tenant_session(config, label):
         link = _login_link(config, label, users.owner_id())
-    click.echo(f"its owner enters once, within {LINK_MINUTES} minutes, by {link}", err=True)
+    click.echo(f"the owner can log in once, within {LINK_MINUTES} minutes: {link}", err=True)
     click.echo(config.url_of(label))
 
 
@@ -53,7 +69,7 @@ def tenant_list(config: Config, as_json: bool) -> None:
     """List the tenants."""
     rows = []
     for label in Tenants(config).labels():
-        with at(config, label):
+        with tenant_session(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"
         row = {"label": label, "plan": about["plan"], "state": state, "name": about["name"]}
@@ -67,23 +83,23 @@ def tenant_list(config: Config, as_json: bool) -> None:
 @click.argument("plan", type=click.Choice(list(PLANS)))
 def tenant_plan(config: Config, label: str, plan: str) -> None:
     """Change the plan of the tenant LABEL."""
-    with at(config, label):
+    with tenant_session(config, label):
         tenants_rules.change_plan(plan)
 
 
 @command(tenant, "suspend")
 @click.argument("label")
 def tenant_suspend(config: Config, label: str) -> None:
-    """Refuse all keys of the tenant LABEL until it is resumed."""
-    with at(config, label):
+    """Refuse all API keys of the tenant LABEL until it is resumed."""
+    with tenant_session(config, label):
         tenants_rules.suspend()
 
 
 @command(tenant, "resume")
 @click.argument("label")
 def tenant_resume(config: Config, label: str) -> None:
-    """Let the keys of the tenant LABEL work again."""
-    with at(config, label):
+    """Accept the API keys of the tenant LABEL again."""
+    with tenant_session(config, label):
         tenants_rules.resume()
 
 
@@ -92,16 +108,16 @@ def user() -> None:
     """Users of a tenant."""
 
 
-@command(user, "add")
+@command(user, "create")
 @click.argument("tenant")
 @click.option("--name", required=True)
 @click.option("--phone")
 @click.option("--email")
 @click.option("--role", default="manager", show_default=True, type=click.Choice(users.ROLES))
-def user_add(config: Config, tenant: str, **fields: str | None) -> None:
-    """Add a user to TENANT and print its id."""
+def user_create(config: Config, tenant: str, **fields: str | None) -> None:
+    """Create a user of TENANT and print its id."""
     sent = {name: value for name, value in fields.items() if value is not None}
-    with at(config, tenant):
+    with tenant_session(config, tenant):
         click.echo(users.create(users.USER_IN.parse(sent)).id)
 
 
@@ -110,7 +126,7 @@ def user_add(config: Config, tenant: str, **fields: str | None) -> None:
 @as_json
 def user_list(config: Config, tenant: str, as_json: bool) -> None:
     """List the users of TENANT."""
-    with at(config, tenant):
+    with tenant_session(config, tenant):
         rows = list(users.USER.every("1 ORDER BY id"))
     columns = {name: field(name) for name in ("id", "role")}
     columns["state"] = lambda row: "active" if row["active"] else "deactivated"
@@ -123,9 +139,9 @@ def user_list(config: Config, tenant: str, as_json: bool) -> None:
 @click.argument("user")
 def user_login_link(config: Config, tenant: str, user: str) -> None:
     """Print a link that logs USER (id, phone or e-mail) in to the workspace of TENANT, once."""
-    with at(config, tenant):
+    with tenant_session(config, tenant):
         link = _login_link(config, tenant, users.named(user).id)
-    click.echo(f"it is good for {LINK_MINUTES} minutes", err=True)
+    click.echo(f"the link is valid for {LINK_MINUTES} minutes", err=True)
     click.echo(link)
 
 
@@ -142,13 +158,13 @@ def key() -> None:
 @click.argument("tenant")
 @click.option("--name", required=True)
 @click.option("--scopes", default="*", show_default=True, help="leads:read,leads:write or *")
-@click.option("--user", "user_id", type=int, help="Whom it acts for; the owner when absent.")
-@click.option("--origins", default="", help="Origins of a leads:create key, with commas.")
+@click.option("--user", "user_id", type=int, help="Id of its user; by default the owner.")
+@click.option("--origins", default="", help="Origins of a leads:create key, separated by commas.")
 @click.option("--expires", help="A date, or a time with its offset.")
 def key_create(config: Config, tenant: str, user_id: int | None, **options: str) -> None:
-    """Create a key of TENANT. It is shown this once, as the last line."""
-    expires = options["expires"] and moment_of(options["expires"], "expires")
-    with at(config, tenant):
+    """Create a key of TENANT. Its secret is the last line, and is not shown again."""
+    expires = options["expires"] and parse_moment(options["expires"], "expires")
+    with tenant_session(config, tenant):
         _, secret = api_keys.create(
             options["name"],
             options["scopes"],
@@ -156,7 +172,7 @@ def key_create(config: Config, tenant: str, user_id: int | None, **options: str)
             origins=options["origins"],
             expires_at=expires,
         )
-    click.echo("keep it safe: it is not shown again", err=True)
+    click.echo("store the key now: it is not shown again", err=True)
     click.echo(secret)
 
 
@@ -164,20 +180,20 @@ def key_create(config: Config, tenant: str, user_id: int | None, **options: str)
 @click.argument("tenant")
 @as_json
 def key_list(config: Config, tenant: str, as_json: bool) -> None:
-    """List the keys of TENANT, each with its beginning alone."""
-    with at(config, tenant):
+    """List the keys of TENANT, each with the first characters of its secret."""
+    with tenant_session(config, tenant):
         rows = [
             {
-                "id": str(found.id),
-                "hint": found.hint,
-                "scopes": found.scopes.split(","),
-                "user_id": str(found.user_id),
-                "last_used_at": found.last_used_at,
-                "expires_at": found.expires_at,
-                "state": found.state(),
-                "name": found.name,
+                "id": str(key.id),
+                "hint": key.hint,
+                "scopes": key.scopes.split(","),
+                "user_id": str(key.user_id),
+                "last_used_at": key.last_used_at,
+                "expires_at": key.expires_at,
+                "state": key.state(),
+                "name": key.name,
             }
-            for found in api_keys.every()
+            for key in api_keys.every()
         ]
     print_rows(
         rows,
@@ -196,6 +212,6 @@ def key_list(config: Config, tenant: str, as_json: bool) -> None:
 @click.argument("tenant")
 @click.argument("id")
 def key_revoke(config: Config, tenant: str, id: str) -> None:
-    """Refuse the key ID of TENANT from now on."""
-    with at(config, tenant):
+    """Revoke the key ID of TENANT."""
+    with tenant_session(config, tenant):
         api_keys.find(id).revoke()

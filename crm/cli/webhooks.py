@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from crm.cli.commands import at, command, group, moment_of
+from crm.cli.commands import command, group, parse_moment, tenant_session
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import NotFound
@@ -19,7 +19,7 @@ from crm.resources.webhooks import DELIVERY, WEBHOOK
 
 @group.group("webhook")
 def webhook() -> None:
-    """Webhooks of a tenant, and a receiver for a laptop."""
+    """Webhooks of a tenant, and a receiver for development."""
 
 
 @command(webhook, "list")
@@ -27,7 +27,7 @@ def webhook() -> None:
 @as_json
 def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
     """List the webhooks of TENANT."""
-    with at(config, tenant):
+    with tenant_session(config, tenant):
         rows = list(WEBHOOK.every("1 ORDER BY id"))
     print_rows(
         rows,
@@ -45,8 +45,8 @@ def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
 @click.argument("tenant")
 @click.argument("id")
 def webhook_test(config: Config, tenant: str, id: str) -> None:
-    """Have a test sent to the webhook ID of TENANT, once, and print its delivery."""
-    with at(config, tenant), _named("webhook", id):
+    """Send a test event to the webhook ID of TENANT, once, and print the delivery's id."""
+    with tenant_session(config, tenant), _named("webhook", id):
         click.echo(deliveries.test(id))
 
 
@@ -57,10 +57,10 @@ def webhook_test(config: Config, tenant: str, id: str) -> None:
 @as_json
 def webhook_deliveries(config: Config, tenant: str, id: str, limit: int, as_json: bool) -> None:
     """List the latest deliveries to the webhook ID of TENANT, the newest first."""
-    with at(config, tenant), _named("webhook", id):
-        of = WEBHOOK.one(id)["id"]
-        found = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
-        rows = list(DELIVERY.every(found, of, limit))
+    with tenant_session(config, tenant), _named("webhook", id):
+        webhook_id = WEBHOOK.one(id)["id"]
+        where = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
+        rows = list(DELIVERY.every(where, webhook_id, limit))
     print_rows(
         rows,
         as_json,
@@ -78,8 +78,8 @@ def webhook_deliveries(config: Config, tenant: str, id: str, limit: int, as_json
 @click.argument("tenant")
 @click.argument("delivery")
 def webhook_resend(config: Config, tenant: str, delivery: str) -> None:
-    """Have the DELIVERY of TENANT sent once more, now and on a new schedule."""
-    with at(config, tenant), _named("delivery", delivery):
+    """Send the DELIVERY of TENANT once more, now and on a new schedule."""
+    with tenant_session(config, tenant), _named("delivery", delivery):
         deliveries.resend(delivery)
 
 
@@ -89,59 +89,59 @@ def webhook_resend(config: Config, tenant: str, delivery: str) -> None:
 @click.option("--since", required=True, help="A date, or a time with its offset.")
 @click.option("--dry-run", is_flag=True, help="Count what would be sent; send nothing.")
 def webhook_recover(config: Config, tenant: str, id: str, since: str, dry_run: bool) -> None:
-    """Have all sent that the webhook ID of TENANT missed, and print how many.
+    """Send all events that the webhook ID of TENANT missed, and print how many.
 
-    A paused webhook goes on.
+    A paused webhook is resumed.
     """
-    moment = moment_of(since, "since")
-    with at(config, tenant), _named("webhook", id):
+    moment = parse_moment(since, "since")
+    with tenant_session(config, tenant), _named("webhook", id):
         click.echo(deliveries.recover(id, moment, dry_run))
 
 
-def _some_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
+def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
     try:
         signature.headers(secrets, "id", 0, b"")
-        good = all(secret.removeprefix(signature.PREFIX) for secret in secrets)
+        is_valid = all(secret.removeprefix(signature.PREFIX) for secret in secrets)
     except ValueError:
-        good = False
-    if not good:
+        is_valid = False
+    if not is_valid:
         raise click.BadParameter("a secret looks like whsec_… and is shown once")
     return secrets
 
 
-# It needs no data folder, so it is outside of the frame.
+# Not made by command(): it needs no data folder.
 @webhook.command("listen")
 @click.option("--port", required=True, type=click.IntRange(1, 65535), help="To listen on.")
 @click.option(
     "--secret",
     "secrets",
     multiple=True,
-    callback=_some_secrets,
+    callback=_check_secrets,
     metavar="whsec_…",
-    help="To check signatures by; may be given again.",
+    help="Secret to check signatures with; repeatable.",
 )
 @click.option(
     "--status",
     default=204,
     show_default=True,
     type=click.IntRange(200, 599),
-    help="To answer; a bad signature is answered with 400.",
+    help="Status to answer with; 400 for a bad signature.",
 )
 def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
-    """Show the deliveries that reach this machine, until Ctrl-C."""
+    """Print the deliveries that arrive at this machine, until Ctrl-C."""
     try:
-        here = Listener(port, secrets, status)
+        listener = Listener(port, secrets, status)
     except OSError as error:
-        raise click.ClickException(_why_not(port, error)) from error
-    for stop in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first
-        signal.signal(stop, signal.default_int_handler)
-    with suppress(KeyboardInterrupt), here:
-        click.echo(f"listening on {here.address}")
+        raise click.ClickException(_listen_error(port, error)) from error
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first
+        signal.signal(number, signal.default_int_handler)
+    with suppress(KeyboardInterrupt), listener:
+        click.echo(f"listening on {listener.address}")
         while True:
-            click.echo(here.next())
+            click.echo(listener.next())
 
 
-def _why_not(port: int, error: OSError) -> str:
+def _listen_error(port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use"
     return f"cannot listen on port {port}: {error.strerror}"
@@ -149,7 +149,7 @@ def _why_not(port: int, error: OSError) -> str:
 
 @contextmanager
 def _named(noun: str, id: str) -> Iterator[None]:
-    """Say what it is that isn't there."""
+    """Name the record in a NotFound of the block."""
     try:
         yield
     except NotFound:

@@ -118,8 +118,11 @@ class Config:
     trusted_proxies: int = _setting(
         "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
     )
-    open_files: int = _setting(
-        "CRM_OPEN_FILES", "256", readers.count, "connections to tenants' files kept open when idle"
+    max_idle_connections: int = _setting(
+        "CRM_MAX_IDLE_CONNECTIONS",
+        "256",
+        readers.count,
+        "connections to tenants' files kept open when idle",
     )
     webhook_allow: Allow = _setting(
         "CRM_WEBHOOK_ALLOW", "", readers.allow, "hosts and networks that webhooks may call"

@@ -82,7 +82,7 @@ def _create(tenants: Tenants, example: Example) -> None:
         name=example.name,
         language="uk",
         owner=example.owner,
-        furnish=replay.run,
+        on_created=replay.run,
     )
 
 

@@ -1,7 +1,7 @@
-"""Embedding: the CRM inside a Flask site, and its verbs in Python.
+"""Embedding: the CRM inside a Flask site, and its resources in Python.
 
-The CRM is a Flask app of its own behind the site's `wsgi_app`: neither hears of the other's error
-pages, sessions, hooks and settings. Which requests are the CRM's is told by their path or host.
+The CRM is a Flask app of its own behind the site's `wsgi_app`: error pages, sessions, hooks and
+settings of one do not touch the other. The path or the host of a request decides which app gets it.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from werkzeug.utils import append_slash_redirect
 
 from crm.cabinet.embedded_login import SITE, Site, SiteError
 from crm.config import LABEL, Config, ConfigError
-from crm.embedding import nouns
+from crm.embedding.attributes import ResourceAttributes
 from crm.errors import NotFound, origin
 from crm.outbox.callbacks import LEAVING_SECONDS, Callback, Callbacks
 from crm.resources import users
@@ -29,28 +29,33 @@ from crm.tenancy.database import transaction
 from crm.tenancy.files import UnknownTenant
 from crm.wsgi import MOUNT, NO_SNIFFING, TENANT, CRMApp, create_app, mount_point
 
-OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy", "openapi")  # not a site's
+INSTALLATION_COMMANDS = ("serve", "demo", "config", "systemd", "proxy", "openapi")
 FLASK_PORT = 5000  # where `flask run` listens
-PERSON = ("id", "name", "role", "email", "phone")
+SITE_USER_FIELDS = ("id", "name", "role", "email", "phone")
 
 
-class CRM:
+class CRM(ResourceAttributes):
     """A CRM in a Flask site: `CRM(app, url_prefix="/crm", tenant="acme")`, or first `CRM(…)` and
     later `init_app(app)`. Without a site: `CRM(data="crm-data")`.
 
-    `url_prefix`: where it is on every host of the site. `domain`: that host and those below it are
-    the CRM's, one `<label>.<domain>` for each tenant. One of both, or both.
-    `tenant`: whose CRM it is below the prefix: a label, or a function that gets the request and
-    gives a label or None (which is a 404). Without it the Host header tells, as in an installation.
-    `current_user`: a function that says who is logged in at the site; see `_person`.
-    `login_url`: the site's login page, instead of the CRM's own; with `domain` a whole address.
-    `logout_url`: where logging out leads; by default the start page of the site.
-    `data`: the folder of the tenants' files, by default `crm` in the site's instance folder, to
-    which a relative path belongs too. Other settings by their names in `Config`: `public_url=…`,
-    `mail=…`; or all of them as `config`. Those of the environment count where none is given.
-    `sends`: deliver webhooks from this process, from its first request on.
+    Its resources are attributes, as `crm.leads`: see crm/embedding/resources.py.
 
-    Nothing is written before the first tenant is made or a request comes. Raises ConfigError.
+    url_prefix: the path of the CRM, on every host of the site.
+    domain: the CRM answers at this host and at one `<label>.<domain>` for each tenant. Give
+        url_prefix, domain or both.
+    tenant: the tenant below url_prefix: its label, or a function that takes the request and gives a
+        label, or None for a 404. Without it the Host header decides, as in an installation.
+    current_user: a function that gives the user who is logged in at the site; see `_site_user`.
+    login_url: the site's login page, instead of the CRM's own; with domain an absolute URL.
+    logout_url: the page after logging out; by default the start page of the site.
+    data: the folder of the tenants' files, by default `crm` in the site's instance folder, which
+        also is the base of a relative path.
+    config: all settings at once. Otherwise give single ones by their names in `Config`:
+        `public_url=…`, `mail=…`; the environment's count where none is given.
+    sends: deliver webhooks from this process, from its first request on.
+
+    Nothing is written before the first tenant is created or a request arrives.
+    Raises ConfigError.
     """
 
     transaction = staticmethod(transaction)
@@ -91,7 +96,11 @@ class CRM:
             self.init_app(host_app)
 
     def init_app(self, host_app: Flask) -> None:
-        """Put the CRM into the site. Once; before a ProxyFix, which then stands around both."""
+        """Put the CRM into the site, once.
+
+        A ProxyFix is to be added after it, so that it serves both. Raises ConfigError, and
+        RuntimeError when this CRM is in use already.
+        """
         if self.host_app is not None or "app" in vars(self):
             raise RuntimeError("this CRM is in use already: make another one")
         if not self.url_prefix and not self.domain:
@@ -103,56 +112,51 @@ class CRM:
         self.host_app = host_app
         self._add_commands(host_app, self.app.tenants.config)
         host_app.extensions.setdefault("crm", self)
-        host_app.wsgi_app = partial(self._serve, host_app.wsgi_app)
+        # Flask's documented place for middleware.
+        host_app.wsgi_app = partial(self._serve, host_app.wsgi_app)  # type: ignore[method-assign]
 
     @cached_property
     def config(self) -> Config:
-        """The settings: those given, else the environment's, else what suits the site."""
+        """The settings: those given, else the environment's, else the defaults for the site."""
         if self._config is not None:
             return replace(self._config, **self._settings) if self._settings else self._config
-        site, given, below = self.host_app, dict(self._settings), {}
+        site, given = self.host_app, dict(self._settings)
+        defaults: dict[str, Any] = {}
         folder = None if self._data is None else Path(self._data).expanduser()
         if site is not None:
-            given.setdefault("trusted_proxies", 0)  # a ProxyFix of the site does that
-            below["data"] = Path(site.instance_path, "crm").absolute()
-            below["port"] = FLASK_PORT
+            given.setdefault("trusted_proxies", 0)  # the site has a ProxyFix if it needs one
+            defaults["data"] = Path(site.instance_path, "crm").absolute()
+            defaults["port"] = FLASK_PORT
             folder = folder and Path(site.instance_path, folder)
         if self.url_prefix and not self.domain:
-            given["signup"] = False  # it is at the base host, which nobody reaches
+            given["signup"] = False  # its pages are at the base host, which no request reaches
         given["data"] = folder and folder.absolute()
-        found = Config.load(below=below, **given)
+        config = Config.load(below=defaults, **given)
         if site is not None and self.url_prefix and not self.domain:
-            below["public_url"] = self._public_url(site, found)
-            found = Config.load(below=below, **given)
-        return found
+            defaults["public_url"] = self._public_url(site, config)
+            config = Config.load(below=defaults, **given)
+        return config
 
     @cached_property
     def app(self) -> CRMApp:
         """The CRM's own WSGI app, also for mounting it by hand. Raises ConfigError."""
-        asks = callable(self._tenant) or self._current_user is not None or self.login_url
-        if asks and self.host_app is None:
+        uses_site = callable(self._tenant) or self._current_user is not None or self.login_url
+        if uses_site and self.host_app is None:
             raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
         app.tenants.hears = self.callbacks.hear
         return app
 
-    def __getattr__(self, name: str) -> nouns.RecordSchema:
-        """The nouns of the API, for use in Python: leads, clients, deals, products, tasks, …"""
-        if name.startswith("_") or name in ("app", "config"):
-            raise AttributeError(name)
-        found = nouns.of(self.app)
-        if name not in found:
-            raise AttributeError(f"a CRM has no {name}; its nouns are {', '.join(found)}")
-        vars(self).update(found)
-        return found[name]
-
     @contextmanager
     def tenant(self, label: str | None = None, *, user: int | str | None = None) -> Iterator[Self]:
-        """Be at a tenant: `with crm.tenant("acme"): crm.leads.create(…)`.
+        """Work with the data of a tenant: `with crm.tenant("acme"): crm.leads.create(…)`.
 
-        `label` may be left out where there is but one. `user` (id, phone or e-mail) is in whose
-        name: `created_by`, notes and the trail of changes tell it. Raises NotFound, and what the
-        tenant's file may: TenantUnavailable, StorageFull, Busy.
+        label: may be left out when the CRM was made for one tenant.
+        user: id, phone or e-mail of the user who makes the changes, for `created_by`, notes and the
+            audit trail.
+
+        Raises NotFound, and what opening the tenant's file may raise: TenantUnavailable,
+        StorageFull, Busy.
         """
         label = label or (self._tenant if isinstance(self._tenant, str) else None)
         if label is None:
@@ -161,36 +165,59 @@ class CRM:
             raise NotFound(f"there is no tenant {label}")
         with ExitStack() as stack:
             try:
-                here = stack.enter_context(self.app.tenants.session(label))
+                session = stack.enter_context(self.app.tenants.session(label))
             except UnknownTenant:
                 raise NotFound(f"there is no tenant {label}") from None
-            before = here.user_id, here.key_id
+            outer_user = session.user_id, session.key_id
             try:
                 if user is not None:
-                    here.user_id, here.key_id = users.named(str(user)).id, None
+                    session.user_id, session.key_id = users.named(str(user)).id, None
                 yield self
             finally:
-                here.user_id, here.key_id = before
+                session.user_id, session.key_id = outer_user
 
     def create_tenant(
-        self, label: str, *, owner: dict[str, Any] | None = None, **about: str
+        self,
+        label: str,
+        *,
+        name: str = "",
+        plan: str = "business",
+        currency: str = "UAH",
+        language: str | None = None,
+        owner: dict[str, Any] | None = None,
     ) -> None:
-        """Make a tenant. `about`: name, plan, currency, language; `owner`: name, phone, email.
+        """Create a tenant with its owner and its first pipeline.
+
+        name: of the business. currency: ISO 4217 code of amounts that do not name one.
+        language: "uk" or "en", of the first pipeline and of the owner's pages.
+        owner: name, phone and email; see users in the specification.
 
         Raises Invalid, or Conflict `label_taken`.
         """
-        open_tenant(self.app.tenants, label, owner=owner, **about)
+        open_tenant(
+            self.app.tenants,
+            label,
+            name=name,
+            plan=plan,
+            currency=currency,
+            language=language,
+            owner=owner,
+        )
 
     def on(self, *kinds: str) -> Callable[[Callback], Callback]:
         """A decorator: call the function with every event of these kinds, after the commit.
 
-        `@crm.on("deal.won")`; `"*"` is all. See crm/outbox/callbacks.py. Raises ValueError.
+        `@crm.on("deal.won")`; `"*"` stands for all kinds. The function takes the event as its
+        webhook has it; see crm/outbox/callbacks.py. Raises ValueError for an unknown kind.
         """
         return self.callbacks.on(*kinds)
 
     def close(self) -> None:
-        """Let go of its files and threads, as a test does at its end: callbacks hear first what is
-        committed; no webhook and no message is sent any more."""
+        """Close files and stop threads, as a test does at its end.
+
+        Callbacks get the events that are committed, for up to 5 seconds; no webhook and no message
+        is sent any more.
+        """
         if "app" not in vars(self):
             return
         self.callbacks.wait(LEAVING_SECONDS)
@@ -210,83 +237,90 @@ class CRM:
         if self.domain and self._has_host(environ.get("HTTP_HOST", "")):
             inner = dict(environ)
         elif prefix and path == prefix:
-            answer = append_slash_redirect(environ)
-            answer.headers.add(*NO_SNIFFING)
-            return answer(environ, start_response)
+            response = append_slash_redirect(environ)
+            response.headers.add(*NO_SNIFFING)
+            return response(environ, start_response)
         elif prefix and path.startswith(f"{prefix}/"):
             mount = f"{mount_point(environ)}{prefix}"
             inner = {**environ, "SCRIPT_NAME": mount, "PATH_INFO": path[len(prefix) :]}
             if self._tenant is not None:
-                inner[TENANT] = partial(self._label, environ)
+                inner[TENANT] = partial(self._tenant_label, environ)
         else:
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
             home = self.logout_url or f"{mount_point(environ)}/"
-            inner[SITE] = Site(partial(self._person, environ), self.login_url, home)
+            inner[SITE] = Site(partial(self._site_user, environ), self.login_url, home)
         return self.app(inner, start_response)
 
     def _has_host(self, host: str) -> bool:
         name = host.lower().partition(":")[0]
         return name == self.domain or name.endswith(f".{self.domain}")
 
-    def _label(self, environ: dict[str, Any]) -> str | None:
+    def _tenant_label(self, environ: dict[str, Any]) -> str | None:
         if not callable(self._tenant):
             return self._tenant
+        site = self._site()
         try:
-            asked = self.host_app.request_class(_without_body(environ))
-            return self.host_app.ensure_sync(self._tenant)(asked)
+            request = site.request_class(_without_body(environ))
+            return site.ensure_sync(self._tenant)(request)
         except Exception as error:
-            raise SiteError(f"tenant: {origin(error, self.host_app.root_path)}") from None
+            raise SiteError(f"tenant: {origin(error, site.root_path)}") from None
 
-    def _person(self, environ: dict[str, Any]) -> dict[str, Any] | None:
-        """Who is at a page, as the site's `current_user()` says.
+    def _site_user(self, environ: dict[str, Any]) -> dict[str, Any] | None:
+        """The user who looks at a page, as the site's `current_user()` gives it.
 
-        It is called as in a view of the site, in a request context without hooks, and gives None
-        (or something false, or an anonymous user of Flask-Login) for nobody, else a mapping or an
-        object with `role` (owner, manager, viewer; None: may not enter), `name`, and perhaps `id`
-        (by default the e-mail, else the name), `email`, `phone`.
+        It is called as in a view of the site, in a request context without hooks. It gives None
+        (or something false, or an anonymous user of Flask-Login) when nobody is logged in, else a
+        mapping or an object with `role` (owner, manager, viewer; None: may not enter), `name`, and
+        optionally `id` (by default the e-mail, else the name), `email`, `phone`.
         """
         if self._current_user is None:
             return None
+        site = self._site()
         try:
-            with self.host_app.request_context(_without_body(environ)):
-                who = self.host_app.ensure_sync(self._current_user)()
-                if not who or getattr(who, "is_authenticated", True) is False:
+            with site.request_context(_without_body(environ)):
+                user = site.ensure_sync(self._current_user)()
+                if not user or getattr(user, "is_authenticated", True) is False:
                     return None
-                return {name: self._read(who, name) for name in PERSON}
+                return {name: self._user_field(user, name) for name in SITE_USER_FIELDS}
         except SiteError:
             raise
         except Exception as error:
-            raise SiteError(f"current_user: {origin(error, self.host_app.root_path)}") from None
+            raise SiteError(f"current_user: {origin(error, site.root_path)}") from None
 
-    def _read(self, who: Any, name: str) -> str | None:
-        """One thing about who is there; the error of a property tells which one was read."""
+    def _user_field(self, user: Any, name: str) -> str | None:
+        """A field of the site's user; when its property fails, the error names the field."""
         try:
-            return _text(who.get(name) if isinstance(who, Mapping) else _attribute(who, name))
+            return _text(user.get(name) if isinstance(user, Mapping) else _attribute(user, name))
         except Exception as error:
-            where = origin(error, self.host_app.root_path)
+            where = origin(error, self._site().root_path)
             raise SiteError(f"current_user: its {name}: {where}") from None
 
+    def _site(self) -> Flask:
+        """The site around the CRM, for what `app` has checked to have one."""
+        assert self.host_app is not None
+        return self.host_app
+
     def _site_context(self) -> AbstractContextManager[Any]:
-        """The application context of the site, if there is one around."""
+        """The application context of the site, if there is a site."""
         return nullcontext() if self.host_app is None else self.host_app.app_context()
 
     # Beside the site
 
     def _public_url(self, site: Flask, config: Config) -> str:
-        """How Flask makes addresses outside of requests; without SERVER_NAME as an installation."""
+        """The URL that Flask builds outside of requests; without SERVER_NAME, an installation's."""
         name = site.config["SERVER_NAME"] or f"{config.base_domain}:{config.port}"
         root = site.config["APPLICATION_ROOT"].rstrip("/")
         return f"{site.config['PREFERRED_URL_SCHEME']}://{name}{root}{self.url_prefix}"
 
     def _add_commands(self, site: Flask, config: Config) -> None:
-        """`flask crm …` works on this CRM's data folder; of a second one `flask crm-<where>`."""
-        from crm.cli.commands import group  # whose face imports this package
+        """Add `flask crm …` for this CRM's data folder; for a second one `flask crm-<where>`."""
+        from crm.cli.commands import group  # it imports this package
 
         commands = {
             name: command
             for name, command in group.commands.items()
-            if name not in OF_AN_INSTALLATION
+            if name not in INSTALLATION_COMMANDS
         }
         settings = {**group.context_settings, "obj": config}
         where = (self.url_prefix or f"/{self.domain}").replace("/", "-")
@@ -297,19 +331,21 @@ class CRM:
 
 
 def _prefix(text: str | None) -> str | None:
-    found = text.rstrip("/") if text else None
-    if text and not MOUNT.match(found):
+    if not text:
+        return None
+    prefix = text.rstrip("/")
+    if not MOUNT.match(prefix):
         raise ConfigError(f"url_prefix={text!r}: it looks like /crm")
-    return found
+    return prefix
 
 
-def _attribute(thing: Any, name: str) -> Any:
+def _attribute(user: Any, name: str) -> Any:
     """An attribute, None if there is none. Raises what its property raises, also AttributeError."""
     try:
-        return getattr(thing, name)
+        return getattr(user, name)
     except AttributeError:
-        # The class of a proxy such as Flask-Login's current_user is that of what it stands for.
-        if inspect.getattr_static(thing.__class__, name, None) is not None:
+        # `__class__` of a proxy such as Flask-Login's current_user is the class of its target.
+        if inspect.getattr_static(user.__class__, name, None) is not None:
             raise
         return None
 
@@ -321,5 +357,5 @@ def _text(value: Any) -> str | None:
 
 
 def _without_body(environ: dict[str, Any]) -> dict[str, Any]:
-    """A copy that whoever looks at it can't read the CRM's body from."""
+    """A copy with an empty body, so that the site cannot consume the body of a CRM request."""
     return {**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": "0"}

@@ -16,7 +16,7 @@ from crm.tenancy.clocks import erasing_before, steady_before, steady_now
 from crm.tenancy.database import execute, notify_after_commit, now, row, rows, settings, transaction
 from crm.values import InvalidValue
 
-MOST = 10  # endpoints of a tenant
+MAX_WEBHOOKS = 10  # of a tenant
 PATIENCE_SECONDS = 5 * 86_400  # of failures without one success
 ROTATION_SECONDS = 24 * 3600  # for which the secret before still signs
 PAUSED, GONE = "paused", "gone"
@@ -62,12 +62,8 @@ class Webhook(Record):
     last_success_at = TextField(null=True)
     last_failure_at = TextField(null=True)
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. Another address is healthy until it fails.
-
-        Switched off, it holds what was to be sent; switched on, it gets what happens from then on.
-        Raises Invalid.
-        """
+    def update_fields(self, data: dict[str, Any]) -> None:
+        """Change the sent fields by the rules of update(); inside a transaction."""
         if data.get("url", self.url) != self.url:
             _is_allowed(data["url"])
             data = {**data, "failing_since": None}
@@ -84,21 +80,13 @@ class Webhook(Record):
         Raises Conflict `webhook_inactive` when it is off for another reason.
         """
         if self.stopped == PAUSED:
-            self.change({"active": 1})
+            self.update_fields({"active": 1})
         self.require_active()
 
     def require_active(self) -> None:
         """Raise Conflict `webhook_inactive` if it is switched off."""
         if not self.active:
             raise Conflict("this webhook is switched off: set active to true", "webhook_inactive")
-
-    def rotate(self) -> str:
-        """A new secret, shown this once; the one before signs too for 24 hours."""
-        with transaction():
-            secret = signature.new_secret()
-            until = steady_before(-ROTATION_SECONDS)
-            self.put({"secret": secret, "old_secret": self.secret, "old_secret_until": until})
-            return secret
 
     def secrets(self) -> tuple[str, ...]:
         """What signs now, the newest first."""
@@ -148,7 +136,7 @@ class Webhook(Record):
 
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
-    """Add an endpoint and give its id and its secret, which is shown this once.
+    """Add an endpoint and return its id and its secret, which is shown this once.
 
     `data` has url, events (a JSON list of kinds), and perhaps active and description.
     Raises Invalid, or Conflict `too_many_webhooks`.
@@ -156,9 +144,39 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
     _is_allowed(data["url"])
     secret = signature.new_secret()
     with transaction():
-        if row("SELECT count(*) FROM webhook") >= (MOST,):
-            raise Conflict(f"a tenant has at most {MOST} webhooks", "too_many_webhooks")
+        if row("SELECT count(*) FROM webhook") >= (MAX_WEBHOOKS,):
+            raise Conflict(f"a tenant has at most {MAX_WEBHOOKS} webhooks", "too_many_webhooks")
         return Webhook.add({"active": 1, **data, "secret": secret}).id, secret
+
+
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
+    """Change the sent fields of an endpoint. Another address counts as healthy until it fails.
+
+    Switched off, it holds what was to be sent; switched on, it gets what happens from then on.
+    Raises Invalid, NotFound and Stale.
+    """
+    with transaction():
+        webhook = Webhook.find(id, expected_version)
+        webhook.update_fields(data)
+        return webhook
+
+
+def delete(id: int | str, expected_version: int | None = None) -> Webhook:
+    """Delete an endpoint with its deliveries for good. Raises NotFound and Stale."""
+    with transaction():
+        webhook = Webhook.find(id, expected_version)
+        webhook.erase()
+        return webhook
+
+
+def rotate(id: int | str) -> str:
+    """Make a new secret, shown this once; the old one signs too for 24 hours. Raises NotFound."""
+    with transaction():
+        webhook = Webhook.find(id)
+        secret = signature.new_secret()
+        until = steady_before(-ROTATION_SECONDS)
+        webhook.put({"secret": secret, "old_secret": webhook.secret, "old_secret_until": until})
+        return secret
 
 
 def hold_all() -> int:
@@ -179,7 +197,7 @@ def switch_all_off() -> None:
     """
     hold_all()
     for (id,) in rows("SELECT id FROM webhook WHERE active = 1"):
-        Webhook.find(id).change({"active": 0})
+        update(id, {"active": 0})
 
 
 def _is_allowed(url: str) -> None:

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Self
 
 from peewee import Model, TextField, Value
 
-from crm.errors import Conflict, Invalid, NotFound
+from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps
 from crm.records import columns, fields, search
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_DAYS
-from crm.tenancy import quota
+from crm.tenancy import quota, search_index
 from crm.tenancy.database import current_session, database, execute, now, row, rows, time_before
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
@@ -43,12 +43,19 @@ class Record(Row):
     version = columns.Integer(1, 1 << 53, dump_only=True)
 
     @classmethod
-    def find(cls, id: int | str) -> Self:
-        """The record of that id; raises NotFound, also for an id that cannot be one."""
+    def find(cls, id: int | str, expected_version: int | None = None) -> Self:
+        """The record of that id.
+
+        Raises NotFound, also for an id that can't be one, and Stale when the record has another
+        version than the expected one; None expects none.
+        """
         values = row(_select_one(cls), (integer_id(id),))
         if values is None:
             raise NotFound
-        return cls._of_row(values)
+        record = cls._of_row(values)
+        if expected_version not in (None, record.version):
+            raise Stale
+        return record
 
     @classmethod
     def first(cls, condition: str, *params: Any) -> Self | None:
@@ -129,7 +136,7 @@ class SoftDeletedRecord(Record):
     external_id = columns.Text(128, example="1C-000123", label=N_("External ID"))
     extra = columns.Extra(null=True, label=N_("Other data"), form=False)
     deleted_at = TextField(null=True)
-    folded = TextField(null=True)
+    search_text = TextField(null=True)
     created_at = columns.PastDateTime(create_only=True, null=False, sorted=True)
 
     def search_texts(self) -> Iterable[str | None]:
@@ -140,12 +147,12 @@ class SoftDeletedRecord(Record):
     def add(cls, values: dict[str, Any]) -> Self:
         cls._external_id_is_free(values.get("external_id"))
         record = super().add(values)
-        execute(search.add_statement(cls._meta.table_name), (record.id, record.folded))
+        execute(search_index.add_statement(cls._meta.table_name), (record.id, record.search_text))
         return record
 
     def derived(self) -> dict[str, Any]:
-        self.folded = search.fold(*self.search_texts())
-        return {"folded": self.folded}
+        self.search_text = search.fold(*self.search_texts())
+        return {"search_text": self.search_text}
 
     def put(self, values: dict[str, Any], beside: dict[str, tuple] | None = None) -> dict[str, Any]:
         """As Record.put(), with an audit entry and the search text.
@@ -169,7 +176,7 @@ class SoftDeletedRecord(Record):
     def refold(self) -> None:
         """Update the search text after a change of the texts it is made from."""
         folded = search.fold(*self.search_texts())
-        if folded != self.folded:
+        if folded != self.search_text:
             self._fold(folded)
 
     def remove(self, **last: Any) -> None:
@@ -201,16 +208,16 @@ class SoftDeletedRecord(Record):
 
     def _fold(self, folded: str | None) -> None:
         table = self._meta.table_name
-        execute(search.remove_statement(table), (self.id,))
-        execute(f"UPDATE {table} SET folded = ? WHERE id = ?", (folded, self.id))
+        execute(search_index.remove_statement(table), (self.id,))
+        execute(f"UPDATE {table} SET search_text = ? WHERE id = ?", (folded, self.id))
         if folded is not None:
-            execute(search.add_statement(table), (self.id, folded))
-        self.folded = folded
+            execute(search_index.add_statement(table), (self.id, folded))
+        self.search_text = folded
 
     def _add_audit_entry(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         session = current_session()
         execute(
-            "INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)"
+            "INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self.noun,

@@ -41,6 +41,6 @@ def erase_deleted(table: str, condition: str = "1") -> None:
             ids = dumps([id for (id,) in expired]).decode()
             of_records = f"noun = ? AND {among('record_id')}"
             execute(f"DELETE FROM note WHERE {of_records}", (table, ids))
-            execute(f"DELETE FROM change WHERE {of_records}", (table, ids))
+            execute(f"DELETE FROM audit_entry WHERE {of_records}", (table, ids))
             execute(f"DELETE FROM {table} WHERE {among('id')}", (ids,))
         return len(expired)

@@ -1,198 +1,145 @@
-"""Search: folded text and its trigram index.
+"""Search: how `q` matches records, and the text that it is compared with.
 
 D3 `q`: every word must match somewhere in the record, in any case, as a part of a word, Cyrillic
-too; digits match phones; `%` and `_` are ordinary characters.
-
-A searchable table has a column `folded`, NULL when the row is deleted, and beside it an index of
-all its three-letter pieces, `<table>_search` (made by the migrations). This module only writes
-texts of SQL. Whoever changes `folded`, or deletes the row, runs `remove_statement` before and
-`add_statement` after, in the same transaction.
+too; digits match phones; `%` and `_` are ordinary characters. A searchable table keeps the folded
+texts of each row in `search_text` and an index of its three-letter pieces (search_index.py).
 """
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
+
+from crm.tenancy import search_index
+from crm.tenancy.dialect import among
+from crm.tenancy.search_index import PIECE_LETTERS
 
 Run = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
 # One word of a query, as the forms of which one must match.
 Word = tuple[str, ...]
 
 # The newest matches that are looked at first. Fewer than this are all there is: they are fetched.
-PROBED = 1000
+PROBE_ROWS = 1000
 # Eight pieces find as well as all of them; more only cost time: 200 characters took 13 ms, now 4.
-PIECES = 8
-PHONE_MARKS = frozenset("0123456789+()-.")
+MAX_PIECES = 8
+PHONE_CHARACTERS = frozenset("0123456789+()-.")
 # SQLite's tokenizer stops at NUL, and lone surrogates have no UTF-8 at all.
 UNSTORABLE = {0: " "} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 # Мар'яна is typed with whatever apostrophe the keyboard has.
 APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u0060\u00b4"), "'")
-ALIKE = UNSTORABLE | APOSTROPHES
+REPLACEMENTS = UNSTORABLE | APOSTROPHES
 
 
 def condition(
     table: str, q: str, run: Run, *, by_id: bool = True, counts: bool = False
 ) -> tuple[str, list[Any]]:
-    """An SQL condition, and its parameters, for the rows of `table` that match `q` (D3).
+    """Make the SQL condition, and its parameters, for the rows of `table` that match `q` (D3).
 
-    It is true of live rows only. `by_id` tells that the list is in order of id, not of another
+    It is true of live rows only. `by_id` says that the list is in order of id, not of another
     column, and `counts` that all matches are counted too; both change the speed, not the rows. A
     list and a count would each look at all rows for a word of two letters. `run(sql, parameters)`
-    asks the tenant's database.
+    queries the tenant's database.
     """
-    wanted = words(q)
-    verified = " AND ".join(_contains(table, word) for word in wanted)
-    parameters: list[Any] = [form for word in wanted for form in word]
-    ways: list[tuple[str, list[Any]]] = []
-    if pieces := _match(wanted):
-        index = f"SELECT rowid AS id FROM {table}_search WHERE {table}_search MATCH ?"
-        ways.append((index, [pieces]))
-    if not all(map(_is_indexed, wanted)) and (counts or not by_id):
-        ways.append((f"SELECT id FROM {table} WHERE {verified}", parameters))
+    query_words = words(q)
+    verified = " AND ".join(_contains(table, word) for word in query_words)
+    forms: list[Any] = [form for word in query_words for form in word]
+    selects: list[tuple[str, list[Any]]] = []  # of the ids of candidates, with parameters
+    if index_query := _index_query(query_words):
+        selects.append((search_index.matching_ids(table), [index_query]))
+    if not all(map(_is_indexed, query_words)) and (counts or not by_id):
+        selects.append((f"SELECT id FROM {table} WHERE {verified}", forms))
     # Probed, because SQLite can't guess how common a word is: sorting every row of a common word
     # takes 100 ms, walking the table for a rare one 100 to 400.
-    reaches = []
-    for hits, asked in ways:
-        ((ids, found, reach),) = run(
-            f"SELECT json_group_array(id), count(*), (SELECT max(id) FROM {table}) - min(id) "
-            f"FROM ({hits} ORDER BY id DESC LIMIT {PROBED})",
-            asked,
-        )
-        if found < PROBED:
-            found_ids = f"{table}.id IN (SELECT value FROM json_each(?))"
-            return f"{found_ids} AND {verified}", [ids, *parameters]
-        reaches.append(reach)
-    if not ways:
-        return verified or f"{table}.folded IS NOT NULL", parameters
-    (hits, asked), reach = ways[0], reaches[0]
+    spans = []
+    for select, parameters in selects:
+        probe = search_index.newest_ids(table, select, PROBE_ROWS)
+        ((ids, count, span),) = run(probe, parameters)
+        if count < PROBE_ROWS:
+            return f"{among(f'{table}.id')} AND {verified}", [ids, *forms]
+        spans.append(span)
+    if not selects:
+        return verified or search_index.is_searchable(table), forms
+    (select, parameters), span = selects[0], spans[0]
     # Every 25th row, or every second where matches may stand together at the end of the order.
-    if reach < PROBED * (25 if by_id else 2):
-        return verified, parameters
+    if span < PROBE_ROWS * (25 if by_id else 2):
+        return verified, forms
     # Many but scattered. `+` lets the order's own index be walked, checking ids, reading no row.
     plus = "" if by_id else "+"
-    return f"{plus}{table}.id IN ({hits}) AND {verified}", [*asked, *parameters]
+    return f"{plus}{table}.id IN ({select}) AND {verified}", [*parameters, *forms]
 
 
 def _contains(table: str, word: Word) -> str:
-    return "(" + " OR ".join(f"instr({table}.folded, ?)" for _ in word) + ")"
+    return "(" + " OR ".join(search_index.contains(table) for _ in word) + ")"
 
 
 def _is_indexed(word: Word) -> bool:
-    return min(map(len, word)) >= 3
+    return min(map(len, word)) >= PIECE_LETTERS
 
 
-def _match(wanted: list[Word]) -> str:
-    """What the index can tell of the words, for MATCH: their pieces, not yet side by side."""
-    indexed = [word for word in wanted if _is_indexed(word)]
+def _index_query(query_words: list[Word]) -> str:
+    """What the index can tell of the words: all their pieces, not yet side by side."""
+    indexed = [word for word in query_words if _is_indexed(word)]
     # The longest are likely the rarest.
-    chosen = sorted(indexed, key=lambda word: -len(word[0]))[:PIECES]
-    share = max(2, PIECES // max(1, len(chosen)))
-    return " AND ".join(
-        "(" + " OR ".join(f"({_pieces(form, share)})" for form in word) + ")" for word in chosen
+    longest = sorted(indexed, key=lambda word: -len(word[0]))[:MAX_PIECES]
+    share = max(2, MAX_PIECES // max(1, len(longest)))
+    return search_index.all_of(
+        search_index.any_of(_pieces(form, share) for form in word) for word in longest
     )
 
 
 def _pieces(form: str, share: int) -> str:
-    last = len(form) - 3
+    last = len(form) - PIECE_LETTERS
     count = min(share, last + 1)
     starts = [n * last // max(1, count - 1) for n in range(count)]
-    # Quoted, AND and NEAR( are letters like any others.
-    return " AND ".join('"' + form[start : start + 3].replace('"', '""') + '"' for start in starts)
+    return search_index.all_of(
+        search_index.piece(form[start : start + PIECE_LETTERS]) for start in starts
+    )
 
 
 def words(q: str) -> list[Word]:
-    """The words of a query, each once: `12-34` has the forms `12-34` and `1234`."""
+    """Split a query into its words, each once: `12-34` has the forms `12-34` and `1234`."""
     return list(dict.fromkeys(_forms(word) for word in fold(q).split()))
 
 
 def _forms(word: str) -> Word:
-    digits = "".join(filter(str.isdigit, word)) if PHONE_MARKS.issuperset(word) else ""
+    digits = "".join(filter(str.isdigit, word)) if PHONE_CHARACTERS.issuperset(word) else ""
     if not digits:
         return (word,)
     return (digits,) if digits in word else (word, digits)
 
 
 def fold(*texts: str | None) -> str:
-    """The texts as they are searched: one line each, in one case, composed, spaces single."""
+    """Fold texts as they are searched: one line each, in one case, composed, spaces single."""
     return "\n".join(" ".join(_folded(text).split()) for text in texts if text is not None)
 
 
 def _folded(text: str) -> str:
     # Composed last, because casefold() takes some letters apart.
-    return unicodedata.normalize("NFC", text.translate(ALIKE).casefold())
+    return unicodedata.normalize("NFC", text.translate(REPLACEMENTS).casefold())
 
 
 def fold_letters(text: str) -> tuple[str, Sequence[int]]:
-    """The text in one case, and for each letter of that the place of its own in the text.
+    """Fold a stored text; return it with, for each of its letters, the index of the original.
 
-    For showing where a word is, in texts as they are kept: composed.
+    For highlighting where a word is. Stored texts are composed.
     """
-    folded = text.translate(ALIKE).casefold()
+    folded = text.translate(REPLACEMENTS).casefold()
     if len(folded) == len(text):  # letters never become fewer
         return folded, range(len(text))
-    letters, places = [], []
-    for place, letter in enumerate(text):
-        letters.append(letter.translate(ALIKE).casefold())
-        places += [place] * len(letters[-1])
-    return "".join(letters), places
+    letters: list[str] = []
+    indexes: list[int] = []
+    for index, letter in enumerate(text):
+        letters.append(letter.translate(REPLACEMENTS).casefold())
+        indexes += [index] * len(letters[-1])
+    return "".join(letters), indexes
 
 
 def fold_many(records: Sequence[Sequence[str | None]]) -> list[str]:
-    """`fold` of each record's texts, for texts as they are kept: trimmed and without NUL.
+    """`fold` the texts of each record, which are stored texts: trimmed and without NUL.
 
     All are folded as one: 50,000 products take 0.1 s instead of 0.4.
     """
     text = "\0".join("\1".join(filter(None, texts)) for texts in records)
-    for odd, plain in APOSTROPHES.items():
-        text = text.replace(chr(odd), plain)
+    for code_point, apostrophe in APOSTROPHES.items():
+        text = text.replace(chr(code_point), apostrophe)
     text = " ".join(unicodedata.normalize("NFC", text.casefold()).split())
     return text.replace("\1", "\n").split("\0") if records else []
-
-
-# No triggers: a trigger indexes 50,000 imported rows in 2.8 s, one statement for all in 0.4 to 1.
-
-
-@cache
-def add_statement(table: str) -> str:
-    """Index a row by its id and its text, as it has just been written: without a query for them,
-    SQLite needs no savepoint, which would make the index write out what it holds in memory."""
-    return f"INSERT INTO {table}_search (rowid, folded) VALUES (?, ?)"
-
-
-@cache
-def remove_statement(table: str) -> str:
-    """Take the row of an id out of the index: before its text changes or the row goes."""
-    return f"{_removing(table)} WHERE id = ? AND folded IS NOT NULL"
-
-
-@cache
-def add_many_statement(table: str) -> str:
-    """Index the rows of a JSON array of ids, after they got their texts."""
-    return _adding(table) + _MANY
-
-
-@cache
-def add_later_statement(table: str) -> str:
-    """The same for all rows of a higher id."""
-    return f"{_adding(table)} WHERE id > ? AND folded IS NOT NULL ORDER BY id"
-
-
-@cache
-def remove_many_statement(table: str) -> str:
-    """The same as `remove_statement` for a JSON array of ids; all of them before any change."""
-    return _removing(table) + _MANY
-
-
-def _adding(table: str) -> str:
-    return f"INSERT INTO {table}_search (rowid, folded) SELECT id, folded FROM {table}"
-
-
-def _removing(table: str) -> str:
-    return (
-        f"INSERT INTO {table}_search ({table}_search, rowid, folded)"
-        f" SELECT 'delete', id, folded FROM {table}"
-    )
-
-
-# Ascending: the index writes out what it holds in memory whenever an id is below the last one.
-_MANY = " WHERE id IN (SELECT value FROM json_each(?)) AND folded IS NOT NULL ORDER BY id"

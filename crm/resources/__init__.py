@@ -1,16 +1,16 @@
-"""What the CRM keeps: one module per noun of the specification. Adding one is one line here."""
+"""The resources of the specification, one module or package each. Adding one is one line here."""
 
 from crm.api.openapi import Api, describe_webhooks
 from crm.resources import changes, csv_files, event_feed, notes, tasks, users, webhooks
-from crm.resources.clients import endpoints as clients
+from crm.resources.clients import endpoints as client_endpoints
 from crm.resources.clients.record import CLIENT
-from crm.resources.deals import endpoints as deals
+from crm.resources.deals import endpoints as deal_endpoints
 from crm.resources.deals.record import DEAL
-from crm.resources.leads import endpoints as leads
+from crm.resources.leads import endpoints as lead_endpoints
 from crm.resources.leads.record import LEAD
-from crm.resources.moving import endpoints as moving_doors
-from crm.resources.pipelines import endpoints as pipelines
-from crm.resources.products import endpoints as products
+from crm.resources.moving import endpoints as moving_endpoints
+from crm.resources.pipelines import endpoints as pipeline_endpoints
+from crm.resources.products import endpoints as product_endpoints
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
 
@@ -20,9 +20,12 @@ SHAPES = {"leads": LEAD, "clients": CLIENT, "deals": DEAL, "products": PRODUCT, 
 
 def register(api: Api) -> None:
     """All endpoints, in the specification's order."""
-    nouns = (leads, clients, deals, products, tasks, pipelines, users)
-    more = (moving_doors, csv_files, notes, event_feed, webhooks)
-    for module in (*nouns, *more):
+    modules = (
+        *(lead_endpoints, client_endpoints, deal_endpoints, product_endpoints, tasks),
+        *(pipeline_endpoints, users),
+        *(moving_endpoints, csv_files, notes, event_feed, webhooks),
+    )
+    for module in modules:
         api.register_blueprint(module.blueprint)
     api.register_blueprint(changes.endpoints(SHAPES))
     describe_webhooks(api, event_feed.TOLD)

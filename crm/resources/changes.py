@@ -33,7 +33,9 @@ class ChangeSchema(RecordSchema):
     user_id = fields.Id(dump_only=True, allow_none=True)
     key = nested.Nested(
         ChangeKeySchema.out("ChangeKeyOut"),
-        column=json_row({"id": "id", "name": "name"}, "api_key WHERE api_key.id = change.key_id"),
+        column=json_row(
+            {"id": "id", "name": "name"}, "api_key WHERE api_key.id = audit_entry.key_id"
+        ),
         dump_only=True,
         allow_none=True,
         about="The API key that was used; null for a change made in the cabinet.",
@@ -46,7 +48,7 @@ class ChangeFilter(queries.Filter):
     sort = queries.Sort("-id")
 
 
-CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "change", live=False)
+CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "audit_entry", live=False)
 CHANGE_PAGE = page_of(CHANGE.schema)
 CHANGE_FILTER = ChangeFilter()
 

@@ -1,8 +1,8 @@
 """Possible duplicates: live clients and leads with the same phone or e-mail (D5, D6).
 
-Only shown on request, with `expand=possible_duplicates` on GET one, and never in events: it tells
-of other records, and only of those that the caller may read. A client's contacts count as the
-client. A lead and the client that it became are no duplicates of each other.
+Only shown on request, with `expand=possible_duplicates` on GET one, and never in events: they are
+other records, of which the caller sees those that its key may read. A client's contacts count as
+the client. A lead and the client that it was converted into are no duplicates of each other.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from crm.records import fields, nested
 from crm.records.schemas import RecordSchema
 from crm.tenancy.dialect import json_rows
 
-MOST = 50
+MAX_DUPLICATES = 50
 
 
 class DuplicateSchema(RecordSchema):
@@ -43,7 +43,7 @@ def readable(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-ORDER = f" ORDER BY resource, id LIMIT {MOST}"
+ORDER = f" ORDER BY resource, id LIMIT {MAX_DUPLICATES}"
 
 
 def _same(noun: str) -> str:

@@ -89,7 +89,7 @@ class Import(Record):
     user_id = IntegerField(null=True)
 
     class Meta:
-        table_name = "price_import"  # that of price lists came first
+        table_name = "import_run"
 
 
 def open_sheet(
@@ -202,7 +202,7 @@ def _for_repair(
 def _forget_old_rejects() -> None:
     """The next import is soon enough to make room."""
     execute(
-        "UPDATE price_import SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
+        "UPDATE import_run SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
         (erasing_before(KEPT_DAYS * DAY_SECONDS),),
     )
 
@@ -246,4 +246,4 @@ class ImportSchema(RecordSchema):
     version = fields.Integer(1, 1 << 53, dump_only=True)
 
 
-IMPORT = RecordView(ImportSchema.out("ImportOut"), "price_import", live=False)
+IMPORT = RecordView(ImportSchema.out("ImportOut"), "import_run", live=False)

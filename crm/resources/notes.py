@@ -1,7 +1,7 @@
 """Notes of leads, clients and deals: what somebody wrote down and when (D17).
 
-A note is written once and may be deleted, never changed. It is no part of its record: it makes no
-event and no version. A deleted record's notes are as unseen as the record.
+A note is written once and may be deleted, never changed. It is not a part of its record: it emits
+no event and makes no version. The notes of a deleted record can't be read either.
 """
 
 from typing import Any
@@ -33,19 +33,32 @@ class Note(Record):
 
 
 def create(noun: str, record_id: int | str, data: dict[str, Any]) -> int:
-    """Write a note to a live record, in the name of who is visiting, and give its id."""
+    """Add a note to a live record, in the name of the session's user, and return its id.
+
+    Raises NotFound.
+    """
     with transaction():
-        about = {
+        values = {
             "noun": noun,
             "record_id": live(noun, record_id),
             "user_id": current_session().user_id,
         }
-        return Note.add({**about, **data}).id
+        return Note.add({**values, **data}).id
 
 
-def find(noun: str, record_id: int | str, id: int | str) -> Note:
-    """The note of that id to that live record; NotFound also when it is another record's."""
-    note = Note.find(id)
+def delete(
+    noun: str, record_id: int | str, id: int | str, expected_version: int | None = None
+) -> None:
+    """Delete a note of a live record for good. Raises NotFound and Stale."""
+    with transaction():
+        find(noun, record_id, id, expected_version).erase()
+
+
+def find(
+    noun: str, record_id: int | str, id: int | str, expected_version: int | None = None
+) -> Note:
+    """The note of that id to that live record; raises NotFound, also for another record's."""
+    note = Note.find(id, expected_version)
     if (note.noun, note.record_id) != (noun, live(noun, record_id)):
         raise NotFound
     return note
@@ -97,9 +110,8 @@ def add_endpoints(noun: str, plural: str) -> None:
     @writing
     @blueprint.empty()
     @named(f"delete_{noun}_note", f"Delete a note of a {noun}.")
-    def delete_note(id: str, noteId: str) -> None:
-        with transaction():
-            find(noun, id, noteId).erase()
+    def delete_note(id: str, noteId: str, expected_version: int | None = None) -> None:
+        delete(noun, id, noteId, expected_version)
 
 
 for noun, plural in NOUNS.items():

@@ -1,8 +1,9 @@
 """Tasks: what is to be done, by whom and until when (spec: Tasks; D3, D4, D10, D12, D17).
 
-A task is its maker's unless it says otherwise, and may belong to a lead, a client and a deal. It
-is done once: whichever door it takes, one task.completed. A cancelled one is opened again first.
-Back from done it has no `completed_at`. Overdue is a matter of the clock, so it is never stored.
+A task is assigned to its maker unless the request says otherwise, and may belong to a lead, a
+client and a deal. Done by whatever verb, it emits one task.completed. A cancelled task is reopened
+before it can be done; a reopened one has no `completed_at`. Whether a task is overdue depends on
+the clock and is never stored.
 """
 
 from typing import Any
@@ -104,13 +105,10 @@ class Task(SoftDeletedRecord):
     def search_texts(self) -> tuple[str | None, ...]:
         return self.title, self.description
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. The status done is complete().
-
-        Raises Invalid, or Conflict `task_cancelled`.
-        """
+    def update_fields(self, data: dict[str, Any]) -> None:
+        """Change the sent fields by the rules of update(); inside a transaction."""
         for name, record in REFERENCES.items():
-            if data.get(name) != getattr(self, name):  # what it has may have been deleted since
+            if data.get(name) != getattr(self, name):  # an unchanged one may have been deleted
                 reference(record, data.get(name), name)
         status = data.get("status", self.status)
         if status == "done" and self.status != "done":
@@ -118,14 +116,6 @@ class Task(SoftDeletedRecord):
         else:
             completed_at = self.completed_at if status == "done" else None
             self.put({**data, "completed_at": completed_at})
-
-    def complete(self, result: str | None = None) -> None:
-        """Mark it as done; inside a transaction. A done task stays as it is, result included.
-
-        Raises Conflict `task_cancelled`.
-        """
-        if self.status != "done":
-            self._complete({"result": result} if result else {})
 
     def _complete(self, data: dict[str, Any]) -> None:
         if self.status == "cancelled":
@@ -138,9 +128,9 @@ erase_deleted("task")
 
 
 def create(data: dict[str, Any]) -> int:
-    """Add a task and give its id: task.created, then task.completed if it comes as done.
+    """Add a task and return its id: task.created, then task.completed if it comes as done.
 
-    History may bring `completed_at` of a task that is done.
+    An import may bring `completed_at` of a task that is done. Raises Invalid.
     """
     with transaction():
         for name, record in REFERENCES.items():
@@ -154,11 +144,50 @@ def create(data: dict[str, Any]) -> int:
         is_done = values["status"] == "done"
         completed_at = (values.get("completed_at") or now()) if is_done else None
         task = Task.add({**values, "completed_at": completed_at})
-        shown = {"task": TASK.one(task.id)}
-        events.emit(events.TASK_CREATED, task.id, shown)
+        body = {"task": TASK.one(task.id)}
+        events.emit(events.TASK_CREATED, task.id, body)
         if is_done:
-            events.emit(events.TASK_COMPLETED, task.id, shown)
+            events.emit(events.TASK_COMPLETED, task.id, body)
         return task.id
+
+
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Task:
+    """Change the sent fields of a task; the status `done` completes it.
+
+    Raises Invalid, NotFound, Stale, and Conflict `task_cancelled`.
+    """
+    with transaction():
+        task = Task.find(id, expected_version)
+        task.update_fields(data)
+        return task
+
+
+def complete(id: int | str, result: str | None = None) -> Task:
+    """Mark a task as done. A done task stays as it is, its result included.
+
+    Raises NotFound, and Conflict `task_cancelled`.
+    """
+    with transaction():
+        task = Task.find(id)
+        if task.status != "done":
+            task._complete({"result": result} if result else {})
+        return task
+
+
+def delete(id: int | str, expected_version: int | None = None) -> Task:
+    """Soft-delete a task. Raises NotFound and Stale."""
+    with transaction():
+        task = Task.find(id, expected_version)
+        task.remove()
+        return task
+
+
+def restore(id: int | str) -> Task:
+    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
+    with transaction():
+        task = Task.removed(id)
+        task.restore()
+        return task
 
 
 class CompletionSchema(RecordSchema):
@@ -223,20 +252,18 @@ def get_task(id: str) -> dict[str, Any]:
 @blueprint.arguments(TASK_PATCH)
 @blueprint.one(TASK)
 @blueprint.conflicts()
-def change_task(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_task(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a task."""
-    with transaction():
-        task = Task.find(id)
-        task.change(data)
-        return TASK.one(task.id)
+    return TASK.one(update(id, data, expected_version).id)
 
 
 @blueprint.delete("/tasks/<id>")
 @blueprint.empty()
-def delete_task(id: str) -> None:
+def delete_task(id: str, expected_version: int | None = None) -> None:
     """Delete a task."""
-    with transaction():
-        Task.find(id).remove()
+    delete(id, expected_version)
 
 
 @blueprint.post("/tasks/<id>/complete")
@@ -245,7 +272,4 @@ def delete_task(id: str) -> None:
 @blueprint.conflicts()
 def complete_task(data: dict[str, Any], id: str) -> dict[str, Any]:
     """Mark a task as done."""
-    with transaction():
-        task = Task.find(id)
-        task.complete(data.get("result"))
-        return TASK.one(task.id)
+    return TASK.one(complete(id, data.get("result")).id)

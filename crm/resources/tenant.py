@@ -1,4 +1,4 @@
-"""The tenant itself: its name, plan and currency; the command line's and the cabinet's verbs (D18).
+"""The tenant itself: its name, plan and currency; verbs of the command line and the cabinet (D18).
 
 An API request never creates or changes a tenant.
 """
@@ -30,14 +30,14 @@ def open_tenant(
     currency: str = "UAH",
     language: str | None = None,
     owner: dict[str, Any] | None = None,
-    furnish: Callable[[], None] = lambda: None,
+    on_created: Callable[[], None] = lambda: None,
 ) -> None:
-    """Create a tenant with its owner and the pipeline "Sales" (D11). `owner` is as sent to users,
-    `currency` the ISO 4217 code of what doesn't name one (D2). `language`, "uk" or "en", is that of
-    the pipeline, English without one, and of the owner's pages.
+    """Create a tenant with its owner and the pipeline "Sales" (D11).
 
-    `furnish` adds what else shall be there, in the same transaction, before anyone can see it.
-    Raises Invalid, or Conflict `label_taken`.
+    `owner` is as sent to users, `currency` the ISO 4217 code of amounts without one (D2).
+    `language`, "uk" or "en", is that of the pipeline, by default English, and of the owner's pages.
+    `on_created` adds more records in the same transaction, before anyone can see the tenant.
+    Raises Invalid, and Conflict `label_taken`.
     """
     users.check_name(name)
     try:
@@ -49,90 +49,104 @@ def open_tenant(
         raise Invalid.field("language", "invalid_choice", detail)
     person = {"name": name or label, **(owner or {}), "role": "owner"}
 
-    def begin() -> None:
+    def add_first_records() -> None:
         with transaction():
             execute("UPDATE tenant SET currency = ?", (code,))
             users.create({**users.USER_IN.parse(person), "language": language})
             pipelines.create_first(language or "en")
-            furnish()
+            on_created()
 
-    tenants.create(label, name=name, plan=plan, furnish=begin)
+    tenants.create(label, name=name, plan=plan, furnish=add_first_records)
 
 
 def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
-    """Make a tenant to try things out on: everything that another has, beside it.
+    """Copy a tenant with all its records to another label, to try things out on.
 
-    What could act in the other's name ends in it: keys, sessions, codes and links; its webhooks are
-    switched off, with what waited for them. Numbers of records and events go on. `name` of the
-    business: the other's when empty. Raises Invalid, Conflict `label_taken`, NotFound.
+    API keys, sessions, SMS codes and links, which could act in the other tenant's name, end in the
+    copy; its webhooks are switched off and their waiting deliveries held. Numbers of records and
+    events go on. `name` of the business: the other's when empty. Raises Invalid, NotFound, and
+    Conflict `label_taken`.
     """
 
-    def settle() -> None:
-        for ends in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
-            ends()
+    def end_access() -> None:
+        for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
+            end()
         subscriptions.switch_all_off()
         if name:
             rename(name)
 
-    backup.clone(tenants, label, new, settle)
+    backup.clone(tenants, label, new, end_access)
 
 
 def about() -> dict[str, Any]:
-    """{name, plan, currency, time_zone, created_at, suspended_at} of the tenant visited."""
+    """{name, plan, currency, time_zone, created_at, suspended_at} of the session's tenant."""
     names = "name", "plan", "currency", "time_zone", "created_at", "suspended_at"
     return dict(zip(names, row(f"SELECT {', '.join(names)} FROM tenant"), strict=True))
 
 
 def currency() -> str:
-    """The currency of what doesn't name one (D2)."""
+    """The currency of amounts that don't name one (D2)."""
     return row("SELECT currency FROM tenant")[0]
 
 
 def plan() -> str:
-    """The plan of the tenant visited."""
+    """The plan of the session's tenant."""
     return row("SELECT plan FROM tenant")[0]
 
 
 def rename(name: str) -> None:
-    """Another name of the business. Raises Invalid."""
+    """Give the business another name. Raises Invalid."""
+    update(name=name)
+
+
+def update(
+    *, name: str | None = None, currency: str | None = None, time_zone: str | None = None
+) -> None:
+    """Change the settings that are given; records keep their currency.
+
+    `currency` is that of amounts without one, `time_zone` that of the business's days, such as
+    "Europe/Kyiv". Raises Invalid.
+    """
+    settings: dict[str, str] = {}
+    if name is not None:
+        settings["name"] = _checked_name(name)
+    faults = Faults()
+    if currency is not None:
+        try:
+            settings["currency"] = values.currency(currency)
+        except values.InvalidValue as unfit:
+            faults.add("currency", unfit.code, unfit.detail)
+    if time_zone is not None:
+        settings["time_zone"] = time_zone
+        if time_zone not in time_zones():
+            faults.add("time_zone", "invalid_choice", "must be a zone such as Europe/Kyiv")
+    faults.raise_any()
+    with transaction():
+        for column, value in settings.items():
+            execute(f"UPDATE tenant SET {column} = ?", (value,))
+
+
+def _checked_name(text: str) -> str:
     try:
-        kept = values.one_line(name, 255)
+        name = values.one_line(text, 255)
     except values.InvalidValue as unfit:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
-    if kept is None:
+    if name is None:
         raise Invalid.field("name", "required", "a business needs a name")
-    if kept != about()["name"]:
-        users.check_name(kept)
-    with transaction():
-        execute("UPDATE tenant SET name = ?", (kept,))
-
-
-def settle(currency: str, time_zone: str) -> None:
-    """The currency of what will not name one, and the zone whose days count: "Europe/Kyiv".
-
-    What is there keeps its currency. Raises Invalid.
-    """
-    wrong = Faults()
-    try:
-        currency = values.currency(currency)
-    except values.InvalidValue as unfit:
-        wrong.add("currency", unfit.code, unfit.detail)
-    if time_zone not in time_zones():
-        wrong.add("time_zone", "invalid_choice", "must be a zone such as Europe/Kyiv")
-    wrong.raise_any()
-    with transaction():
-        execute("UPDATE tenant SET currency = ?, time_zone = ?", (currency, time_zone))
+    if name != about()["name"]:
+        users.check_name(name)
+    return name
 
 
 @cache
 def time_zones() -> tuple[str, ...]:
-    """The zones of the world that a business may be in, Kyiv's first."""
+    """The time zones that a business may choose, Kyiv's first."""
     cities = (name for name in available_timezones() if "/" in name and "Etc/" not in name)
     return (KYIV, *sorted({*cities, "UTC"} - {KYIV}))
 
 
 def change_plan(plan: str) -> None:
-    """The limit of the new plan holds from the next request on. Raises Invalid."""
+    """Change the plan, whose limit counts from the next request on. Raises Invalid."""
     if plan not in PLANS:
         raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
     with transaction():
@@ -140,11 +154,12 @@ def change_plan(plan: str) -> None:
 
 
 def suspend() -> None:
-    """No key works until resume()."""
+    """Refuse all keys and sessions until resume()."""
     with transaction():
         execute("UPDATE tenant SET suspended_at = coalesce(suspended_at, ?)", (now(),))
 
 
 def resume() -> None:
+    """Undo suspend()."""
     with transaction():
         execute("UPDATE tenant SET suspended_at = NULL")

@@ -1,10 +1,11 @@
 """Users of the tenant, and the one the key acts for (spec: Pipelines and users; D11, D12).
 
-Users are deactivated, never deleted; the API only reads them. A deactivated user's sessions end,
-and keys are refused meanwhile. No two have the same phone or e-mail, and there is always an active
-owner. A change of what lets a user in ends all links that the user was sent.
+Users are deactivated, never deleted; the API only reads them. Deactivating a user ends the user's
+sessions, and API keys are refused meanwhile. No two users have the same phone or e-mail, and there
+is always an active owner. A change of a user's way to log in ends all links sent to the user.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import g
@@ -56,24 +57,8 @@ class User(Record):
     language = TextField(null=True)
     site_id = TextField(null=True)
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. `active: 0` deactivates and ends sessions.
-
-        Raises Conflict `duplicate_user`, or `last_owner` when no active owner would be left, and
-        Invalid `url_like_name` for a new name.
-        """
-        is_free(data, self.id)
-        stays = data.get("role", self.role) == "owner" and data.get("active", self.active)
-        if not stays and self.is_last_owner():
-            raise Conflict("somebody must stay an active owner", "last_owner")
-        if data.get("name", self.name) != self.name:
-            check_name(data["name"])
-        before = self.put(data)
-        if before.get("active"):
-            sessions.end_others(self.id)
-
     def put(self, values: dict[str, Any]) -> dict[str, Any]:
-        """As Record.put. Whichever way a user is changed, the links from before end with it."""
+        """As Record.put; a change of how the user logs in ends the links sent before."""
         before = super().put(values)
         if not ENDS_LINKS.isdisjoint(before):
             links.end_all_links_of(self.id)
@@ -84,20 +69,75 @@ class User(Record):
         return self.role == "owner" and bool(self.active) and not User.first(another, self.id)
 
 
-def create(data: dict[str, Any]) -> User:
-    """Add a user. Raises Conflict `duplicate_user` when the phone or e-mail is another's, Invalid
-    `url_like_name`."""
+def create(data: dict[str, Any], on_created: Callable[[User], None] = lambda user: None) -> User:
+    """Add a user. `on_created` is called last in the transaction, with the new user.
+
+    Raises Conflict `duplicate_user` when the phone or e-mail is another's, and Invalid
+    `url_like_name`.
+    """
     check_name(data.get("name"))
     with transaction():
-        is_free(data)
-        return User.add({"role": "manager", "active": 1, **data})
+        require_free_address(data)
+        user = User.add({"role": "manager", "active": 1, **data})
+        on_created(user)
+        return user
+
+
+def update(
+    id: int | str,
+    data: dict[str, Any],
+    expected_version: int | None = None,
+    before: Callable[[], None] = lambda: None,
+) -> User:
+    """Change the sent fields of a user; `active: 0` deactivates the user and ends the sessions.
+
+    `before` is called first in the transaction: what it raises refuses the change. Raises NotFound,
+    Stale, Conflict `duplicate_user`, or `last_owner` when no active owner would be left, and
+    Invalid `url_like_name` for a new name.
+    """
+    with transaction():
+        before()
+        user = User.find(id, expected_version)
+        require_free_address(data, user.id)
+        stays_owner = data.get("role", user.role) == "owner" and data.get("active", user.active)
+        if not stays_owner and user.is_last_owner():
+            raise Conflict("somebody must stay an active owner", "last_owner")
+        if data.get("name", user.name) != user.name:
+            check_name(data["name"])
+        if user.put(data).get("active"):
+            sessions.end_others(user.id)
+        return user
+
+
+def make_reset_link(email: str) -> tuple[User | None, str]:
+    """The active user with that e-mail address, if any, and the token of a link for a new password.
+
+    In one transaction: a change of the address ends the link. For an address that nobody has, the
+    same work is done: the token is of a link that nobody gets.
+    """
+    with transaction():
+        user = reached_at(email)
+        purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, owner_id())
+        return user, links.make(purpose, id)
+
+
+def confirm_email(token: str) -> bool:
+    """Give a user the e-mail address that a link is about; False when the link isn't good.
+
+    Raises Conflict `duplicate_user`; the link stays good then.
+    """
+    with transaction():
+        link = links.use(links.EMAIL, token)
+        if link:
+            update(link.user_id, {"email": link.about})
+        return link is not None
 
 
 def check_name(name: str | None, field: str = "name") -> None:
-    """A name that messages may carry: of a person, or of a business. Raises Invalid.
+    """Raise Invalid for a name of a person or a business that messages must not carry.
 
-    Checked where somebody sets a name, not where a site or a file from before brings one along:
-    messages leave such a name out.
+    Checked where somebody sets a name, not where a site that embeds the CRM or an older file brings
+    one: messages leave such a name out.
     """
     if name and values.is_url_like(name):
         detail = "a name must not look like the address of a site or an e-mail address"
@@ -105,56 +145,56 @@ def check_name(name: str | None, field: str = "name") -> None:
 
 
 def of_site(site_id: str, data: dict[str, Any]) -> User:
-    """The user whom a site that embeds the cabinet knows by that id: the one who came so before,
-    else one with the same e-mail or phone who never did, else a new one.
+    """The user who has that id at a site that embeds the cabinet: the one who came with it before,
+    else one with the same e-mail or phone who never came from the site, else a new one.
 
     `data` has name and role, which follow the site's, and perhaps email and phone, which only a new
-    user gets, and only those that nobody has. Who was deactivated stays so, and the last owner an
-    owner: it is for the site to say what that person may do meanwhile.
+    user gets, and only if nobody has them. A deactivated user stays so, and the last owner an
+    owner: the site decides what that person may do meanwhile.
     """
     name, role = data["name"], data["role"]
-    found = User.first("site_id = ?", site_id)
-    if found and (not found.active or (found.name, found.role) == (name, role)):
-        return found
+    user = User.first("site_id = ?", site_id)
+    if user and (not user.active or (user.name, user.role) == (name, role)):
+        return user
     with transaction():
-        found = User.first("site_id = ?", site_id) or _unclaimed(data)
-        if found is None:
-            free = {
-                reach: data[reach]
-                for reach in ("email", "phone")
-                if data.get(reach) and not User.first(f"{reach} = ?", data[reach])
+        user = User.first("site_id = ?", site_id) or _without_site_id(data)
+        if user is None:
+            addresses = {
+                field: data[field]
+                for field in ("email", "phone")
+                if data.get(field) and not User.first(f"{field} = ?", data[field])
             }
             new = {"name": name, "role": role, "active": 1, "site_id": site_id}
-            return User.add(new | free)
-        if found.active:
-            kept = found.role if role != "owner" and found.is_last_owner() else role
-            found.put({"name": name, "role": kept, "site_id": site_id})
-        return found
+            return User.add(new | addresses)
+        if user.active:
+            new_role = user.role if role != "owner" and user.is_last_owner() else role
+            user.put({"name": name, "role": new_role, "site_id": site_id})
+        return user
 
 
-def _unclaimed(data: dict[str, Any]) -> User | None:
-    """Who has that e-mail address or phone and never came from the site."""
-    for reach in ("email", "phone"):
-        if data.get(reach):
-            found = User.first(f"{reach} = ? AND site_id IS NULL", data[reach])
-            if found:
-                return found
+def _without_site_id(data: dict[str, Any]) -> User | None:
+    """The user with that e-mail address or phone who never came from the site."""
+    for field in ("email", "phone"):
+        if data.get(field):
+            user = User.first(f"{field} = ? AND site_id IS NULL", data[field])
+            if user:
+                return user
     return None
 
 
 def owner_id() -> int:
-    """The first owner: whom the command line's keys act for unless told otherwise (D12)."""
+    """The first owner: whom the command line's keys act for by default (D12)."""
     return User.first("role = 'owner' AND active").id
 
 
 def reached_at(text: str) -> User | None:
     """The active user with that phone number or e-mail address, however it was typed."""
-    reach = reach_of(text)
-    return User.first("(phone = ? OR email = ?) AND active", reach, reach)
+    address = reach_of(text)
+    return User.first("(phone = ? OR email = ?) AND active", address, address)
 
 
 def reach_of(text: str) -> str:
-    """The one spelling of a phone number or an e-mail address, whoever has it; "" if it is none."""
+    """The normal form of a phone number or an e-mail address, whoever has it; "" if it is none."""
     try:
         return ((values.email if "@" in text else values.phone)(text) or "").lower()
     except values.InvalidValue:
@@ -163,14 +203,14 @@ def reach_of(text: str) -> str:
 
 def named(text: str) -> User:
     """The active user with that id, phone number or e-mail address. Raises NotFound."""
-    found = User.first("id = ? AND active", integer_id(text)) or reached_at(text)
-    if found is None:
+    user = User.first("id = ? AND active", integer_id(text)) or reached_at(text)
+    if user is None:
         raise NotFound(f"there is no active user {text}")
-    return found
+    return user
 
 
-def is_free(data: dict[str, Any], id: int = 0) -> None:
-    """Raises Conflict `duplicate_user` when the phone or e-mail is another's than this user's."""
+def require_free_address(data: dict[str, Any], id: int = 0) -> None:
+    """Raise Conflict `duplicate_user` when another user than `id` has the phone or e-mail."""
     for name in ("email", "phone"):
         if data.get(name) and User.first(f"{name} = ? AND id <> ?", data[name], id):
             raise Conflict(f"another user has this {name}", "duplicate_user")

@@ -1,15 +1,14 @@
 """Webhooks: where events are sent, and what became of each delivery (spec: Events; D1, D12, D15).
 
-An endpoint gets the 14 kinds unless it chooses. Its secret is shown once. A key that sets an
-address or kinds needs the right to read their nouns, and those of what still waits or is sent
-again though the endpoint does not want its kind any more: an endpoint must not tell what its maker
-may not know. The rules and the sending are in the outbox; these are the doors.
+An endpoint gets all 14 kinds of events unless it has a list of them. Its secret is shown once. An
+endpoint must not reveal what the maker of its key may not read: a key that sets an address or kinds
+needs the right to read their nouns, and the nouns of the deliveries that still wait or are sent
+again, though the endpoint may not want their kinds any more. Sending is the outbox's.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from flask import g
 from marshmallow import fields as ma
 
 from crm import values
@@ -25,24 +24,51 @@ from crm.records.pagination import Page
 from crm.records.queries import Query
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
-from crm.tenancy.database import transaction
+from crm.tenancy.database import current_session, transaction
 from crm.tenancy.dialect import json_rows
+from crm.values.ids import integer_id
 
 STATES = ("active", "failing", "paused", "disabled", "inactive")
 STATUSES = ("pending", "delivered", "failed", "held")
-MOST_KINDS = 50  # in a body, where one may be repeated
+MAX_KINDS = 50  # in a body, where one may be repeated
 SHOWN_ATTEMPTS = 50  # of a delivery, which may be sent again any number of times
 CAUSES = ("event", "resend", "recover", "test")
 
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
-    """Add an endpoint, by default for all kinds; gives its id and its secret."""
+    """Add an endpoint, by default for all kinds, and return its id and its secret.
+
+    Raises Invalid, Forbidden, and Conflict `too_many_webhooks`.
+    """
+    _require_right_to_read(loads(data.get("events", ALL_KINDS)))
     return subscriptions.create({"events": ALL_KINDS, **data})
 
 
-def may_tell(kinds: Iterable[str]) -> None:
-    """The caller may read all that these kinds will tell; raises Forbidden."""
-    rights.require(g.caller.scopes, map(events.scope_of, kinds))
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
+    """Change the sent fields of an endpoint as subscriptions.update(). Raises also Forbidden."""
+    with transaction():
+        webhook = Webhook.find(id, expected_version)
+        has_new_url = data.get("url", webhook.url) != webhook.url
+        kinds = data.get("events", webhook.events)
+        if has_new_url or kinds != webhook.events:
+            _require_right_to_read(loads(kinds))
+        if has_new_url:
+            _require_right_to_read(deliveries.pending_kinds(webhook.id))
+        return subscriptions.update(webhook.id, data)
+
+
+def resend(delivery_id: int | str) -> int:
+    """Send a delivery once more and return its id. Raises Conflict, Forbidden and NotFound."""
+    with transaction():
+        _require_right_to_read(deliveries.unwanted_kinds(delivery_id))
+        return deliveries.resend(delivery_id)
+
+
+def _require_right_to_read(kinds: Iterable[str]) -> None:
+    """Raise Forbidden unless the session's key, if any, may read the nouns of these kinds."""
+    scopes = current_session().scopes
+    if scopes is not None:
+        rights.require(scopes, map(events.scope_of, kinds))
 
 
 class Kinds(fields.Field):
@@ -55,8 +81,8 @@ class Kinds(fields.Field):
             raise values.InvalidValue(
                 "invalid_type", "must be a list of at least one kind of event"
             )
-        if len(value) > MOST_KINDS:
-            raise values.InvalidValue("too_many", f"at most {MOST_KINDS} kinds of events")
+        if len(value) > MAX_KINDS:
+            raise values.InvalidValue("too_many", f"at most {MAX_KINDS} kinds of events")
         for kind in value:
             if not isinstance(kind, str):
                 raise values.InvalidValue("invalid_type", "must be a list of kinds of events")
@@ -69,7 +95,7 @@ class Kinds(fields.Field):
 
     def schema_type(self) -> dict[str, Any]:
         kind = {"type": "string", "enum": list(events.KINDS)}
-        return {"type": "array", "items": kind, "minItems": 1, "maxItems": MOST_KINDS}
+        return {"type": "array", "items": kind, "minItems": 1, "maxItems": MAX_KINDS}
 
 
 class NoticeSchema(RecordSchema):
@@ -246,7 +272,6 @@ def list_webhooks(query: Query) -> Page:
 @blueprint.conflicts()
 def create_webhook(data: dict[str, Any]) -> tuple[int, str]:
     """Add an endpoint; its secret is in this answer and in no other."""
-    may_tell(loads(data.get("events", ALL_KINDS)))
     return create(data)
 
 
@@ -260,25 +285,18 @@ def get_webhook(id: str) -> dict[str, Any]:
 @blueprint.patch("/webhooks/<id>")
 @blueprint.arguments(WEBHOOK_PATCH)
 @blueprint.one(WEBHOOK)
-def change_webhook(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_webhook(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of an endpoint; `active: true` switches it on again."""
-    with transaction():
-        webhook = Webhook.find(id)
-        wanted = data.get("events", webhook.events)
-        if (data.get("url", webhook.url), wanted) != (webhook.url, webhook.events):
-            may_tell(loads(wanted))
-        if data.get("url", webhook.url) != webhook.url:
-            may_tell(deliveries.pending_kinds(webhook.id))
-        webhook.change(data)
-        return WEBHOOK.one(webhook.id)
+    return WEBHOOK.one(update(id, data, expected_version).id)
 
 
 @blueprint.delete("/webhooks/<id>")
 @blueprint.empty()
-def delete_webhook(id: str) -> None:
+def delete_webhook(id: str, expected_version: int | None = None) -> None:
     """Delete an endpoint with its deliveries."""
-    with transaction():
-        Webhook.find(id).erase()
+    subscriptions.delete(id, expected_version)
 
 
 @blueprint.post("/webhooks/<id>/rotate")
@@ -286,9 +304,7 @@ def delete_webhook(id: str) -> None:
 @blueprint.secret()
 def rotate_webhook_secret(id: str) -> dict[str, str]:
     """Make a new secret; the one before signs too for 24 hours."""
-    with transaction():
-        webhook = Webhook.find(id)
-        return {"status": "ok", "webhook_id": str(webhook.id), "secret": webhook.rotate()}
+    return {"status": "ok", "webhook_id": str(integer_id(id)), "secret": subscriptions.rotate(id)}
 
 
 @blueprint.post("/webhooks/<id>/test")
@@ -331,6 +347,4 @@ def get_delivery(id: str) -> dict[str, Any]:
 @blueprint.conflicts()
 def resend_delivery(id: str) -> dict[str, str]:
     """Send a delivery once more, now and on a new schedule."""
-    with transaction():
-        may_tell(deliveries.unwanted_kinds(id))
-        return {"status": "ok", "delivery_id": str(deliveries.resend(id))}
+    return {"status": "ok", "delivery_id": str(resend(id))}

@@ -34,7 +34,7 @@ from crm.server.responses import Response, problem
 
 EXPIRE_SECONDS = 0.25
 ACCEPTS_AT_ONCE = 16
-DATABASES = 256  # idle connections to tenants' files, as `CRM_OPEN_FILES` has it
+DATABASES = 256  # idle connections to tenants' files, as `CRM_MAX_IDLE_CONNECTIONS` has it
 # An idle connection gets so long to begin a last request when the server stops.
 LAST_REQUEST_SECONDS = 1.0
 

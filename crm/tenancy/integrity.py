@@ -20,7 +20,7 @@ from crm.tenancy import backup, litestream, migrations, readiness
 from crm.tenancy.copies import list_copies, made_at
 from crm.tenancy.database import TenantSession, begin_session, end_session_of_thread
 from crm.tenancy.disk import stamp
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.timed_checks import FAULT, OK, WARNING, Said
 
 MIB = 1 << 20
@@ -142,7 +142,7 @@ def engine() -> Iterator[Said]:
 
 def labels(tenants: Tenants) -> list[str]:
     """The files to look at: all tenants', and the base host's if there is one."""
-    front = [FRONT] if tenants.path(FRONT).is_file() else []
+    front = [BASE_HOST_FILE] if tenants.path(BASE_HOST_FILE).is_file() else []
     return [*tenants.labels(), *front]
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from crm.tenancy.database import row
 from crm.tenancy.file_errors import Cause, cause_of
-from crm.tenancy.tenants import FRONT, Tenants, is_host
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants, is_host
 
 SECONDS = 1.0  # that writing and reading may take together
 NOT_WRITABLE, FULL = "data_folder_not_writable", "storage_full"
@@ -92,7 +92,7 @@ def is_address(tenants: Tenants, domain: str) -> bool:
         own = urlsplit(config.url_of(config.tenant)).hostname
         return domain.lower() in (config.base_domain, own)
     label = tenants.label_of(domain)
-    return label == FRONT or (label is not None and tenants.exists(label))
+    return label == BASE_HOST_FILE or (label is not None and tenants.exists(label))
 
 
 def write(tenants: Tenants) -> None:
@@ -112,8 +112,8 @@ def _labels(tenants: Tenants) -> Iterator[str]:
     if tenants.config.tenant:
         yield tenants.config.tenant
         return
-    if tenants.path(FRONT).is_file():
-        yield FRONT
+    if tenants.path(BASE_HOST_FILE).is_file():
+        yield BASE_HOST_FILE
     with suppress(FileNotFoundError), os.scandir(tenants.folder) as found:
         names = (each.name.removesuffix(".db") for each in found if each.name.endswith(".db"))
         yield from islice(filter(tenants.exists, names), TRIED)

@@ -36,7 +36,9 @@ from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.unavailable import Unavailable
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
 
-FRONT = "_front"  # the base host's own file, visited like a tenant's; no label is spelled so
+BASE_HOST_FILE = (
+    "_front"  # the base host's own file, visited like a tenant's; no label is spelled so
+)
 TIDIED_EVERY = 3600  # seconds: how often a visitor looks whether a tenant is to be tidied,
 TIDIED_ON = 60  # and how soon the next one goes on where there was more to do than in
 SWEEPS = 5  # in one go
@@ -92,7 +94,7 @@ class Tenants:
         self.steady = SteadyClock(clock, uptime, config.data / "clock", lambda: not self.labels())
         self.bell = WakeupPipe(config.data)
         self.counters = Counters(config.data, self.secret_key)
-        self.pool = Pool(config.open_files)
+        self.pool = Pool(config.max_idle_connections)
         self.unavailable = Unavailable(config.data)
         self.hears: OnEvent | None = None  # to be set before the first visit
         self._suffix = "." + config.base_domain
@@ -105,7 +107,7 @@ class Tenants:
             return self._hosts[host]
         found = HOST.match(host.lower()) if host.isascii() else None
         if found and found[1] == self.config.base_domain:
-            return FRONT
+            return BASE_HOST_FILE
         if not found or not found[1].endswith(self._suffix):
             return None
         label = found[1][: -len(self._suffix)]
@@ -116,7 +118,7 @@ class Tenants:
         return label
 
     def path(self, label: str) -> Path:
-        if label == FRONT:
+        if label == BASE_HOST_FILE:
             return self.config.data / "front.db"
         return self.folder / f"{label}.db"
 
@@ -277,14 +279,16 @@ class Tenants:
         self.pool.forget()
 
     def _open_front(self) -> None:
-        if self.path(FRONT).exists():
+        if self.path(BASE_HOST_FILE).exists():
             return
         disk.make_folder(self.config.data)
-        unseen = Tenant(FRONT, self.config.data / f".new-front-{secrets.token_hex(4)}", self)
+        unseen = Tenant(
+            BASE_HOST_FILE, self.config.data / f".new-front-{secrets.token_hex(4)}", self
+        )
         try:
             self._build(unseen, "", "start", lambda: None)
             with suppress(FileExistsError):
-                disk.name_file(unseen.path, self.path(FRONT))
+                disk.name_file(unseen.path, self.path(BASE_HOST_FILE))
         finally:
             self.forget_unseen(unseen)
 
@@ -313,7 +317,7 @@ class Tenants:
     def tenant(self, label: str) -> Tenant:
         found = self._tenants.get(label)
         if found is None:
-            if label == FRONT:
+            if label == BASE_HOST_FILE:
                 self._open_front()
             elif not self._is_there(label):
                 raise UnknownTenant

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from crm.errors import Busy
-from crm.tenancy import disk, litestream, upgrades, uploads
+from crm.tenancy import disk, litestream, migrations, upgrades, uploads
 from crm.tenancy.database import connect
 from crm.tenancy.file_errors import FILE_ERRORS, is_busy
 from crm.tenancy.files import Tenant, UnknownTenant
@@ -83,4 +83,5 @@ def fold(path: Path, kept: Path) -> dict[str, int] | None:
     # would be read with what had been in this one's log.
     with suppress(FileNotFoundError):
         disk.sync(Path(f"{path}-wal"))
-    return dict(numbers)
+    # The file may not have had its last steps yet.
+    return {migrations.RENAMED_TABLES.get(table, table): number for table, number in numbers}

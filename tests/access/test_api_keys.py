@@ -12,14 +12,14 @@ from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.database import execute, row, time_text, transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 each = pytest.mark.parametrize
 
 
 def authorize(crm, value: str | None, host: str = "acme.localhost"):
     headers = {"X-Request-Id": "same"} | ({} if value is None else {"Authorization": value})
-    return speak(crm, "GET", "/api/v1/users/me", headers, host=host)
+    return send_request(crm, "GET", "/api/v1/users/me", headers, host=host)
 
 
 # The key itself

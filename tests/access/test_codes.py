@@ -11,7 +11,7 @@ from crm.access import codes, tokens
 from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
 from crm.tenancy.database import current_session, execute, row, rows, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 
 each = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -137,13 +137,13 @@ def test_another_bindings_guesses_cost_it_no_try(acme):
         assert not check(code, browser=CHROME)
         assert not check(code, SIGNUP)
         assert not check(code, phone=PETRO)
-    assert row("SELECT tries FROM code") == (0,)
+    assert row("SELECT tries FROM sms_code") == (0,)
 
 
 def test_a_code_without_a_browser_is_not_made(acme):
     with pytest.raises(ValueError, match="browser"):
         ask(browser="")
-    assert rows("SELECT * FROM code") == []
+    assert rows("SELECT * FROM sms_code") == []
 
 
 def test_nobody_is_looked_up(acme):
@@ -152,7 +152,7 @@ def test_nobody_is_looked_up(acme):
         current_session().connection.set_trace_callback(asked.append)
         ask()
         current_session().connection.set_trace_callback(None)
-    assert any("INSERT INTO code" in text for text in asked)
+    assert any("INSERT INTO sms_code" in text for text in asked)
     assert not [text for text in asked if re.search(r"\buser\b", text)]
 
 
@@ -176,16 +176,16 @@ def test_a_new_code_has_its_own_tries(acme, clock):
         for _ in range(5):
             assert not check(wrong(code))
         clock.tick(60)
-    assert row("SELECT min(tries), max(tries), count(*) FROM code") == (5, 5, 2)
+    assert row("SELECT min(tries), max(tries), count(*) FROM sms_code") == (5, 5, 2)
 
 
 def test_an_answer_has_cost_a_try_whatever_follows(acme):
     code = ask()
     with transaction(), pytest.raises(RuntimeError, match="outside of transactions"):
         check(code)
-    assert row("SELECT tries FROM code") == (0,)
+    assert row("SELECT tries FROM sms_code") == (0,)
     assert not check(wrong(code))
-    assert row("SELECT tries FROM code") == (1,)
+    assert row("SELECT tries FROM sms_code") == (1,)
 
 
 def test_a_guess_at_no_good_code_waits_for_no_writer(crm, clock):
@@ -216,7 +216,7 @@ def sixteen(crm, send) -> list[bool]:
         with crm.tenants.session("acme"):
             return check(send(number))
 
-    return crowd(16, submit)
+    return run_in_threads(16, submit)
 
 
 def test_of_sixteen_who_send_the_right_code_at_once_one_is_let_in(crm, at_once):
@@ -224,7 +224,7 @@ def test_of_sixteen_who_send_the_right_code_at_once_one_is_let_in(crm, at_once):
         code = ask()
     assert sorted(sixteen(crm, lambda _: code)) == [False] * 15 + [True]
     with crm.tenants.session("acme"):
-        assert row("SELECT tries, used FROM code") == (1, 1)
+        assert row("SELECT tries, used FROM sms_code") == (1, 1)
 
 
 def test_of_sixteen_guesses_at_once_five_are_tried(crm, at_once):
@@ -232,7 +232,7 @@ def test_of_sixteen_guesses_at_once_five_are_tried(crm, at_once):
         code = ask()
     assert sixteen(crm, lambda _: wrong(code)) == [False] * 16
     with crm.tenants.session("acme"):
-        assert row("SELECT tries, used FROM code") == (5, 0)
+        assert row("SELECT tries, used FROM sms_code") == (5, 0)
 
 
 @each("meanwhile", ["tries = 5", "ended_at = '2026-03-02T09:00:00Z'"])
@@ -243,12 +243,12 @@ def test_a_right_code_is_too_late_when_the_tries_or_the_code_ended_meanwhile(
 
     def late(kept: bytes, sent: bytes) -> bool:
         with transaction():
-            execute(f"UPDATE code SET {meanwhile}")
+            execute(f"UPDATE sms_code SET {meanwhile}")
         return compare(kept, sent)
 
     monkeypatch.setattr(codes, "compare_digest", late)
     assert check(code) is False
-    assert row("SELECT used FROM code") == (0,)
+    assert row("SELECT used FROM sms_code") == (0,)
 
 
 def test_codes_are_compared_in_constant_time(acme, monkeypatch):
@@ -271,17 +271,17 @@ def test_the_file_has_a_salted_hash_alone(acme, monkeypatch):
     fake = SimpleNamespace(randbelow=lambda _: 918_273, token_bytes=codes.secrets.token_bytes)
     monkeypatch.setattr(codes, "secrets", fake)
     code = ask()
-    (kept,) = rows("SELECT * FROM code")
+    (kept,) = rows("SELECT * FROM sms_code")
     assert code not in str(kept) and FIREFOX not in str(kept)
-    salt, hash = row("SELECT salt, hash FROM code")
+    salt, hash = row("SELECT salt, hash FROM sms_code")
     assert hash == hashlib.sha256(salt + hashlib.sha256(code.encode()).digest()).digest()
-    assert row("SELECT browser FROM code") == (tokens.digest(FIREFOX),)
+    assert row("SELECT browser FROM sms_code") == (tokens.digest(FIREFOX),)
 
 
 def test_each_code_has_a_salt_of_its_own(acme):
     for phone in (MARIA, PETRO):
         ask(phone=phone)
-    (first,), (second,) = rows("SELECT salt FROM code")
+    (first,), (second,) = rows("SELECT salt FROM sms_code")
     assert len(first) == len(second) == 16
     assert first != second
 
@@ -312,7 +312,7 @@ def test_a_new_code_ends_the_one_before(acme, clock):
     second = ask()
     assert first == second or not check(first)
     assert check(second)
-    assert rows("SELECT used FROM code ORDER BY id") == [(0,), (1,)]
+    assert rows("SELECT used FROM sms_code ORDER BY id") == [(0,), (1,)]
 
 
 def test_it_ends_no_code_of_another_purpose_phone_or_browser(acme, clock):
@@ -438,10 +438,10 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
             except TooMany as told:
                 return told.retry_after
 
-    got = crowd(16, try_to)
+    got = run_in_threads(16, try_to)
     assert got.count(60) == 15
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM code") == (1,)
+        assert row("SELECT count(*) FROM sms_code") == (1,)
 
 
 # What a right code is for
@@ -502,7 +502,7 @@ def test_of_many_who_spend_a_code_one_may(crm):
         with crm.tenants.session("acme"), codes.spending(LOGIN, MARIA, FIREFOX) as may:
             return may
 
-    assert sum(crowd(16, spend)) == 1
+    assert sum(run_in_threads(16, spend)) == 1
 
 
 def test_a_spent_code_leaves_no_wait(acme):

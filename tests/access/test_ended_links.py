@@ -17,7 +17,7 @@ from crm.resources import users
 from crm.resources.users import User
 from crm.tenancy import backup
 from crm.tenancy.database import current_session, row, rows, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
@@ -47,7 +47,7 @@ def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def cast(crm: CRMApp) -> None:
     """Taras has an e-mail address."""
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"email": TARAS_FIELDS["email"]})
+        users.update(TARAS, {"email": TARAS_FIELDS["email"]})
 
 
 def make(crm: CRMApp, purpose: str, about: str | None = NEW) -> str:
@@ -184,7 +184,7 @@ def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
 def test_another_change_ends_no_link(crm, purpose, field):
     token = make(crm, purpose)
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({**field, "language": "en"})
+        users.update(TARAS, {**field, "language": "en"})
     assert good(crm, purpose, token)
 
 
@@ -350,7 +350,7 @@ def test_without_a_password_it_takes_a_login_of_a_moment_ago(crm, post, clock, p
 )
 def test_who_has_no_phone_is_told_the_other_way(crm, clock, reach, action):
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change(reach)
+        users.update(TARAS, reach)
     taras = Person(crm, user_id=TARAS)
     clock.tick(FRESH_LOGIN_SECONDS)
     page = taras.sees("/settings/profile")
@@ -388,7 +388,7 @@ def meanwhile(monkeypatch, where, name: str, act: Callable[[], None]) -> None:
 
     def acting(*given):
         result = real(*given)
-        crowd(1, lambda _: act())
+        run_in_threads(1, lambda _: act())
         return result
 
     monkeypatch.setattr(where, name, acting)
@@ -415,7 +415,7 @@ def test_who_is_deactivated_while_a_password_is_hashed_stays_out(crm, monkeypatc
 
     def leave() -> None:
         with crm.tenants.session("acme"), transaction():
-            User.find(TARAS).change({"active": 0})
+            users.update(TARAS, {"active": 0})
 
     meanwhile(monkeypatch, passwords, "hashed", leave)
     assert Person(crm).post(f"/reset/{token}", {"password": PASSWORD}).status_code == 404
@@ -454,7 +454,7 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
     assert thief.post(path, sent).status_code == 409
     assert not post.letters and password_of(crm) == before
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM link") == (0,)
+        assert row("SELECT count(*) FROM one_time_link") == (0,)
 
 
 def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):
@@ -491,6 +491,8 @@ def test_of_many_invitations_at_once_the_limit_goes_out(crm, post):
     people = [Person(crm, user_id=OLENA) for _ in range(8)]
     for person in people:
         person.sees("/settings/users")
-    sent = crowd(8, lambda n: people[n].post(f"/settings/users/{n + 3}/invite").status_code)
+    sent = run_in_threads(
+        8, lambda n: people[n].post(f"/settings/users/{n + 3}/invite").status_code
+    )
     assert sorted(sent) == [303] * 5 + [409] * 3
     assert len(post.letters) == 5

@@ -24,7 +24,6 @@ from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import tenant, users
-from crm.resources.users import User
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.full_tenant import Caller, Clock, furnish
@@ -42,7 +41,7 @@ OPERATIONS = {
 TABLES = {  # the table of the first id in a path, by the path's first part
     "leads": "lead", "clients": "client", "deals": "deal", "products": "product", "tasks": "task",
     "pipelines": "pipeline", "webhooks": "webhook", "deliveries": "delivery",
-    "imports": "price_import",
+    "imports": "import_run",
 }  # fmt: skip
 PARTS = {  # the table of a second id, and the column that names the record it belongs to
     "itemId": ("deal_item", "deal_id"),
@@ -93,11 +92,12 @@ def mark(file: sqlite3.Connection) -> None:
         *((table, "title") for table in ("deal", "task")),
         *((table, "description") for table in ("product", "task", "webhook")),
         ("note", "text"),
-        ("price_import", "file_name"),
+        ("import_run", "file_name"),
     ):
         file.execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
     for table, column in (
-        ("event", "data"), ("event", "previous"), ("change", "before"), ("change", "after"),
+        ("event", "data"), ("event", "previous"),
+        ("audit_entry", "before"), ("audit_entry", "after"),
     ):  # fmt: skip
         file.execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
     file.execute("UPDATE sqlite_sequence SET seq = ?", (FOREIGN,))
@@ -159,7 +159,7 @@ def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str 
         api_keys.find(revoked_id).revoke()
         deactivated = key(["*"], 2)
         with transaction():
-            User.find(2).change({"active": 0})
+            users.update(2, {"active": 0})
         others = rights.SCOPES - {*needs, rights.EVERYTHING, rights.FORM}
         if rights.FORM in needs:
             others -= {"leads:write"}

@@ -10,9 +10,9 @@ from crm.config import PLANS, Config
 from crm.errors import TooMany
 from crm.resources import tenant
 from crm.tenancy.counters import PASSWORDS, REQUESTS
-from tests.concurrency import crowd, finish, process
+from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 each = pytest.mark.parametrize
 LIMIT_HEADERS = {
@@ -121,7 +121,7 @@ def test_all_keys_of_a_tenant_share_one_counter_and_tenants_none(crm, api, taras
 def test_32_threads_get_exactly_the_limit(crm, api):
     on_plan(crm, "start")
     key = api.key
-    seen = crowd(32, lambda _: [Api(crm, "acme", key).get("/users/me") for _ in range(4)])
+    seen = run_in_threads(32, lambda _: [Api(crm, "acme", key).get("/users/me") for _ in range(4)])
     answers = [answer for mine in seen for answer in mine]
     good = [answer for answer in answers if answer.status_code == 200]
     assert len(good) == 60
@@ -131,7 +131,9 @@ def test_32_threads_get_exactly_the_limit(crm, api):
 
 
 def test_32_threads_at_the_counter_get_exactly_the_limit(limiter):
-    taken = crowd(32, lambda _: sum(limiter.take("acme", 1000, START).allowed for _ in range(100)))
+    taken = run_in_threads(
+        32, lambda _: sum(limiter.take("acme", 1000, START).allowed for _ in range(100))
+    )
     assert sum(taken) == 1000
 
 
@@ -145,7 +147,9 @@ def test_a_plan_changed_meanwhile_holds_from_the_next_request_on(crm, api):
     assert (answer.headers["X-RateLimit-Limit"], answer.headers["X-RateLimit-Remaining"]) == (
         "60", "58",
     )  # fmt: skip
-    finish(process(CHANGE_PLAN, crm.tenants.config.data, "base"))  # by another process
+    wait_for_processes(
+        start_python(CHANGE_PLAN, crm.tenants.config.data, "base")
+    )  # by another process
     assert api.get("/users/me").headers["X-RateLimit-Limit"] == "300"
 
 
@@ -206,7 +210,7 @@ def test_even_the_smallest_limit_lets_a_form_through(limiter):
 
 
 def test_32_threads_of_forms_get_exactly_half(limiter):
-    taken = crowd(
+    taken = run_in_threads(
         32, lambda _: sum(limiter.take("acme", 100, START, form=True).allowed for _ in range(50))
     )
     assert sum(taken) == 50
@@ -241,14 +245,14 @@ def test_every_answer_to_a_known_key_carries_the_limit(crm, api, reader):
 def test_the_documentation_is_public_and_not_counted(crm, api):
     for path in ("/docs", "/docs/", "/openapi.json", "/docs/start.js"):
         for headers in ({}, {"Authorization": f"Bearer {api.key}"}, {"Authorization": "Bearer x"}):
-            answer = speak(crm, path=f"/api/v1{path}", headers=headers)
+            answer = send_request(crm, path=f"/api/v1{path}", headers=headers)
             assert answer.status == 200, path
             assert not limits_of(answer), path
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
 
 
 def test_an_unknown_key_is_told_nothing_and_takes_nothing(crm, api):
-    assert not limits_of(speak(crm, headers={"Authorization": "Bearer x"}))
+    assert not limits_of(send_request(crm, headers={"Authorization": "Bearer x"}))
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "4999"
 
 
@@ -258,7 +262,7 @@ def test_an_unknown_key_is_told_nothing_and_takes_nothing(crm, api):
 def test_an_address_has_30_bad_keys_a_minute_and_good_ones_pass(crm, api, clock):
     def bad(address: str = "10.0.0.1"):
         headers = {"Authorization": "Bearer crm_wrong"}
-        return speak(crm, headers=headers, REMOTE_ADDR=address)
+        return send_request(crm, headers=headers, REMOTE_ADDR=address)
 
     assert [bad().status for _ in range(FAILED_KEYS + 2)] == [401] * 30 + [429] * 2
     clock.tick(22)
@@ -266,22 +270,22 @@ def test_an_address_has_30_bad_keys_a_minute_and_good_ones_pass(crm, api, clock)
     assert over.json["code"] == "rate_limited"
     assert over.headers["Retry-After"] == "38"
     assert not limits_of(over)
-    good = speak(crm, headers={"Authorization": f"Bearer {api.key}"}, REMOTE_ADDR="10.0.0.1")
+    good = send_request(crm, headers={"Authorization": f"Bearer {api.key}"}, REMOTE_ADDR="10.0.0.1")
     assert good.status == 200
     assert bad("10.0.0.2").status == 401
-    assert speak(crm, path="/api/v1/docs", REMOTE_ADDR="10.0.0.1").status == 200
+    assert send_request(crm, path="/api/v1/docs", REMOTE_ADDR="10.0.0.1").status == 200
     clock.tick(60)
     assert bad().status == 401
 
 
 def test_bad_keys_are_counted_over_all_tenants_of_an_address(crm):
     hosts = ("acme.localhost", "globex.localhost")
-    seen = [speak(crm, host=hosts[number % 2]).status for number in range(32)]
+    seen = [send_request(crm, host=hosts[number % 2]).status for number in range(32)]
     assert seen == [401] * 30 + [429] * 2
 
 
 def test_32_threads_with_bad_keys_get_30_of_them(crm):
-    seen = crowd(32, lambda _: [speak(crm).status for _ in range(2)])
+    seen = run_in_threads(32, lambda _: [send_request(crm).status for _ in range(2)])
     assert sorted(status for mine in seen for status in mine) == [401] * 30 + [429] * 34
 
 
@@ -368,5 +372,5 @@ def test_what_was_right_is_forgotten(counters):
 
 def test_32_threads_have_their_tries_counted_exactly(counters):
     tries = Tries(counters, PASSWORDS, 900, account=100)
-    seen = crowd(32, lambda _: [tried(tries, account="a") for _ in range(10)])
+    seen = run_in_threads(32, lambda _: [tried(tries, account="a") for _ in range(10)])
     assert sum(wait == 0 for mine in seen for wait in mine) == 100

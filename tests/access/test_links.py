@@ -9,7 +9,7 @@ from crm.access import links, tokens
 from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET, Link
 from crm.resources.users import User
 from crm.tenancy.database import current_session, row, rows, time_text, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
 each = pytest.mark.parametrize
@@ -52,7 +52,7 @@ def test_it_carries_what_it_is_about(acme):
 @each(("purpose", "seconds"), LIVES.items())
 def test_each_purpose_has_its_time(acme, clock, purpose, seconds):
     token = links.make(purpose, TARAS)
-    (expires_at,) = row("SELECT expires_at FROM link")
+    (expires_at,) = row("SELECT expires_at FROM one_time_link")
     assert expires_at == time_text(int(clock()) + seconds)
     clock.tick(seconds - 1)
     assert links.peek(purpose, token)
@@ -72,7 +72,7 @@ def test_it_is_good_for_its_purpose_only(acme, purpose):
 def test_an_unknown_token_is_no_link(acme, token):
     links.make(RESET, TARAS)
     assert links.peek(RESET, token) is links.use(RESET, token) is None
-    assert rows("SELECT ended_at FROM link") == [(None,)]
+    assert rows("SELECT ended_at FROM one_time_link") == [(None,)]
 
 
 def test_another_tenants_link_is_no_link(crm):
@@ -98,7 +98,7 @@ def test_of_sixteen_who_use_it_at_once_one_gets_it(crm):
             with crm.tenants.session("acme"):
                 return links.use(RESET, token)
 
-        got = crowd(16, use)
+        got = run_in_threads(16, use)
         assert got.count(Link(TARAS, None)) == 1 and got.count(None) == 15
 
 
@@ -147,7 +147,7 @@ def test_a_token_fits_a_url_and_is_never_the_same():
 
 def test_the_file_has_the_hash_alone(acme):
     token = links.make(EMAIL, TARAS, "taras@new.example")
-    (kept,) = rows("SELECT * FROM link")
+    (kept,) = rows("SELECT * FROM one_time_link")
     assert hashlib.sha256(token.encode()).digest() in kept
     assert token not in str(kept)
 

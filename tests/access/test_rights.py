@@ -12,10 +12,9 @@ from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import Config
 from crm.resources import users
-from crm.resources.users import User
 from crm.tenancy.database import transaction
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
-from tests.raw_wsgi import Answer, speak
+from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
 PUBLIC = {
@@ -69,7 +68,9 @@ def owner(house, furnished) -> Api:
     return Api(house, "acme", furnished[1]["olena"])
 
 
-def ask(app: CRMApp, name: str, authorization: str | None, ids: Any = None, **more: Any) -> Answer:
+def ask(
+    app: CRMApp, name: str, authorization: str | None, ids: Any = None, **more: Any
+) -> WsgiResponse:
     """One request of an operation, by default with ids that nobody has."""
     method, _, rule = name.partition(" ")
     path = re.sub(r"<(\w+)>", lambda found: ids[found[1]] if ids else "999", rule)
@@ -77,7 +78,7 @@ def ask(app: CRMApp, name: str, authorization: str | None, ids: Any = None, **mo
     body = BODIES.get(name, b"{}") if method in ("POST", "PUT", "PATCH") else b""
     if body:
         headers["Content-Type"] = "application/json"
-    return speak(app, method, PREFIX + path, headers, body, **more)
+    return send_request(app, method, PREFIX + path, headers, body, **more)
 
 
 def key_with(app: CRMApp, *scopes: str, **more: Any) -> str:
@@ -143,7 +144,7 @@ def bad_keys(house, owner, furnished) -> dict[str, str | None]:
         left = users.create({"name": "Богдан"})
         deactivated = api_keys.create("tests", "*", left.id)[1]
         with transaction():
-            left.change({"active": 0})
+            users.update(left.id, {"active": 0})
     return {
         "none": None,
         "empty": "",
@@ -230,13 +231,13 @@ def test_to_write_leads_is_to_create_them(house):
 def test_a_key_ends_with_its_user_and_comes_back_with_them(crm, taras):
     for active, status in ((1, 200), (0, 401), (1, 200)):
         with crm.tenants.session("acme"), transaction():
-            User.find(TARAS).change({"active": active})
+            users.update(TARAS, {"active": active})
         assert taras.get("/users/me").status_code == status
 
 
 def test_a_keys_rights_are_its_scopes_whatever_the_role(crm, taras):
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"role": "viewer"})
+        users.update(TARAS, {"role": "viewer"})
     taras.create("/tasks", title="Зателефонувати")
 
 

@@ -12,7 +12,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import Lead, create
 from crm.resources.users import User
 from crm.tenancy.database import current_session, execute, row, rows, time_text, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
 each = pytest.mark.parametrize
@@ -252,7 +252,7 @@ def test_many_pages_at_once_find_their_session(crm, clock):
         with crm.tenants.session("acme"):
             return sessions.find(token).user_id
 
-    assert crowd(16, look) == [TARAS] * 16
+    assert run_in_threads(16, look) == [TARAS] * 16
     with crm.tenants.session("acme"):
         assert seen() == time_text(int(clock()))
 

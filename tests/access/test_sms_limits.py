@@ -13,7 +13,7 @@ from crm.config import SMS_LIMITS
 from crm.errors import StorageFull
 from crm.tenancy import sms_log
 from crm.tenancy.sms_log import DAY, HEADER, RECORD, RESERVE, SmsLog
-from tests.concurrency import crowd, end, finish, process
+from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 
 each = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -273,7 +273,7 @@ def test_of_many_at_once_exactly_the_limit_is_let_through(limited, most, sent):
     try:
         for _ in range(3):
             limits = limited(day=most)
-            assert sum(crowd(16, twenty_phones)) == sent
+            assert sum(run_in_threads(16, twenty_phones)) == sent
     finally:
         sys.setswitchinterval(usual)
 
@@ -361,7 +361,7 @@ def test_on_a_full_disk_no_sms_is_sent(path, limits):
 TAKE = """
 import sys
 from pathlib import Path
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from crm.access.sms_limits import SmsLimits
 from crm.config import SMS_LIMITS
 from crm.tenancy.sms_log import SmsLog
@@ -376,17 +376,17 @@ def take(thread):
     asked = sum(limits.take(f"x{name}", "n", 1_772_442_000.0, tenant=label, known=False)
                 for name in names)
     return label, sent, asked
-for label, sent, asked in crowd(8, take):
+for label, sent, asked in run_in_threads(8, take):
     print(label, sent, asked)
 """
 
 
 def test_two_processes_of_8_threads_get_exactly_the_limit(path, limited):
     limits = limited(day=300, reserve=100, signup=50, tenant=100)
-    both = [process(TAKE, path.parent, number) for number in (1, 2)]
+    both = [start_python(TAKE, path.parent, number) for number in (1, 2)]
     for each_ in both:
         print(file=each_.stdin, flush=True)
-    written = finish(*both)
+    written = wait_for_processes(*both)
     sent: Counter[str] = Counter()
     asked = 0
     for line in "".join(written).splitlines():
@@ -409,7 +409,7 @@ def test_two_processes_of_8_threads_get_exactly_the_limit(path, limited):
 EVERYBODY = """
 import sys
 from pathlib import Path
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from crm.access.sms_limits import SmsLimits
 from crm.config import SMS_LIMITS
 from crm.tenancy.sms_log import SmsLog
@@ -419,17 +419,17 @@ sys.stdin.readline()
 def take(thread):
     names = [f"{number}-{thread}-{turn}" for turn in range(30)]
     return sum(limits.take(name, name, 1_772_442_000.0, tenant="acme") for name in names)
-print(sum(crowd(8, take)))
+print(sum(run_in_threads(8, take)))
 """
 
 
 def test_two_processes_warn_of_a_budget_once(path):
-    both = [process(f"import logging; logging.basicConfig(stream=sys.stdout){EVERYBODY}"
+    both = [start_python(f"import logging; logging.basicConfig(stream=sys.stdout){EVERYBODY}"
                     .replace("import logging", "import logging, sys"), path.parent, number)
             for number in (1, 2)]  # fmt: skip
     for each_ in both:
         print(file=each_.stdin, flush=True)
-    lines = "".join(finish(*both)).splitlines()
+    lines = "".join(wait_for_processes(*both)).splitlines()
     assert [line for line in lines if line.startswith("WARNING")] == [
         "WARNING:crm:160 of 200 SMS in 24 hours are used by tenant acme (CRM_SMS_LIMITS)"
     ]
@@ -448,7 +448,7 @@ with SmsLog(Path(sys.argv[1]), lambda: b"a key").locked(1_772_442_000.0) as sent
 
 
 def test_a_killed_process_keeps_no_lock(path, limits):
-    keeper = process(KEEP_LOCKED, path.parent)
+    keeper = start_python(KEEP_LOCKED, path.parent)
     assert keeper.stdout.readline() == "locked\n"
-    end(keeper)
+    kill_process(keeper)
     assert taken(limits, 20, NOON, MARIA) == 4

@@ -14,7 +14,7 @@ from crm.tenancy import database
 from crm.tenancy.database import NoTenant, transaction
 from crm.tenancy.writer_lock import WriterLock
 from tests.conftest import Api, Clock
-from tests.raw_wsgi import speak, speaker
+from tests.raw_wsgi import make_api_caller, send_request
 
 each = pytest.mark.parametrize
 MEMBERS = ["type", "title", "status", "detail", "instance", "code", "request_id"]
@@ -75,7 +75,7 @@ def api(crm, furnished):
 
 @pytest.fixture(scope="module")
 def call(crm, furnished):
-    return speaker(crm, furnished[1]["olena"])
+    return make_api_caller(crm, furnished[1]["olena"])
 
 
 def check(answer, status: int, code: str) -> dict:
@@ -110,13 +110,13 @@ def test_400_for_what_cannot_be_read(call):
 
 
 def test_401_without_a_key(crm):
-    answer = speak(crm)
+    answer = send_request(crm)
     check(answer, 401, "invalid_key")
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 def test_403_names_the_missing_scope(crm, furnished):
-    body = check(speaker(crm, furnished[1]["form"])(), 403, "missing_scope")
+    body = check(make_api_caller(crm, furnished[1]["form"])(), 403, "missing_scope")
     assert body["scope"] == "leads:read"
 
 
@@ -146,7 +146,7 @@ def test_404_for_a_path_that_is_none(call, path):
 
 def test_paths_beside_the_api_are_404_too(crm):
     for path in ("/nothing", "/api", "/api/v2", "/.env", "/static/x"):
-        answer = speak(crm, path=path)
+        answer = send_request(crm, path=path)
         assert answer.status == 404 or path.startswith("/api/"), path
         assert answer.headers["X-Request-Id"]
 
@@ -167,7 +167,7 @@ def test_405_says_what_is_allowed(call, path, methods, allowed):
 
 
 def test_405_needs_a_key_first(crm):
-    check(speak(crm, "PUT"), 401, "invalid_key")
+    check(send_request(crm, "PUT"), 401, "invalid_key")
 
 
 def test_409_carries_what_it_names(call):
@@ -300,9 +300,13 @@ def test_every_answer_has_a_request_id(crm, call):
     ids = set()
     for path in ("/leads", "/leads/77", "/nothing", "/docs", "/openapi.json", "/raise/boom"):
         ids.add(call(path=path).headers["X-Request-Id"])
-        ids.add(speak(crm, path=f"/api/v1{path}", host="nobody.localhost").headers["X-Request-Id"])
+        ids.add(
+            send_request(crm, path=f"/api/v1{path}", host="nobody.localhost").headers[
+                "X-Request-Id"
+            ]
+        )
     ids.add(
-        speak(crm, "OPTIONS", headers={"Access-Control-Request-Method": "POST"}).headers[
+        send_request(crm, "OPTIONS", headers={"Access-Control-Request-Method": "POST"}).headers[
             "X-Request-Id"
         ]
     )
@@ -363,8 +367,8 @@ def test_no_header_is_told_twice(crm, api, call):
         call(path="/docs"),
         call(path="/openapi.json"),
         call("OPTIONS"),
-        speak(crm),
-        speak(crm, host="nobody.localhost"),
+        send_request(crm),
+        send_request(crm, host="nobody.localhost"),
     ):
         names = [name.lower() for name, _ in answer.headers]
         assert len(names) == len(set(names)), names

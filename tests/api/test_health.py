@@ -19,8 +19,8 @@ from crm import CRMApp, create_app
 from crm.api.health import PATHS
 from crm.config import Config
 from crm.tenancy import readiness
-from crm.tenancy.tenants import FRONT, Tenants
-from tests.running import running
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from tests.server_process import run_server
 
 HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
 
@@ -139,12 +139,12 @@ def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
 
 
 def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
-    with crm.tenants.session(FRONT):
+    with crm.tenants.session(BASE_HOST_FILE):
         pass
     for label in ("acme", "globex"):
         damage(crm, label)
     assert reason(crm) is None
-    damage(crm, FRONT)
+    damage(crm, BASE_HOST_FILE)
     assert reason(crm) == "file_unreadable"
 
 
@@ -210,7 +210,7 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
 
 
 def test_a_real_server_is_alive_and_ready(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as port:
+    with run_server(tmp_path / "data") as port:
         for path in ("/livez", "/readyz"):
             line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             line.request("GET", path, headers={"Host": "10.1.2.3"})

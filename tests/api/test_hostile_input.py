@@ -11,7 +11,7 @@ import pytest
 from crm import create_app
 from crm.config import PLANS, Config
 from tests.conftest import Clock
-from tests.raw_wsgi import speaker
+from tests.raw_wsgi import make_api_caller
 
 each = pytest.mark.parametrize
 LEAD = b'{"name":"a","phone":"+380671234567",%s}'
@@ -29,9 +29,9 @@ def crm(furnished, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def call(crm, furnished):
-    speak = speaker(crm, furnished[1]["olena"])
-    speak("POST", body=LEAD % b'"company":"x"')
-    return speak
+    send = make_api_caller(crm, furnished[1]["olena"])
+    send("POST", body=LEAD % b'"company":"x"')
+    return send
 
 
 def fields_of(answer) -> set[tuple[str, str]]:

@@ -8,9 +8,9 @@ from crm import create_app
 from crm.config import Config
 from crm.outbox import events
 from crm.tenancy.database import current_session, execute, row, rows, transaction
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import TARAS, Api, Clock, key_for
-from tests.raw_wsgi import speaker
+from tests.raw_wsgi import make_api_caller
 
 BODY = {"name": "Марія", "phone": "+380671234567"}
 DAY = 24 * 3600
@@ -30,7 +30,7 @@ def app(furnished, tmp_path_factory):
 def api(app):
     with app.tenants.session("acme"), transaction():
         execute("DELETE FROM lead")
-        execute("DELETE FROM answer")
+        execute("DELETE FROM idempotency_response")
         execute("DELETE FROM event")
     app.tenants.clock.tick(60)
     return Api(app, "acme", key_for(app, "acme", "*"))
@@ -107,7 +107,7 @@ def test_it_lasts_for_24_hours(api, clock):
 
 def test_of_16_at_once_one_makes_the_lead_and_all_tell_of_it(app, api):
     key = api.key
-    answers = crowd(16, lambda _: send(Api(app, "acme", key)))
+    answers = run_in_threads(16, lambda _: send(Api(app, "acme", key)))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.data for answer in answers}) == 1
     replayed = [answer.headers.get("Idempotency-Replayed") for answer in answers]
@@ -122,7 +122,7 @@ def test_16_threads_with_25_keys_make_25_leads(app, api):
         mine = Api(app, "acme", key)
         return [send(mine, f"k{turn}", {**BODY, "name": f"L{turn}"}).text for turn in range(25)]
 
-    assert len({tuple(answers) for answers in crowd(16, work)}) == 1
+    assert len({tuple(answers) for answers in run_in_threads(16, work)}) == 1
     assert leads(api) == 25
 
 
@@ -160,7 +160,7 @@ def test_other_methods_take_no_notice_of_it(api):
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\tb", "\xe9", "a" * 256, "\x7f", "\x00"])
 def test_a_key_is_1_to_255_visible_ascii_characters(app, api, key):
-    call = speaker(app, api.key)
+    call = make_api_caller(app, api.key)
     answer = call(
         "POST", headers={"Idempotency-Key": key}, body=b'{"name": "a", "email": "a@b.cd"}'
     )
@@ -213,7 +213,7 @@ def test_change_and_answer_are_kept_together_or_neither(app, api, monkeypatch):
         with app.tenants.session("acme"):
             counts = row(
                 "SELECT (SELECT count(*) FROM lead), (SELECT count(*) FROM event),"
-                " (SELECT count(*) FROM answer)"
+                " (SELECT count(*) FROM idempotency_response)"
             )
         assert counts == (0, 0, 0), name
     assert send(api).status_code == 201
@@ -230,7 +230,7 @@ def test_the_answer_is_in_the_transaction_of_the_change(app, api, monkeypatch):
     monkeypatch.setattr(events, "emit", look)
     send(api)
     with app.tenants.session("acme"):
-        (kept,) = rows("SELECT status, body FROM answer")
+        (kept,) = rows("SELECT status, body FROM idempotency_response")
     assert seen == [True] and kept[0] == 201
 
 

@@ -26,8 +26,8 @@ from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.outbox import events
 from tests.conftest import Api, Clock
-from tests.raw_wsgi import speak
-from tests.running import running
+from tests.raw_wsgi import send_request
+from tests.server_process import run_server
 
 CI_CASES = 2000  # requests that schemathesis makes of the document
 CASES = int(os.environ.get("CASES", CI_CASES))
@@ -246,7 +246,7 @@ def test_the_fourteen_kinds_of_events_are_webhooks():
 
 def test_servers_follow_the_mount_point(crm):
     for root in ("", "/crm", "/a/b"):
-        answer = speak(crm, path="/api/v1/openapi.json", SCRIPT_NAME=root)
+        answer = send_request(crm, path="/api/v1/openapi.json", SCRIPT_NAME=root)
         assert answer.headers["Content-Type"] == "application/json"
         assert answer.json["servers"] == [{"url": f"{root}/api/v1"}]
 
@@ -256,7 +256,7 @@ def test_servers_follow_the_mount_point(crm):
 
 def test_the_page_and_all_it_names_come_from_the_same_host(crm):
     for root in ("", "/crm"):
-        page = speak(crm, path=PAGE, SCRIPT_NAME=root)
+        page = send_request(crm, path=PAGE, SCRIPT_NAME=root)
         assert page.status == 200
         text = page.body.decode()
         named = re.findall(r'(?:src|href)="([^"]*)"', text)
@@ -265,16 +265,16 @@ def test_the_page_and_all_it_names_come_from_the_same_host(crm):
         for path in named:
             assert path.startswith(f"{root}{PAGE}/")
             name, _, query = path.removeprefix(root).partition("?")
-            asset = speak(crm, path=name, query=query, SCRIPT_NAME=root)
+            asset = send_request(crm, path=name, query=query, SCRIPT_NAME=root)
             assert asset.status == 200
             assert asset.body
             assert "immutable" in asset.headers["Cache-Control"]
-        start = speak(crm, path=f"{PAGE}/start.js").body.decode()
+        start = send_request(crm, path=f"{PAGE}/start.js").body.decode()
         assert 'new URL("../openapi.json", document.currentScript.src)' in start
 
 
 def test_the_page_has_a_strict_policy_and_nothing_inline(crm):
-    page = speak(crm, path=PAGE)
+    page = send_request(crm, path=PAGE)
     policy = dict(
         part.strip().partition(" ")[::2]
         for part in page.headers["Content-Security-Policy"].split(";")
@@ -291,7 +291,7 @@ def test_the_page_has_a_strict_policy_and_nothing_inline(crm):
 
 @pytest.mark.parametrize("name", ["index.html", "swagger-ui.js", "..%2f..%2f__init__.py", "x"])
 def test_nothing_else_of_the_package_is_served(crm, name):
-    assert speak(crm, path=f"{PAGE}/{name}").status == 404
+    assert send_request(crm, path=f"{PAGE}/{name}").status == 404
 
 
 # Answers as documented, to whatever is sent
@@ -426,7 +426,7 @@ def test_a_generated_client_creates_and_lists_a_lead(furnished, tmp_path):
     ]
     told = run(tmp_path, "-m", "openapi_python_client", "generate", *options)
     assert "warning" not in told.lower(), told
-    with running(tmp_path / "data") as port:
+    with run_server(tmp_path / "data") as port:
         told = run(tmp_path, "-c", USE, str(port), keys["olena"])
     assert told.split() == ["ok", "True", "+380501234567", "new", "validation_failed"]
 

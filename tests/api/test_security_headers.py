@@ -12,8 +12,8 @@ from crm import CRM, CRMApp, create_app
 from crm.config import Config
 from tests.conftest import key_for
 from tests.embedding.test_embedding import copied
-from tests.raw_wsgi import Answer, speak
-from tests.running import PATIENCE, running
+from tests.raw_wsgi import WsgiResponse, send_request
+from tests.server_process import TIMEOUT_SECONDS, run_server
 from tests.sites import plain
 
 each = pytest.mark.parametrize
@@ -30,36 +30,47 @@ def behind(furnished: Any, tmp_path: Any, clock: Any) -> Iterator[CRMApp]:
     app.tenants.forget_idle()
 
 
-def every_kind(crm: CRMApp) -> list[Answer]:
+def every_kind(crm: CRMApp) -> list[WsgiResponse]:
     """An answer of each kind: pages, API, files, redirects, refusals, health."""
     key = {"Authorization": f"Bearer {key_for(crm, 'acme', '*')}"}
     json = {**key, "Content-Type": "application/json"}
     body = b'{"name": "a", "phone": "+380671234567"}'
-    created = speak(crm, "POST", "/api/v1/leads", json, body)
+    created = send_request(crm, "POST", "/api/v1/leads", json, body)
     path = created.headers["Location"]
-    record = speak(crm, path=path, headers=key)
+    record = send_request(crm, path=path, headers=key)
     etag = {**key, "If-None-Match": record.headers["ETag"]}
-    page = speak(crm, path="/login")
+    page = send_request(crm, path="/login")
     (file, query) = re.findall(r'"(/cabinet/bootstrap.min.css)\?(v=\w+)"', page.body.decode())[0]
     answers = [
-        (201, created), (200, record), (304, speak(crm, path=path, headers=etag)),
-        (200, speak(crm, "HEAD", path, key)), (200, speak(crm, headers=key)),
-        (204, speak(crm, "DELETE", path, key)), (404, speak(crm, path=path, headers=key)),
-        (401, speak(crm)), (405, speak(crm, "PUT", headers=key)),
-        (400, speak(crm, "POST", "/api/v1/leads", json, b"{")),
-        (415, speak(crm, "POST", "/api/v1/leads", key, b"{}")),
-        (200, speak(crm, "OPTIONS", headers=key)),
-        (204, speak(crm, "OPTIONS", headers={"Access-Control-Request-Method": "POST"})),
-        (200, speak(crm, path="/api/v1/leads/export", headers=key)),
-        (200, speak(crm, path="/api/v1/openapi.json")), (200, speak(crm, path="/api/v1/docs")),
-        (200, page), (302, speak(crm, path="/leads")), (404, speak(crm, path="/nowhere")),
-        (400, speak(crm, "POST", "/login", body=b"phone=1")),
-        (200, speak(crm, path=file, query=query)),
-        (404, speak(crm, path="/cabinet/nothing.css")), (404, speak(crm, host="nobody.localhost")),
-        (404, speak(crm, host="a b")), (200, speak(crm, path="/", host="localhost")),
-        (200, speak(crm, path="/livez")), (200, speak(crm, path="/readyz")),
-        (404, speak(crm, path="/tls-ask", query="domain=nobody.localhost")),
-    ]  # fmt: skip
+        (201, created),
+        (200, record),
+        (304, send_request(crm, path=path, headers=etag)),
+        (200, send_request(crm, "HEAD", path, key)),
+        (200, send_request(crm, headers=key)),
+        (204, send_request(crm, "DELETE", path, key)),
+        (404, send_request(crm, path=path, headers=key)),
+        (401, send_request(crm)),
+        (405, send_request(crm, "PUT", headers=key)),
+        (400, send_request(crm, "POST", "/api/v1/leads", json, b"{")),
+        (415, send_request(crm, "POST", "/api/v1/leads", key, b"{}")),
+        (200, send_request(crm, "OPTIONS", headers=key)),
+        (204, send_request(crm, "OPTIONS", headers={"Access-Control-Request-Method": "POST"})),
+        (200, send_request(crm, path="/api/v1/leads/export", headers=key)),
+        (200, send_request(crm, path="/api/v1/openapi.json")),
+        (200, send_request(crm, path="/api/v1/docs")),
+        (200, page),
+        (302, send_request(crm, path="/leads")),
+        (404, send_request(crm, path="/nowhere")),
+        (400, send_request(crm, "POST", "/login", body=b"phone=1")),
+        (200, send_request(crm, path=file, query=query)),
+        (404, send_request(crm, path="/cabinet/nothing.css")),
+        (404, send_request(crm, host="nobody.localhost")),
+        (404, send_request(crm, host="a b")),
+        (200, send_request(crm, path="/", host="localhost")),
+        (200, send_request(crm, path="/livez")),
+        (200, send_request(crm, path="/readyz")),
+        (404, send_request(crm, path="/tls-ask", query="domain=nobody.localhost")),
+    ]
     assert [status for status, _ in answers] == [answer.status for _, answer in answers]
     return [answer for _, answer in answers]
 
@@ -72,9 +83,9 @@ def test_no_browser_guesses_what_an_answer_is(crm: CRMApp) -> None:
 def test_plain_http_promises_no_https(crm: CRMApp, behind: CRMApp) -> None:
     for answer in every_kind(crm):
         assert "Strict-Transport-Security" not in answer.headers
-    assert "Strict-Transport-Security" not in speak(crm, path="/login", **FROM_PROXY).headers
+    assert "Strict-Transport-Security" not in send_request(crm, path="/login", **FROM_PROXY).headers
     plain = FROM_PROXY | {"HTTP_X_FORWARDED_PROTO": "http"}
-    assert "Strict-Transport-Security" not in speak(behind, path="/login", **plain).headers
+    assert "Strict-Transport-Security" not in send_request(behind, path="/login", **plain).headers
 
 
 def test_behind_tls_every_answer_asks_for_https(crm: CRMApp, behind: CRMApp) -> None:
@@ -84,7 +95,7 @@ def test_behind_tls_every_answer_asks_for_https(crm: CRMApp, behind: CRMApp) -> 
     secure.tenants = behind.tenants
     for answer in every_kind(secure):
         assert answer.headers.getlist("Strict-Transport-Security") == [HSTS]
-    by_itself = speak(crm, path="/livez", **{"wsgi.url_scheme": "https"})
+    by_itself = send_request(crm, path="/livez", **{"wsgi.url_scheme": "https"})
     assert by_itself.headers["Strict-Transport-Security"] == HSTS
 
 
@@ -94,14 +105,14 @@ def test_an_embedded_one_speaks_for_itself_alone(furnished: Any, tmp_path: Any) 
     crm = CRM(site, url_prefix="/crm", domain="crm.shop.ua", tenant="acme", data=data, sends=False)
     secure = {"wsgi.url_scheme": "https", "host": "shop.ua"}
     for path in ("/", "/nowhere"):
-        answer = speak(site, path=path, **secure)
+        answer = send_request(site, path=path, **secure)
         assert "X-Content-Type-Options" not in answer.headers
         assert "Strict-Transport-Security" not in answer.headers
     for path in ("/crm", "/crm/", "/crm/login", "/crm/livez", "/crm/api/v1/leads"):
-        answer = speak(site, path=path, **secure)
+        answer = send_request(site, path=path, **secure)
         assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"], path
         assert "Strict-Transport-Security" not in answer.headers, path  # the host is the site's
-    own = speak(site, path="/login", **secure | {"host": "acme.crm.shop.ua"})
+    own = send_request(site, path="/login", **secure | {"host": "acme.crm.shop.ua"})
     assert own.headers["Strict-Transport-Security"] == HSTS
     crm.close()
 
@@ -117,7 +128,7 @@ NOT_PLAIN = [
 PAGES = ("/login", "/leads", "/nowhere", "/api/v1/docs", "/api/v1/openapi.json", "/api/v1/leads")
 
 
-def shown(answer: Answer) -> str:
+def shown(answer: WsgiResponse) -> str:
     return f"{answer.headers}{answer.body.decode()}"
 
 
@@ -125,14 +136,14 @@ def shown(answer: Answer) -> str:
 def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, prefix: str) -> None:
     headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1")}
     for path in PAGES:
-        without = speak(behind, path=path)
-        forged = speak(behind, path=path, **headers)
+        without = send_request(behind, path=path)
+        forged = send_request(behind, path=path, **headers)
         assert (forged.status, shape(forged)) == (without.status, shape(without))
-        mounted = speak(behind, path=path, SCRIPT_NAME=headers["HTTP_X_FORWARDED_PREFIX"])
+        mounted = send_request(behind, path=path, SCRIPT_NAME=headers["HTTP_X_FORWARDED_PREFIX"])
         assert (mounted.status, shape(mounted)) == (without.status, shape(without))
 
 
-def shape(answer: Answer) -> str:
+def shape(answer: WsgiResponse) -> str:
     """What is told without what is random."""
     return re.sub(
         r'Date: [^\r]*|csrf_token" value="[^"]*"|_form=[^;]*|[0-9a-f]{24}', "", shown(answer)
@@ -146,12 +157,13 @@ def test_a_plain_one_of_a_trusted_proxy_is_followed(
     headers = {"HTTP_X_FORWARDED_PREFIX": prefix}
     root = prefix.rstrip("/")
     assert (
-        speak(behind, path="/leads", **headers).headers["Location"] == f"{root}/login?next=/leads"
+        send_request(behind, path="/leads", **headers).headers["Location"]
+        == f"{root}/login?next=/leads"
     )
-    assert f'action="{root}/login"' in shown(speak(behind, path="/login", **headers))
+    assert f'action="{root}/login"' in shown(send_request(behind, path="/login", **headers))
     # A client that reaches the service by itself is not asked where it is.
-    assert speak(crm, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
-    assert root not in shown(speak(crm, path="/login", **headers))
+    assert send_request(crm, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
+    assert root not in shown(send_request(crm, path="/login", **headers))
 
 
 def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> None:
@@ -161,8 +173,8 @@ def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> 
         "Host": "acme.localhost", "X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "on",
         "X-Forwarded-Prefix": "/evil", "SCRIPT_NAME": "/login", "X-Forwarded-For": "8.8.8.8",
     }  # fmt: skip
-    with running(data, FORWARDED_ALLOW_IPS="*") as port:
-        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    with run_server(data, FORWARDED_ALLOW_IPS="*") as port:
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
         line.request("GET", "/login", headers=said)
         answer = line.getresponse()
         text = answer.read().decode()
@@ -174,18 +186,23 @@ def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> 
 
 def test_of_several_proxies_the_trusted_one_counts(behind: CRMApp) -> None:
     headers = {"HTTP_X_FORWARDED_PREFIX": "/evil, /crm"}
-    assert speak(behind, path="/leads", **headers).headers["Location"] == "/crm/login?next=/leads"
+    assert (
+        send_request(behind, path="/leads", **headers).headers["Location"]
+        == "/crm/login?next=/leads"
+    )
     headers = {"HTTP_X_FORWARDED_PREFIX": "/crm, //evil.example"}
-    assert speak(behind, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
+    assert (
+        send_request(behind, path="/leads", **headers).headers["Location"] == "/login?next=/leads"
+    )
 
 
 def test_a_mount_point_that_a_client_names_is_none(crm: CRMApp, behind: CRMApp) -> None:
     """As gunicorn hands over a header SCRIPT_NAME: out of the path, and into SCRIPT_NAME."""
     for header in ("/api", "/api,/api", "/x,/api"):
         said = {"SCRIPT_NAME": "/api", "HTTP_SCRIPT_NAME": header}
-        assert speak(crm, path="/v1/leads", **said).json["code"] == "invalid_key"
-    assert speak(behind, path="/v1/leads", **said).status == 404  # its proxy said so
-    assert speak(crm, path="/login", SCRIPT_NAME="/crm", HTTP_SCRIPT_NAME="/x").status == 200
+        assert send_request(crm, path="/v1/leads", **said).json["code"] == "invalid_key"
+    assert send_request(behind, path="/v1/leads", **said).status == 404  # its proxy said so
+    assert send_request(crm, path="/login", SCRIPT_NAME="/crm", HTTP_SCRIPT_NAME="/x").status == 200
 
 
 @each("prefix", NOT_PLAIN)
@@ -199,9 +216,9 @@ def test_below_a_site_the_sites_own_mount_is_checked_too(
     )
     site.wsgi_app = ProxyFix(site.wsgi_app, x_prefix=1)
     headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1"), "host": "shop.ua"}
-    page = speak(site, path="/crm/leads", **headers)
+    page = send_request(site, path="/crm/leads", **headers)
     assert page.headers["Location"] == "/crm/login?next=/leads"
-    assert shape(speak(site, path="/crm/login", **headers)) == shape(
-        speak(site, path="/crm/login", host="shop.ua")
+    assert shape(send_request(site, path="/crm/login", **headers)) == shape(
+        send_request(site, path="/crm/login", host="shop.ua")
     )
     crm.close()

@@ -14,7 +14,7 @@ import pytest
 from crm.outbox.events import KINDS
 from crm.resources import tenant
 from tests.conftest import OLENA, TARAS, Api, key_for
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 ENDPOINTS = {
     "Leads": {
@@ -377,15 +377,15 @@ def test_plan(acme, row):
     acme.crm.tenants.clock.tick(60)
     headers = {"Authorization": f"Bearer {acme.key}"}
     for left in range(limit - 1, -1, -1):
-        answer = speak(acme.crm, path="/api/v1/users/me", headers=headers)
+        answer = send_request(acme.crm, path="/api/v1/users/me", headers=headers)
         assert answer.status == 200
         assert answer.headers["X-RateLimit-Limit"] == str(limit)
         assert answer.headers["X-RateLimit-Remaining"] == str(left)
-    answer = speak(acme.crm, path="/api/v1/users/me", headers=headers)
+    answer = send_request(acme.crm, path="/api/v1/users/me", headers=headers)
     assert answer.status == 429
     assert answer.headers["X-RateLimit-Remaining"] == "0"
     acme.crm.tenants.clock.tick(60)
-    assert speak(acme.crm, path="/api/v1/users/me", headers=headers).status == 200
+    assert send_request(acme.crm, path="/api/v1/users/me", headers=headers).status == 200
 
 
 @rows(GENERAL)
@@ -892,16 +892,16 @@ def _(api):
     good, bad = ["acme", "ACME", "a-1"], ["аcme", "ac_me", "ac me", "-acme", "a.b"]
     api.crm.tenants.create("a-1")
     for label in good + bad:
-        answer = speak(api.crm, host=f"{label}.localhost")
+        answer = send_request(api.crm, host=f"{label}.localhost")
         assert answer.status == (401 if label in good else 404), label
 
 
 @proof("The host is followed by the path prefix /api/v1")
 def _(api):
     headers = {"Authorization": f"Bearer {api.key}"}
-    assert speak(api.crm, path="/api/v1/leads", headers=headers).status == 200
+    assert send_request(api.crm, path="/api/v1/leads", headers=headers).status == 200
     # Without the prefix it is the cabinet's page, for people who have logged in.
-    assert speak(api.crm, path="/leads", headers=headers).status == 302
+    assert send_request(api.crm, path="/leads", headers=headers).status == 302
 
 
 @proof("Creating leads from a website form in one request")
@@ -983,6 +983,6 @@ def _(api):
 @proof("The version is part of the path")
 def _(api):
     headers = {"Authorization": f"Bearer {api.key}"}
-    assert speak(api.crm, path="/api/v1/leads", headers=headers).status == 200
-    assert speak(api.crm, path="/api/v2/leads", headers=headers).status == 404
+    assert send_request(api.crm, path="/api/v1/leads", headers=headers).status == 200
+    assert send_request(api.crm, path="/api/v2/leads", headers=headers).status == 404
     assert api.get("/openapi.json").json["servers"] == [{"url": "/api/v1"}]

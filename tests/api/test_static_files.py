@@ -13,7 +13,7 @@ from crm.api import docs
 from crm.api.static_files import StaticFiles
 from crm.cabinet import assets
 from tests.page_client import Person
-from tests.raw_wsgi import Answer, speak
+from tests.raw_wsgi import WsgiResponse, send_request
 
 each = pytest.mark.parametrize
 FOREVER = "public, max-age=31536000, immutable"
@@ -36,19 +36,19 @@ def fingerprinted(path: str) -> str:
 
 @each("path", PATHS)
 def test_the_address_with_the_fingerprint_is_for_ever(crm, path: str) -> None:
-    answer = speak(crm, path=path, query=fingerprinted(path))
+    answer = send_request(crm, path=path, query=fingerprinted(path))
     assert (answer.status, answer.headers["Cache-Control"]) == (200, FOREVER)
     fingerprint = hashlib.blake2b(answer.body, digest_size=8).hexdigest()
     assert fingerprinted(path) == f"v={fingerprint}"
     for other in ("", "v=", "v=0123456789abcdef", f"x={fingerprint}"):
-        again = speak(crm, path=path, query=other)
+        again = send_request(crm, path=path, query=other)
         assert (again.status, again.body) == (200, answer.body)
         assert again.headers["Cache-Control"] == "no-cache"
 
 
 @each("path", COMPRESSED)
 def test_a_text_is_compressed_for_who_takes_that(crm, path: str) -> None:
-    plain, packed = speak(crm, path=path), speak(crm, path=path, headers=GZIP)
+    plain, packed = send_request(crm, path=path), send_request(crm, path=path, headers=GZIP)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain.body
     assert len(packed.body) == int(packed.headers["Content-Length"]) < len(plain.body) / 2
@@ -58,22 +58,22 @@ def test_a_text_is_compressed_for_who_takes_that(crm, path: str) -> None:
     assert packed.headers["ETag"] != plain.headers["ETag"]
     assert not packed.headers["ETag"].startswith("W/")
     for refusing in ("br", "gzip;q=0", "identity", "*;q=0", ""):
-        answer = speak(crm, path=path, headers={"Accept-Encoding": refusing})
+        answer = send_request(crm, path=path, headers={"Accept-Encoding": refusing})
         assert "Content-Encoding" not in answer.headers and answer.body == plain.body
 
 
 @each("path", TOO_SMALL)
 def test_what_is_small_or_packed_already_stays_as_it_is(crm, path: str) -> None:
-    answer = speak(crm, path=path, headers=GZIP)
+    answer = send_request(crm, path=path, headers=GZIP)
     assert "Content-Encoding" not in answer.headers and "Vary" not in answer.headers
 
 
 @each("sent", [{}, GZIP], ids=["plain", "gzip"])
 @each("path", ["/cabinet/cabinet.css", "/api/v1/docs/swagger-ui.css"])
 def test_head_conditions_and_ranges(crm, path: str, sent: dict[str, str]) -> None:
-    def ask(method: str = "GET", **headers: str) -> Answer:
+    def ask(method: str = "GET", **headers: str) -> WsgiResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return speak(crm, method, path, sent | named)
+        return send_request(crm, method, path, sent | named)
 
     whole = ask()
     head = ask("HEAD")
@@ -98,10 +98,10 @@ def test_head_conditions_and_ranges(crm, path: str, sent: dict[str, str]) -> Non
 
 def test_an_etag_is_of_one_coding(crm) -> None:
     path = "/cabinet/cabinet.css"
-    plain = speak(crm, path=path).headers["ETag"]
-    assert speak(crm, path=path, headers=GZIP | {"If-None-Match": plain}).status == 200
+    plain = send_request(crm, path=path).headers["ETag"]
+    assert send_request(crm, path=path, headers=GZIP | {"If-None-Match": plain}).status == 200
     resumed = {"Range": "bytes=10-29", "If-Range": plain}
-    assert speak(crm, path=path, headers=GZIP | resumed).status == 200
+    assert send_request(crm, path=path, headers=GZIP | resumed).status == 200
 
 
 def test_another_content_has_another_address(tmp_path: Path) -> None:
@@ -141,30 +141,30 @@ def test_a_file_is_read_and_compressed_once_for_all_readers(tmp_path: Path) -> N
     "/bootstrap/static/css/bootstrap.min.css", "/api/v1/docs/swagger-ui.js",
 ])  # fmt: skip
 def test_nothing_else_of_a_folder_is_served(crm, path: str) -> None:
-    assert speak(crm, path=path).status == 404
+    assert send_request(crm, path=path).status == 404
 
 
 def test_the_files_are_there_below_a_prefix(crm) -> None:
-    page = speak(crm, path="/login", SCRIPT_NAME="/crm").body.decode()
+    page = send_request(crm, path="/login", SCRIPT_NAME="/crm").body.decode()
     named = re.findall(r'(?:href|src)="(/crm/cabinet/([\w.]+))\?(v=\w+)"', page)
     assert [name for _, name, _ in named] == [
         "bootstrap.min.css", "cabinet.css", "icon.svg", "cabinet.js",
     ]  # fmt: skip
     for path, _, query in named:
-        answer = speak(crm, path=path.removeprefix("/crm"), query=query, SCRIPT_NAME="/crm")
+        answer = send_request(crm, path=path.removeprefix("/crm"), query=query, SCRIPT_NAME="/crm")
         assert (answer.status, answer.headers["Cache-Control"]) == (200, FOREVER)
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_the_document_of_the_api_is_compressed_and_checked_by_its_etag(crm) -> None:
     path = "/api/v1/openapi.json"
-    plain, packed = speak(crm, path=path), speak(crm, path=path, headers=GZIP)
+    plain, packed = send_request(crm, path=path), send_request(crm, path=path, headers=GZIP)
     assert gzip.decompress(packed.body) == plain.body
     assert len(packed.body) < len(plain.body) / 8
     assert "Last-Modified" not in packed.headers
     etag = packed.headers["ETag"]
-    assert speak(crm, path=path, headers=GZIP | {"If-None-Match": etag}).status == 304
-    elsewhere = speak(crm, path=path, headers=GZIP, SCRIPT_NAME="/crm")
+    assert send_request(crm, path=path, headers=GZIP | {"If-None-Match": etag}).status == 304
+    elsewhere = send_request(crm, path=path, headers=GZIP, SCRIPT_NAME="/crm")
     assert elsewhere.headers["ETag"] != etag
 
 
@@ -172,7 +172,7 @@ def test_the_document_of_the_api_is_compressed_and_checked_by_its_etag(crm) -> N
 
 
 def test_the_sprite_has_the_icons_that_pages_use_and_no_others(crm) -> None:
-    sprite = speak(crm, path="/cabinet/icons.svg").body.decode()
+    sprite = send_request(crm, path="/cabinet/icons.svg").body.decode()
     assert set(re.findall(r'<symbol [^>]*id="([^"]+)"', sprite)) == assets.ICONS
     folder = Path(assets.__file__).parent
     sources = [*folder.rglob("*.html"), *folder.rglob("*.py")]

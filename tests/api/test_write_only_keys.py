@@ -390,10 +390,10 @@ def test_an_event_is_sent_again_only_by_who_may_read_it(app, ids, owner):
 
 
 def test_a_site_that_embeds_the_crm_keeps_getting_records(app, ids):
-    from crm.embedding import nouns
+    from crm.embedding.resources import resources_of
 
-    verbs = nouns.of(app)
+    resources = resources_of(app)
     with app.tenants.session("acme"):
-        assert verbs["leads"].change(ids["lead_id"], comment="!")["name"] == MARK
-        assert verbs["tasks"].complete(ids["task_id"])["title"] == MARK
-        assert verbs["leads"].create(name="!", phone="0501112233")["phone"] == "+380501112233"
+        assert resources["leads"].update(ids["lead_id"], comment="!")["name"] == MARK
+        assert resources["tasks"].complete(ids["task_id"])["title"] == MARK
+        assert resources["leads"].create(name="!", phone="0501112233")["phone"] == "+380501112233"

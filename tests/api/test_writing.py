@@ -9,9 +9,9 @@ from crm import create_app
 from crm.api.operations import Blueprint
 from crm.config import Config
 from crm.resources.leads.record import LEAD
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import Api, Clock
-from tests.raw_wsgi import speaker
+from tests.raw_wsgi import make_api_caller
 
 each = pytest.mark.parametrize
 
@@ -41,7 +41,7 @@ def api(crm, furnished):
 
 @pytest.fixture(scope="module")
 def call(crm, furnished):
-    return speaker(crm, furnished[1]["olena"])
+    return make_api_caller(crm, furnished[1]["olena"])
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_what_is_no_list_of_words_is_no_tags(api, lead, tags):
 # Fields that are not to be written
 
 
-@each("name", ["nickname", "Name", "name ", "", "id_", "deleted_at", "folded", "__class__"])
+@each("name", ["nickname", "Name", "name ", "", "id_", "deleted_at", "search_text", "__class__"])
 def test_an_unknown_field_is_refused(api, lead, name):
     assert fault(api.patch(path(lead), {name: "x"})) == (f"/{name}", "unknown_field")
 
@@ -331,7 +331,7 @@ def test_of_many_with_the_same_etag_one_changes_the_lead(crm, api, lead):
         body = {"name": f"L{number}"}
         return mine.patch(path(lead), body, headers={"If-Match": etag}).status_code
 
-    assert sorted(crowd(12, change)) == [200] + [412] * 11
+    assert sorted(run_in_threads(12, change)) == [200] + [412] * 11
     assert api.read(path(lead))["version"] == lead["version"] + 1
 
 
@@ -341,7 +341,7 @@ def test_of_many_that_add_up_none_is_lost(crm, api, lead):
         for turn in range(5):
             assert mine.patch(path(lead), {"comment": f"{number} {turn}"}).status_code == 200
 
-    crowd(8, change)
+    run_in_threads(8, change)
     assert api.read(path(lead))["version"] == lead["version"] + 40
     assert len(api.read(f"{path(lead)}/changes?limit=200")) == 40
 

@@ -17,6 +17,7 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.records import search
 from crm.resources import tenant, users
+from crm.tenancy import search_index
 from crm.tenancy.database import execute, execute_many, time_text, transaction
 from crm.tenancy.dialect import filling
 from tests.benchmarks.hot_path import FIRST, LAST, WORDS, caller
@@ -29,7 +30,7 @@ DEEP = 50_000  # leads before the deep page, or half of them all: page 1,000
 STATUSES = ("new", "in_progress", "qualified", "unqualified")
 COLUMNS = (
     *("name", "phone", "email", "company", "source", "status", "assigned_to", "comment"),
-    *("currency", "created_at", "updated_at", "folded"),
+    *("currency", "created_at", "updated_at", "search_text"),
 )
 BODY = (
     '{"name": "Олена Шевченко", "phone": "+380501234567", "source": "site", "comment": "стіл"}'
@@ -82,7 +83,7 @@ def furnish(folder: Path, count: int) -> tuple[CRMApp, str]:
         insert = f"INSERT INTO lead ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
         with transaction(), filling("lead", anew=True):
             execute_many(insert, leads(count))
-            execute(search.add_later_statement("lead"), (0,))
+            execute(search_index.add_later_statement("lead"), (0,))
     return crm, key
 
 

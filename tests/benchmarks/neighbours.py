@@ -24,7 +24,7 @@ from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.leads.record import create
 from crm.tenancy.tenants import Tenants
-from tests.running import running
+from tests.server_process import run_server
 
 ROUNDS = int(os.environ.get("ROUNDS", 3))
 SECONDS = float(os.environ.get("SECONDS", 8))
@@ -159,7 +159,7 @@ def main() -> None:
             return post(port, "/api/v1/leads", "acme", keys["acme"], lead, "application/json")
 
         settings = {"CRM_PLANS": "business=0", "CRM_LOG": "warnings"}
-        with running(data, workers=WORKERS, **settings) as port:
+        with run_server(data, workers=WORKERS, **settings) as port:
             for _ in range(ROUNDS):
                 report("alone", read_for(SECONDS, port, keys["globex"]))
                 with busy(import_once):

@@ -11,7 +11,7 @@ from crm.config import Config
 from crm.tenancy.tenants import is_ip_address
 from tests.conftest import OLENA
 from tests.page_client import Person
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 ADDRESSES = (
     *("127.0.0.1", "127.0.0.1:8000", "[::1]", "[::1]:8000", "10.0.0.7:8000", "203.0.113.5"),
@@ -29,10 +29,10 @@ NOT_ADDRESSES = (
 @pytest.mark.parametrize("host", ADDRESSES)
 def test_an_address_of_the_machine_shows_the_base_hosts_page(crm, host):
     assert is_ip_address(host)
-    answer = speak(crm, path="/", host=host)
+    answer = send_request(crm, path="/", host=host)
     page = answer.body.decode()
     assert answer.status == 200
-    at_base = speak(crm, path="/", host="localhost").body.decode()
+    at_base = send_request(crm, path="/", host="localhost").body.decode()
     heading = re.search(r"<h1>.*?</h1>", page)[0]
     assert heading in at_base
     assert 'action="/open"' in page
@@ -43,7 +43,7 @@ def test_an_address_of_the_machine_shows_the_base_hosts_page(crm, host):
 def test_any_other_unknown_host_stays_a_404(crm, host):
     assert not is_ip_address(host)
     if host:
-        answer = speak(crm, path="/", host=host.encode("utf-8").decode("latin-1"))
+        answer = send_request(crm, path="/", host=host.encode("utf-8").decode("latin-1"))
         assert answer.status == 404
 
 
@@ -58,16 +58,16 @@ def test_the_api_and_tenants_pages_are_404_there(crm, furnished, host):
     for path in ("/api/v1/leads", "/api/v1/openapi.json", "/api/v1/docs", "/leads", "/login",
                  "/settings", "/search?q=a", "/nothing"):  # fmt: skip
         for method in ("GET", "POST"):
-            answer = speak(crm, method, path, headers, host=host)
+            answer = send_request(crm, method, path, headers, host=host)
             assert answer.status in (404, 405), (method, path)  # as at the base host
             assert b"Olena" not in answer.body and b"Acme" not in answer.body
-    answer = speak(crm, path="/", headers=headers, host=host)
+    answer = send_request(crm, path="/", headers=headers, host=host)
     assert b"Olena" not in answer.body and b"Acme" not in answer.body
 
 
 def test_the_404_of_the_api_is_that_of_an_unknown_host(crm):
     def told(host):
-        answer = speak(crm, "GET", "/api/v1/leads", {"X-Request-Id": "same"}, host=host)
+        answer = send_request(crm, "GET", "/api/v1/leads", {"X-Request-Id": "same"}, host=host)
         return answer.status, answer.body, sorted(answer.headers.items())
 
     assert told("127.0.0.1:8000") == told("nobody.localhost")
@@ -75,9 +75,9 @@ def test_the_404_of_the_api_is_that_of_an_unknown_host(crm):
 
 def test_sign_up_goes_on_at_the_base_host(crm):
     for path in ("/signup", "/signup/code", "/signup/company"):
-        answer = speak(crm, path=path, host="127.0.0.1:8000")
+        answer = send_request(crm, path=path, host="127.0.0.1:8000")
         assert (answer.status, answer.headers["Location"]) == (303, f"http://localhost:8000{path}")
-        assert speak(crm, "POST", path, host="127.0.0.1:8000").status == 404
+        assert send_request(crm, "POST", path, host="127.0.0.1:8000").status == 404
 
 
 def test_the_way_to_a_tenant_leads_to_its_own_address(crm):
@@ -97,14 +97,14 @@ def test_the_way_to_a_tenant_leads_to_its_own_address(crm):
 )
 def test_its_links_are_built_from_the_settings(crm, clock, settings, base):
     app = create_app(Config(data=crm.tenants.config.data, **settings), clock, sends=False)
-    page = speak(app, path="/", host="192.0.2.7:8000").body.decode()
+    page = send_request(app, path="/", host="192.0.2.7:8000").body.decode()
     assert f'href="{base}/signup"' in html.unescape(page)
     app.tenants.forget_idle()
 
 
 def test_with_one_tenant_nothing_changes(crm, clock):
     app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock, sends=False)
-    answer = speak(app, path="/", host="127.0.0.1:8000")
+    answer = send_request(app, path="/", host="127.0.0.1:8000")
     assert (answer.status, answer.headers["Location"]) == (303, "/login")
     app.tenants.forget_idle()
 
@@ -112,5 +112,5 @@ def test_with_one_tenant_nothing_changes(crm, clock):
 def test_behind_a_proxy_the_address_that_it_was_asked_at_counts(crm, clock):
     app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
     asked = {"X-Forwarded-Host": "nobody.localhost"}
-    assert speak(app, path="/", headers=asked, host="127.0.0.1:8000").status == 404
+    assert send_request(app, path="/", headers=asked, host="127.0.0.1:8000").status == 404
     app.tenants.forget_idle()

@@ -5,6 +5,7 @@ import html
 import pytest
 
 from crm.errors import NotFound
+from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, create
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
@@ -41,7 +42,7 @@ def test_a_restored_client_has_its_contacts_tags_and_texts(api, crm):
     client(crm, tags='["Опт"]', contacts=[{"name": "Ольга", "phone": "+380501110001"}])
     before = one(crm)
     with crm.tenants.session("acme"), transaction():
-        Client.find(1).remove()
+        clients.delete(1)
     assert api.read("/clients") == api.read("/clients?tag=опт") == []
     with crm.tenants.session("acme"), transaction():
         Client.removed(1).restore()
@@ -171,7 +172,7 @@ def test_what_is_typed_is_shown_as_text_everywhere(crm, olena):
     client(crm, name=evil, address=evil, tags=f'["{evil}"]', contacts=[contact])
     deal(crm, title=evil)
     with crm.tenants.session("acme"), transaction():
-        Client.find(1).change({"website": "javascript:alert(1)"})
+        clients.update(1, {"website": "javascript:alert(1)"})
     paths = ("/clients", "/clients/1", "/clients/1/edit", "/clients/1/contacts/1")
     for path in (*paths, "/clients/1/notes", "/clients/1/history"):
         page = olena.sees(path)

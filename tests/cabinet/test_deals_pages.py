@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from crm.resources import users
 from crm.resources.users import User
 from crm.tenancy.database import transaction
 from tests.conftest import TARAS
@@ -381,7 +382,7 @@ def test_a_contact_goes_with_its_client(olena, api, chairs):
 def test_a_manager_who_left_stays_until_another_is_chosen(olena, crm, api, chairs):
     api.patch(chairs, {"assigned_to": str(TARAS)})
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"active": 0})
+        users.update(TARAS, {"active": 0})
     olena.sends(f"{chairs}/edit", edited(olena, chairs, title="Інша"))
     assert api.read(chairs)["assigned_to"] == str(TARAS)
 

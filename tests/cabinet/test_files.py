@@ -18,7 +18,7 @@ from crm.access import sessions
 from crm.config import Config
 from tests.chromium import browsing, open_page
 from tests.conftest import OLENA
-from tests.running import running
+from tests.server_process import run_server
 
 COLD_PAGE_BYTES = 130_000
 REQUEST = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r$", re.M)
@@ -95,7 +95,7 @@ def token(
 
 @pytest.fixture(scope="module")
 def wire(token: tuple[Path, str]) -> Iterator[Wire]:
-    with running(token[0]) as port, listening_in(port) as wire:
+    with run_server(token[0]) as port, listening_in(port) as wire:
         yield wire
 
 

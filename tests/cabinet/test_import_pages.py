@@ -62,7 +62,7 @@ def sent(person: Person, noun: str, text: str | bytes | None = None, **options: 
 
 def everything(crm: Any) -> list[Any]:
     """What an import could write at acme."""
-    tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "price_import")
+    tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "import_run")
     with crm.tenants.session("acme"):
         ids = "SELECT * FROM sqlite_sequence WHERE name <> 'session'"
         return [*(rows(f"SELECT * FROM {table}") for table in tables), rows(ids)]

@@ -11,15 +11,15 @@ import pytest
 from standardwebhooks import Webhook as Standard
 
 from crm.access import api_keys
-from crm.outbox import deliveries, events, signature
+from crm.outbox import deliveries, events, signature, subscriptions
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
-from crm.resources.leads.record import TRAP
+from crm.resources.leads.record import HONEYPOT
 from crm.resources.webhooks import DELIVERY, WEBHOOK
 from crm.tenancy.database import execute, now, transaction
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
-from tests.receiving import PATIENCE
+from tests.webhook_receiver import TIMEOUT_SECONDS
 
 each = pytest.mark.parametrize
 KEY = re.compile(r"crm_[0-9A-Za-z]{46}")
@@ -232,7 +232,7 @@ def test_a_test_is_sent_to_the_receiver(sending, hook):
     (came,) = hook.wait_for(1)
     assert Standard(secret).verify(came.body, came.headers)["type"] == "webhook.test"
     assert path == "/settings/webhooks/1/deliveries/1"
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while "204" not in olena.sees(path):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -354,11 +354,11 @@ def test_a_form_is_made_with_its_own_key(crm, olena):
     secret = KEY.search(snippet)[0]
     assert re.search(r'fetch\("http://acme\.localhost:\d+/api/v1/leads"', snippet)
     assert "Дякуємо &lt;/script&gt;" in snippet
-    assert f'name="{TRAP}"' in snippet and snippet.count("</script>") == 1
+    assert f'name="{HONEYPOT}"' in snippet and snippet.count("</script>") == 1
     asked = set(re.findall(r'name="(\w+)"', snippet))
-    assert asked == {"name", "phone", "email", TRAP}
+    assert asked == {"name", "phone", "email", HONEYPOT}
     site = Api(crm, "acme", secret)
-    sent = {"name": "М", "phone": "0671234567", TRAP: ""}
+    sent = {"name": "М", "phone": "0671234567", HONEYPOT: ""}
     assert site.post("/leads", sent, headers={"Origin": SHOP}).status_code == 201
     assert site.post("/leads", sent, headers={"Origin": "https://c.example"}).status_code == 403
 
@@ -463,7 +463,7 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
         # Turned off and on by hand: the API's state is active, and the last delivery failed.
         for active in (0, 1):
             with transaction():
-                Webhook.find(1).change({"active": active})
+                subscriptions.update(1, {"active": active})
             if not active:
                 assert health(olena) == ("danger", "Вимкнено")
         assert api.read("/webhooks/1")["state"] == "active"

@@ -7,11 +7,11 @@ import pytest
 
 from crm.errors import Conflict, NotFound
 from crm.records.retention import KEPT_DAYS
+from crm.resources import leads, users
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads.record import LEAD, Lead, create
 from crm.resources.tasks import TASK
-from crm.resources.users import User
 from crm.tenancy.database import transaction
 from crm.tenancy.sweeps import DAY_SECONDS
 from tests.conftest import OLENA, TARAS
@@ -324,7 +324,7 @@ def test_who_was_overtaken_is_told_before_overwriting(crm, olena):
 def test_who_has_left_stays_responsible_after_an_edit(crm, olena):
     lead(crm, assigned_to=TARAS)
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"active": 0})
+        users.update(TARAS, {"active": 0})
     assert 'value="2" selected>Taras' in olena.sees("/leads/1/edit")
     assert ">Taras</option>" not in olena.sees("/leads")
 
@@ -367,7 +367,7 @@ def test_older_changes_have_their_pages(crm, olena):
     assert "/leads/1/history" not in olena.sees("/leads/1")
     with crm.tenants.session("acme"), transaction():
         for number in range(60):
-            Lead.find(1).change({"comment": f"крок-{number:02}"})
+            leads.update(1, {"comment": f"крок-{number:02}"})
     page = olena.sees("/leads/1")
     assert "крок-59" in page and "крок-40" not in page and 'href="/leads/1/history"' in page
     page = olena.sees("/leads/1/history")

@@ -10,7 +10,6 @@ from crm import CRMApp, cabinet
 from crm.access import known_browsers, passwords, sessions
 from crm.config import SMS_LIMITS, Config
 from crm.resources import users
-from crm.resources.users import User
 from crm.tenancy.database import execute, row, transaction
 from crm.tenancy.sms_log import DAY
 from crm.tenancy.tenants import Tenants
@@ -39,7 +38,7 @@ def begin_of_an_hour(clock: Clock) -> None:
 @pytest.fixture(autouse=True)
 def ivan_has_a_phone(crm: CRMApp) -> None:
     with crm.tenants.session("globex"), transaction():
-        User.find(1).change({"phone": IVANS})
+        users.update(1, {"phone": IVANS})
 
 
 @pytest.fixture
@@ -342,7 +341,7 @@ def plant(person: Person, value: str) -> Person:
 
 def test_the_cookie_is_good_for_its_user_alone(crm, known):
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"email": "taras@acme.example"})
+        users.update(TARAS, {"email": "taras@acme.example"})
     addresses = many()
     guess(crm, 110, addresses, "taras@acme.example")
     assert send(known, "/login/password", HOME, email="taras@acme.example", password="x") == 429
@@ -353,7 +352,7 @@ def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
     with crm.tenants.session("acme"):
         (digest,), kept = row("SELECT hash FROM session WHERE id = 1"), passwords.of(OLENA)
     with crm.tenants.session("globex"), transaction():
-        User.find(1).change({"email": OLENAS_MAIL})
+        users.update(1, {"email": OLENAS_MAIL})
         sessions.open(1, "")
         execute("UPDATE session SET hash = ? WHERE id = 1", (digest,))
         execute("UPDATE user SET password = ? WHERE id = 1", (kept,))
@@ -407,9 +406,9 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
         assert send(olena, f"/settings/profile/sessions/{id}/end", HOME) == 303
     elif end == "deactivated":
         with crm.tenants.session("acme"), transaction():
-            User.find(TARAS).change({"role": "owner"})
-            User.find(OLENA).change({"active": 0})
-            User.find(OLENA).change({"active": 1})
+            users.update(TARAS, {"role": "owner"})
+            users.update(OLENA, {"active": 0})
+            users.update(OLENA, {"active": 1})
     else:
         send(olena, "/forgot", HOME, email=OLENAS_MAIL)
         assert send(Person(crm), post.letters[-1], HOME, password="a new password") == 303

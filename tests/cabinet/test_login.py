@@ -12,13 +12,13 @@ from crm.access.sms_limits import SmsLimits
 from crm.cabinet import formatting
 from crm.cabinet.signup import propose
 from crm.config import SMS_LIMITS, Config
-from crm.resources import tenant
+from crm.resources import tenant, users
 from crm.resources.pipelines import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
 from crm.tenancy.sms_log import SmsLog
-from crm.tenancy.tenants import FRONT, Tenants
-from tests.concurrency import crowd
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
 
@@ -182,7 +182,7 @@ def test_of_parallel_submits_one_gets_in(crm, post):
             "/login/code", data=sent, base_url=person.home, headers={"Cookie": cookies}
         ).status_code  # fmt: skip
 
-    answers = crowd(8, enter)
+    answers = run_in_threads(8, enter)
     assert sorted(answers) == [303] + [422] * 7
     with crm.tenants.session("acme"):
         assert len(sessions.every(OLENA)) == 1
@@ -217,7 +217,7 @@ def test_sms_are_counted_before_any_is_sent(crm, stranger, post, monkeypatch):
     assert page.headers["Retry-After"] == "3600"
     assert [to for to, _ in post.texts] == [TARASS]
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM code WHERE phone = ?", (OLENAS,)) == (0,)
+        assert row("SELECT count(*) FROM sms_code WHERE phone = ?", (OLENAS,)) == (0,)
     page = both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})[1].page
     assert page.status_code == 429  # for who has no account as well: it tells nothing
 
@@ -233,7 +233,7 @@ def test_waiting_for_another_code_counts_no_sms(stranger, post, clock):
 
 def test_an_sms_speaks_its_readers_language(crm, stranger, post):
     with crm.tenants.session("acme"), transaction():
-        User.find(OLENA).change({"language": "en"})
+        users.update(OLENA, {"language": "en"})
     stranger.sends("/login", {"phone": OLENAS})
     assert post.texts[-1][1] == f"Login code: {post.code()}. Do not share it."
     assert "Код із SMS" in stranger.sees("/login/code")
@@ -417,8 +417,8 @@ def test_logging_out_takes_a_form(crm):
 def test_who_was_deactivated_stays_out(crm, stranger, post, password, way):
     token = {name: link(crm, name) for name in (links.LOGIN, links.INVITE, links.RESET)}
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"role": "owner"})
-        User.find(OLENA).change({"active": 0})
+        users.update(TARAS, {"role": "owner"})
+        users.update(OLENA, {"active": 0})
     if way == "code":
         stranger.sends("/login", {"phone": OLENAS})
         assert not post.texts
@@ -435,8 +435,8 @@ def test_who_was_deactivated_stays_out(crm, stranger, post, password, way):
 def test_who_is_deactivated_meanwhile_stays_out(crm, stranger, post):
     stranger.sends("/login", {"phone": OLENAS})
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"role": "owner"})
-        User.find(OLENA).change({"active": 0})
+        users.update(TARAS, {"role": "owner"})
+        users.update(OLENA, {"active": 0})
     page = stranger.post("/login/code", {"code": post.code()})
     assert page.status_code == 422 and TOO_OLD in page.text
 
@@ -500,7 +500,7 @@ def test_an_unknown_phone_costs_the_same_work(crm, post):
     both(crm, "/login", {"phone": OLENAS}, {"phone": NOBODYS})
     with crm.tenants.session("acme"):
         kept = [
-            row("SELECT count(*), sum(tries) FROM code WHERE phone = ?", (phone,))
+            row("SELECT count(*), sum(tries) FROM sms_code WHERE phone = ?", (phone,))
             for phone in (OLENAS, NOBODYS)
         ]
     assert kept == [(1, 0), (1, 0)]
@@ -525,7 +525,7 @@ def test_a_known_address_and_an_unknown_one_are_told_the_same(crm, post):
     pages = [person.get("/forgot/sent") for person in people]
     assert telling(pages[0]) == telling(pages[1])
     with crm.tenants.session("acme"):
-        assert row("SELECT count(*) FROM link") == (2,)  # the same work
+        assert row("SELECT count(*) FROM one_time_link") == (2,)  # the same work
 
 
 def test_a_wrong_password_and_an_unknown_account_are_told_the_same(crm, password):
@@ -692,7 +692,7 @@ def test_a_changed_address_is_confirmed_by_its_link(crm, stranger):
 def test_an_address_that_is_anothers_by_now_is_refused(crm, stranger):
     path = f"/email/{link(crm, links.EMAIL, about='new@acme.example')}"
     with crm.tenants.session("acme"), transaction():
-        User.find(TARAS).change({"email": "new@acme.example"})
+        users.update(TARAS, {"email": "new@acme.example"})
     page = stranger.post(path)
     assert page.status_code == 409
     assert "Цей телефон або е-пошту вже має інший користувач." in page.text
@@ -842,7 +842,7 @@ def test_parallel_submits_open_one_tenant(crm, newcomer, post):
             "/signup/company", data=sent, base_url=newcomer.home, headers={"Cookie": cookies}
         ).location  # fmt: skip
 
-    answers = crowd(8, submit)
+    answers = run_in_threads(8, submit)
     assert len([path for path in answers if path != "/signup"]) == 1
     assert len(crm.tenants.labels()) == 3
 
@@ -927,7 +927,7 @@ def test_a_confirmed_phone_stays_so_for_half_an_hour(crm, newcomer, post, clock)
 
 
 def test_a_login_code_signs_nobody_up(crm, newcomer, post):
-    with crm.tenants.session(FRONT):
+    with crm.tenants.session(BASE_HOST_FILE):
         code = codes.ask(codes.LOGIN, OLENAS, "x" * 43).code
         codes.check(codes.LOGIN, OLENAS, "x" * 43, code)
     newcomer.client.set_cookie("crm_browser", "x" * 43, domain=newcomer.host)

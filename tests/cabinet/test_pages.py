@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from crm.resources import moving
 from tests.chromium import NARROW, WIDE, browsing, open_page
-from tests.running import ROOT, free_port
+from tests.server_process import ROOT, find_free_port
 
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
 AXE = Axe()
@@ -39,7 +39,7 @@ FILES = {
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
     """The demo as a process of its own: its port, and the link that lets its owner in."""
-    port = free_port()
+    port = find_free_port()
     data = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
     server = subprocess.Popen(

@@ -372,7 +372,7 @@ def test_the_preview_writes_nothing(crm, olena):
         assert counts(page) == {"created": 1, "updated": 1, "unchanged": 0, "rejected": 0}
     assert skus(crm) == ["CH-1"] and kinds(crm) == [events.PRODUCT_CREATED]
     with crm.tenants.session("acme"):
-        assert rows("SELECT count(*) FROM price_import") == [(0,)]
+        assert rows("SELECT count(*) FROM import_run") == [(0,)]
 
 
 def test_the_preview_names_each_row_that_would_be_rejected(olena):

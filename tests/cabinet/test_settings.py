@@ -83,14 +83,14 @@ def test_the_owner_sees_every_page(olena, path):
 def test_the_others_see_none_of_them(crm, worker, path):
     worker.sees(path, 403)
     with crm.tenants.session("acme"), transaction():
-        users.User.find(TARAS).change({"role": "viewer"})
+        users.update(TARAS, {"role": "viewer"})
     worker.sees(path, 403)
 
 
 @each("role", ["manager", "viewer"])
 def test_the_others_have_their_profile(crm, worker, role):
     with crm.tenants.session("acme"), transaction():
-        users.User.find(TARAS).change({"role": role})
+        users.update(TARAS, {"role": role})
     assert worker.get("/settings").location == "/settings/profile"
     page = worker.sees("/settings/profile")
     assert "Taras" in page and "/settings/company" not in page
@@ -160,7 +160,7 @@ def test_a_new_address_counts_once_its_link_is_opened(crm, olena, post):
 )
 def test_an_address_that_cannot_be_taken_gets_no_letter(crm, olena, post, email, status):
     with crm.tenants.session("acme"), transaction():
-        users.User.find(TARAS).change({"email": "taras@acme.example"})
+        users.update(TARAS, {"email": "taras@acme.example"})
     page = olena.post("/settings/profile/email", {"email": email})
     assert page.status_code == status
     assert post == []
@@ -440,7 +440,7 @@ def test_the_own_address_is_not_changed_among_users(crm, olena):
 def test_a_letter_to_an_address_that_changed_is_good_no_more(crm, olena):
     with crm.tenants.session("acme"):
         with transaction():
-            users.User.find(TARAS).change({"email": "wrong@a.example"})
+            users.update(TARAS, {"email": "wrong@a.example"})
         made = [links.make(each, TARAS) for each in (links.INVITE, links.RESET)]
         assert all(
             links.peek(each, token)
@@ -474,7 +474,7 @@ def test_who_is_deactivated_is_out_and_comes_back_anew(crm, olena, worker, taras
 
 def test_a_users_name_is_escaped(crm, olena):
     with crm.tenants.session("acme"), transaction():
-        users.User.find(TARAS).change({"name": "<script>alert(1)</script>"})
+        users.update(TARAS, {"name": "<script>alert(1)</script>"})
     for path in ("/settings/users", "/settings/users/2"):
         assert "<script>alert" not in olena.sees(path)
 
@@ -559,7 +559,7 @@ def test_a_stage_in_use_is_deleted_with_a_word_where_its_deals_go(crm, api, olen
     assert api.read(f"/deals/{deal}")["stage_id"] == "2"
     assert api.kinds()[-1] == "deal.stage_changed"
     with crm.tenants.session("acme"):
-        (by,) = row("SELECT user_id FROM change WHERE noun = 'deal' ORDER BY id DESC LIMIT 1")
+        (by,) = row("SELECT user_id FROM audit_entry WHERE noun = 'deal' ORDER BY id DESC LIMIT 1")
     assert by == OLENA
 
 

@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests import log_leaks
 from tests.chromium import browsing, open_page
-from tests.receiving import Hook, receiving
-from tests.running import ROOT, free_port, wait_for
+from tests.server_process import ROOT, find_free_port, wait_until_listening
+from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
 STAGES = ("Нова", "Кваліфікація", "Пропозиція", "Переговори", "Виграно", "Програно")
 PHONE = "+380671234567"
@@ -71,7 +71,7 @@ class Mailbox(Message):
 
 @pytest.fixture(scope="module")
 def mailbox() -> Iterator[tuple[Mailbox, int]]:
-    box, port = Mailbox(), free_port()
+    box, port = Mailbox(), find_free_port()
     controller = Controller(box, hostname="127.0.0.1", port=port)
     controller.start()
     yield box, port
@@ -80,7 +80,7 @@ def mailbox() -> Iterator[tuple[Mailbox, int]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
-    port = free_port()
+    port = find_free_port()
     data = tmp_path_factory.mktemp("day")
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
     settings = {
@@ -94,7 +94,7 @@ def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
         stdout=subprocess.PIPE, stderr=log,
     )  # fmt: skip
     try:
-        wait_for(port, process)
+        wait_until_listening(port, process)
         yield port, Told(process.stdout)
     finally:
         process.terminate()
@@ -210,7 +210,7 @@ def test_4_a_key_made_here_works_at_the_api(page, server, home):
     assert key not in page.content()
 
 
-def test_5_a_webhook_and_its_test_in_the_log(page, hook_of_the_day: Hook, home):
+def test_5_a_webhook_and_its_test_in_the_log(page, hook_of_the_day: WebhookReceiver, home):
     page.goto(f"{home}/settings/webhooks")
     send(page, url=hook_of_the_day.url)
     assert re.search(r"whsec_\S{40,}", page.locator("main").inner_text())
@@ -239,7 +239,7 @@ def test_6_a_price_list_of_windows_1251(page, home, tmp_path):
     expect(page.get_by_role("link", name="Крісло «Граф»")).to_be_visible()
 
 
-def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Hook, home):
+def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: WebhookReceiver, home):
     page.goto(f"{home}/deals/new")
     send(page, title="Кухня")
     page.set_viewport_size({"width": 1900, "height": 900})
@@ -257,7 +257,7 @@ def test_7_a_deal_dragged_to_won_tells_the_receiver(page, hook_of_the_day: Hook,
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_8_a_task_done_by_one_click(page, hook_of_the_day: Hook, home):
+def test_8_a_task_done_by_one_click(page, hook_of_the_day: WebhookReceiver, home):
     page.goto(f"{home}/tasks")
     send(page, title="Зателефонувати Петру")
     click(page, page.get_by_role("button", name="Виконати").first)
@@ -278,7 +278,7 @@ def test_9_the_language_is_switched(page, home):
 
 
 @pytest.fixture(scope="module")
-def hook_of_the_day() -> Iterator[Hook]:
+def hook_of_the_day() -> Iterator[WebhookReceiver]:
 
-    with receiving() as hook:
+    with receive_webhooks() as hook:
         yield hook

@@ -36,7 +36,7 @@ from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
 from tests.conftest import Api
 from tests.page_client import Person
-from tests.receiving import Hook
+from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.usefixtures("own_log")
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,7 +144,7 @@ COMMANDS = {
     "backup create": ("--to", "."),
     "backup list": (),
     "backup verify": ("globex-20260302T090000Z.db",),
-    "backup drill": ("--from", "."),
+    "backup test-restore": ("--from", "."),
     "restore": ("globex-20260302T090000Z.db", "--tenant", "hooli"),
     "litestream config": ("--to", "s3://copies/one"),
     "litestream systemd": ("--to", "s3://copies/one"),
@@ -156,7 +156,7 @@ COMMANDS = {
     "tenant export": ("acme", "--to", "-"),
     "tenant clone": ("acme", "initech"),
     "tenant delete": ("globex", "--yes"),
-    "user add": ("acme", "--name", "Pavlo"),
+    "user create": ("acme", "--name", "Pavlo"),
     "user list": ("acme",),
     "user login-link": ("acme", "1"),
     "key create": ("acme", "--name", "robot"),
@@ -262,8 +262,8 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
         ("dance",),
         ("tenant", "create"),
         ("tenant", "plan", "acme", "gold"),
-        ("user", "add", "acme"),
-        ("user", "add", "acme", "--name", "Pavlo", "--role", "king"),
+        ("user", "create", "acme"),
+        ("user", "create", "acme", "--name", "Pavlo", "--role", "king"),
         ("key", "create", "acme", "--name", "robot", "--user", "olena"),
         ("import", "products", "no-such-file.csv", "--tenant", "acme"),
         ("serve", "--port", "0"),
@@ -298,7 +298,7 @@ def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
         ("CRM_SMS_LIMITS", "day=5,reserve=5", "it has a reserve that is a part of day"),
         ("CRM_BASE_DOMAIN", "a..b", "it is a domain such as crm.example.ua"),
         ("CRM_PORT", "high", "it is a whole number"),
-        ("CRM_OPEN_FILES", "-1", "it is a whole number"),
+        ("CRM_MAX_IDLE_CONNECTIONS", "-1", "it is a whole number"),
         ("CRM_PUBLIC_URL", "ftp://{label}", "it looks like https://"),
         ("CRM_TENANT", "Ácme", "it is a tenant's label"),
     ],
@@ -363,7 +363,7 @@ def test_tenant_create_makes_an_owner_and_a_pipeline(empty: Folder) -> None:
 def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> None:
     said = empty.run("tenant", "create", "acme", "--owner-name", "Olena").stderr
     (path,) = re.findall(
-        r"its owner enters once, within 15 minutes, by http://acme\.localhost:8000(/enter/\S+)\n",
+        r"the owner can log in once, within 15 minutes: http://acme\.localhost:8000(/enter/\S+)\n",
         said,
     )
     app = create_app(Config(data=empty.path), sends=False)
@@ -438,17 +438,19 @@ def test_migrate_brings_every_file_up_to_date(
 
 def test_user_add_prints_the_id(folder: Folder, olena: Api) -> None:
     given = ("--name", "Pavlo", "--phone", "0501110003", "--email", "p@acme.example")
-    id = folder.run("user", "add", "acme", *given, "--role", "viewer").stdout.strip()
+    id = folder.run("user", "create", "acme", *given, "--role", "viewer").stdout.strip()
     (user,) = (user for user in olena.read("/users") if user["id"] == id)
     assert (user["name"], user["phone"], user["role"]) == ("Pavlo", "+380501110003", "viewer")
-    assert folder.refused("user", "add", "acme", *given) == "another user has this email"
-    assert folder.refused("user", "add", "acme", "--name", "Б", "--phone", "1").startswith("phone")
+    assert folder.refused("user", "create", "acme", *given) == "another user has this email"
+    assert folder.refused("user", "create", "acme", "--name", "Б", "--phone", "1").startswith(
+        "phone"
+    )
 
 
 @pytest.mark.parametrize("user", ["1", "050 111-00-01", "Olena@acme.example"])
 def test_a_login_link_lets_its_user_in_once(folder: Folder, user: str) -> None:
     told = folder.run("user", "login-link", "acme", user)
-    assert told.stderr.endswith("it is good for 15 minutes\n")
+    assert told.stderr.endswith("the link is valid for 15 minutes\n")
     found = re.fullmatch(r"http://acme\.localhost:8000/enter/([\w-]{43})\n", told.stdout)
     with folder.session():
         assert links.use(links.LOGIN, found[1]).user_id == 1
@@ -569,7 +571,7 @@ def test_import_tells_the_first_errors(folder: Folder) -> None:
     _, *lines = folder.run("import", "products", prices, "--tenant", "acme").stderr.splitlines()
     assert len(lines) == 21
     assert lines[19].startswith("line 21: ")
-    assert lines[20] == "… and more"
+    assert lines[20] == "… and 1 more"
 
 
 @pytest.mark.parametrize(
@@ -908,7 +910,11 @@ def test_serve_makes_a_process_for_two_cores_but_never_more_than_four(
     ("command", "env"), [("serve", {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}), ("demo", {})]
 )
 def test_what_waited_for_the_server_is_sent_before_anybody_asks(
-    folder: Folder, hook: Hook, monkeypatch: pytest.MonkeyPatch, command: str, env: dict[str, str]
+    folder: Folder,
+    hook: WebhookReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    env: dict[str, str],
 ) -> None:
     folder.run("webhook", "test", "acme", folder.webhook(url=hook.url))
 
@@ -1068,12 +1074,12 @@ def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folde
     folder, port = beside
     with calling(port, folder.key()) as call:
         assert len(call.get("/users")["data"]) == 2
-        id = folder.run("user", "add", "acme", "--name", "Pavlo").stdout.strip()
+        id = folder.run("user", "create", "acme", "--name", "Pavlo").stdout.strip()
         assert eventually(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
 
 
 def test_a_server_sends_at_once_what_the_command_line_asks_for(
-    beside: tuple[Folder, int], hook: Hook
+    beside: tuple[Folder, int], hook: WebhookReceiver
 ) -> None:
     folder, port = beside
     with calling(port, folder.key()) as call:

@@ -22,7 +22,7 @@ from crm.cli import deployment
 from crm.config import Config, ConfigError
 from crm.config.file import quoted, read
 from tests import external_programs
-from tests.running import PATIENCE, ROOT, free_port, wait_for
+from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
 SECRET = "top-secret"
 ODD = r'a\b "q" $5 100% Ґанок'
@@ -172,7 +172,7 @@ def test_a_value_is_written_as_systemd_reads_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_a_file_says_is_never_ignored(tmp_path: Path, line: str, said: str) -> None:
-    path = written(tmp_path / "data", "CRM_SIGNUP=open", "", line, "CRM_OPEN_FILES=5")
+    path = written(tmp_path / "data", "CRM_SIGNUP=open", "", line, "CRM_MAX_IDLE_CONNECTIONS=5")
     refused = told("config", "--data", path.parent, code=1)
     assert refused.stdout == ""
     assert refused.stderr.startswith(f"Error: {path}")
@@ -357,7 +357,7 @@ def test_a_user_is_a_name(name: str) -> None:
 
 
 def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     data = tmp_path / "of the crm"
     text = unit("--data", data, CRM_PORT=str(port), CRM_SIGNUP="closed")
     settings = dict(each.split("=", 1) for each in values(text, "Environment"))
@@ -368,14 +368,14 @@ def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
         command, cwd="/", env=environ | settings, stderr=subprocess.PIPE, text=True
     ) as served:
         try:
-            wait_for(port, served)
+            wait_until_listening(port, served)
             line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             line.request("GET", "/readyz")
             assert line.getresponse().status == 200
             line.close()
         finally:
             served.terminate()
-            said = served.communicate(timeout=PATIENCE)[1]
+            said = served.communicate(timeout=TIMEOUT_SECONDS)[1]
     assert served.returncode == 0, said
     assert json.loads(said.splitlines()[0])["message"] == f"data folder: {data}"
 
@@ -474,5 +474,5 @@ def test_no_proxy_logs_the_path_of_a_one_time_link() -> None:
     app = crm.create_app(sends=False)
     rules = [rule.rule for rule in app.url_map.iter_rules() if "token" in rule.arguments]
     doors = {rule.split("/")[1] for rule in rules}
-    assert {"reset", "invite", "enter", "email"} <= doors <= set(deployment.LINKS)
+    assert {"reset", "invite", "enter", "email"} <= doors <= set(deployment.LINK_PATHS)
     assert all(rule == f"/{rule.split('/')[1]}/<token>" for rule in rules)

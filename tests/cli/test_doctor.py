@@ -33,9 +33,9 @@ from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.tenants import Tenants
 from crm.timed_checks import FAULT, OK, WARNING, Finding, examine
 from tests.messages.test_messages import MailBox, listening, mailing, replying
-from tests.raw_wsgi import speak
-from tests.running import ROOT, free_port, running
+from tests.raw_wsgi import send_request
 from tests.server.test_proxy import nginx, printed, proxying
+from tests.server_process import ROOT, find_free_port, run_server
 
 NOBODY = 65_534
 PHONE = "+380501110001"
@@ -278,7 +278,7 @@ def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli.doctor, "YEARS", range(1970, 1971))
+    monkeypatch.setattr(cli.doctor, "PLAUSIBLE_YEARS", range(1970, 1971))
     assert doctor(data).one("clock")[0] == FAULT
 
 
@@ -292,7 +292,7 @@ def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     assert level == FAULT and said.startswith("its file cannot be used: file is not a database")
     assert advice == (
         FAULT,
-        f"no copy of it is in {data}/backups: restore FILE --tenant acme",
+        f"there is no copy in {data}/backups: restore FILE --tenant acme",
     )
     assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
@@ -388,7 +388,7 @@ def test_a_clock_behind_the_newest_event_is_a_fault(data: Path, crm: CRMApp) -> 
     assert not doctor(data).of("acme")
     change(data, "UPDATE event SET at = '2098-01-01T00:00:00Z'")
     level, said = doctor(data).one("acme")
-    assert level == FAULT and "the clock of this machine is behind" in said
+    assert level == FAULT and "this machine's clock is behind" in said
 
 
 def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
@@ -415,18 +415,18 @@ def test_secrets_in_a_file_that_others_may_read_are_told(data: Path) -> None:
     assert doctor(data).of("settings")[0] == (
         WARNING, f"{path} has secrets that others may read: chmod 600 {path}")  # fmt: skip
     path.chmod(0o600)
-    assert doctor(data).of("settings")[0] == (OK, f"{path} is read")
+    assert doctor(data).of("settings")[0] == (OK, f"read from {path}")
     path.write_text("CRM_PORT=9000\n")
     path.chmod(0o644)
-    assert doctor(data).of("settings")[0] == (OK, f"{path} is read")
+    assert doctor(data).of("settings")[0] == (OK, f"read from {path}")
     other = data.parent / "other.env"
     other.write_text("")
-    said = (WARNING, f"{path} is not read: {other} is named instead")
+    said = (WARNING, f"{path} is not read: {other} is used instead")
     assert said in doctor(data, "--config", other).of("settings")
 
 
 def test_codes_on_the_console_are_told(data: Path) -> None:
-    told = "prints codes and links where the service's output goes"
+    told = "prints codes and links to the service's output"
     warnings = [(WARNING, f"CRM_{way}=console {told}") for way in ("SMS", "MAIL")]
     assert doctor(data).of("settings")[1:] == warnings
     sending = {"CRM_SMS": "turbosms", "CRM_SMS_TOKEN": "a", "CRM_SMS_SENDER": "A"}
@@ -475,7 +475,7 @@ def test_a_test_is_sent_now_through_the_gateway(data: Path) -> None:
     with listening() as gateway:
         settings = {"CRM_SMS": "http", "CRM_SMS_URL": gateway.url + "/?to={phone}&text={text}"}
         level, said = doctor(data, "--send-test", "050 111 00 01", **settings).one("send test")
-        assert level == OK and said.startswith("http took it in ")
+        assert level == OK and said.startswith("http accepted it in ")
         assert "%2B380501110001" in gateway.last.path
         gateway.answer = replying(403)
         refused = doctor(data, "--send-test", PHONE, **settings)
@@ -508,11 +508,11 @@ def test_a_test_goes_to_a_phone_or_an_address(data: Path) -> None:
 def ask(crm: CRMApp, token: str | None, method: str = "GET", **headers: str) -> Any:
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    return speak(crm, method, "/doctor", headers, host="anything.example")
+    return send_request(crm, method, "/doctor", headers, host="anything.example")
 
 
 def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
-    strangers = speak(crm, "GET", "/unknown", host="anything.example")
+    strangers = send_request(crm, "GET", "/unknown", host="anything.example")
     told = {"X-Forwarded-For": "198.51.100.1", "X-Request-Id": "a"}
 
     def is_a_stranger(answer: Any) -> bool:
@@ -588,8 +588,8 @@ def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Ite
     for part in names.cert_chain_pems:
         part.write_to_path(folder / "fullchain.pem", append=True)
     settings = {"CRM_BASE_DOMAIN": "localhost", "CRM_TRUSTED_PROXIES": str(trusted)}
-    ports = {way: free_port() for way in (*WAYS, "plain")}
-    with running(folder / "data", **settings) as behind:
+    ports = {way: find_free_port() for way in (*WAYS, "plain")}
+    with run_server(folder / "data", **settings) as behind:
         text = printed("--upstream", f"127.0.0.1:{behind}")
         for there, here in (
             ("/etc/letsencrypt/live/localhost/", f"{folder}/"),
@@ -646,7 +646,12 @@ ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
         (1, "host lost", FAULT, "the host arrives as 127.0.0.1:"),
         (1, "not added", FAULT, "the proxy adds no X-Forwarded-For, so all clients seem 127.0.0.1"),
         (1, "passed on", FAULT, f"a forged address was believed: {ONE.format(1, 0)}"),
-        (1, "plain", FAULT, "does not lead here: it answers 301, on to https://acme.localhost"),
+        (
+            1,
+            "plain",
+            FAULT,
+            "does not lead to this CRM: it answers 301, a redirect to https://acme.localhost",
+        ),
         (1, "direct", FAULT, "a forged address was believed"),
         (2, "appended", FAULT, f"a forged address was believed: {ONE.format(2, 1)}"),
         (2, "as printed", FAULT, f"all clients seem to be 127.0.0.1: {ONE.format(2, 1)}"),
@@ -665,7 +670,7 @@ def test_what_the_proxy_does_is_found_out(
 
 def test_a_certificate_that_is_not_good_is_told(doors: dict[int, Doors]) -> None:
     ((level, said),) = doors[1].ask("as printed")
-    assert level == FAULT and "its certificate is not good: " in said
+    assert level == FAULT and "its certificate is not valid: " in said
     assert "unable to get local issuer" in said or "self-signed" in said
 
 
@@ -674,18 +679,18 @@ def test_a_certificate_of_another_name_is_told(doors: dict[int, Doors]) -> None:
     port = doors[1].ports["as printed"]
     url = f"https://127.0.0.1:{port}"
     ((level, said),) = doors[1].ask("as printed", CRM_PUBLIC_URL=url)
-    assert level == FAULT and "certificate is not good" in said and "mismatch" in said
+    assert level == FAULT and "certificate is not valid" in said and "mismatch" in said
 
 
 def test_a_door_that_nobody_answers_is_told(
     doors: dict[int, Doors], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = free_port()
+    nobody = find_free_port()
     found = doors[0].ask("direct", CRM_PUBLIC_URL=f"http://{{label}}.localhost:{nobody}")
     assert found == [
         (FAULT, f"http://acme.localhost:{nobody} cannot be reached: Connection refused")
     ]
-    monkeypatch.setattr(network_checks, "SECONDS", 0.3)
+    monkeypatch.setattr(network_checks, "REQUEST_TIMEOUT_SECONDS", 0.3)
     url = f"https://{{label}}.localhost:{doors[0].ports['direct']}"  # where no TLS is spoken
     ((level, said),) = doors[0].ask("direct", CRM_PUBLIC_URL=url)
     assert level == FAULT and said.endswith(" does not answer within 0.3 s")
@@ -703,17 +708,17 @@ def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> 
     before = (data / "clock").read_bytes()
     (_, _), (level, told) = doctor(data).of("clock")
     assert level == WARNING
-    assert told.startswith("it is ahead of the time that has passed")
+    assert told.startswith("it jumped ahead of the time")
     assert (data / "clock").read_bytes() == before
 
 
 def test_a_clock_that_is_away_is_told() -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() - 100))
-    answer = network_checks.Answer(200, date, None, None)
-    ((level, said),) = network_checks._clock("https://crm.example", answer)
+    answer = network_checks.PublicResponse(200, date, None, None)
+    ((level, said),) = network_checks._compare_clocks("https://crm.example", answer)
     assert level == FAULT and re.search(r" \+10[01] s from the one of https://crm.example", said)
     for date in (None, "yesterday", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())):
-        assert not list(network_checks._clock("a", answer._replace(date=date)))
+        assert not list(network_checks._compare_clocks("a", answer._replace(date=date)))
 
 
 def test_it_runs_as_a_command(data: Path) -> None:

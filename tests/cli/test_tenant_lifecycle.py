@@ -29,9 +29,9 @@ from crm.resources.leads.record import LEAD
 from crm.tenancy import backup, database, trash, upgrades, uploads
 from crm.tenancy.database import row, rows
 from crm.tenancy.files import UnknownTenant
-from tests.concurrency import crowd, process
+from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
-from tests.running import ROOT, running
+from tests.server_process import ROOT, run_server
 
 PHONE = "+380671234567"
 DIE = """
@@ -266,7 +266,7 @@ def test_of_many_clones_with_one_label_one_is_made_and_nothing_is_left(crm):
             return taken.code
         return "made"
 
-    assert sorted(crowd(4, want)) == ["label_taken"] * 3 + ["made"]
+    assert sorted(run_in_threads(4, want)) == ["label_taken"] * 3 + ["made"]
     assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
 
 
@@ -325,7 +325,7 @@ def test_delete_asks_first(crm):
         command(crm, "tenant", "delete", "acme", code=1, told=told)
     assert crm.tenants.exists("acme")
     told = command(crm, "tenant", "delete", "acme", told="y\n")
-    assert re.match(r"acme is deleted; what it was: \S+/trash/acme\.deleted-\w+\.db\n", told.stdout)
+    assert re.match(r"acme is deleted; its file: \S+/trash/acme\.deleted-\w+\.db\n", told.stdout)
     assert not crm.tenants.exists("acme")
     again = command(crm, "tenant", "delete", "acme", code=1)
     assert again.stderr.endswith("Error: there is no tenant acme\n")
@@ -423,7 +423,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     """Killed at each step, while the server has the file open."""
     (crm.tenants.config.data / "trash").mkdir()  # else it is made, and synced, first
     api.create("/leads", name="Kept", phone=PHONE)
-    died = process(DIE, crm.tenants.config.data, module, name)
+    died = start_python(DIE, crm.tenants.config.data, module, name)
     said = died.communicate()
     assert died.returncode == -9, said
     answer = api.post("/leads", {"name": "After", "phone": PHONE})
@@ -481,7 +481,7 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
         return ran.stdout
 
     deleted = []
-    with running(data, CRM_PLANS="business=0") as port:
+    with run_server(data, CRM_PLANS="business=0") as port:
         threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
         for thread in threads:
             thread.start()
@@ -489,7 +489,7 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
             for _ in range(2):
                 time.sleep(0.3)
                 told = run("tenant", "delete", "acme", "--yes")
-                deleted.append(Path(re.search(r"what it was: (\S+)", told)[1]))
+                deleted.append(Path(re.search(r"its file: (\S+)", told)[1]))
                 run("restore", deleted[-1], "--tenant", "acme")
             time.sleep(0.3)
         finally:

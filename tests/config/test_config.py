@@ -67,7 +67,7 @@ def test_every_setting_has_a_name_a_default_and_a_meaning():
         ("CRM_PLANS", "business=0, base=600", "plans", PLANS | {"business": 0, "base": 600}),
         ("CRM_PLANS", " , ", "plans", PLANS),
         ("CRM_TRUSTED_PROXIES", "2", "trusted_proxies", 2),
-        ("CRM_OPEN_FILES", "0", "open_files", 0),
+        ("CRM_MAX_IDLE_CONNECTIONS", "0", "max_idle_connections", 0),
         ("CRM_PORT", " 80 ", "port", 80),
         ("CRM_SMS_LIMITS", "", "sms_limits", SMS_LIMITS),
         ("CRM_SMS_LIMITS", "tenant=5, signup=7", "sms_limits",
@@ -123,7 +123,7 @@ BAD = [
         "base=600;pro=5", "business=0,base", "business=1e3", "business=٣", "business=" + "9" * 5000,
     )],
     *[(env, value)
-      for env in ("CRM_TRUSTED_PROXIES", "CRM_OPEN_FILES", "CRM_PORT")
+      for env in ("CRM_TRUSTED_PROXIES", "CRM_MAX_IDLE_CONNECTIONS", "CRM_PORT")
       for value in ("", "x", "-1", "1.5", "1e3", "٣", "9" * 10, "0x10")],
     *[("CRM_WEBHOOK_ALLOW", value) for value in (
         "*", "*.local", "http://erp.local", "erp.local/hook", "a b", "a;b", "a..b", LONG, ":80",

@@ -110,7 +110,7 @@ def test_there_is_as_much_as_a_small_business_has(started):
     assert (first["lead"], first["product"], first["task"]) == (120, 40, 50)
     assert 50 <= first["client"] <= 70
     assert 70 <= first["deal"] <= 90
-    assert first["note"] > 30 and first["change"] > 300
+    assert first["note"] > 30 and first["audit_entry"] > 300
     third = counts(started[0], "globex")
     for noun in ("lead", "client", "product", "deal", "task"):
         assert 0.25 <= third[noun] / first[noun] <= 0.45, noun
@@ -208,13 +208,13 @@ def nothing_lies_ahead(rows_of: dict[str, list[dict[str, Any]]], now: str) -> No
 def test_history_is_made_by_its_people_at_work(started):
     rows_of = tables(started[0], "acme")
     sellers = {user["id"] for user in rows_of["user"] if user["role"] != "viewer"}
-    for name, by in (("lead", "created_by"), ("change", "user_id"), ("stage_move", "user_id")):
+    for name, by in (("lead", "created_by"), ("audit_entry", "user_id"), ("stage_move", "user_id")):
         assert {row[by] for row in rows_of[name]} == sellers
     history_is_of_office_hours(rows_of)
 
 
 def history_is_of_office_hours(rows_of: dict[str, list[dict[str, Any]]]) -> None:
-    for change in rows_of["change"]:
+    for change in rows_of["audit_entry"]:
         moment = datetime.fromisoformat(change["at"])
         assert moment.weekday() < 5
         assert OPENING_SECONDS <= moment.hour * 3600 + moment.minute * 60 <= CLOSING_SECONDS
@@ -270,7 +270,7 @@ def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
             assert rows == [timeless(row) for row in expected[noun]], noun
         nothing_lies_ahead(rows_of, now)
         history_is_of_office_hours(rows_of)
-        assert min(row["at"] for row in rows_of["change"]) < days_ago(75, clock)
+        assert min(row["at"] for row in rows_of["audit_entry"]) < days_ago(75, clock)
         due = [row["due_at"] for row in rows_of["task"] if row["status"] in ("open", "in_progress")]
         today = datetime.fromtimestamp(clock.moment, KYIV).date()
         days = [datetime.fromisoformat(text).astimezone(KYIV).date() for text in due]
@@ -291,7 +291,7 @@ def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
     text = demo.prepare(Tenants(Config(data=folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
-    for made in ("api_key", "link"):
+    for made in ("api_key", "one_time_link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
     assert after == before
     app = create_app(Config(data=folder), Clock(), sends=False)

@@ -10,7 +10,7 @@ import pytest
 
 from crm import cli
 from crm.api.openapi import GUIDES_PATH
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "crm" / "docs"
@@ -99,20 +99,20 @@ def test_the_table_of_commands_is_complete():
 
 @pytest.mark.parametrize("root", ["", "/crm"])
 def test_the_api_document_refers_to_guides_that_are_served(crm, root):
-    document = json.loads(speak(crm, path="/api/v1/openapi.json", SCRIPT_NAME=root).body)
+    document = json.loads(send_request(crm, path="/api/v1/openapi.json", SCRIPT_NAME=root).body)
     url = document["externalDocs"]["url"]
     assert url == f"{root}{GUIDES_PATH}/"
-    index = speak(crm, path=url.removeprefix(root), SCRIPT_NAME=root)
+    index = send_request(crm, path=url.removeprefix(root), SCRIPT_NAME=root)
     assert index.status == 200
     assert index.headers["Content-Type"] == "text/html; charset=utf-8"
     links = re.findall(r'href="([^"]+)"', index.body.decode())
     assert [link.rpartition("/")[2] for link in links] == [path.name for path in GUIDES]
     for link, path in zip(links, GUIDES, strict=True):
-        guide = speak(crm, path=link.removeprefix(root), SCRIPT_NAME=root)
+        guide = send_request(crm, path=link.removeprefix(root), SCRIPT_NAME=root)
         assert (guide.status, guide.body) == (200, path.read_bytes())
         assert guide.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize("name", ["x.md", "..%2fwsgi.py", "api"])
 def test_nothing_else_is_served_as_a_guide(crm, name):
-    assert speak(crm, path=f"{GUIDES_PATH}/{name}").status == 404
+    assert send_request(crm, path=f"{GUIDES_PATH}/{name}").status == 404

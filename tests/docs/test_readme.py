@@ -20,7 +20,7 @@ from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.resources import moving
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
-from tests.running import free_port, serving
+from tests.server_process import find_free_port, run_listening_process
 
 BEGIN = f"""{APP} tenant create tour --owner-name Олена
 KEY=$({APP} key create tour --name tour)
@@ -53,13 +53,13 @@ def test_ci_runs_the_second_command_as_it_stands():
 @pytest.mark.parametrize("demo", ["never ran", "has run", "runs"])
 def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     assert shutil.which("curl")
-    lines, port = "\n".join(blocks(section("README", "A tour by curl"))), free_port()
+    lines, port = "\n".join(blocks(section("README", "A tour by curl"))), find_free_port()
     data, begin = tmp_path / "data", lines
     with ExitStack() as stack:
         if demo != "never ran":
             command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
             quiet = {"cwd": ROOT, "stdout": subprocess.DEVNULL}
-            stack.enter_context(serving(command, port, **quiet))
+            stack.enter_context(run_listening_process(command, port, **quiet))
         if demo == "has run":
             stack.close()
         if demo == "runs":
@@ -98,7 +98,7 @@ def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_p
     feed, webhook, _ = blocks(read("events-and-webhooks"))  # the last listens until it is stopped
     _, search, keys = blocks(read("api"))  # the first is of client generators
     lines = [BEGIN, keys, *form, search, feed, webhook]
-    said = run("\n".join(lines), tmp_path, free_port())
+    said = run("\n".join(lines), tmp_path, find_free_port())
     assert re.search(r"^crm_\w{46}$", said, re.M)
     assert re.search(r"^2 .*price list", said, re.M)
     assert '"name":"Марія Коваль"' in said
@@ -135,7 +135,7 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
 
 
 def test_an_import_works_as_it_stands(tmp_path):
-    said = run("\n".join([BEGIN, *blocks(read("importing"))]), tmp_path, free_port())
+    said = run("\n".join([BEGIN, *blocks(read("importing"))]), tmp_path, find_free_port())
     assert '{"status":"ok","created":2,"updated":0,"skipped":0}' in said
     assert "T-2,Стілець,1250" in said
     counts = "created 1, updated 0, skipped 0 (0 unchanged, 0 rejected)"

@@ -24,8 +24,8 @@ import trustme
 from crm.tenancy import backup, readiness
 from tests import log_leaks
 from tests.readme import ROOT, blocks, read, section
-from tests.running import PATIENCE, free_port
 from tests.server.test_proxy import HOME, nginx
+from tests.server_process import TIMEOUT_SECONDS, find_free_port
 
 DOMAIN = "crm.example.ua"
 PROGRAMS = {
@@ -92,7 +92,7 @@ class Server:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.port, self.tls, self.plain = free_port(), free_port(), free_port()
+        self.port, self.tls, self.plain = find_free_port(), find_free_port(), find_free_port()
         left_out = shutil.ignore_patterns(".*", "data", "tests", "build", "dist", "__pycache__")
         shutil.copytree(ROOT, folder / "checkout", ignore=left_out)
         self.issued = folder / "issued"
@@ -183,7 +183,7 @@ class Server:
         started.unlink(missing_ok=True)
         for pid in reversed(pids):
             os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
             time.sleep(0.05)
 

@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask, redirect, request, session
 from playwright.sync_api import Page, expect
-from test_cabinet_board import card, column, drag, is_in
-from test_embedding import copied
 from werkzeug.serving import make_server
 
 from crm import CRM
 from crm.access import api_keys
+from tests.cabinet.test_board import card, column, drag, is_in
 from tests.chromium import browsing, session_or_none
 from tests.conftest import OLENA
+from tests.embedding.test_embedding import copied
 from tests.readme import ROOT, blocks, read
-from tests.running import free_port, wait_for
+from tests.server_process import find_free_port, wait_until_listening
 from tests.sites import logged_in
 
 LOGIN = """<!doctype html><title>shop</title><link rel="icon" href="data:,">
@@ -212,7 +212,7 @@ def test_the_guides_example_shows_the_workspace(page, tmp_path):
     """Its commands make the tenant and serve the site; the site's login leads inside."""
     text = read("embedding")
     (tmp_path / "shop.py").write_text(blocks(text, "python")[0])
-    port = free_port()
+    port = find_free_port()
     create, address, serve, *_ = blocks(text)[0].splitlines()
     environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
     here = {"cwd": tmp_path, "env": environ}
@@ -226,7 +226,7 @@ def test_the_guides_example_shows_the_workspace(page, tmp_path):
     (link,) = re.findall(r"http://localhost:5000(/crm/enter/\S+)", made.stderr)
     site = subprocess.Popen(words(serve), stderr=subprocess.DEVNULL, **here)
     try:
-        wait_for(port, site)
+        wait_until_listening(port, site)
         with session_or_none(page.context.browser) as other:
             other.goto(f"http://127.0.0.1:{port}{link}")
             other.locator("main form button").first.click()

@@ -22,9 +22,9 @@ from crm.access import sessions
 from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
 from tests.conftest import OLENA, set_clock
-from tests.raw_wsgi import Answer, speak
+from tests.raw_wsgi import WsgiResponse, send_request
 from tests.readme import blocks, read, run
-from tests.running import free_port
+from tests.server_process import find_free_port
 from tests.sites import Site, hostile, plain
 
 HOST = "shop.example.ua"
@@ -86,7 +86,7 @@ RANDOM = (
 )
 
 
-def shown(answer: Answer, prefix: str = "") -> tuple[int, list[tuple[str, str]], str | bytes]:
+def shown(answer: WsgiResponse, prefix: str = "") -> tuple[int, list[tuple[str, str]], str | bytes]:
     """An answer without what is random, and without the prefix."""
 
     def tidy(text: str) -> str:
@@ -148,8 +148,8 @@ def test_the_api_answers_as_by_itself(site, embedded, alone, furnished):
             **headers,
         }
         sent = {"headers": headers, "body": body, "host": HOST, "query": query}
-        there = speak(alone, method, f"/api/v1{path}", **sent)
-        here = speak(site, method, f"/crm/api/v1{path}", **sent)
+        there = send_request(alone, method, f"/api/v1{path}", **sent)
+        here = send_request(site, method, f"/crm/api/v1{path}", **sent)
         assert shown(here, "/crm") == shown(there), (method, path)
         assert here.status != 500
     assert site.heard == []
@@ -158,17 +158,17 @@ def test_the_api_answers_as_by_itself(site, embedded, alone, furnished):
 @pytest.mark.parametrize("key", ["", "crm_wrong", "ivan"])
 def test_a_key_that_is_not_good_here_is_told_so_by_the_crm(site, embedded, alone, furnished, key):
     sent = {"Authorization": f"Bearer {furnished[1].get(key, key)}", "X-Request-Id": "a"}
-    here = speak(site, path="/crm/api/v1/leads", headers=sent, host=HOST)
+    here = send_request(site, path="/crm/api/v1/leads", headers=sent, host=HOST)
     assert here.status == 401
-    assert shown(here, "/crm") == shown(speak(alone, headers=sent, host=HOST))
+    assert shown(here, "/crm") == shown(send_request(alone, headers=sent, host=HOST))
 
 
 def test_a_body_without_a_length_is_read_as_by_itself(site, embedded, alone, furnished):
     sent = {"Authorization": f"Bearer {furnished[1]['olena']}", "X-Request-Id": "a", **JSON}
     options = {"headers": sent, "body": LEAD, "host": HOST, "chunked": True}
-    here = speak(site, "POST", "/crm/api/v1/leads", **options)
+    here = send_request(site, "POST", "/crm/api/v1/leads", **options)
     assert here.status == 201
-    assert shown(here, "/crm") == shown(speak(alone, "POST", **options))
+    assert shown(here, "/crm") == shown(send_request(alone, "POST", **options))
 
 
 def pages_of(app: Flask) -> list[str]:
@@ -218,7 +218,7 @@ def walk(
         token = re.search(r'name="csrf_token" value="([^"]+)"', page.text)[1]
         options["data"] = {"csrf_token": token, **form}
     page = browser.open(f"{prefix}{path}", method=method, buffered=True, **options)
-    return shown(Answer(page.status_code, page.headers, page.data), prefix)
+    return shown(WsgiResponse(page.status_code, page.headers, page.data), prefix)
 
 
 def test_a_mistake_of_the_crm_stays_with_it(site, embedded, furnished, monkeypatch, caplog):
@@ -227,7 +227,7 @@ def test_a_mistake_of_the_crm_stays_with_it(site, embedded, furnished, monkeypat
 
     monkeypatch.setattr(leads_endpoints.LEAD.__class__, "one", fail)
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
-    answer = speak(site, path="/crm/api/v1/leads/1", headers=key, host=HOST)
+    answer = send_request(site, path="/crm/api/v1/leads/1", headers=key, host=HOST)
     assert (answer.status, answer.json["code"]) == (500, "internal_error")
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert "a mistake of ours" in caplog.text
@@ -258,14 +258,17 @@ def test_the_site_answers_as_without_the_crm(site, embedded, tmp_path):
     for method, path, headers, body in SITE:
         path, _, query = path.partition("?")
         sent = {"headers": headers, "body": body, "host": HOST, "query": query}
-        there, here = speak(before, method, path, **sent), speak(site, method, path, **sent)
+        there, here = (
+            send_request(before, method, path, **sent),
+            send_request(site, method, path, **sent),
+        )
         assert (here.status, [*here.headers], here.body) == (
             *(there.status, [*there.headers], there.body),
         ), (method, path)
         assert "X-Site" in here.headers
     for each in (before, site):
         with pytest.raises(RuntimeError, match="the site's own"):
-            speak(each, path="/boom", host=HOST)
+            send_request(each, path="/boom", host=HOST)
     assert site.heard == before.heard
     assert {"before", "after", "teardown", "appcontext", "preprocess"} == set(site.heard)
 
@@ -300,12 +303,12 @@ def test_nothing_of_the_site_is_changed_but_its_door(site, tmp_path):
 def test_nothing_is_written_before_there_is_something_to_keep(tmp_path):
     site = plain(tmp_path)
     found = CRM(site, url_prefix="/crm", tenant="acme", sends=False)
-    assert speak(site, path="/", host=HOST).body == b"the site"
-    assert speak(site, path="/crm/livez", host=HOST).status == 200
-    assert speak(site, path="/crm/api/v1/leads", host=HOST).status == 404
+    assert send_request(site, path="/", host=HOST).body == b"the site"
+    assert send_request(site, path="/crm/livez", host=HOST).status == 200
+    assert send_request(site, path="/crm/api/v1/leads", host=HOST).status == 404
     assert list(tmp_path.rglob("*")) == []
     found.create_tenant("acme", name="Acme")
-    assert speak(site, path="/crm/api/v1/leads", host=HOST).status == 401
+    assert send_request(site, path="/crm/api/v1/leads", host=HOST).status == 401
     assert (tmp_path / "instance" / "crm" / "tenants" / "acme.db").is_file()
 
 
@@ -313,14 +316,14 @@ def test_nothing_is_written_before_there_is_something_to_keep(tmp_path):
 
 
 def test_the_prefix_itself_leads_to_the_start_page(site, embedded):
-    answer = speak(site, path="/crm", host=HOST, query="a=1")
+    answer = send_request(site, path="/crm", host=HOST, query="a=1")
     assert (answer.status, answer.headers["Location"]) == (308, "crm/?a=1")
-    assert speak(site, path="/crm/", host=HOST).headers["Location"] == "/crm/login"
+    assert send_request(site, path="/crm/", host=HOST).headers["Location"] == "/crm/login"
 
 
 @pytest.mark.parametrize("path", ["/crm/../", "/crm/crm/", "/crm/%2e/"])
 def test_an_odd_path_below_the_prefix_is_the_crms_404(site, embedded, path):
-    answer = speak(site, path=path, host=HOST)
+    answer = send_request(site, path=path, host=HOST)
     assert answer.status == 404
     assert "X-Request-Id" in answer.headers and "X-Site" not in answer.headers
 
@@ -330,10 +333,10 @@ def test_a_site_that_is_mounted_itself_keeps_its_own_prefix(tmp_path, furnished)
     CRM(site, url_prefix="/crm/", tenant="acme", data=copied(furnished, tmp_path / "d"),
         sends=False)  # fmt: skip
     whole = DispatcherMiddleware(Flask("other"), {"/shop": site})
-    assert speak(whole, path="/shop/crm/leads").headers["Location"] == (
+    assert send_request(whole, path="/shop/crm/leads").headers["Location"] == (
         "/shop/crm/login?next=/leads"
     )
-    assert speak(whole, path="/shop/crm/api/v1/openapi.json").json["servers"] == [
+    assert send_request(whole, path="/shop/crm/api/v1/openapi.json").json["servers"] == [
         {"url": "/shop/crm/api/v1"}
     ]
 
@@ -341,17 +344,19 @@ def test_a_site_that_is_mounted_itself_keeps_its_own_prefix(tmp_path, furnished)
 def test_a_list_and_what_was_created_are_found_below_the_prefix(site, embedded, furnished):
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", **JSON}
     sent = {"headers": key, "host": HOST}
-    made = speak(site, "POST", "/crm/api/v1/leads", body=LEAD, **sent)
+    made = send_request(site, "POST", "/crm/api/v1/leads", body=LEAD, **sent)
     assert made.headers["Location"] == "/crm/api/v1/leads/1"
-    assert speak(site, path=made.headers["Location"], **sent).json["name"] == "Марія Коваль"
-    speak(site, "POST", "/crm/api/v1/leads", body=LEAD, **sent)
-    link = speak(site, path="/crm/api/v1/leads", query="limit=1", **sent).headers["Link"]
+    assert send_request(site, path=made.headers["Location"], **sent).json["name"] == "Марія Коваль"
+    send_request(site, "POST", "/crm/api/v1/leads", body=LEAD, **sent)
+    link = send_request(site, path="/crm/api/v1/leads", query="limit=1", **sent).headers["Link"]
     assert link.startswith("</crm/api/v1/leads?limit=1&cursor=")
-    converted = speak(site, "POST", "/crm/api/v1/leads/1/convert", **sent)
+    converted = send_request(site, "POST", "/crm/api/v1/leads/1/convert", **sent)
     assert converted.headers["Location"] == "/crm/api/v1/deals/1"
-    imported = speak(site, "POST", "/crm/api/v1/products/import", key | MULTIPART, FILE, host=HOST)
+    imported = send_request(
+        site, "POST", "/crm/api/v1/products/import", key | MULTIPART, FILE, host=HOST
+    )
     assert imported.headers["Location"] == "/crm/api/v1/imports/1"
-    wrong = speak(site, path="/crm/api/v1/leads/9", **sent).json
+    wrong = send_request(site, path="/crm/api/v1/leads/9", **sent).json
     assert wrong["instance"] == "/crm/api/v1/leads/9"
 
 
@@ -369,9 +374,12 @@ def test_a_function_of_the_request_chooses_the_tenant(tmp_path, furnished):
     for label, who in (("acme", "olena"), ("globex", "ivan")):
         key = {"Authorization": f"Bearer {furnished[1][who]}"}
         host = f"{label}.shops.example.ua"
-        answer = speak(site, path="/crm/api/v1/users/me", headers=key, host=host)
+        answer = send_request(site, path="/crm/api/v1/users/me", headers=key, host=host)
         assert answer.json["name"].lower() == who
-        assert speak(site, path="/crm/api/v1/users/me", headers=key, host="other.a").status == 404
+        assert (
+            send_request(site, path="/crm/api/v1/users/me", headers=key, host="other.a").status
+            == 404
+        )
 
 
 def test_the_function_gets_the_request_of_the_site_without_its_body(tmp_path, furnished):
@@ -387,10 +395,10 @@ def test_the_function_gets_the_request_of_the_site_without_its_body(tmp_path, fu
     site, _ = choosing(tmp_path, furnished, choose)
     site.request_class = Own
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", **JSON}
-    assert speak(site, "POST", "/crm/api/v1/leads", key, LEAD).status == 201
+    assert send_request(site, "POST", "/crm/api/v1/leads", key, LEAD).status == 201
     assert seen == [(Own, "/crm/api/v1/leads", "", b"")]
-    speak(site, path="/crm/livez")
-    speak(site, path="/")
+    send_request(site, path="/crm/livez")
+    send_request(site, path="/")
     assert len(seen) == 1  # for the operator's paths and the site's own it isn't asked
 
 
@@ -398,10 +406,10 @@ def test_the_function_gets_the_request_of_the_site_without_its_body(tmp_path, fu
 def test_no_tenant_is_always_the_same_404(tmp_path, furnished, told):
     site, _ = choosing(tmp_path, furnished, lambda request: told)
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", "X-Request-Id": "a"}
-    answer = speak(site, path="/crm/api/v1/leads", headers=key)
+    answer = send_request(site, path="/crm/api/v1/leads", headers=key)
     assert answer.status == 404 and answer.json["detail"] == "there is nothing here"
     for path in ("/crm/", "/crm/leads", "/crm/signup"):
-        page = speak(site, path=path)
+        page = send_request(site, path=path)
         assert page.status == 404 and "Acme" not in page.body.decode()
     assert not (tmp_path / "data" / "front.db").exists()
 
@@ -413,7 +421,7 @@ def test_no_header_of_a_client_chooses_the_tenant(site, embedded, furnished):
         {"X-Forwarded-Host": "globex.localhost", "Forwarded": "host=globex.localhost"},
     ):
         for host in ("globex.localhost", HOST, "", "globex", "xn--a.b", None):
-            answer = speak(site, path="/crm/api/v1/leads", headers=ivan | headers, host=host)
+            answer = send_request(site, path="/crm/api/v1/leads", headers=ivan | headers, host=host)
             assert answer.status == 401
 
 
@@ -422,9 +430,9 @@ def test_a_function_that_fails_is_a_500_whose_log_tells_no_data(tmp_path, furnis
         raise KeyError("+380501112233")
 
     site, _ = choosing(tmp_path, furnished, choose)
-    answer = speak(site, path="/crm/api/v1/leads")
+    answer = send_request(site, path="/crm/api/v1/leads")
     assert (answer.status, answer.json["code"]) == (500, "internal_error")
-    assert b"<h1" in speak(site, path="/crm/").body
+    assert b"<h1" in send_request(site, path="/crm/").body
     assert "tenant: KeyError in choose, test_embedding.py:" in caplog.text
     assert "+380501112233" not in caplog.text
 
@@ -432,8 +440,8 @@ def test_a_function_that_fails_is_a_500_whose_log_tells_no_data(tmp_path, furnis
 def test_any_host_is_good_for_an_embedded_crm(site, embedded, furnished):
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
     for host in ("127.0.0.1:5000", "[::1]", "xn--a.x", "a_b", "\xe9", "", None, HOST):
-        assert speak(site, path="/crm/api/v1/users/me", headers=key, host=host).status == 200
-        assert speak(site, path="/crm/login", host=host).status == 200
+        assert send_request(site, path="/crm/api/v1/users/me", headers=key, host=host).status == 200
+        assert send_request(site, path="/crm/login", host=host).status == 200
 
 
 # Hosts
@@ -450,22 +458,26 @@ def by_host(site, furnished, tmp_path) -> Iterator[CRM]:
 @pytest.mark.parametrize("host", ["acme.crm.example.ua", "ACME.CRM.example.UA:8080"])
 def test_a_tenants_host_is_the_crms(site, by_host, furnished, host):
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
-    assert speak(site, path="/api/v1/users/me", headers=key, host=host).json["name"] == "Olena"
-    assert speak(site, path="/crm/leads", host=host).status == 404  # its paths are the CRM's too
-    assert speak(site, path="/leads", host=host).headers["Location"] == "/login?next=/leads"
+    assert (
+        send_request(site, path="/api/v1/users/me", headers=key, host=host).json["name"] == "Olena"
+    )
+    assert (
+        send_request(site, path="/crm/leads", host=host).status == 404
+    )  # its paths are the CRM's too
+    assert send_request(site, path="/leads", host=host).headers["Location"] == "/login?next=/leads"
     assert site.heard == []
 
 
 def test_the_base_host_has_the_sign_up(site, by_host):
-    assert b'action="/signup"' in speak(site, path="/signup", host="crm.example.ua").body
-    assert speak(site, path="/", host="nobody.crm.example.ua").status == 404
-    assert speak(site, path="/", host="a.acme.crm.example.ua").status == 404
+    assert b'action="/signup"' in send_request(site, path="/signup", host="crm.example.ua").body
+    assert send_request(site, path="/", host="nobody.crm.example.ua").status == 404
+    assert send_request(site, path="/", host="a.acme.crm.example.ua").status == 404
     assert site.heard == []
 
 
 @pytest.mark.parametrize("host", [HOST, "example.ua", "xcrm.example.ua", "crm.example.ua.evil.ua"])
 def test_every_other_host_is_the_sites(site, by_host, host):
-    answer = speak(site, path="/crmx", host=host)
+    answer = send_request(site, path="/crmx", host=host)
     assert "X-Site" in answer.headers or answer.status == 404
     assert "X-Request-Id" not in answer.headers
     assert site.heard
@@ -479,7 +491,7 @@ def test_a_site_may_have_both_ways(site, furnished, tmp_path):
         (HOST, "/crm/api/v1/users/me", "ivan"),
     ):
         key = {"Authorization": f"Bearer {furnished[1][who]}"}
-        assert speak(site, path=path, headers=key, host=host).json["name"].lower() == who
+        assert send_request(site, path=path, headers=key, host=host).json["name"].lower() == who
 
 
 # Several, and by hand
@@ -491,14 +503,14 @@ def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
         folder = copied(furnished, tmp_path / label)
         CRM(site, url_prefix=f"/{label}", tenant=label, data=folder, sends=False)
         key = {"Authorization": f"Bearer {furnished[1][who]}"}
-        assert speak(site, path=f"/{label}/api/v1/users/me", headers=key).status == 200
+        assert send_request(site, path=f"/{label}/api/v1/users/me", headers=key).status == 200
     for label in ("acme", "globex"):
-        page = speak(site, path=f"/{label}/login")
+        page = send_request(site, path=f"/{label}/login")
         assert f"Path=/{label}" in page.headers["Set-Cookie"]
         other = {"acme": "ivan", "globex": "olena"}[label]
         key = {"Authorization": f"Bearer {furnished[1][other]}"}
-        assert speak(site, path=f"/{label}/api/v1/users/me", headers=key).status == 401
-    assert speak(site, path="/").body == b"the site"
+        assert send_request(site, path=f"/{label}/api/v1/users/me", headers=key).status == 401
+    assert send_request(site, path="/").body == b"the site"
     told = {
         name: CliRunner().invoke(site.cli, [name, "tenant", "list"]).stderr.strip()
         for name in ("crm", "crm-globex")
@@ -513,13 +525,13 @@ def test_it_is_mounted_by_hand_too(site, furnished, tmp_path):
     by_hand = CRM(data=copied(furnished, tmp_path / "d"), tenant="acme", sends=False)
     whole = DispatcherMiddleware(site, {"/crm": by_hand.app})
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
-    answer = speak(whole, path="/crm/api/v1/users/me", headers=key, host=HOST)
+    answer = send_request(whole, path="/crm/api/v1/users/me", headers=key, host=HOST)
     assert answer.json["name"] == "Olena"
-    assert speak(whole, path="/crm/leads", host=HOST).headers["Location"] == (
+    assert send_request(whole, path="/crm/leads", host=HOST).headers["Location"] == (
         "/crm/login?next=/leads"
     )
     assert site.heard == []
-    assert "X-Site" in speak(whole, path="/", host=HOST).headers
+    assert "X-Site" in send_request(whole, path="/", host=HOST).headers
 
 
 def test_a_tenant_mounted_by_hand_is_the_only_one(furnished, tmp_path):
@@ -528,8 +540,8 @@ def test_a_tenant_mounted_by_hand_is_the_only_one(furnished, tmp_path):
     for name, status in (("olena", 200), ("ivan", 401)):
         key = {"Authorization": f"Bearer {furnished[1][name]}"}
         asked = {"path": "/api/v1/users/me", "host": "globex.localhost", "headers": key}
-        assert speak(by_hand.app, **asked).status == status
-    assert speak(by_hand.app, path="/", host="localhost").headers["Location"] == "/login"
+        assert send_request(by_hand.app, **asked).status == status
+    assert send_request(by_hand.app, path="/", host="localhost").headers["Location"] == "/login"
     by_hand.close()
 
 
@@ -546,7 +558,7 @@ def test_a_middleware_of_the_sites_own_may_say_which_tenant(furnished, tmp_path)
     app = create_app(Config(data=copied(furnished, tmp_path / "d")), sends=False)
     key = {"Authorization": f"Bearer {furnished[1]['ivan']}"}
     more = {"headers": key, "host": HOST, "crm.tenant": "globex"}
-    assert speak(app, path="/api/v1/users/me", **more).json["name"] == "Ivan"
+    assert send_request(app, path="/api/v1/users/me", **more).json["name"] == "Ivan"
 
 
 def test_a_proxyfix_of_the_site_stands_around_both(tmp_path, furnished, monkeypatch):
@@ -554,9 +566,12 @@ def test_a_proxyfix_of_the_site_stands_around_both(tmp_path, furnished, monkeypa
     site, found = choosing(tmp_path, furnished, "acme")
     assert found.config.trusted_proxies == 0
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": HOST}
-    assert "Secure" not in speak(site, path="/crm/login", headers=forwarded).headers["Set-Cookie"]
+    assert (
+        "Secure"
+        not in send_request(site, path="/crm/login", headers=forwarded).headers["Set-Cookie"]
+    )
     site.wsgi_app = ProxyFix(site.wsgi_app, x_for=1, x_proto=1, x_host=1)
-    cookie = speak(site, path="/crm/login", headers=forwarded).headers["Set-Cookie"]
+    cookie = send_request(site, path="/crm/login", headers=forwarded).headers["Set-Cookie"]
     assert cookie.startswith("__Secure-crm_form=") and "Secure; HttpOnly; Path=/crm;" in cookie
 
 
@@ -622,7 +637,7 @@ def test_a_setting_that_cannot_work_leaves_the_site_as_it_was(tmp_path):
     site = plain(tmp_path)
     with pytest.raises(ConfigError):
         CRM(site, url_prefix="/crm", sms="http")
-    assert speak(site, path="/crm/livez").status == 404
+    assert send_request(site, path="/crm/livez").status == 404
     assert "crm" not in site.extensions and "crm" not in site.cli.commands
 
 
@@ -724,7 +739,7 @@ def test_the_extension_may_be_made_before_the_site(tmp_path, furnished):
     site = plain(tmp_path)
     found.init_app(site)
     assert site.extensions["crm"] is found
-    assert speak(site, path="/crm/livez").status == 200
+    assert send_request(site, path="/crm/livez").status == 200
     with pytest.raises(RuntimeError, match="make another one"):
         found.init_app(plain(tmp_path))
 
@@ -784,7 +799,7 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
     (tmp_path / "shop.py").write_text(shop)
     (tmp_path / "won.py").write_text(WON.format(lines=won))
     lines = commands.replace(".venv/bin/flask", f"{sys.executable} -m flask")
-    lines = lines.replace("5000", str(free_port()))
+    lines = lines.replace("5000", str(find_free_port()))
     lines = lines.replace(" &\n", " & SERVER=$!\ntrap 'kill $SERVER' EXIT\n")
     said = run(f"{lines}\n{sys.executable} won.py", tmp_path, PYTHONPATH=str(ROOT), CRM_DATA="")
     assert '{"status":"ok"}{"lead":"1"}' in said
@@ -799,7 +814,7 @@ def test_deliveries_begin_with_the_first_request_to_the_site(tmp_path):
     site = plain(tmp_path)
     found = CRM(site, url_prefix="/crm", tenant="acme")
     assert not found.app.sender.started
-    speak(site, path="/")
+    send_request(site, path="/")
     assert found.app.sender.started
     found.app.sender.close()
 
@@ -807,7 +822,7 @@ def test_deliveries_begin_with_the_first_request_to_the_site(tmp_path):
 def test_a_warning_is_nowhere_in_the_log(site, embedded, caplog):
     with caplog.at_level(logging.WARNING):
         for path in ("/crm/", "/crm/login", "/crm/api/v1/docs", "/crm/nothing", "/crm/api/v1/x"):
-            speak(site, path=path, host=HOST)
+            send_request(site, path=path, host=HOST)
     assert caplog.text == ""
 
 

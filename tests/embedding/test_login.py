@@ -17,7 +17,7 @@ from crm import CRM
 from crm.access import api_keys, links, passwords, sessions
 from crm.errors import origin
 from crm.resources import tenant
-from crm.resources.users import User
+from crm.resources.users import update as update_user
 from crm.tenancy.database import row, rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
@@ -251,7 +251,7 @@ def test_the_last_owner_whom_the_site_demotes_stays_one_and_may_do_less(embed):
 def test_who_was_deactivated_is_refused(embed):
     crm, guest = embed()
     with crm.tenant("acme"), transaction():
-        User.find(TARAS).change({"active": 0})
+        update_user(TARAS, {"active": 0})
     guest.logs_in(id="2", name="Тарас", role="owner", phone="050 111 00 02")
     assert "У вас немає доступу до цього" in guest.sees("/crm/", 403)
     assert guest.post("/crm/leads", {"name": "x"}).status_code == 403

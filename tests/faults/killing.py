@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.running import ROOT, free_port, wait_for
+from tests.server_process import ROOT, find_free_port, wait_until_listening
 
 PATIENCE_SECONDS = 20
 
@@ -28,7 +28,7 @@ def kill(*processes: int) -> None:
 @contextlib.contextmanager
 def killed(data: Path, workers: int, **settings: str) -> Iterator[int]:
     """The port of a server whose processes are all killed at the end. None outlives it."""
-    port = free_port()
+    port = find_free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
     command += ["--workers", str(workers)]
     server = subprocess.Popen(
@@ -39,7 +39,7 @@ def killed(data: Path, workers: int, **settings: str) -> Iterator[int]:
         text=True,
     )
     try:
-        wait_for(port, server)
+        wait_until_listening(port, server)
         yield port
     finally:
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()

@@ -57,7 +57,8 @@ def faults_inside(path: Path, has_gaps: bool = False) -> Iterator[str]:
         sequence = [number for (number,) in rows("SELECT sequence FROM event ORDER BY sequence")]
         if not has_gaps and sequence != list(range(1, len(sequence) + 1)):
             yield "the events have gaps"
-        for table in ("event", "change"):  # these hide the file's own, which have no such index
+        # These tables hide the file's own, which have no such index.
+        for table in ("event", "audit_entry"):
             rows(f"CREATE TEMP TABLE {table} AS SELECT * FROM main.{table}")
             rows(f"CREATE INDEX temp.{table}_of ON {table} (record_id)")
         for what, sql in _DISAGREEMENTS.items():
@@ -68,8 +69,8 @@ def faults_inside(path: Path, has_gaps: bool = False) -> Iterator[str]:
 _DISAGREEMENTS = (
     {
         f"the versions of a {noun} and its trail of changes": f"""
-        SELECT id, version, (SELECT count(*) FROM change
-                             WHERE change.noun = '{noun}' AND record_id = {noun}.id) AS changes
+        SELECT id, version, (SELECT count(*) FROM audit_entry
+                             WHERE audit_entry.noun = '{noun}' AND record_id = {noun}.id) AS changes
         FROM {noun} WHERE version <> 1 + changes + (deleted_at IS NOT NULL)
     """
         for noun in NOUNS
@@ -94,14 +95,14 @@ _DISAGREEMENTS = (
     }
     | {
         "the changes of a client and their events": """
-        SELECT id, (SELECT count(*) FROM change
+        SELECT id, (SELECT count(*) FROM audit_entry
                     WHERE noun = 'client' AND record_id = client.id) AS changes,
                    (SELECT count(*) FROM event
                     WHERE type = 'client.updated' AND record_id = client.id) AS events
         FROM client WHERE changes <> events
     """,
         "the changes of a product and their events": """
-        SELECT id, (SELECT count(*) FROM change
+        SELECT id, (SELECT count(*) FROM audit_entry
                     WHERE noun = 'product' AND record_id = product.id) AS changes,
                    (SELECT count(*) FROM event
                     WHERE type = 'product.updated' AND record_id = product.id) AS events
@@ -132,7 +133,7 @@ _DISAGREEMENTS = (
             WHERE type = 'deal.won' AND record_id = deal.id)
     """,
         "imports and their events": """
-        SELECT imports, events FROM (SELECT count(*) AS imports FROM price_import
+        SELECT imports, events FROM (SELECT count(*) AS imports FROM import_run
                 WHERE noun = 'product'),
             (SELECT count(*) AS events FROM event WHERE type = 'product.imported')
         WHERE imports <> events

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.external_programs import found
-from tests.running import ROOT, running
+from tests.server_process import ROOT, run_server
 
 HOUR, DAY = 3600, 86_400
 SECONDS = 2  # that the clock is wrong
@@ -92,7 +92,7 @@ def wait_until(holds: Callable[[], Any], seconds: float = 30) -> Any:
 def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path, machine, hook):
     hook.answer = lambda _: 500
     task = {"title": "Call"}
-    with running(tmp_path, **machine.settings) as port:
+    with run_server(tmp_path, **machine.settings) as port:
         client = Client(port, key)
         webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
         client.api("POST", "leads", MARIA)
@@ -102,7 +102,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
         log = f"webhooks/{webhook['webhook_id']}/deliveries"
         wait_until(lambda: client.api("GET", log)["data"][0]["attempts"])
     assert len(before) == 3
-    with running(tmp_path, workers=2, **machine.settings) as port:
+    with run_server(tmp_path, workers=2, **machine.settings) as port:
         client = Client(port, key)
         machine.set_off(40 * DAY)
         until = time.monotonic() + SECONDS
@@ -135,7 +135,7 @@ def test_forty_days_ahead_for_two_seconds_erase_and_repeat_nothing(key, tmp_path
 
 def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machine, hook):
     hook.answer = lambda _: 500
-    with running(tmp_path, **machine.settings) as port:
+    with run_server(tmp_path, **machine.settings) as port:
         client = Client(port, key)
         webhook = client.api("POST", "webhooks", {"url": hook.url, "events": ["lead.created"]})
         log = f"webhooks/{webhook['webhook_id']}/deliveries"
@@ -151,7 +151,7 @@ def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machi
 def test_a_step_gives_no_window_anew(key, tmp_path, machine):
     command = [sys.executable, "app.py", "tenant", "plan", "acme", "base", "--data", str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT)
-    with running(tmp_path, workers=2, **machine.settings) as port:
+    with run_server(tmp_path, workers=2, **machine.settings) as port:
         client = Client(port, key)
 
         def left() -> tuple[int, int]:

@@ -19,7 +19,7 @@ from crm.tenancy.database import row
 from crm.tenancy.tenants import Tenants
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
-from tests.receiving import Hook
+from tests.webhook_receiver import WebhookReceiver
 
 PAGE = 4096
 
@@ -296,7 +296,7 @@ def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_
 
 
 def test_the_sender_goes_on_with_others(
-    sending: CRMApp, furnished: Any, hook: Hook, caplog: pytest.LogCaptureFixture
+    sending: CRMApp, furnished: Any, hook: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     ivan = Api(sending, "globex", furnished[1]["ivan"])
     ivan.create("/webhooks", url=hook.url, events=["lead.created"])
@@ -331,7 +331,7 @@ def test_the_doctor_names_file_cause_and_what_helps(crm: CRMApp, tmp_path: Path)
         f"fault acme restore its newest copy: restore {copy} --tenant acme"
     )
     copy.unlink()
-    assert doctor().endswith(f"no copy of it is in {data}/backups: restore FILE --tenant acme")
+    assert doctor().endswith(f"there is no copy in {data}/backups: restore FILE --tenant acme")
 
 
 def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> None:

@@ -29,11 +29,11 @@ from crm.outbox import sender
 from crm.resources import tenant
 from crm.tenancy.database import row, transaction
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
 from tests.page_client import Person
-from tests.receiving import Hook
-from tests.running import ROOT, running
+from tests.server_process import ROOT, run_server
+from tests.webhook_receiver import WebhookReceiver
 
 LABELS = ("open", "closed", "logged", "bare")
 
@@ -205,7 +205,7 @@ def test_many_cold_readers_meet_the_full_disk_at_once(
             disk.free()  # the others are in the midst of it
         return answers + [api.get("/leads").status_code for _ in range(10)]
 
-    assert crowd(9, read) == [[200] * 20] * 9
+    assert run_in_threads(9, read) == [[200] * 20] * 9
     for label in LABELS:
         assert write(Api(app, label, keys[label])).status_code == 201
     app.tenants.forget_idle()
@@ -236,7 +236,7 @@ def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
 def test_what_is_sent_in_the_background_waits_for_room(
     disk: Disk,
     keys: dict[str, str],
-    hook: Hook,
+    hook: WebhookReceiver,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -305,7 +305,7 @@ def test_a_server_starts_on_a_full_disk_serves_reads_and_goes_on(
     rows = b"sku,name,price\n" + b"".join(b"s%d,Nut,1\n" % number for number in range(45_000))
     form = edge + rows + b"\r\n--e--\r\n", "multipart/form-data; boundary=e"
     assert len(form[0]) > 500_000  # that many are kept in memory
-    with running(data, workers=workers, expected="full", TMPDIR=str(disk.path)) as port:
+    with run_server(data, workers=workers, expected="full", TMPDIR=str(disk.path)) as port:
         server = Server(port, keys)
         for label in LABELS:
             for _ in range(3):
@@ -343,7 +343,7 @@ COMMANDS = (
     ("tenant", "plan", "closed", "pro"),
     ("tenant", "suspend", "closed"),
     ("key", "create", "closed", "--name", "robot"),
-    ("user", "add", "closed", "--name", "Taras", "--phone", "+380501110002"),
+    ("user", "create", "closed", "--name", "Taras", "--phone", "+380501110002"),
     ("user", "login-link", "closed", "1"),
     ("backup", "create", "--tenant", "closed"),
     ("tenant", "clone", "closed", "copy"),

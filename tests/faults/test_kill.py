@@ -29,7 +29,7 @@ from crm.tenancy.tenants import Tenants
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
-from tests.running import ROOT, running
+from tests.server_process import ROOT, run_server
 
 KILLS = int(os.environ.get("KILLS", 10))
 WRITERS = 4
@@ -242,7 +242,7 @@ def test_kill_9_loses_doubles_and_halves_nothing(
                 if operator.command and operator.command.poll() is None:
                     kill(operator.command.pid)
             check_copies(tmp_path)
-        with running(tmp_path, **SETTINGS) as port:
+        with run_server(tmp_path, **SETTINGS) as port:
             write_on(port, "import")
             for each in (*writers, operator):
                 each.over.set()

@@ -20,8 +20,8 @@ from typing import Any
 from standardwebhooks.webhooks import Webhook
 
 from tests.faults.killing import killed
-from tests.receiving import Hook, Received
-from tests.running import running
+from tests.server_process import run_server
+from tests.webhook_receiver import Received, WebhookReceiver
 
 KILLS = 20
 WRITERS = 16
@@ -159,7 +159,7 @@ def until(holds: Any, what: str, seconds: float = PATIENCE) -> None:
 
 
 def test_every_committed_event_arrives_through_twenty_kills(
-    tmp_path: Path, key: str, hook: Hook
+    tmp_path: Path, key: str, hook: WebhookReceiver
 ) -> None:
     caller = Caller(key)
     writers = [Writer(number, caller) for number in range(WRITERS)]
@@ -181,7 +181,7 @@ def test_every_committed_event_arrives_through_twenty_kills(
         time.sleep(LINGER * dice.random())
 
     try:
-        with running(tmp_path, **SETTINGS) as port:
+        with run_server(tmp_path, **SETTINGS) as port:
             caller.port = port
             status, said = caller.call("POST", "/webhooks", {"url": hook.url})
             assert status == 201, said
@@ -189,7 +189,7 @@ def test_every_committed_event_arrives_through_twenty_kills(
         for number in range(KILLS):
             with killed(tmp_path, workers=2 - number % 2, **SETTINGS) as port:
                 write_on(port)
-        with running(tmp_path, **SETTINGS) as port:
+        with run_server(tmp_path, **SETTINGS) as port:
             write_on(port)
             caller.over.set()
             for writer in writers:
@@ -242,7 +242,7 @@ def finish(caller: Caller, webhook: str, moody: Moody) -> None:
     until(is_all_delivered, "not everything is delivered", 2 * PATIENCE)
 
 
-def check(caller: Caller, hook: Hook, secret: str) -> list[dict[str, Any]]:
+def check(caller: Caller, hook: WebhookReceiver, secret: str) -> list[dict[str, Any]]:
     """What arrived is the feed, byte by byte; gives its events."""
     bodies: dict[str, bytes] = {}
     last: dict[str, int] = defaultdict(int)

@@ -25,8 +25,8 @@ from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy.tenants import Tenants
 from tests import storage
-from tests.receiving import Hook
-from tests.running import ROOT, free_port, running, wait_for
+from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
+from tests.webhook_receiver import WebhookReceiver
 
 BURN_SECONDS = float(os.environ.get("CRM_BURN_SECONDS", "3"))
 LOSS_SECONDS = 2.0  # of writes, at most
@@ -116,7 +116,7 @@ class Clients:
 @contextlib.contextmanager
 def served(data: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """A server that may be killed."""
-    port = free_port()
+    port = find_free_port()
     words = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
     cleared = {name: text for name, text in os.environ.items() if not name.startswith("CRM_")}
     server = subprocess.Popen(
@@ -127,7 +127,7 @@ def served(data: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
         text=True,
     )
     try:
-        wait_for(port, server)
+        wait_until_listening(port, server)
         yield port, server
     finally:
         server.kill()
@@ -142,7 +142,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.St
 
 
 def test_what_was_answered_two_seconds_before_the_fire_is_restored(
-    tmp_path: Path, place: storage.Storage, hook: Hook
+    tmp_path: Path, place: storage.Storage, hook: WebhookReceiver
 ) -> None:
     data, other = tmp_path / "data", tmp_path / "other"
     keys = {"acme": open_tenant(data, "acme")}
@@ -186,7 +186,7 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(
         same = {id: name for id, (name, _) in answered.items() if id in leads}
         assert same.items() <= leads.items()
 
-    with running(other, **SETTINGS) as port:  # the keys of the burnt server are good here
+    with run_server(other, **SETTINGS) as port:  # the keys of the burnt server are good here
         for label in restored & clients.leads.keys():
             before = max(clients.leads[label], default=0)
             lead = {"name": "After", "phone": "+380501112233"}

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from crm.open_files import shares
-from tests.concurrency import crowd
-from tests.running import ROOT, free_port, serving
+from tests.concurrency import run_in_threads
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 LIMIT, TENANTS, SILENT = 1024, 400, 500
 
@@ -45,10 +45,10 @@ COMMANDS = {
 @contextlib.contextmanager
 def limited(name: str, data: Path, count: int) -> Iterator[int]:
     """The port of a server that may have so many files open."""
-    port = free_port()
+    port = find_free_port()
     command = [sys.executable, *COMMANDS[name].format(port=port).split()]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    with serving(
+    with run_listening_process(
         command,
         port,
         cwd=ROOT,
@@ -95,7 +95,7 @@ def test_many_tenants_and_silent_clients_at_the_usual_limit(
                     for method in ("POST", "GET")
                 }
 
-            assert crowd(4, use) == [{200, 201}] * 4
+            assert run_in_threads(4, use) == [{200, 201}] * 4
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

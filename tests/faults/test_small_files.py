@@ -16,8 +16,8 @@ from crm import CRMApp, create_app
 from crm.config import Config
 from crm.resources import tenant
 from crm.tenancy import backup, disk, trash
-from crm.tenancy.tenants import FRONT, Tenants
-from tests.concurrency import crowd
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from tests.concurrency import run_in_threads
 
 UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
 
@@ -151,7 +151,7 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
 
 
 def test_threads_that_start_together_make_one_key(tmp_path: Path) -> None:
-    keys = crowd(8, lambda _: Tenants(Config(data=tmp_path)).secret_key())
+    keys = run_in_threads(8, lambda _: Tenants(Config(data=tmp_path)).secret_key())
     assert len(set(keys)) == 1
 
 
@@ -177,9 +177,9 @@ def a_clone(tenants: Tenants, _: Path) -> Path:
 
 @makes
 def the_base_host(tenants: Tenants, _: Path) -> Path:
-    with tenants.session(FRONT):
+    with tenants.session(BASE_HOST_FILE):
         pass
-    return tenants.path(FRONT)
+    return tenants.path(BASE_HOST_FILE)
 
 
 @makes

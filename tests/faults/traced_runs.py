@@ -19,7 +19,7 @@ from crm.tenancy.tenants import Tenants
 from tests.faults.losses import faults_inside, losses
 from tests.faults.power_cuts import Cut, Disk, Trace
 from tests.faults.traffic import Operation, Strange, Writer, view_of
-from tests.running import ROOT, free_port, serving
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 UNLIMITED = {"CRM_PLANS": "business=0,start=0"}
 
@@ -85,11 +85,11 @@ class Run:
 @contextlib.contextmanager
 def server(run: Run, workers: int) -> Iterator[int]:
     """The port of a traced server."""
-    port = free_port()
+    port = find_free_port()
     command = [*run.command, "serve", "--data", str(run.trace.root), "--port", str(port)]
     environ = {name: value for name, value in os.environ.items() if name[:4] != "CRM_"}
     environ |= UNLIMITED | run.trace.environ()
-    with serving([*command, "--workers", str(workers)], port, cwd=ROOT, env=environ):
+    with run_listening_process([*command, "--workers", str(workers)], port, cwd=ROOT, env=environ):
         yield port
 
 

@@ -26,8 +26,8 @@ from crm.access.api_keys import new_key
 from crm.access.links import INVITE_TOKEN_BYTES
 from crm.config import Config
 from crm.outbox import signature
-from tests.raw_wsgi import speak
-from tests.running import PATIENCE, ROOT, free_port, wait_for
+from tests.raw_wsgi import send_request
+from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 FIELDS = ["time", "level", "request_id", "tenant", "route", "method", "status", "ms"]
@@ -97,7 +97,7 @@ def test_what_is_refused_is_told_too_and_no_path(
     crm: CRMApp, served: Log, host: str, path: str, tenant: str, route: str, status: int
 ) -> None:
     path, _, query = path.partition("?")
-    speak(crm, "GET", path, host=host, query=query)
+    send_request(crm, "GET", path, host=host, query=query)
     told = served.line()
     found = told["tenant"], told["route"], told["status"]
     assert found == (tenant, route, status)
@@ -105,7 +105,7 @@ def test_what_is_refused_is_told_too_and_no_path(
 
 
 def test_a_method_is_one_that_there_is(crm: CRMApp, served: Log) -> None:
-    speak(crm, "S3CRET", "/api/v1/leads")
+    send_request(crm, "S3CRET", "/api/v1/leads")
     assert served.line()["method"] == "other"
 
 
@@ -167,7 +167,7 @@ def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
     monkeypatch.setattr("crm.cabinet.errors.render", fails)
     token = tokens.new()
     with pytest.raises(RuntimeError):  # for the server, which tells it too
-        speak(crm, path=f"/enter/{token}/nowhere")
+        send_request(crm, path=f"/enter/{token}/nowhere")
     *before, request = told = served.lines()
     errors = [each["message"] for each in before if each["level"] == "error"]
     assert errors and {text.partition(",")[0] for text in errors} == {"unforeseen error"}
@@ -180,10 +180,10 @@ def test_a_clients_id_of_a_request_is_no_way_into_the_log(
     crm: CRMApp, served: Log, sent: str
 ) -> None:
     token = tokens.new().replace("_", "-")
-    speak(crm, headers={"X-Request-Id": sent.replace("{token}", token)})
+    send_request(crm, headers={"X-Request-Id": sent.replace("{token}", token)})
     assert re.fullmatch("[0-9a-f]{24}", served.line()["request_id"])
     for good in ("1", "9f0c2ab8-1c55-41d2-a2f3-a4b5c6d7e8f9", "abc380671234567"):
-        speak(crm, headers={"X-Request-Id": good})
+        send_request(crm, headers={"X-Request-Id": good})
         assert served.line()["request_id"] == good
 
 
@@ -234,9 +234,9 @@ def written(found: Log) -> list[str]:
 
 
 def test_a_line_waits_for_others_and_comes_by_itself(served: Log, crm: CRMApp) -> None:
-    speak(crm, headers={"X-Request-Id": "1"})
+    send_request(crm, headers={"X-Request-Id": "1"})
     assert written(served) == []
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while written(served) != ["1"]:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -304,7 +304,7 @@ def test_while_nobody_reads_requests_go_on_and_lost_lines_are_counted(
         handler.setStream(stream)
         requests = threading.Thread(target=lambda: list(map(log_line, range(5000))), daemon=True)
         requests.start()
-        requests.join(PATIENCE)
+        requests.join(TIMEOUT_SECONDS)
         assert not requests.is_alive()
         reader = threading.Thread(target=lambda: read.extend(pipe))
         reader.start()
@@ -393,7 +393,7 @@ def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeyp
     monkeypatch.setattr(sys, "stderr", stream)
     log.begin(shows_requests=False)
     api.get("/leads", buffered=True)
-    speak(crm, path="/readyz")
+    send_request(crm, path="/readyz")
     assert stream.getvalue() == ""
     logging.getLogger("crm").warning("told")
     assert json.loads(stream.getvalue())["message"] == "told"
@@ -451,13 +451,13 @@ def test_what_is_none_is_shown(text: str) -> None:
 
 def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
     """Refusals of the server before the application, and gunicorn's own lines, too."""
-    port = free_port()
+    port = find_free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
     written = tmp_path / "log"
 
     def lines(count: int) -> list[dict[str, Any]]:
         """So many as soon as they are there."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while (said := written.read_text("utf-8")).count("\n") < count:
             assert time.monotonic() < until, said
             time.sleep(0.02)
@@ -466,7 +466,7 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
     with written.open("w") as log_file:
         server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
     try:
-        wait_for(port, server)
+        wait_until_listening(port, server)
         for method, path in (("GET", "/livez"), ("GET", "/" + "a" * 9000), ("B?D", "/")):
             line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             line.putrequest(method, path, skip_host=True)
@@ -487,7 +487,7 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
         assert "SIGKILL" in gunicorns["message"]
     finally:
         server.terminate()
-        server.wait(PATIENCE)
+        server.wait(TIMEOUT_SECONDS)
     lines(8)
 
 
@@ -500,7 +500,7 @@ class Client(threading.Thread):
         self.answered: dict[str, float] = {}  # request: when
 
     def run(self) -> None:
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
         errors = OSError, http.client.HTTPException
         with contextlib.suppress(*errors), contextlib.closing(line):
             for turn in range(1_000_000):
@@ -514,12 +514,12 @@ class Client(threading.Thread):
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
     """Of a process that is killed, all but what it answered in its last second."""
-    port = free_port()
+    port = find_free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
     with (tmp_path / "log").open("w+") as log_file:
         server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
         try:
-            wait_for(port, server)
+            wait_until_listening(port, server)
             clients = [Client(number, port) for number in range(4)]
             for client in clients:
                 client.start()
@@ -527,9 +527,9 @@ def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) ->
             ended_at = time.monotonic()
         finally:
             server.send_signal(end)
-            server.wait(PATIENCE)
+            server.wait(TIMEOUT_SECONDS)
         for client in clients:
-            client.join(PATIENCE)
+            client.join(TIMEOUT_SECONDS)
         log_file.seek(0)
         text = log_file.read()
     whole, _, cut = text.rpartition("\n")

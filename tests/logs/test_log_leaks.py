@@ -10,7 +10,7 @@ from crm.access import codes, links, tokens
 from crm.access.api_keys import new_key
 from crm.outbox import signature
 from tests import log_leaks
-from tests.running import ROOT
+from tests.server_process import ROOT
 
 NODE = "tests/logs/test_log_leaks.py"
 

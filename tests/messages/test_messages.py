@@ -32,7 +32,7 @@ from aiosmtpd.smtp import AuthResult
 from crm.config import Config, MailServer
 from crm.messages import Undelivered, deadline_connection, mail, queue, sms
 from crm.messages.queue import MessageQueue
-from tests.running import free_port
+from tests.server_process import find_free_port
 
 each = pytest.mark.parametrize
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
@@ -192,7 +192,7 @@ class MailBox:
 
 @contextmanager
 def mailing(box: MailBox, **options: Any) -> Iterator[int]:
-    port = free_port()
+    port = find_free_port()
     controller = Controller(box, hostname="127.0.0.1", port=port, **options)
     controller.start()
     try:
@@ -489,7 +489,7 @@ def test_after_2xx_no_body_matters(gateway, body):
 
 
 def test_a_gateway_that_is_not_there():
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{find_free_port()}"
     refused = undelivered(lambda: http(url, "{phone}{text}").send(PHONE, TEXT))
     assert (refused.reason, refused.final) == ("the connection was refused", False)
 
@@ -722,7 +722,7 @@ def test_what_a_mail_server_refuses_is_told_by_its_code(step, answer, reason, fi
 
 
 def test_a_mail_server_that_is_not_there():
-    refused = undelivered(lambda: smtp(free_port()).send(OLENA, "x", "x"))
+    refused = undelivered(lambda: smtp(find_free_port()).send(OLENA, "x", "x"))
     assert (refused.reason, refused.final) == ("the connection was refused", False)
 
 

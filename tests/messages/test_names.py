@@ -117,7 +117,7 @@ def test_programs_are_told_too(crm):
         assert refused.value.faults[0].code == "url_like_name"
         assert not crm.tenants.exists("zghoda")
     crm.tenants.forget_idle()
-    words = ["user", "add", "acme", "--name", "www.evil"]
+    words = ["user", "create", "acme", "--name", "www.evil"]
     data = {"CRM_DATA": str(crm.tenants.config.data)}
     result = CliRunner().invoke(cli.group, words, env=data)
     assert result.exit_code != 0 and "must not look like the address of a site" in result.output

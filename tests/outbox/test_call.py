@@ -23,7 +23,7 @@ import trustme
 from crm.config import LOOPBACK, Allow
 from crm.outbox import call
 from crm.outbox.call import Outcome
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 
 each = pytest.mark.parametrize
 SHORT = 0.15  # seconds for those who never end
@@ -616,7 +616,9 @@ def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypat
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     call._context.cache_clear()
     with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
-        outcomes = crowd(8, lambda _: post(at.url("hook.test"), resolve=towards("127.0.0.1")))
+        outcomes = run_in_threads(
+            8, lambda _: post(at.url("hook.test"), resolve=towards("127.0.0.1"))
+        )
         other = post(at.url("other.test"), resolve=towards("127.0.0.1"))
     call._context.cache_clear()
     assert {without_time(outcome) for outcome in outcomes} == {Outcome(0, status=200, answer="")}

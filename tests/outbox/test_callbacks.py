@@ -17,7 +17,7 @@ from crm.errors import NotFound
 from crm.outbox import callbacks, events
 from crm.tenancy.database import after_commit, current_session, database
 from tests.embedding.test_embedding import copied
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 from tests.sites import plain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,7 +117,7 @@ def test_every_door_is_heard(furnished, tmp_path):
     crm.on("lead.created")(heard.append)
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", "Content-Type": "application/json"}
     body = '{"name": "Марія", "phone": "067 123 45 67"}'.encode()
-    assert speak(site, "POST", "/crm/api/v1/leads", key, body).status == 201
+    assert send_request(site, "POST", "/crm/api/v1/leads", key, body).status == 201
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
     assert told(crm)

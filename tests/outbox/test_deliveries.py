@@ -44,9 +44,9 @@ class Acme:
         with self.crm.tenants.session("acme"), transaction():
             id = tasks.create({"title": titles[0]})
             for number, _ in enumerate(titles[1:]):
-                tasks.Task.find(id).change({"status": "done"})
+                tasks.update(id, {"status": "done"})
                 if number < len(titles) - 2:
-                    tasks.Task.find(id).change({"status": "open"})
+                    tasks.update(id, {"status": "open"})
             return id
 
     def claim(self, most=50, probes=50, lease=ME):
@@ -453,7 +453,7 @@ def test_switched_off_while_one_is_in_flight_that_one_may_still_arrive(acme):
     acme.task("Дзвінок", "done")
     claimed = acme.take()
     with acme.crm.tenants.session("acme"), transaction():
-        Webhook.find(id).change({"active": 0})
+        subscriptions.update(id, {"active": 0})
     acme.record(claimed)
     assert [log["status"] for log in acme.log(id)] == ["delivered", "held"]
     assert acme.claim() == ([], None)
@@ -551,7 +551,7 @@ def test_recovery_begins_at_its_time_and_keeps_to_the_kinds(acme):
     acme.task("пізніше", "done")
     acme.lead()
     with acme.crm.tenants.session("acme"), transaction():
-        Webhook.find(id).change({"active": 1})
+        subscriptions.update(id, {"active": 1})
     assert acme.do(deliveries.recover, id, since) == 1
     assert acme.deliver() == [3]
 
@@ -562,7 +562,7 @@ def test_recovery_keeps_the_order_of_each_record(acme):
     acme.task("Лист", "done")
     acme.deliver(Outcome(duration_ms=1, status=410))
     with acme.crm.tenants.session("acme"), transaction():
-        Webhook.find(id).change({"active": 1})
+        subscriptions.update(id, {"active": 1})
     assert acme.do(deliveries.recover, id, "2026-03-01T00:00:00Z") == 5
     assert [acme.deliver() for _ in range(4)] == [[1, 4], [2, 5], [3], []]
 

@@ -19,7 +19,7 @@ from crm.outbox import call
 from crm.outbox.destinations import Destination, Refused, Unresolved, addresses, is_public, parse
 from crm.values import InvalidValue
 from tests import external_programs
-from tests.running import ROOT
+from tests.server_process import ROOT
 
 each = pytest.mark.parametrize
 NOBODY = Allow()

@@ -19,7 +19,7 @@ from crm.outbox import events
 from crm.resources.deals import record as deals
 from crm.tenancy.database import execute, row, time_text, transaction
 from tests.conftest import Api
-from tests.receiving import PATIENCE, Hook, Received, receiving
+from tests.webhook_receiver import TIMEOUT_SECONDS, Received, WebhookReceiver, receive_webhooks
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
 CHAIR = {"name": "Крісло «Марс»", "price": 1250.5}
@@ -154,7 +154,7 @@ def by_sequence(came: list[Received]) -> list[Received]:
     return sorted(came, key=lambda received: received.event["sequence"])
 
 
-def all_that_came(hook: Hook, count: int) -> list[Received]:
+def all_that_came(hook: WebhookReceiver, count: int) -> list[Received]:
     """So many, and after a while still no more."""
     hook.wait_for(count)
     time.sleep(QUIET)
@@ -164,7 +164,7 @@ def all_that_came(hook: Hook, count: int) -> list[Received]:
 
 def delivered(api: Api, webhook: str) -> str:
     """The id of its one delivery, as soon as its arrival is noted."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while not (found := api.read(f"/webhooks/{webhook}/deliveries?status=delivered")):
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -280,7 +280,7 @@ def test_during_a_rotation_both_secrets_sign_and_a_day_later_the_new_one_alone(s
 
 
 def test_a_tenants_endpoints_get_nothing_of_another_tenant(sending, api, ivan, hook):
-    with receiving() as ivans:
+    with receive_webhooks() as ivans:
         secrets = [add(api, hook.url)[1], add(ivan, ivans.url)[1]]
         for number in range(5):
             api.create("/leads", name=f"Of acme {number}", email="a@client.example")

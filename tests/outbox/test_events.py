@@ -7,7 +7,8 @@ import pytest
 
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.resources.leads.record import LEAD, Lead, create
+from crm.resources import leads
+from crm.resources.leads.record import LEAD, create
 from crm.tenancy.database import NoTenant, database, execute, row, rows, transaction
 
 MARIA = {"name": "Марія", "phone": "+380671234567"}
@@ -56,7 +57,7 @@ def test_it_tells_what_was_when_it_happened(acme, clock):
     before = told()
     clock.tick(3600)
     with transaction():
-        Lead.find(1).change({"name": "Олена"})
+        leads.update(1, {"name": "Олена"})
     assert told() == before
 
 

@@ -20,8 +20,8 @@ from crm.tenancy import wakeup
 from crm.tenancy.database import row, transaction
 from crm.tenancy.tenants import Tenants
 from crm.tenancy.wakeup import WakeupPipe
-from tests.receiving import receiving
-from tests.running import ROOT, running
+from tests.server_process import ROOT, run_server
+from tests.webhook_receiver import receive_webhooks
 
 ALLOWED = {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
 
@@ -259,7 +259,7 @@ def test_the_server_sends_from_its_start_without_a_request(crm, hook):
     tenants = open_to_loopback(crm)
     endpoint(tenants, "acme", hook)
     lead(tenants)
-    with running(tenants.config.data, **ALLOWED):
+    with run_server(tenants.config.data, **ALLOWED):
         hook.wait_for(1)
         settled(tenants, 1)
 
@@ -268,7 +268,7 @@ def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
     tenants = open_to_loopback(crm)
     id = endpoint(tenants, "acme", hook)
     hook.answer = lambda _: time.sleep(2) or 204
-    with running(tenants.config.data, **ALLOWED):
+    with run_server(tenants.config.data, **ALLOWED):
         for _ in range(6):
             lead(tenants)
         hook.wait_for(4)
@@ -282,7 +282,7 @@ def test_the_server_ends_within_25_seconds_while_a_receiver_hangs(crm, hook):
     id = endpoint(tenants, "acme", hook)
     goes_on = threading.Event()
     hook.answer = lambda _: goes_on.wait(30) and 204
-    with running(tenants.config.data, **ALLOWED):
+    with run_server(tenants.config.data, **ALLOWED):
         lead(tenants)
         hook.wait_for(1)
         begun = time.monotonic()
@@ -342,7 +342,7 @@ def test_lost_rings_make_the_sender_look_at_everybody(sending, hook, monkeypatch
 def test_a_killed_listener_frees_its_place(tmp_path):
     listen = (
         "import sys, time, pathlib; from crm.tenancy.wakeup import WakeupPipe\n"
-        "with Bell(pathlib.Path(sys.argv[1])).listening():\n"
+        "with WakeupPipe(pathlib.Path(sys.argv[1])).listening():\n"
         "    print('listening', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", listen, tmp_path]
@@ -378,7 +378,7 @@ def test_tasks_are_records_of_their_own(sending, hook):
 
 
 def test_a_hook_at_another_port_is_another_endpoint(sending, hook):
-    with receiving() as other:
+    with receive_webhooks() as other:
         endpoint(sending.tenants, "acme", hook, events='["lead.created"]')
         endpoint(sending.tenants, "acme", other, events='["task.created"]')
         lead(sending.tenants)

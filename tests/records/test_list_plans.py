@@ -66,7 +66,7 @@ SHORT = {
     "deal_item": "items of one deal",
     "note": "notes to one record",
 }
-PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "change", "delivery"}
+PARTS = {"stage", "contact", "deal_item", "note", "stage_move", "audit_entry", "delivery"}
 
 # Filters that the index of an order cannot check: why few rows are read.
 CHECKED_BY_ROW = {

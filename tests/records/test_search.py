@@ -13,17 +13,18 @@ from werkzeug.datastructures import MultiDict
 from crm.records import pagination, search
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
+from crm.tenancy import search_index
 from crm.tenancy.database import current_session, execute, transaction
 
 TABLE = """
     CREATE TABLE lead (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, status TEXT NOT NULL,
-        deleted_at TEXT, folded TEXT
+        deleted_at TEXT, search_text TEXT
     ) STRICT
 """
 INDEX = """
     CREATE VIRTUAL TABLE lead_search USING fts5 (
-        folded, content = 'lead', content_rowid = 'id',
+        search_text, content = 'lead', content_rowid = 'id',
         tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0
     )
 """
@@ -64,7 +65,7 @@ HOSTILE = [
     "NEAR(",
     "NEAR(вікна дзвінок, 2)",
     "NOT вікна",
-    "folded:вікна",
+    "search_text:вікна",
     "-вікна",
     "^вік",
     "{вікна}",
@@ -133,27 +134,29 @@ class Leads:
     def insert(self, id: int, *texts: str | None, status: str = "new") -> None:
         """Only the row: the index is the test's business."""
         self.db.execute(
-            "INSERT INTO lead (id, name, status, folded) VALUES (?, ?, ?, ?)",
+            "INSERT INTO lead (id, name, status, search_text) VALUES (?, ?, ?, ?)",
             (id, texts[0], status, search.fold(*texts)),
         )
         self.texts[id], self.status[id] = list(texts), status
 
     def add(self, id: int, *texts: str | None) -> None:
         self.insert(id, *texts)
-        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
+        self.db.execute(search_index.add_statement("lead"), (id, search.fold(*texts)))
 
     def change(self, id: int, *texts: str | None) -> None:
-        self.db.execute(search.remove_statement("lead"), (id,))
+        self.db.execute(search_index.remove_statement("lead"), (id,))
         self.db.execute(
-            "UPDATE lead SET name = ?, folded = ? WHERE id = ?",
+            "UPDATE lead SET name = ?, search_text = ? WHERE id = ?",
             (texts[0], search.fold(*texts), id),
         )
-        self.db.execute(search.add_statement("lead"), (id, search.fold(*texts)))
+        self.db.execute(search_index.add_statement("lead"), (id, search.fold(*texts)))
         self.texts[id] = list(texts)
 
     def delete(self, id: int) -> None:
-        self.db.execute(search.remove_statement("lead"), (id,))
-        self.db.execute("UPDATE lead SET deleted_at = 'now', folded = NULL WHERE id = ?", (id,))
+        self.db.execute(search_index.remove_statement("lead"), (id,))
+        self.db.execute(
+            "UPDATE lead SET deleted_at = 'now', search_text = NULL WHERE id = ?", (id,)
+        )
         del self.texts[id]
 
     def run(self, sql: str, parameters: list) -> list[tuple]:
@@ -226,7 +229,7 @@ def many() -> Iterator[Leads]:
             " ".join(said),
             status=dice.choice(["new", "new", "new", "qualified"]),
         )
-    leads.db.execute(search.add_many_statement("lead"), (json.dumps(list(leads.texts)),))
+    leads.db.execute(search_index.add_many_statement("lead"), (json.dumps(list(leads.texts)),))
     leads.db.execute("COMMIT")
     yield leads
     leads.db.close()
@@ -293,9 +296,9 @@ def test_every_text_finds_itself_word_by_word(leads, text):
     leads.check()
 
 
-@pytest.mark.parametrize("probed", [search.PROBED, 40])
+@pytest.mark.parametrize("probed", [search.PROBE_ROWS, 40])
 def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
-    monkeypatch.setattr(search, "PROBED", probed)
+    monkeypatch.setattr(search, "PROBE_ROWS", probed)
     dice = random.Random(probed)
     texts = list(many.texts.values())
     for _ in range(60):
@@ -323,7 +326,7 @@ def test_common_rare_and_old_words_give_what_the_rule_gives(many, q, status, ord
 @pytest.mark.parametrize("order", ["id DESC", "name, id"])
 @pytest.mark.parametrize("q", ["рідко", "немаєтакого", "давно рідко", "скрізь", "давно"])
 def test_a_word_in_any_number_of_rows_does_not_read_the_whole_table(many, monkeypatch, q, order):
-    monkeypatch.setattr(search, "PROBED", 100)
+    monkeypatch.setattr(search, "PROBE_ROWS", 100)
     whole = many.steps("щщ", "id DESC")  # two letters: no index helps
     assert whole > 250
     assert many.steps(q, order) < whole / 3
@@ -344,7 +347,7 @@ def test_a_long_query_asks_the_index_for_a_few_pieces_only(many):
     many.found("консультація" * 16)
     many.found(" ".join(f"слово{n}" for n in range(25)))
     for (pieces,) in many.asked:
-        assert pieces.count(" AND ") < 2 * search.PIECES
+        assert pieces.count(" AND ") < 2 * search.MAX_PIECES
 
 
 def test_the_index_follows_inserts_changes_and_deletions(leads):
@@ -364,13 +367,13 @@ def test_the_index_follows_inserts_changes_and_deletions(leads):
 def test_many_rows_are_changed_in_two_statements(leads):
     for id in (5, 3, 9, 7):
         leads.insert(id, f"Олена {id}00")
-    leads.db.execute(search.add_many_statement("lead"), ("[9, 3, 5, 7, 404]",))
+    leads.db.execute(search_index.add_many_statement("lead"), ("[9, 3, 5, 7, 404]",))
     leads.check()
     assert leads.found("олена") == [9, 7, 5, 3]
-    leads.db.execute(search.remove_many_statement("lead"), ("[7, 3]",))
-    leads.db.execute("UPDATE lead SET folded = 'тарас' WHERE id IN (7, 3)")
-    leads.db.execute("UPDATE lead SET folded = NULL WHERE id = 3")
-    leads.db.execute(search.add_many_statement("lead"), ("[7, 3]",))
+    leads.db.execute(search_index.remove_many_statement("lead"), ("[7, 3]",))
+    leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id IN (7, 3)")
+    leads.db.execute("UPDATE lead SET search_text = NULL WHERE id = 3")
+    leads.db.execute(search_index.add_many_statement("lead"), ("[7, 3]",))
     leads.check()
     assert leads.found("олена") == [9, 5]
     assert leads.found("тарас") == [7]
@@ -379,7 +382,7 @@ def test_many_rows_are_changed_in_two_statements(leads):
 def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
     leads.add(1, "Олена")
     leads.delete(1)
-    leads.db.execute(search.remove_statement("lead"), (1,))
+    leads.db.execute(search_index.remove_statement("lead"), (1,))
     leads.check()
     for q in ("олена", "ол", " "):
         matching, parameters = search.condition("lead", q, leads.run)
@@ -388,7 +391,7 @@ def test_a_deleted_row_is_not_found_and_may_be_deleted_again(leads):
 
 def test_the_check_sees_a_forgotten_statement(leads):
     leads.add(1, "Олена")
-    leads.db.execute("UPDATE lead SET folded = 'тарас' WHERE id = 1")
+    leads.db.execute("UPDATE lead SET search_text = 'тарас' WHERE id = 1")
     with pytest.raises(sqlite3.DatabaseError):
         leads.check()
 
@@ -428,10 +431,10 @@ def test_a_short_word_is_looked_for_once_by_a_list_and_its_count(crm, api):
     with crm.tenants.session("acme"), transaction():
         execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
-            " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, folded)"
+            " INSERT INTO lead (name, phone, status, currency, created_at, updated_at, search_text)"
             " SELECT 'Lead', '+380671234567', 'new', 'UAH', '2026', '2026', 'lead' FROM n"
         )
-        execute(search.add_later_statement("lead"), (0,))
+        execute(search_index.add_later_statement("lead"), (0,))
     taken = {}
     for query in ("q=щщ", "q=щщ&total=true", "q=щщ&total=true&sort=name", "q=щщ lead&total=true"):
         steps: list[int] = []

@@ -4,7 +4,7 @@ import pytest
 
 from crm.errors import Conflict, Invalid
 from crm.resources.clients import record as clients
-from crm.resources.clients.record import CLIENT, Client
+from crm.resources.clients.record import CLIENT
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.leads import conversion
@@ -32,9 +32,8 @@ def a_lead(**more):
 
 def converted(id, **wanted):
     """(lead, deal, client) after the conversion, as they are shown."""
-    with transaction():
-        lead = Lead.find(id)
-        assert conversion.convert(lead, wanted)
+    lead, is_new = conversion.convert(id, wanted)
+    assert is_new
     return LEAD.one(id), DEAL.one(lead.deal_id), CLIENT.one(lead.client_id)
 
 
@@ -121,7 +120,7 @@ def test_a_clients_contact_counts_too(acme):
 def test_a_deleted_client_is_not_used_again(acme):
     old = clients.create({"name": "Марія", "phone": PHONE, "email": EMAIL})
     with transaction():
-        Client.find(old).remove()
+        clients.delete(old)
     assert converted(a_lead())[2]["id"] != str(old)
 
 
@@ -159,8 +158,8 @@ def test_a_deal_whose_client_was_deleted_gets_the_leads(acme):
     client = clients.create({"name": "Ромашка"})
     deal = deals.create({"client_id": client, "status": "won"})
     with transaction():
-        Client.find(client).remove()
-        Deal.find(deal).change({"status": "open"})
+        clients.delete(client)
+        deals.update(deal, {"status": "open"})
     assert converted(a_lead(), deal_id=deal)[1]["client_name"] == "Марія"
 
 
@@ -198,7 +197,7 @@ def test_a_deal_may_be_won_at_once(acme):
 def test_a_lead_is_not_converted_without_a_deal(acme):
     id = a_lead()
     with transaction(), pytest.raises(Conflict) as refused:
-        Lead.find(id).change({"status": "converted"})
+        Lead.find(id).update_fields({"status": "converted"})
     assert refused.value.code == "not_converted"
 
 

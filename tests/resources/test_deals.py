@@ -6,10 +6,10 @@ import pytest
 
 from crm.errors import Conflict, Invalid
 from crm.resources.clients import record as clients
-from crm.resources.deals.items import add
-from crm.resources.deals.record import DEAL, Deal, create
+from crm.resources.deals import items
+from crm.resources.deals.record import DEAL, create, delete, restore, update
 from crm.resources.pipelines import record as pipelines
-from crm.tenancy.database import rows, transaction
+from crm.tenancy.database import rows
 from tests.conftest import OLENA, TARAS
 
 NEW, QUALIFIED, PROPOSAL, NEGOTIATION, WON, LOST = range(1, 7)  # stages of the pipeline Sales
@@ -26,9 +26,7 @@ def acme(crm):
 
 def changed(id, **data):
     """The deal after a change, as it is shown."""
-    with transaction():
-        Deal.find(id).change(data)
-    return DEAL.one(id)
+    return DEAL.one(update(id, data).id)
 
 
 def service_pipeline(*types):
@@ -70,8 +68,7 @@ def test_the_default_title_is_the_clients_name_or_the_deals_number(acme):
 def test_the_clients_name_is_copied(acme):
     client = clients.create({"name": "Ромашка"})
     deal = create({"client_id": client, "status": "won"})
-    with transaction():
-        clients.Client.find(client).remove()
+    clients.delete(client)
     assert DEAL.one(deal)["client_name"] == "Ромашка"
     assert DEAL.one(deal)["client_id"] == str(client)
     # A deal that keeps its deleted client can still be changed.
@@ -118,11 +115,14 @@ MOVES = (
     ((WON, "won"), {"stage_id": NEW}, (NEW, "open")),
     ((PROPOSAL, "won"), {"stage_id": NEW}, (NEW, "open")),
     ((WON, "won"), {"stage_id": NEW, "status": "open"}, (NEW, "open")),
-    # an open stage bears every status
-    ((NEW, "open"), {"status": "won"}, (NEW, "won")),
-    ((NEW, "open"), {"status": "lost"}, (NEW, "lost")),
-    ((NEW, "won"), {"status": "lost"}, (NEW, "lost")),
+    # status alone in an open stage: won and lost move it to the stage of that type
+    ((NEW, "open"), {"status": "won"}, (WON, "won")),
+    ((NEW, "open"), {"status": "lost"}, (LOST, "lost")),
+    ((NEW, "open"), {"status": "won", "pipeline_id": 1}, (WON, "won")),
+    ((NEW, "won"), {"status": "lost"}, (LOST, "lost")),
     ((NEW, "won"), {"status": "open"}, (NEW, "open")),
+    # a stage that is sent with it wins: an open one takes every status
+    ((NEW, "open"), {"stage_id": NEW, "status": "won"}, (NEW, "won")),
     ((NEW, "open"), {"stage_id": PROPOSAL, "status": "won"}, (PROPOSAL, "won")),
     ((WON, "won"), {"stage_id": PROPOSAL, "status": "won"}, (PROPOSAL, "won")),
     # status alone in a closed stage
@@ -131,6 +131,7 @@ MOVES = (
     ((LOST, "lost"), {"status": "won", "pipeline_id": 1}, (WON, "won")),
     # nothing new
     ((NEW, "won"), {"stage_id": NEW}, (NEW, "won")),
+    ((NEW, "won"), {"status": "won"}, (NEW, "won")),
     ((WON, "won"), {"stage_id": WON, "status": "won", "pipeline_id": 1}, (WON, "won")),
     ((PROPOSAL, "open"), {"pipeline_id": 1}, (PROPOSAL, "open")),
 )
@@ -254,8 +255,7 @@ def test_the_stage_changes_when_it_changes(acme, clock):
 
 def test_an_amount_sent_is_by_hand(acme):
     deal = create({"amount": 5_000_0000})
-    with transaction():
-        add(Deal.find(deal), {"name": "Стіл", "price": 100_0000, "quantity": 2500})
+    items.create(deal, {"name": "Стіл", "price": 100_0000, "quantity": 2500})
     assert (DEAL.one(deal)["amount"], DEAL.one(deal)["amount_mode"]) == (250, "items")
     by_hand = changed(deal, amount=99_9900)
     assert (by_hand["amount"], by_hand["amount_mode"]) == (Decimal("99.99"), "manual")
@@ -282,20 +282,18 @@ def test_an_amount_that_the_items_do_not_come_to_is_refused_in_the_mode_items(ac
 def test_the_currency_stays_while_the_deal_has_items(acme):
     deal = create({"currency": "UAH"})
     assert changed(deal, currency="EUR")["currency"] == "EUR"
-    with transaction():
-        add(Deal.find(deal), {"name": "Стіл", "price": 100_0000})
+    items.create(deal, {"name": "Стіл", "price": 100_0000})
     with pytest.raises(Conflict) as refused:
         changed(deal, currency="UAH")
     assert refused.value.code == "currency_fixed"
     assert changed(deal, currency="EUR", comment="так")["currency"] == "EUR"
-    with transaction():
-        Deal.find(deal).change({"comment": None})
+    update(deal, {"comment": None})
 
 
 def test_a_change_leaves_its_trail(acme):
     deal = create({"title": "Крісла"})
     changed(deal, title="Столи", stage_id=NEW)
-    ((before, after, user),) = rows("SELECT before, after, user_id FROM change")
+    ((before, after, user),) = rows("SELECT before, after, user_id FROM audit_entry")
     assert (before, after, user) == ('{"title":"Крісла"}', '{"title":"Столи"}', OLENA)
 
 
@@ -368,12 +366,66 @@ def test_a_closed_stage_tells_of_the_move_then_of_the_end(api, clock, stage, sta
     }
 
 
-def test_a_status_alone_in_an_open_stage_tells_only_of_the_end(api):
-    id = api.create("/deals")
-    api.patch(f"/deals/{id}", {"status": "won"})
-    api.patch(f"/deals/{id}", {"status": "lost", "lost_reason": "задорого"})
+@pytest.mark.parametrize(("stage", "status"), [(WON, "won"), (LOST, "lost")])
+def test_a_status_alone_moves_the_deal_as_its_stage_would(api, clock, stage, status):
+    by_stage, by_status = api.create("/deals", title="A"), api.create("/deals", title="A")
+    clock.tick(60)
+    api.patch(f"/deals/{by_stage}", {"stage_id": str(stage)})
+    deal = api.patch(f"/deals/{by_status}", {"status": status}).json
+    assert (deal["stage_id"], deal["status"]) == (str(stage), status)
+    assert deal["stage_changed_at"] == deal["closed_at"] == "2026-03-02T09:01:00Z"
+    assert api.kinds()[2:] == ["deal.stage_changed", f"deal.{status}"] * 2
+    *_, moved, closed = api.events()
+    assert (moved["data"]["from_stage"]["id"], moved["data"]["to_stage"]["id"]) == ("1", str(stage))
+    assert moved["data"]["deal"] == closed["data"]["deal"] == deal
+    assert moved["previous"] == closed["previous"] == api.events()[2]["previous"]
+    moves = [
+        [(move["from_stage_id"], move["to_stage_id"], move["moved_at"]) for move in history]
+        for history in (api.read(f"/deals/{id}/history") for id in (by_stage, by_status))
+    ]
+    assert moves[0] == moves[1]
+    assert moves[1][1:] == [("1", str(stage), "2026-03-02T09:01:00Z")]
+
+
+def test_a_deal_closed_by_its_status_is_reopened_in_the_last_open_stage(api):
+    id = api.create("/deals", stage_id=PROPOSAL)
+    for status, stage in (("won", WON), ("open", NEGOTIATION), ("lost", LOST), ("won", WON)):
+        deal = api.patch(f"/deals/{id}", {"status": status}).json
+        assert (deal["status"], deal["stage_id"]) == (status, str(stage))
+    moved = "deal.stage_changed"
+    assert api.kinds()[1:] == [moved, "deal.won", moved, moved, "deal.lost", moved, "deal.won"]
+    reached = [move["to_stage_id"] for move in api.read(f"/deals/{id}/history")]
+    assert reached == [str(stage) for stage in (PROPOSAL, WON, NEGOTIATION, LOST, WON)]
+
+
+def test_a_pipeline_without_such_a_stage_keeps_a_closed_deal_in_its_own(api):
+    pipeline = api.create("/pipelines", name="Service", stages=[{"name": "Open"}])
+    (stage,) = api.read(f"/pipelines/{pipeline}/stages")
+    id = api.create("/deals", pipeline_id=pipeline)
+    won = api.patch(f"/deals/{id}", {"status": "won"}).json
+    lost = api.patch(f"/deals/{id}", {"status": "lost", "lost_reason": "задорого"}).json
+    assert [deal["stage_id"] for deal in (won, lost)] == [stage["id"]] * 2
     assert api.kinds() == ["deal.created", "deal.won", "deal.lost"]
     assert api.events()[-1]["previous"] == {"status": "won", "lost_reason": None}
+    assert len(api.read(f"/deals/{id}/history")) == 1
+
+
+def test_a_stage_sent_with_the_status_wins(api):
+    id = api.create("/deals")
+    deal = api.patch(f"/deals/{id}", {"status": "won", "stage_id": str(NEW)}).json
+    assert (deal["status"], deal["stage_id"]) == ("won", str(NEW))
+    assert api.kinds() == ["deal.created", "deal.won"]
+    # What it is, sent again without the stage, does not move it.
+    assert api.patch(f"/deals/{id}", {"status": "won"}).json == deal
+
+
+def test_a_restored_deal_is_what_its_stage_says(acme):
+    deal = create({"stage_id": QUALIFIED})
+    delete(deal)
+    pipelines.update_stage(1, QUALIFIED, {"type": "won"})  # no live deal is in it
+    restored = restore(deal)
+    assert (restored.stage_id, restored.status) == (QUALIFIED, "won")
+    assert DEAL.one(deal)["closed_at"] == START
 
 
 def test_opened_again_it_only_tells_of_the_move(api):
@@ -560,7 +612,7 @@ def test_the_history_tells_every_move(api, taras, clock):
     id = api.create("/deals", title="Крісла")
     clock.tick(60)
     taras.patch(f"/deals/{id}", {"stage_id": PROPOSAL})
-    taras.patch(f"/deals/{id}", {"status": "won"})
+    taras.patch(f"/deals/{id}", {"status": "won", "stage_id": PROPOSAL})  # which is no move
     clock.tick(60)
     api.patch(f"/deals/{id}", {"stage_id": WON})
     history = api.read(f"/deals/{id}/history")

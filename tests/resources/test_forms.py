@@ -9,11 +9,11 @@ from crm.access import api_keys
 from crm.access.limits import FORM_SENDS
 from crm.config import PLANS, Config
 from crm.resources import tenant
-from crm.resources.leads.record import TRAP
+from crm.resources.leads.record import HONEYPOT
 from crm.tenancy.counters import REQUESTS
 from crm.tenancy.database import time_text
 from tests.conftest import Api, Clock, key_for
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 SHOP, BLOG, THIEF = (
     "https://shop.example.ua",
@@ -65,7 +65,7 @@ def ask(app, origin: str | None, label: str = "acme", **headers):
     sent = {"Access-Control-Request-Method": "POST", **headers}
     if origin is not None:
         sent["Origin"] = origin
-    return speak(app, "OPTIONS", headers=sent, host=f"{label}.localhost")
+    return send_request(app, "OPTIONS", headers=sent, host=f"{label}.localhost")
 
 
 # What such a key may
@@ -338,9 +338,9 @@ def test_a_visitor_is_counted_without_a_limit_of_the_plan(furnished, tmp_path):
 def test_what_a_robot_sends_is_answered_like_a_lead_and_not_kept(shop, own_site, api, trap):
     for who in (shop, own_site):
         before = api.read("/leads?limit=200"), len(api.events())
-        robot = post(who, body={**BODY, TRAP: trap})
+        robot = post(who, body={**BODY, HONEYPOT: trap})
         assert (api.read("/leads?limit=200"), len(api.events())) == before
-        person = post(who, body={**BODY, TRAP: ""})
+        person = post(who, body={**BODY, HONEYPOT: ""})
         assert (robot.status_code, set(robot.json)) == (person.status_code, set(person.json))
         assert robot.json == person.json  # the number is the next lead's
         assert robot.headers["Location"] == person.headers["Location"]
@@ -349,7 +349,7 @@ def test_what_a_robot_sends_is_answered_like_a_lead_and_not_kept(shop, own_site,
 
 def test_the_trap_also_works_with_an_idempotency_key(shop, api):
     before = api.read("/leads?limit=200")
-    body = {**BODY, TRAP: "x"}
+    body = {**BODY, HONEYPOT: "x"}
     first, second = (post(shop, body=body, **{"Idempotency-Key": "robot"}) for _ in range(2))
     assert first.status_code == second.status_code == 201
     assert api.read("/leads?limit=200") == before
@@ -357,13 +357,13 @@ def test_the_trap_also_works_with_an_idempotency_key(shop, api):
 
 @pytest.mark.parametrize("empty", ["", None])
 def test_an_empty_trap_leaves_no_trace(shop, api, empty):
-    answer = post(shop, body={**BODY, TRAP: empty, "size": "XL"})
+    answer = post(shop, body={**BODY, HONEYPOT: empty, "size": "XL"})
     assert api.read(f"/leads/{answer.json['lead_id']}")["extra"] == {"size": "XL"}
 
 
 def test_other_keys_have_no_trap(app, api):
-    id = api.create("/leads", **BODY, **{TRAP: "https://client.example"})
-    assert api.read(f"/leads/{id}")["extra"] == {TRAP: "https://client.example"}
+    id = api.create("/leads", **BODY, **{HONEYPOT: "https://client.example"})
+    assert api.read(f"/leads/{id}")["extra"] == {HONEYPOT: "https://client.example"}
 
 
 def test_a_form_sees_no_phone_and_no_address_of_its_user(form, api):

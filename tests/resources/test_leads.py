@@ -4,6 +4,7 @@ import pytest
 
 from crm.errors import Conflict, Invalid
 from crm.records.fields import Text
+from crm.resources.leads.conversion import update
 from crm.resources.leads.record import LEAD, LEAD_IN, Lead, create
 from crm.tenancy.database import transaction
 
@@ -26,7 +27,7 @@ def test_converted_is_final(crm):
             lead = Lead.find(id)
             lead.put({"status": "converted"})
             with pytest.raises(Conflict) as refused:
-                lead.change({"status": "new"})
+                update(id, {"status": "new"})
     assert refused.value.code == "lead_already_converted"
 
 

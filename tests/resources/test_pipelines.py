@@ -6,14 +6,17 @@ from crm.errors import Conflict, Invalid, NotFound
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.pipelines.record import (
-    MOST,
+    MAX_COUNT,
     PIPELINE,
     STAGE,
     Pipeline,
     Stage,
     create,
+    create_stage,
+    update,
+    update_stage,
 )
-from crm.resources.pipelines.removal import remove_pipeline, remove_stage
+from crm.resources.pipelines.removal import delete, delete_stage
 from crm.tenancy.database import row, transaction
 from tests.conftest import TARAS, Api, key_for
 
@@ -44,10 +47,9 @@ def boards():
 
 
 def change(record, id, **data):
-    with transaction():
-        found = record.find(id)
-        found.change(data)
-        return found
+    if record is Pipeline:
+        return update(id, data)
+    return update_stage(Stage.find(id).pipeline_id, id, data)
 
 
 def refusal(attempt, *arguments):
@@ -111,13 +113,12 @@ def test_a_new_default_takes_the_place_of_the_old(acme):
 
 def test_the_default_stays_until_another_is(acme):
     sales = Pipeline.default()
-    assert refusal(sales.change, {"is_default": 0}) == "default_pipeline"
-    assert refusal(remove_pipeline, sales) == "default_pipeline"
+    assert refusal(update, sales.id, {"is_default": 0}) == "default_pipeline"
+    assert refusal(delete, sales.id) == "default_pipeline"
     other = create({"name": "Wholesale"})
     change(Pipeline, other, is_default=0)  # it wasn't
     change(Pipeline, other, is_default=1)
-    with transaction():
-        remove_pipeline(Pipeline.find(1))
+    delete(1)
     assert boards() == "Wholesale"
 
 
@@ -129,12 +130,11 @@ def test_pipelines_keep_their_positions_close(acme):
     assert boards() == "C Sales A B"
     change(Pipeline, 4, position=3)
     assert boards() == "Sales A C B"
-    change(Pipeline, 1, position=MOST)
+    change(Pipeline, 1, position=MAX_COUNT)
     assert boards() == "A C B Sales"
     create({"name": "D", "position": 2})
     assert boards() == "A D C B Sales"
-    with transaction():
-        remove_pipeline(Pipeline.find(4))
+    delete(4)
     assert boards() == "A D B Sales"
 
 
@@ -146,10 +146,10 @@ def test_only_what_moved_has_a_new_version(acme):
 
 
 def test_there_is_an_end_to_pipelines_and_stages(acme):
-    assert refusal(create, {"name": "A", "stages": [OPEN] * (MOST + 1)}) == "too_many_stages"
-    full = create({"name": "A", "stages": [OPEN] * MOST})
-    assert refusal(Pipeline.find(full).add_stage, OPEN) == "too_many_stages"
-    for _ in range(MOST - 2):
+    assert refusal(create, {"name": "A", "stages": [OPEN] * (MAX_COUNT + 1)}) == "too_many_stages"
+    full = create({"name": "A", "stages": [OPEN] * MAX_COUNT})
+    assert refusal(create_stage, full, OPEN) == "too_many_stages"
+    for _ in range(MAX_COUNT - 2):
         create({"name": "B", "stages": [OPEN]})
     assert refusal(create, {"name": "C"}) == "too_many_pipelines"
 
@@ -158,10 +158,8 @@ def test_there_is_an_end_to_pipelines_and_stages(acme):
 
 
 def test_a_new_stage_is_open_and_before_won_and_lost_unless_it_says_otherwise(acme):
-    with transaction():
-        sales = Pipeline.find(1)
-        last = sales.add_stage({"name": "Later"})
-        sales.add_stage({"name": "Contract", "position": 5, "probability": 90})
+    last = create_stage(1, {"name": "Later"})
+    create_stage(1, {"name": "Contract", "position": 5, "probability": 90})
     assert names() == "New Qualified Proposal Negotiation Contract Later Won Lost"
     assert STAGE.one(last)["type"] == "open"
 
@@ -171,7 +169,7 @@ def test_a_moved_stage_shifts_the_others(acme):
     assert names() == "Lost New Qualified Proposal Negotiation Won"
     change(Stage, NEW, position=4)
     assert names() == "Lost Qualified Proposal New Negotiation Won"
-    change(Stage, QUALIFIED, position=MOST)
+    change(Stage, QUALIFIED, position=MAX_COUNT)
     assert names() == "Lost Proposal New Negotiation Won Qualified"
 
 
@@ -187,9 +185,9 @@ def test_a_stage_changed_is_a_pipeline_changed(acme, clock):
 def test_a_pipeline_keeps_an_open_stage(acme):
     id = create({"name": "A", "stages": [OPEN, {"name": "Won", "type": "won"}]})
     stage, won = Pipeline.find(id).list_stages()
-    assert refusal(stage.change, {"type": "lost"}) == "last_open_stage"
-    assert refusal(remove_stage, stage) == "last_open_stage"
-    assert refusal(remove_stage, stage, won.id) == "last_open_stage"
+    assert refusal(update_stage, id, stage.id, {"type": "lost"}) == "last_open_stage"
+    assert refusal(delete_stage, id, stage.id) == "last_open_stage"
+    assert refusal(delete_stage, id, stage.id, won.id) == "last_open_stage"
     change(Stage, won.id, type="open")
     change(Stage, stage.id, type="lost")
     assert [each.type for each in Pipeline.find(id).list_stages()] == ["lost", "open"]
@@ -197,7 +195,7 @@ def test_a_pipeline_keeps_an_open_stage(acme):
 
 def test_the_type_of_a_stage_with_deals_stays(acme):
     deal = deals.create({"title": "Chairs", "stage_id": PROPOSAL})
-    assert refusal(Stage.find(PROPOSAL).change, {"type": "won"}) == "stage_in_use"
+    assert refusal(update_stage, 1, PROPOSAL, {"type": "won"}) == "stage_in_use"
     change(Stage, PROPOSAL, type="open", name="Offer")
     with transaction():
         Deal.find(deal).remove()
@@ -216,15 +214,14 @@ def test_a_stage_of_another_pipeline_is_not_found_here(acme):
 
 
 def test_a_stage_without_deals_goes_and_the_others_close_up(acme):
-    with transaction():
-        remove_stage(Stage.find(QUALIFIED))
+    delete_stage(1, QUALIFIED)
     assert names() == "New Proposal Negotiation Won Lost"
 
 
 def test_a_stage_in_use_stays(acme):
     deals.create({"title": "Chairs"})
     with pytest.raises(Conflict) as refused, transaction():
-        remove_stage(Stage.find(NEW))
+        delete_stage(1, NEW)
     assert (refused.value.code, refused.value.more) == ("stage_in_use", {"deals": 1})
     assert names().startswith("New ")
 
@@ -232,8 +229,7 @@ def test_a_stage_in_use_stays(acme):
 def test_its_deals_move_by_their_own_rule(api, acme):
     for title in ("Chairs", "Tables"):
         deals.create({"title": title})
-    with transaction():
-        remove_stage(Stage.find(NEW), WON)
+    delete_stage(1, NEW, WON)
     assert [deal["status"] for deal in DEAL.every("1")] == ["won", "won"]
     assert api.kinds()[2:] == ["deal.stage_changed", "deal.won"] * 2
     moved = api.events()[2]
@@ -250,8 +246,7 @@ def test_what_was_won_in_an_open_stage_stays_won(api, acme, clock):
     id = deals.create({"title": "Chairs", "status": "won", "stage_id": PROPOSAL})
     before = DEAL.one(id)
     clock.tick(60)
-    with transaction():
-        remove_stage(Stage.find(PROPOSAL), NEGOTIATION)
+    delete_stage(1, PROPOSAL, NEGOTIATION)
     after = DEAL.one(id)
     assert (after["status"], after["closed_at"]) == ("won", before["closed_at"])
     assert (after["stage_id"], api.kinds()[2:]) == (str(NEGOTIATION), ["deal.stage_changed"])
@@ -261,12 +256,12 @@ def test_deleted_deals_go_along_without_a_word(api, acme):
     ids = [deals.create({"title": "Chairs", "stage_id": PROPOSAL}) for _ in range(2)]
     with transaction():
         Deal.find(ids[0]).remove()
-        remove_stage(Stage.find(PROPOSAL), NEGOTIATION)
+        delete_stage(1, PROPOSAL, NEGOTIATION)
     assert row("SELECT stage_id, version FROM deal WHERE id = ?", (ids[0],)) == (NEGOTIATION, 2)
     assert api.kinds() == ["deal.created", "deal.created", "deal.stage_changed"]
     with transaction():
         Deal.find(ids[1]).remove()
-        remove_stage(Stage.find(NEGOTIATION))
+        delete_stage(1, NEGOTIATION)
     assert row("SELECT min(stage_id), max(stage_id) FROM deal") == (NEW, NEW)
 
 
@@ -274,13 +269,12 @@ def test_deals_stay_in_their_pipeline(acme):
     other = create({"name": "A", "stages": [OPEN]})
     deals.create({"title": "Chairs"})
     for stage in (Pipeline.find(other).list_stages()[0].id, NEW, 99):
-        assert refusal(remove_stage, Stage.find(NEW), stage) == "invalid_stage"
+        assert refusal(delete_stage, 1, NEW, stage) == "invalid_stage"
 
 
 def test_a_pipeline_without_deals_goes_with_its_stages(acme):
     id = create({"name": "A"})
-    with transaction():
-        remove_pipeline(Pipeline.find(id))
+    delete(id)
     assert row("SELECT count(*) FROM stage") == (6,)
     assert boards() == "Sales"
 
@@ -288,9 +282,9 @@ def test_a_pipeline_without_deals_goes_with_its_stages(acme):
 def test_a_pipeline_in_use_stays(acme):
     id = create({"name": "A"})
     deals.create({"title": "Chairs", "pipeline_id": id})
-    assert refusal(remove_pipeline, Pipeline.find(id)) == "pipeline_in_use"
+    assert refusal(delete, id) == "pipeline_in_use"
     own = Pipeline.find(id).list_stages()[1].id
-    assert refusal(remove_pipeline, Pipeline.find(id), own) == "invalid_stage"
+    assert refusal(delete, id, own) == "invalid_stage"
 
 
 def test_the_deals_of_a_pipeline_move_to_a_stage_of_another(api, acme):
@@ -299,7 +293,7 @@ def test_the_deals_of_a_pipeline_move_to_a_stage_of_another(api, acme):
     deleted = deals.create({"title": "Tables", "pipeline_id": id, "status": "lost"})
     with transaction():
         Deal.find(deleted).remove()
-        remove_pipeline(Pipeline.find(id), QUALIFIED)
+        delete(id, QUALIFIED)
     deal = DEAL.one(open_deal)
     assert (deal["pipeline_id"], deal["stage_id"]) == ("1", str(QUALIFIED))
     assert row("SELECT pipeline_id, stage_id FROM deal WHERE id = ?", (deleted,)) == (1, QUALIFIED)
@@ -312,7 +306,7 @@ def test_a_pipeline_with_deleted_deals_alone_goes(acme):
     deal = deals.create({"title": "Chairs", "pipeline_id": id})
     with transaction():
         Deal.find(deal).remove()
-        remove_pipeline(Pipeline.find(id))
+        delete(id)
     assert row("SELECT pipeline_id, stage_id FROM deal") == (1, NEW)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from crm.errors import Conflict, NotFound
+from crm.resources.products import record as products
 from crm.resources.products.record import PRODUCT, Product, create
 from crm.tenancy.database import row, rows, transaction
 from tests.conftest import Api
@@ -42,7 +43,7 @@ def test_two_live_products_never_share_a_sku(acme):
         create({**CHAIR, "name": "Інше крісло"})
     assert refused.value.code == "duplicate_sku"
     with transaction(), pytest.raises(Conflict) as refused:
-        Product.find(other).change({"sku": "CH-1"})
+        products.update(other, {"sku": "CH-1"})
     assert refused.value.code == "duplicate_sku"
     assert [product.sku for product in Product.every("1 ORDER BY id")] == ["CH-1", "T-1"]
 
@@ -55,25 +56,25 @@ def test_many_products_may_have_no_sku(acme):
 def test_a_sku_may_be_kept_given_up_and_taken_again(acme):
     first = create(CHAIR)
     with transaction():
-        Product.find(first).change({"sku": "CH-1", "name": "Крісло"})
-        Product.find(first).change({"sku": None})
+        products.update(first, {"sku": "CH-1", "name": "Крісло"})
+        products.update(first, {"sku": None})
     assert create(CHAIR) != first
 
 
 def test_a_deleted_product_that_nothing_uses_is_erased(acme):
     id = create({**CHAIR, "description": "таємне", "external_id": "1C-7", "extra": '{"a":1}'})
     with transaction():
-        Product.find(id).change({"name": "Крісло інше"})
+        products.update(id, {"name": "Крісло інше"})
         Product.find(id).remove()
     with pytest.raises(NotFound):
         Product.find(id)
     kept = row(
-        "SELECT sku, name, price, unit, category, description, external_id, extra, folded"
+        "SELECT sku, name, price, unit, category, description, external_id, extra, search_text"
         " FROM product WHERE id = ?",
         (id,),
     )
     assert kept == (None, "", 0, None, None, None, None, None, None)
-    assert rows("SELECT * FROM change WHERE noun = 'product'") == []
+    assert rows("SELECT * FROM audit_entry WHERE noun = 'product'") == []
     assert create(CHAIR) != id
 
 

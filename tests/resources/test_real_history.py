@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from tests.history import CURRENCY, STAGES, Connection, Played, moment, play, sku_of, table, upload
-from tests.running import running
+from tests.server_process import run_server
 
 ROWS = table("sales_pipeline")
 WON = [row for row in ROWS if row["deal_stage"] == "Won"]
@@ -36,10 +36,10 @@ def acme(tmp_path_factory) -> Any:
     command(data, "tenant", "create", "acme", "--plan", "business", "--owner-name", "Olena")
     key = command(data, "key", "create", "acme", "--name", "history")
     users = {
-        row["sales_agent"]: command(data, "user", "add", "acme", "--name", row["sales_agent"])
+        row["sales_agent"]: command(data, "user", "create", "acme", "--name", row["sales_agent"])
         for row in table("sales_teams")
     }
-    with running(data, CRM_PLANS="business=0") as port:
+    with run_server(data, CRM_PLANS="business=0") as port:
         played = play(port, key, users)
         connection = Connection(port, key)
         yield connection, played
@@ -234,7 +234,7 @@ def test_a_price_list_written_three_ways_is_the_same_rows(tmp_path, first):
     data = tmp_path / "data"
     command(data, "tenant", "create", "acme", "--plan", "business")
     key = command(data, "key", "create", "acme", "--name", "prices")
-    with running(data) as port:
+    with run_server(data) as port:
         api = Connection(port, key)
         counts, _ = api.ask("POST", "/products/import", upload(WAYS[first]))
         assert counts == {"status": "ok", "created": 7, "updated": 0, "skipped": 0}

@@ -6,7 +6,7 @@ from crm.errors import Conflict, Invalid
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.resources.tasks import TASK, Task, create
+from crm.resources.tasks import TASK, Task, complete, create, update
 from crm.tenancy.database import transaction
 from tests.conftest import OLENA, TARAS
 
@@ -23,10 +23,7 @@ def acme(crm):
 
 def done(status="open"):
     """A task that had the status, and was then completed."""
-    with transaction():
-        task = Task.find(create({"title": "Call", "status": status}))
-        task.complete()
-        return task
+    return complete(create({"title": "Call", "status": status}))
 
 
 # Rules
@@ -51,16 +48,12 @@ def test_complete_makes_it_done_now(acme, clock, status):
 
 
 def test_complete_keeps_the_result(acme):
-    with transaction():
-        task = Task.find(create({"title": "Call"}))
-        task.complete("They will buy")
+    task = complete(create({"title": "Call"}), "They will buy")
     assert TASK.one(task.id)["result"] == "They will buy"
 
 
 def test_complete_without_a_result_keeps_the_one_it_has(acme):
-    with transaction():
-        task = Task.find(create({"title": "Call", "result": "Busy at first"}))
-        task.complete()
+    task = complete(create({"title": "Call", "result": "Busy at first"}))
     assert TASK.one(task.id)["result"] == "Busy at first"
 
 
@@ -68,33 +61,28 @@ def test_a_done_task_is_not_done_again(acme, clock):
     task = done()
     first = TASK.one(task.id)
     clock.tick(60)
-    with transaction():
-        task.complete("too late")
+    complete(task.id, "too late")
     assert TASK.one(task.id) == first
 
 
 def test_a_cancelled_task_cannot_be_completed(acme):
-    with transaction():
-        task = Task.find(create({"title": "Call", "status": "cancelled"}))
-        for attempt in (task.complete, lambda: task.change({"status": "done"})):
-            with pytest.raises(Conflict) as refused:
-                attempt()
-            assert refused.value.code == "task_cancelled"
+    task = create({"title": "Call", "status": "cancelled"})
+    for attempt in (lambda: complete(task), lambda: update(task, {"status": "done"})):
+        with pytest.raises(Conflict) as refused:
+            attempt()
+        assert refused.value.code == "task_cancelled"
 
 
 def test_a_cancelled_task_may_be_opened_and_then_completed(acme):
-    with transaction():
-        task = Task.find(create({"title": "Call", "status": "cancelled"}))
-        task.change({"status": "open"})
-        task.complete()
-    assert TASK.one(task.id)["status"] == "done"
+    task = create({"title": "Call", "status": "cancelled"})
+    update(task, {"status": "open"})
+    complete(task)
+    assert TASK.one(task)["status"] == "done"
 
 
 @pytest.mark.parametrize("status", ["open", "in_progress", "cancelled"])
 def test_back_from_done_it_has_no_completion_time(acme, status):
-    task = done()
-    with transaction():
-        task.change({"status": status})
+    task = update(done().id, {"status": status})
     assert (task.status, TASK.one(task.id)["completed_at"]) == (status, None)
 
 
@@ -102,8 +90,7 @@ def test_a_done_task_may_be_changed_and_stays_done(acme, clock):
     task = done()
     completed_at = task.completed_at
     clock.tick(60)
-    with transaction():
-        task.change({"result": "They will buy", "status": "done"})
+    update(task.id, {"result": "They will buy", "status": "done"})
     shown = TASK.one(task.id)
     assert (shown["result"], shown["completed_at"]) == ("They will buy", completed_at)
 
@@ -165,7 +152,7 @@ def test_a_task_outlives_what_it_belongs_to(acme, field):
     with transaction():
         task = Task.find(create({"title": "Call", **ids}))
         RECORDS[field].find(ids[field]).remove()
-        task.change({**ids, "title": "Call again"})
+        update(task.id, {**ids, "title": "Call again"})
     assert TASK.one(task.id)[field] == str(ids[field])
 
 
@@ -173,7 +160,7 @@ def test_a_refused_change_leaves_nothing(acme):
     with transaction():
         task = Task.find(create({"title": "Call"}))
     with pytest.raises(Invalid), transaction():
-        task.change({"title": "Meet", "deal_id": 99})
+        update(task.id, {"title": "Meet", "deal_id": 99})
     assert TASK.one(task.id)["title"] == "Call"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from crm.errors import Conflict, NotFound
 from crm.resources import users
-from crm.resources.users import USER, User
+from crm.resources.users import USER
 from crm.tenancy.database import transaction
 from tests.conftest import OLENA, TARAS, Api, key_for
 
@@ -18,7 +18,7 @@ def acme(crm):
 
 def change(id, **data):
     with transaction():
-        User.find(id).change(data)
+        users.update(id, data)
 
 
 # Rules
@@ -182,7 +182,7 @@ def test_nobody_is_found_by_anything_else(crm, text):
 
 def test_who_was_deactivated_is_not_found(crm):
     with crm.tenants.session("acme"), transaction():
-        users.User.find(TARAS).change({"active": 0})
+        users.update(TARAS, {"active": 0})
         assert users.reached_at("+380501110002") is None
         for text in ("2", "+380501110002"):
             with pytest.raises(NotFound, match="there is no active user"):

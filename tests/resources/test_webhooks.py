@@ -19,7 +19,7 @@ from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.tenancy.database import now, row, rows
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
 
 URL = "https://erp.example.com/crm"
@@ -293,7 +293,7 @@ def test_ten_endpoints_are_the_most(api):
 
 
 def test_of_many_at_once_ten_are_added(crm, api):
-    answers = crowd(14, lambda _: Api(crm, "acme", api.key).post("/webhooks", BODY))
+    answers = run_in_threads(14, lambda _: Api(crm, "acme", api.key).post("/webhooks", BODY))
     assert sorted(answer.status_code for answer in answers) == [201] * 10 + [409] * 4
 
 
@@ -503,7 +503,7 @@ def test_rotation_is_a_version_of_the_endpoint(api, hooked):
 
 
 def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
-    answers = crowd(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
+    answers = run_in_threads(8, lambda _: Api(crm, "acme", api.key).post(f"{hooked}/rotate"))
     told = {answer.json["secret"] for answer in answers}
     assert len(told) == 8
     with crm.tenants.session("acme"):
@@ -537,7 +537,14 @@ def test_a_secret_is_shown_when_it_is_made_and_nowhere_else(crm, api, post, capl
     assert not [text for text in texts if "secret" in text]
     kept = [caplog.text]
     with crm.tenants.session("acme"):
-        for table in ("answer", "event", "change", "delivery", "attempt", "notice"):
+        for table in (
+            "idempotency_response",
+            "event",
+            "audit_entry",
+            "delivery",
+            "attempt",
+            "notice",
+        ):
             kept.append(str(rows(f"SELECT * FROM {table}")))
     assert not [secret for secret in secrets for text in texts + kept if secret in text]
 
@@ -561,8 +568,8 @@ def test_the_same_request_twice_is_one_secret_that_is_told_once(crm, api, hooked
     assert len(api.read("/webhooks")) == before + (path == "/webhooks")
     with crm.tenants.session("acme"):
         assert Webhook.find(first.json["webhook_id"]).secrets()[0] == secret
-        assert [body for (body,) in rows("SELECT body FROM answer")] == [second.data]
-        assert not any(secret in str(found) for found in rows("SELECT * FROM answer"))
+        assert [body for (body,) in rows("SELECT body FROM idempotency_response")] == [second.data]
+        assert not any(secret in str(found) for found in rows("SELECT * FROM idempotency_response"))
 
 
 def test_another_idempotency_key_makes_another(api):
@@ -656,7 +663,7 @@ def test_a_refused_key_leaves_nothing(crm, api):
     assert caller.post("/webhooks", BODY, headers=headers).status_code == 403
     assert api.read("/webhooks") == []
     with crm.tenants.session("acme"):
-        assert rows("SELECT * FROM answer") == []
+        assert rows("SELECT * FROM idempotency_response") == []
 
 
 def test_webhooks_have_scopes_of_their_own():

@@ -10,8 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.chromium import browsing, open_page  # noqa: E402
-from tests.receiving import receiving  # noqa: E402
-from tests.running import ROOT, free_port  # noqa: E402
+from tests.server_process import ROOT, find_free_port  # noqa: E402
+from tests.webhook_receiver import receive_webhooks  # noqa: E402
 
 HERE = Path(__file__).parent
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
@@ -63,8 +63,8 @@ def take(home: str, link: str, hook_url: str) -> None:
 
 
 def main() -> None:
-    port = free_port()
-    with tempfile.TemporaryDirectory() as data, receiving() as hook:
+    port = find_free_port()
+    with tempfile.TemporaryDirectory() as data, receive_webhooks() as hook:
         command = [sys.executable, "app.py", "demo", "--data", data, "--port", str(port)]
         server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests import external_programs
-from tests.raw_wsgi import speak
-from tests.running import PATIENCE, ROOT, free_port, wait_for
+from tests.raw_wsgi import send_request
+from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
 UWSGI = "--module app:app --need-app --enable-threads --threads 4 --die-on-term --lazy-apps"
 SERVERS = {
@@ -38,7 +38,7 @@ class Served:
     port: int
     key: str
 
-    def speak(
+    def request(
         self, method: str, path: str, *fields: str, body: bytes = b""
     ) -> http.client.HTTPResponse:
         """The answer to a request with these header fields, as they are written here.
@@ -49,7 +49,7 @@ class Served:
         lines = [f"{method} {path} HTTP/1.1", "Host: acme.localhost", "Connection: close"]
         lines += [f"Authorization: Bearer {self.key}", *fields, "", ""]
         for attempts_left in range(9, -1, -1):
-            with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as line:
+            with socket.create_connection(("127.0.0.1", self.port), TIMEOUT_SECONDS) as line:
                 try:
                     line.sendall("\r\n".join(lines).encode() + body)
                     with http.client.HTTPResponse(line) as answer:
@@ -66,14 +66,14 @@ class Served:
     ) -> http.client.HTTPResponse:
         """The answer to a request whose body has a length."""
         fields = (f"Content-Type: {kind}", f"Content-Length: {len(body)}") if body else ()
-        return self.speak(method, path, *fields, body=body)
+        return self.request(method, path, *fields, body=body)
 
     def ask_chunked(
         self, method: str, path: str, body: bytes, kind: str = "application/json"
     ) -> http.client.HTTPResponse:
         """The answer to a request whose body comes in two chunks."""
         fields = (f"Content-Type: {kind}", "Transfer-Encoding: chunked")
-        return self.speak(method, path, *fields, body=in_chunks(body[:9], body[9:]))
+        return self.request(method, path, *fields, body=in_chunks(body[:9], body[9:]))
 
 
 def in_chunks(*parts: bytes) -> bytes:
@@ -86,7 +86,7 @@ def served(
     furnished: tuple[Path, dict[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Served]:
-    folder, port = tmp_path_factory.mktemp(request.param), free_port()
+    folder, port = tmp_path_factory.mktemp(request.param), find_free_port()
     shutil.copytree(furnished[0], folder / "data")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     module, *options = (SERVERS[request.param] % port).split()
@@ -99,11 +99,11 @@ def served(
             cwd=ROOT, env=environ | {"CRM_DATA": str(folder / "data")}, stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            wait_for(port, server)
+            wait_until_listening(port, server)
             yield Served(request.param, port, furnished[1]["olena"])
         finally:
             server.terminate()
-            server.wait(PATIENCE)
+            server.wait(TIMEOUT_SECONDS)
     assert "Traceback" not in (folder / "log").read_text()
 
 
@@ -164,8 +164,8 @@ def test_no_chunked_body_vanishes_with_a_good_answer(
 ) -> None:
     total = "/api/v1/leads?total=true"
     before = json.loads(served.ask("GET", total).body)["meta"]["total"]
-    changed = served.speak("PATCH", lead, JSON, *fields, body=in_chunks(CHANGE)).status
-    made = served.speak("POST", "/api/v1/leads", JSON, *fields, body=in_chunks(BODY)).status
+    changed = served.request("PATCH", lead, JSON, *fields, body=in_chunks(CHANGE)).status
+    made = served.request("POST", "/api/v1/leads", JSON, *fields, body=in_chunks(BODY)).status
     after = json.loads(served.ask("GET", total).body)["meta"]["total"]
     assert (changed == 200) == (company(served, lead) == "Chunked")
     assert (made == 201) == (after == before + 1)
@@ -182,14 +182,14 @@ def test_a_length_with_an_underscore_takes_nothing_of_a_body(
 ) -> None:
     fields = (JSON, f"Content_Length: {forged}", f"Content-Length: {len(CHANGE)}")
     for each in (fields, fields[::-1]):
-        status = served.speak("PATCH", lead, *each, body=CHANGE).status
+        status = served.request("PATCH", lead, *each, body=CHANGE).status
         assert status == 200 or (status == 400 and served.name not in DROPS_UNDERSCORES)
         assert (status == 200) == (company(served, lead) == "Chunked")
 
 
 def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lead: str) -> None:
     fields = (JSON, "Transfer_Encoding: chunked", f"Content-Length: {len(CHANGE)}")
-    status = served.speak("PATCH", lead, *fields, body=CHANGE).status
+    status = served.request("PATCH", lead, *fields, body=CHANGE).status
     assert status == (200 if served.name in DROPS_UNDERSCORES else 411)
     assert (status == 200) == (company(served, lead) == "Chunked")
 
@@ -197,7 +197,7 @@ def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lea
 def test_which_servers_drop_names_with_underscores(served: Served) -> None:
     """As operating.md says: the others make one header of X_Forwarded_For and X-Forwarded-For."""
     fields = (JSON, "Idempotency_Key: once", f"Content-Length: {len(BODY)}")
-    ids = {served.speak("POST", "/api/v1/leads", *fields, body=BODY).body for _ in range(2)}
+    ids = {served.request("POST", "/api/v1/leads", *fields, body=BODY).body for _ in range(2)}
     assert len(ids) == (2 if served.name in DROPS_UNDERSCORES else 1)
 
 
@@ -207,7 +207,7 @@ def test_which_servers_drop_names_with_underscores(served: Served) -> None:
 def test_no_header_of_a_client_names_the_mount_point(
     served: Served, fields: tuple[str, ...]
 ) -> None:
-    answer = served.speak("GET", "/api/v1/users/me", *fields)
+    answer = served.request("GET", "/api/v1/users/me", *fields)
     assert (answer.status, json.loads(answer.body)["name"]) == (200, "Olena")
 
 
@@ -219,9 +219,9 @@ def test_a_length_that_is_no_number_is_refused(crm, api, length: str) -> None:
     id = api.create("/leads", **LEAD)
     headers = {"Authorization": f"Bearer {api.key}", "Content-Type": "application/json"}
     for method, path in (("PATCH", f"/api/v1/leads/{id}"), ("POST", "/api/v1/leads")):
-        answer = speak(crm, method, path, headers, BODY, CONTENT_LENGTH=length)
+        answer = send_request(crm, method, path, headers, BODY, CONTENT_LENGTH=length)
         assert (answer.status, answer.json["code"]) == (400, "bad_request")
-    assert speak(crm, "POST", "/login", headers, BODY, CONTENT_LENGTH=length).status == 400
+    assert send_request(crm, "POST", "/login", headers, BODY, CONTENT_LENGTH=length).status == 400
 
 
 @pytest.mark.parametrize("coding", ["chunked", "Chunked", "gzip, chunked", "chunked "])
@@ -229,16 +229,16 @@ def test_a_length_that_is_no_number_is_refused(crm, api, length: str) -> None:
 def test_a_body_without_a_known_end_is_refused(crm, api, coding: str, method: str) -> None:
     id = api.create("/leads", **LEAD)
     headers = {"Transfer-Encoding": coding, "Authorization": f"Bearer {api.key}"}
-    answer = speak(crm, method, f"/api/v1/leads/{id}", headers)
+    answer = send_request(crm, method, f"/api/v1/leads/{id}", headers)
     assert (answer.status, answer.json["code"]) == (411, "length_required")
     assert answer.headers["X-Request-Id"] == answer.json["request_id"]
     assert len(api.read("/leads")) == 1
-    page = speak(crm, "POST", "/leads", headers)
+    page = send_request(crm, "POST", "/leads", headers)
     assert (page.status, page.headers["Content-Type"]) == (411, "text/html; charset=utf-8")
 
 
 def test_another_coding_or_an_unknown_host_is_not_its_matter(crm, api) -> None:
     headers = {"Transfer-Encoding": "identity", "Authorization": f"Bearer {api.key}"}
-    assert speak(crm, headers=headers).status == 200
+    assert send_request(crm, headers=headers).status == 200
     chunked = {"Transfer-Encoding": "chunked"}
-    assert speak(crm, "POST", headers=chunked, host="nobody.localhost").status == 404
+    assert send_request(crm, "POST", headers=chunked, host="nobody.localhost").status == 404

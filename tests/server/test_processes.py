@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.receiving import Hook
-from tests.running import running
+from tests.server_process import run_server
+from tests.webhook_receiver import WebhookReceiver
 
 CLIENTS = 8
 
@@ -59,7 +59,7 @@ def holder_of(lock: Path) -> int:
 
 
 def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
-    with running(tmp_path, workers=2, CRM_PLANS="business=100") as port:
+    with run_server(tmp_path, workers=2, CRM_PLANS="business=100") as port:
 
         def ask(client: Client, _number: int) -> Counter[tuple[int, str]]:
             found: Counter[tuple[int, str]] = Counter()
@@ -79,10 +79,10 @@ def test_a_plan_is_exact_over_two_processes(tmp_path: Path, key: str) -> None:
 
 
 def test_each_event_is_sent_once_and_the_sender_is_replaced(
-    tmp_path: Path, key: str, hook: Hook
+    tmp_path: Path, key: str, hook: WebhookReceiver
 ) -> None:
     settings = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
-    with running(tmp_path, workers=2, expected="was sent SIGKILL", **settings) as port:
+    with run_server(tmp_path, workers=2, expected="was sent SIGKILL", **settings) as port:
         client = Client(port, key)
         assert client.call("POST", "/webhooks", {"url": hook.url})[0] == 201
 

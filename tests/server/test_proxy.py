@@ -26,7 +26,7 @@ from click.testing import CliRunner
 from crm import cli
 from crm.access.limits import FAILED_KEYS
 from tests import external_programs
-from tests.running import PATIENCE, free_port, running, wait_for
+from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 
 HOME = """
 daemon off;
@@ -83,7 +83,7 @@ def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
         text=True,
     )
     try:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while started.poll() is None and time.monotonic() < until:
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -93,7 +93,7 @@ def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
         yield
     finally:
         started.terminate()
-        said = started.communicate(timeout=PATIENCE)[1]
+        said = started.communicate(timeout=TIMEOUT_SECONDS)[1]
     assert started.returncode == 0, said
     wrong = [line for line in said.splitlines() if not QUIET.search(line)]
     assert not wrong, wrong
@@ -147,11 +147,11 @@ def front(
     furnished: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Front]:
     nginx()
-    folder, port = tmp_path_factory.mktemp("plain"), free_port()
+    folder, port = tmp_path_factory.mktemp("plain"), find_free_port()
     shutil.copytree(furnished[0], folder / "data")
     place = f"127.0.0.1:{port}"
     settings = needed(printed("--plain", place))
-    with running(folder / "data", **settings) as behind:
+    with run_server(folder / "data", **settings) as behind:
         text = printed("--plain", place, "--upstream", f"127.0.0.1:{behind}")
         with proxying(folder, text, port):
             yield Front(port, furnished[1], behind, told=settings, log=folder / "access.log")
@@ -312,7 +312,7 @@ def browse_links(front: Front) -> None:
 
 def logged(log: Path, text: str) -> str:
     """The log once it has that text."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while text not in log.read_text() and time.monotonic() < until:
         time.sleep(0.02)
     return log.read_text()
@@ -328,8 +328,8 @@ def test_no_one_time_link_comes_into_the_log(front: Front) -> None:
 
 
 def test_none_comes_into_the_log_of_errors(tmp_path: Path) -> None:
-    port = free_port()
-    text = printed("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{free_port()}")
+    port = find_free_port()
+    text = printed("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{find_free_port()}")
     with proxying(tmp_path, text, port):  # which finds every complaint
         front = Front(port, {}, 0)
         for door in LINKED:
@@ -390,8 +390,8 @@ def test_by_tls_the_service_knows_of_it(
     nginx()
     shutil.copytree(furnished[0], tmp_path / "data")
     client = certified(tmp_path)
-    plain, secure = free_port(), free_port()
-    with running(tmp_path / "data", **needed(printed())) as behind:
+    plain, secure = find_free_port(), find_free_port()
+    with run_server(tmp_path / "data", **needed(printed())) as behind:
         text = printed("--upstream", f"127.0.0.1:{behind}")
         for there, here in (
             ("/etc/letsencrypt/live/localhost/", f"{tmp_path}/"),
@@ -448,11 +448,11 @@ def caddying(folder: Path, text: str, port: int, *ports: int) -> Iterator[Path]:
             stderr=log, env=environ,
         )  # fmt: skip
         try:
-            wait_for(port, started)
+            wait_until_listening(port, started)
             yield folder / "log"
         finally:
             started.terminate()
-            started.wait(PATIENCE)
+            started.wait(TIMEOUT_SECONDS)
     assert started.returncode == 0, (folder / "log").read_text()
 
 
@@ -469,10 +469,10 @@ def test_caddy_serves_and_logs_no_link(
     furnished: tuple[Path, dict[str, str]], tmp_path: Path, secure: bool
 ) -> None:
     shutil.copytree(furnished[0], tmp_path / "data")
-    port, other = free_port(), free_port()
+    port, other = find_free_port(), find_free_port()
     ports = (other, port) if secure else (port, other)
     words = () if secure else ("--plain", f"127.0.0.1:{port}")
-    with running(tmp_path / "data", **needed(printed_for_caddy(*words))) as behind:
+    with run_server(tmp_path / "data", **needed(printed_for_caddy(*words))) as behind:
         text = printed_for_caddy(*words, "--upstream", f"127.0.0.1:{behind}")
         client = certified(tmp_path) if secure else None
         if secure:
@@ -523,16 +523,16 @@ class Noting(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
 def test_no_name_with_an_underscore_gets_past_the_proxy(name: str, tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     with HTTPServer(("127.0.0.1", 0), Noting) as behind:
         threading.Thread(target=behind.serve_forever, args=(0.02,), daemon=True).start()
         words = ("--plain", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{behind.server_port}")
         proxy = (
             proxying(tmp_path, printed(*words), port)
             if name == "nginx"
-            else caddying(tmp_path, printed_for_caddy(*words), port, port, free_port())
+            else caddying(tmp_path, printed_for_caddy(*words), port, port, find_free_port())
         )
-        with proxy, socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
+        with proxy, socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as line:
             line.sendall(
                 b"GET / HTTP/1.1\r\nHost: acme.localhost\r\nX_Forwarded_For: 9.9.9.9\r\n"
                 b"X_Forwarded-For: 9.9.9.9\r\nx_forwarded_prefix: /evil\r\n_X: 1\r\nX_: 1\r\n"

@@ -26,7 +26,7 @@ from crm.tenancy import reading
 from crm.tenancy.database import current_session, execute, transaction
 from crm.tenancy.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
 from tests.conftest import Api, key_for
-from tests.running import ROOT, free_port, serving
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 ROWS = 50_000
 MORE_MIB = 30  # that an export of all of them may take; to build it whole takes 60 and more
@@ -110,11 +110,11 @@ def test_the_archive_of_a_tenant_takes_little_memory(large, tmp_path):
 @pytest.fixture(scope="module")
 def server(large) -> Iterator[tuple[int, int]]:
     """A server of that folder: its port, and the process that answers."""
-    port = free_port()
+    port = find_free_port()
     words = ["serve", "--data", str(large[0]), "--port", str(port), "--workers", "1"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     called = [sys.executable, "app.py", *words]
-    with serving(called, port, cwd=ROOT, env=environ) as process:
+    with run_listening_process(called, port, cwd=ROOT, env=environ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         yield port, int(children[0])
 

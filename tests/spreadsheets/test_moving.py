@@ -55,8 +55,8 @@ def lead(external_id: str) -> dict[str, Any]:
 
 def everything(crm: Any, label: str = "acme") -> list[list[tuple]]:
     """Every row of a tenant that an import could write."""
-    tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "change")
-    more = ("price_import", "stage_move", "sqlite_sequence")
+    tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "audit_entry")
+    more = ("import_run", "stage_move", "sqlite_sequence")
     with crm.tenants.session(label):
         return [rows(f"SELECT * FROM {table}") for table in (*tables, *more)]
 
@@ -211,12 +211,12 @@ def test_a_message_names_what_was_looked_for(acme):
 def test_a_rejected_record_leaves_nothing_behind(acme, api):
     load("leads", PEOPLE)
     before = [
-        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "change")
+        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "audit_entry")
     ]
     text = "external_id,name,phone,email\nL-1,Інша,нікуди,\nL-9,Марія,,\n"
     assert load("leads", text).rejected == 2
     assert before == [
-        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "change")
+        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "audit_entry")
     ]
     assert [event["sequence"] for event in api.events()] == [1, 2, 3]
 
@@ -697,9 +697,9 @@ def add_hostile(number: int, text: str) -> None:
         more = {"discount": "12.5", "comment": long}
         if number % 4:
             lines = [items.ITEM_ENTRY.parse({**line, **more}) for _ in range(number % 4)]
-            items.add_all(deal, lines)
+            items.create_all(deal.id, lines)
         if number % 5 == 0:
-            deal.change({"amount": 990_000})
+            deal.update_fields({"amount": 990_000})
         about = {"title": text, "description": long, "result": long, "assigned_to": None}
         belongs = {"client_id": client, "deal_id": deal.id, "status": "done"}
         tasks.create(tasks.TASK_IN.parse({**about, **belongs}))

@@ -222,7 +222,7 @@ def test_texts_are_kept_as_the_api_keeps_them(acme, api):
     imported, sent = one("A"), one("B")
     assert imported["name"] == sent["name"] == "Їжак\u00a0 у тумані"
     assert imported["description"] == sent["description"] == "Їжак\u00a0 у\nтумані"
-    kept = [(a, b) for a, b in rows("SELECT folded, sku FROM product ORDER BY id")]
+    kept = [(a, b) for a, b in rows("SELECT search_text, sku FROM product ORDER BY id")]
     assert kept[0][0].replace("a\n", "b\n", 1) == kept[1][0]
 
 
@@ -487,7 +487,7 @@ def test_a_dry_run_counts_and_writes_nothing(api, crm):
 
 def _all_rows(crm: Any) -> list[list[tuple]]:
     with crm.tenants.session("acme"):
-        return [rows(f"SELECT * FROM {table}") for table in ("product", "price_import", "event")]
+        return [rows(f"SELECT * FROM {table}") for table in ("product", "import_run", "event")]
 
 
 def test_an_import_is_all_or_nothing(acme, monkeypatch):
@@ -498,7 +498,7 @@ def test_an_import_is_all_or_nothing(acme, monkeypatch):
     with pytest.raises(RuntimeError):
         load(LIST)
     assert Product.every("1") == []
-    assert rows("SELECT * FROM price_import") == []
+    assert rows("SELECT * FROM import_run") == []
 
 
 def test_the_same_idempotency_key_imports_once(api):
@@ -727,7 +727,7 @@ def test_a_rule_can_be_called_without_a_request(acme):
     assert refused.value.code == "missing_column"
     result = load(LIST, file_name="a/b\x07.csv")
     assert result.import_id == 1
-    assert row("SELECT file_name, user_id FROM price_import") == (None, None)
+    assert row("SELECT file_name, user_id FROM import_run") == (None, None)
 
 
 def test_a_part_without_a_name_is_422(api):

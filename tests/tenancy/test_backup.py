@@ -24,11 +24,11 @@ from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run, database, disk, migrations
 from crm.tenancy.copies import list_copies
-from crm.tenancy.database import transaction
+from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import finish, process
+from tests.concurrency import start_python, wait_for_processes
 from tests.readme import ROOT, blocks, run, section
-from tests.running import running
+from tests.server_process import run_server
 
 PHONE = "+380671234567"
 
@@ -193,7 +193,7 @@ def test_a_tenant_that_fails_does_not_stop_the_others(crm):
     assert Path(path).name.startswith("globex-")
     assert Path(path).stat().st_size == int(size)
     assert "acme: the file of acme cannot be used" in told.stderr
-    assert told.stderr.endswith("Error: no copy was made of: acme\n")
+    assert told.stderr.endswith("Error: these tenants could not be copied: acme\n")
 
 
 def test_one_tenant_may_be_copied_alone(crm, copies):
@@ -230,7 +230,7 @@ def test_a_bad_copy_is_told_and_the_others_are_read_all_the_same(crm, copies):
     assert told.stdout.startswith(f"{good}\t")
     assert told.stdout.count("\n") == 1
     assert f"{bad}: {bad} " in told.stderr
-    assert told.stderr.endswith(f"Error: no good copies are: {bad}\n")
+    assert told.stderr.endswith(f"Error: these copies are damaged: {bad}\n")
 
 
 @pytest.mark.parametrize(
@@ -319,6 +319,20 @@ def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
     assert int(api.create("/clients", name="After")) == client + 1
     after = api.get(f"/events?after={last}").json["data"]
     assert [event["sequence"] for event in after] == [last + 1, last + 2]
+
+
+def test_nor_are_those_of_a_file_that_was_not_yet_upgraded(crm, copies, monkeypatch):
+    """Its tables may have had other names."""
+    copy = copy_of(crm, "acme", copies)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", migrations.STEPS[:8])
+        crm.tenants.create("early")
+    with contextlib.closing(sqlite3.connect(crm.tenants.path("early"))) as file, file:
+        file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('price_import', 41)")
+    put(crm, copy, "early")
+    with crm.tenants.session("early"):
+        assert row("SELECT seq FROM sqlite_sequence WHERE name = 'import_run'") == (41,)
+        assert rows("SELECT 1 FROM sqlite_sequence WHERE name = 'price_import'") == []
 
 
 def test_a_copy_makes_a_new_tenant(crm, api, copies):
@@ -440,7 +454,7 @@ def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
     copy_of(crm, "acme", copies)
     copy_of(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
     api.create("/leads", name="Later", phone=PHONE)
-    told = command(crm, "backup", "drill", "--from", copies)
+    told = command(crm, "backup", "test-restore", "--from", copies)
     table = [line.split("\t") for line in told.stdout.splitlines()]
     assert table[0] == ["tenant", "table", "copy", "restored", "now", ""]
     assert table[1] == ["acme", "lead", "1", "1", "2", "+1 since"]
@@ -462,7 +476,7 @@ def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
         return build(tenants, unseen, settle)
 
     monkeypatch.setattr(backup, "_build", lose)
-    told = command(crm, "backup", "drill", "--from", copies, code=1)
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "acme\tlead\t1\t0\t1\tDIFFERS" in told.stdout.splitlines()
     assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
 
@@ -472,14 +486,18 @@ def test_a_drill_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, c
     clock.tick(60)
     new = copy_of(crm, "acme", copies)
     spoil(old)
-    command(crm, "backup", "drill", "--from", copies)
+    command(crm, "backup", "test-restore", "--from", copies)
     spoil(new)
-    told = command(crm, "backup", "drill", "--from", copies, code=1)
-    assert "Error: the copies do not hold what they should: acme" in told.stderr
+    told = command(crm, "backup", "test-restore", "--from", copies, code=1)
+    assert "Error: these copies cannot be restored completely: acme" in told.stderr
 
 
 def test_a_drill_and_a_verification_of_nothing_fail(crm, copies):
-    for words in (("drill",), ("drill", "--from", copies), ("verify", "--from", copies)):
+    for words in (
+        ("test-restore",),
+        ("test-restore", "--from", copies),
+        ("verify", "--from", copies),
+    ):
         told = command(crm, "backup", *words, code=1)
         assert "Error: there are no copies in " in told.stderr
 
@@ -510,12 +528,12 @@ def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, c
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    restores = process(SLOWLY, crm.tenants.config.data, copy, "acme")
+    restores = start_python(SLOWLY, crm.tenants.config.data, copy, "acme")
     assert restores.stdout.readline() == "half way\n"
     begun = time.monotonic()
     api.create("/leads", name="Just then", phone=PHONE)
     assert time.monotonic() - begun > 0.3
-    assert finish(restores) == [""]
+    assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
     others = Tenants(crm.tenants.config)
     with others.session("acme"):
@@ -529,7 +547,7 @@ def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, 
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    died = process(DIE, crm.tenants.config.data, copy, "acme")
+    died = start_python(DIE, crm.tenants.config.data, copy, "acme")
     died.communicate()
     assert died.returncode == -9
     for _ in range(3):
@@ -553,7 +571,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(copy_of(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, open_files=0), clock)
+    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()
@@ -660,7 +678,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    with running(data, CRM_PLANS="business=0") as port:
+    with run_server(data, CRM_PLANS="business=0") as port:
         with calling() as link:
             assert call(link, "POST", "/leads", {"name": "First", "phone": PHONE})[0] == 201
         threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
@@ -674,7 +692,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
             for _ in range(2):
                 time.sleep(0.3)
                 told = run("restore", copy, "--tenant", "acme", "--yes")
-                befores.append(Path(re.search(r"^what it was before: (.*)$", told, re.M)[1]))
+                befores.append(Path(re.search(r"^its file from before: (.*)$", told, re.M)[1]))
             time.sleep(0.3)
         finally:
             stop.set()
@@ -704,7 +722,7 @@ def test_the_guides_commands_work_as_they_stand(crm, tmp_path):
     said = run(re.sub(r"acme-[0-9TZ]+\.db", "acme-*.db", lines), tmp_path)
     assert "acme\tlead\t0\t0\t0\tsame" in said
     assert "acme is restored from copies/acme-" in said
-    assert "what it was before: " in said
+    assert "its file from before: " in said
     assert "acme.zip\t" in said
     assert "http://tryout.localhost:8000\n" in said
-    assert "tryout is deleted; what it was: " in said
+    assert "tryout is deleted; its file: " in said

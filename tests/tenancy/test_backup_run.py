@@ -286,7 +286,7 @@ def test_the_command_tells_what_did_not_change(crm, copies):
 
 
 def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
-    monkeypatch.setattr("crm.cli.commands.Progress.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("crm.cli.commands.Progress.INTERVAL_SECONDS", 0.0)
     crm.tenants.forget_idle()
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
     told = CliRunner().invoke(cli.group, words)

@@ -292,7 +292,7 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
     file = other / "tenants" / "acme.db"
     before = file.stat().st_ino, file.read_bytes()
     said = crm_(other, *words)
-    assert "acme: it is here already, and left as it is" in said.stdout
+    assert "acme: exists already and was not changed" in said.stdout
     assert "globex: restored" in said.stdout
     assert (file.stat().st_ino, file.read_bytes()) == before
     assert sorted(path.name for path in other.iterdir()) == [
@@ -302,7 +302,7 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
         "tenants",
     ]
     said = crm_(tmp_path / "third", "litestream", "restore", "--from", f"{place.url}/x", code=1)
-    assert "labels.db cannot be had from" in said.stderr
+    assert "labels.db cannot be read from" in said.stderr
 
 
 # The doctor

@@ -16,8 +16,8 @@ from crm.access.limits import FAILED_KEYS, FORM_SENDS, Limiter, Tries
 from crm.errors import TooMany
 from crm.tenancy import counters as counters_module
 from crm.tenancy.counters import FILE_BYTES, PASSWORDS, REQUESTS, Counters
-from tests.concurrency import crowd, end, finish, process
-from tests.running import ROOT, free_port, serving
+from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
+from tests.server_process import ROOT, find_free_port, run_listening_process
 
 each = pytest.mark.parametrize
 START = 1_772_442_000
@@ -28,7 +28,7 @@ sys.path.insert(0, ".")
 folder, locks, *more = sys.argv[1:]
 if locks == "flock":
     del fcntl.F_OFD_SETLKW  # as on macOS
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from crm.access.limits import Limiter, Tries
 from crm.errors import TooMany
 from crm.tenancy.counters import PASSWORDS, REQUESTS, Counters
@@ -57,7 +57,7 @@ sys.setswitchinterval(1e-5)
 what(0)
 print("ready", flush=True)
 sys.stdin.readline()
-print(sum(crowd(8, lambda _: sum(map(what, range(2000))))))
+print(sum(run_in_threads(8, lambda _: sum(map(what, range(2000))))))
 """
 
 
@@ -76,12 +76,12 @@ print(sum(crowd(8, lambda _: sum(map(what, range(2000))))))
     ],
 )
 def test_two_processes_of_8_threads_get_exactly_the_limit(tmp_path, what, limit, locks):
-    both = [process(COUNTERS + TAKE, tmp_path, locks, what) for _ in range(2)]
+    both = [start_python(COUNTERS + TAKE, tmp_path, locks, what) for _ in range(2)]
     for one in both:
         assert one.stdout.readline() == "ready\n"
     for one in both:
         print(file=one.stdin, flush=True)
-    first, second = map(int, finish(*both))
+    first, second = map(int, wait_for_processes(*both))
     tried = 2  # before they were let go, both within the limit
     assert first + second + tried == limit
 
@@ -104,29 +104,29 @@ print(limiter.take("acme", 60, START).remaining)
 
 @each("locks", ["ofd", "flock"])
 def test_others_wait_for_a_lock_until_its_process_is_killed(tmp_path, locks):
-    keeper = process(COUNTERS + KEEP_LOCKED, tmp_path, locks)
+    keeper = start_python(COUNTERS + KEEP_LOCKED, tmp_path, locks)
     assert keeper.stdout.readline() == "locked\n"
-    waiter = process(COUNTERS + WAIT, tmp_path, locks)
+    waiter = start_python(COUNTERS + WAIT, tmp_path, locks)
     assert waiter.stdout.readline() == "begun\n"
     assert not select.select([waiter.stdout], [], [], 0.5)[0]
-    end(keeper)
-    assert finish(waiter) == ["19\n"]
+    kill_process(keeper)
+    assert wait_for_processes(waiter) == ["19\n"]
 
 
 COUNT = """
 print("begun", flush=True)
-crowd(4, lambda _: [limiter.take("acme", 10**9, START) for _ in range(10**9)])
+run_in_threads(4, lambda _: [limiter.take("acme", 10**9, START) for _ in range(10**9)])
 """
 
 
 def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
     for _ in range(3):
-        counting = process(COUNTERS + COUNT, tmp_path, "ofd")
+        counting = start_python(COUNTERS + COUNT, tmp_path, "ofd")
         assert counting.stdout.readline() == "begun\n"
         before = limiter.used("acme", START)
         while limiter.used("acme", START) < before + 1000:
             pass
-        end(counting)
+        kill_process(counting)
         used = limiter.used("acme", START)
         assert used >= before + 1000
         turn = limiter.take("acme", used + 2, START)
@@ -151,12 +151,12 @@ print(waited, os.read(read, 10).decode(), limiter.used("acme", START))
 
 @each("locks", ["ofd", "flock"])
 def test_a_forked_process_has_locks_of_its_own(tmp_path, locks):
-    assert finish(process(COUNTERS + FORK, tmp_path, locks)) == ["True 58 2\n"]
+    assert wait_for_processes(start_python(COUNTERS + FORK, tmp_path, locks)) == ["True 58 2\n"]
 
 
 def test_other_descriptors_of_the_file_do_not_end_a_lock(tmp_path, limiter):
     """As they would with POSIX locks."""
-    keeper = process(
+    keeper = start_python(
         COUNTERS
         + """
 with counters.tables[REQUESTS].lock("acme"):
@@ -172,7 +172,7 @@ with counters.tables[REQUESTS].lock("acme"):
     taken.start()
     taken.join(0.5)
     waited = taken.is_alive()
-    end(keeper)
+    kill_process(keeper)
     taken.join()
     assert waited
 
@@ -316,7 +316,7 @@ def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
 def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp_path):
     """Any WSGI server's: the counts come with the application."""
     shutil.copytree(furnished[0], tmp_path / "data")
-    port = free_port()
+    port = find_free_port()
     command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--workers", "2"]
     command += ["--threads", "4", "-b", f"127.0.0.1:{port}", "app:app"]
     settings = {"CRM_DATA": str(tmp_path / "data"), "CRM_PLANS": "business=100"}
@@ -334,8 +334,8 @@ def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp
             line.close()
         return found
 
-    with serving(command, port, cwd=ROOT, env=environ | settings):
-        answers = [answer for some in crowd(8, ask) for answer in some]
+    with run_listening_process(command, port, cwd=ROOT, env=environ | settings):
+        answers = [answer for some in run_in_threads(8, ask) for answer in some]
     windows = {end for _, _, end in answers}
     assert len(windows) <= 2  # a minute may turn
     for window in windows:

@@ -28,7 +28,7 @@ from crm.tenancy.database import (
     transaction,
 )
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import crowd, end, finish, process
+from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
 
 HOLD = """
@@ -65,12 +65,12 @@ def lock_of(crm, label: str):
 @contextlib.contextmanager
 def held_elsewhere(crm, label: str):
     """Another process holds the tenant's writer lock."""
-    holder = process(HOLD, lock_of(crm, label))
+    holder = start_python(HOLD, lock_of(crm, label))
     assert holder.stdout.readline() == "held\n"
     try:
         yield holder
     finally:
-        end(holder)
+        kill_process(holder)
 
 
 # One tenant, one file
@@ -85,7 +85,7 @@ def names_in(crm, label: str) -> list[str]:
 
 def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, clock):
     shutil.copytree(furnished[0], tmp_path / "data")
-    crm = create_app(Config(data=tmp_path / "data", open_files=2), clock, sends=False)
+    crm = create_app(Config(data=tmp_path / "data", max_idle_connections=2), clock, sends=False)
     keys = {"acme": furnished[1]["olena"], "globex": furnished[1]["ivan"]}
 
     def work(number: int) -> None:
@@ -96,7 +96,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
             assert {each["name"].split()[0] for each in api.read("/leads?limit=200")} == {label}
             assert api.read("/users/me")["name"] == {"acme": "Olena", "globex": "Ivan"}[label]
 
-    crowd(32, work)
+    run_in_threads(32, work)
     crm.tenants.forget_idle()
     for label in keys:
         found = names_in(crm, label)
@@ -105,7 +105,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
 
 
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
-    crm = create_app(Config(data=tmp_path, open_files=4), clock, sends=False)
+    crm = create_app(Config(data=tmp_path, max_idle_connections=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
     for label in labels:
         tenant.open_tenant(crm.tenants, label)
@@ -124,7 +124,7 @@ def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
                 assert {found.name for found in Lead.select()} == {label}
         return mine
 
-    made = [label for mine in crowd(32, work) for label in mine]
+    made = [label for mine in run_in_threads(32, work) for label in mine]
     crm.tenants.forget_idle()
     for label in labels:
         assert names_in(crm, label) == [label] * made.count(label)
@@ -304,8 +304,8 @@ def test_what_is_not_committed_nobody_else_sees(crm):
     with crm.tenants.session("acme"):
         with transaction():
             lead("a")
-            assert crowd(1, look) == [[]]
-        assert crowd(1, look) == [[("a",)]]
+            assert run_in_threads(1, look) == [[]]
+        assert run_in_threads(1, look) == [[("a",)]]
 
 
 def test_a_rollback_frees_the_writers_turn(crm):
@@ -318,11 +318,11 @@ def test_a_rollback_frees_the_writers_turn(crm):
         with crm.tenants.session("acme"), pytest.raises(failure), transaction():
             lead("a")
             raise failure
-        assert crowd(1, write)
+        assert run_in_threads(1, write)
     with crm.tenants.session("acme"):
         with pytest.raises(sqlite3.IntegrityError), transaction():
             execute("UPDATE tenant SET plan = 'gold'")
-        assert crowd(1, write)
+        assert run_in_threads(1, write)
         assert rows("SELECT DISTINCT name FROM lead") == [("b",)]
 
 
@@ -384,7 +384,7 @@ def test_many_threads_write_one_file_without_an_error(crm):
                     (after,) = row("SELECT count(*) FROM lead")
                     assert after > before
 
-    crowd(32, work)
+    run_in_threads(32, work)
     crm.tenants.forget_idle()
     assert len(set(names_in(crm, "acme"))) == 320
 
@@ -430,12 +430,12 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
         '    print("open", flush=True)\n'
         "    sys.stdin.readline()\n"
     )
-    writer = process(code, crm.tenants.config.data, "committed")
+    writer = start_python(code, crm.tenants.config.data, "committed")
     assert writer.stdout.readline() == "ready\n"
     writer.stdin.write("\n")
     writer.stdin.flush()
     assert writer.stdout.readline() == "open\n"
-    end(writer)
+    kill_process(writer)
     with crm.tenants.session("acme"):
         lead("after")
     crm.tenants.forget_idle()
@@ -445,7 +445,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
 def test_two_processes_lose_no_row(crm):
     folder = crm.tenants.config.data
     tenants = Tenants(crm.tenants.config)  # by the true clock, as the others
-    writers = [process(WRITE, folder, name) for name in ("one", "two")]
+    writers = [start_python(WRITE, folder, name) for name in ("one", "two")]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
@@ -454,7 +454,7 @@ def test_two_processes_lose_no_row(crm):
     for number in range(50):  # and this one between them
         with tenants.session("acme"):
             lead(f"here {number}")
-    finish(*writers)
+    wait_for_processes(*writers)
     tenants.forget_idle()
     found = names_in(crm, "acme")
     for name, count in (("one", 200), ("two", 200), ("here", 50)):

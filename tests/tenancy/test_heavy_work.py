@@ -9,7 +9,7 @@ import pytest
 from crm.errors import Busy
 from crm.tenancy import heavy_work
 from crm.tenancy.heavy_work import MAX_WAITING
-from tests.concurrency import crowd, end, process
+from tests.concurrency import kill_process, run_in_threads, start_python
 
 HOLD = """
 import sys
@@ -38,22 +38,22 @@ def test_one_runs_at_a_time(crm):
             with count:
                 running -= 1
 
-    crowd(1 + MAX_WAITING, work)
+    run_in_threads(1 + MAX_WAITING, work)
     assert most == 1
 
 
 def test_another_process_holds_it_and_its_death_releases_it(crm):
-    other = process(HOLD, crm.tenants.config.data)
+    other = start_python(HOLD, crm.tenants.config.data)
     try:
         assert other.stdout.readline() == "held\n"
         with crm.tenants.session("acme"):
             with pytest.raises(Busy), heavy_work.heavy_work(wait_seconds=0.05):
                 pass
-            end(other)
+            kill_process(other)
             with heavy_work.heavy_work(wait_seconds=5):
                 pass
     finally:
-        end(other)
+        kill_process(other)
 
 
 def test_writers_do_not_wait_for_it_and_other_tenants_neither(crm, api, ivan):
@@ -84,7 +84,9 @@ def test_only_so_many_wait(crm, monkeypatch):
             refused.set()
             return "refused"
 
-    assert sorted(crowd(2 + MAX_WAITING, work)) == ["done"] * (1 + MAX_WAITING) + ["refused"]
+    assert sorted(run_in_threads(2 + MAX_WAITING, work)) == ["done"] * (1 + MAX_WAITING) + [
+        "refused"
+    ]
 
 
 @pytest.mark.parametrize(

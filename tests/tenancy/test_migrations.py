@@ -16,9 +16,9 @@ from crm.resources.imports import IMPORT
 from crm.tenancy import migrations, sweeps
 from crm.tenancy.database import connect, current_session, execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
-from tests.concurrency import crowd, finish, process
+from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 
 OPEN = """
 import os, sys
@@ -114,7 +114,7 @@ def test_a_file_of_the_first_release_keeps_its_events_and_gets_webhooks(crm, mon
         assert log["event_id"] == "evt_1"
 
 
-def test_imports_of_before_were_price_lists_and_every_file_gets_a_mark(crm, monkeypatch):
+def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(crm, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:3])
         crm.tenants.create("early")
@@ -126,13 +126,15 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_a_mark(crm, monk
                 " '2026-03-01T09:00:00Z')"
             )
     crm.tenants.forget_idle()
-    marks = set()
+    instance_ids = set()
     for label in ("early", "acme", "globex"):
         with crm.tenants.session(label):
-            marks |= set(rows("SELECT mark FROM tenant WHERE length(mark) = 8"))
+            instance_ids |= set(
+                rows("SELECT instance_id FROM tenant WHERE length(instance_id) = 8")
+            )
             if label == "early":
                 assert IMPORT.one(1)["noun"] == "product"
-    assert len(marks) == 3
+    assert len(instance_ids) == 3
 
 
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
@@ -186,7 +188,7 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
 
 def test_a_killed_step_leaves_the_version_before(crm):
     crm.tenants.forget_idle()
-    died = process(DIE, crm.tenants.config.data)
+    died = start_python(DIE, crm.tenants.config.data)
     died.communicate()
     assert died.returncode == -9
     with opened(crm.tenants.path("acme")) as file:
@@ -198,7 +200,7 @@ def test_a_killed_step_leaves_the_version_before(crm):
 def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     crm.tenants.forget_idle()
     labels = ("acme", "globex")
-    (told,) = finish(process(OPEN, crm.tenants.config.data, *labels))
+    (told,) = wait_for_processes(start_python(OPEN, crm.tenants.config.data, *labels))
     *versions, ends = told.splitlines()
     assert ends == "[0, 0, 0, 0]"
     assert sorted(versions) == sorted(f"{label} {KNOWN + 1}" for label in labels * 4)
@@ -217,7 +219,7 @@ def test_of_many_threads_one_migrates(crm, steps):
         with crm.tenants.session("acme"):
             return rows("SELECT * FROM once")
 
-    assert crowd(16, look) == [[(1,)]] * 16
+    assert run_in_threads(16, look) == [[(1,)]] * 16
 
 
 def test_no_statement_of_a_page_is_lost(crm):
@@ -279,7 +281,7 @@ def test_an_id_is_never_reused_because_of_autoincrement(crm):
     with crm.tenants.session("acme"):
         for noun in (
             *("lead", "client", "deal", "deal_item", "product", "task", "user", "api_key"),
-            *("session", "code", "link"),
+            *("session", "sms_code", "one_time_link"),
             *("webhook", "delivery", "attempt"),
         ):
             (sql,) = row("SELECT sql FROM sqlite_schema WHERE name = ?", (noun,))
@@ -318,7 +320,7 @@ DOORS = {
 
 def steps_of(asked: list[str]) -> list[str]:
     """How the statements about the cabinet's tables are carried out."""
-    about = [text for text in asked if re.search(r"\b(session|code|link)\b", text)]
+    about = [text for text in asked if re.search(r"\b(session|sms_code|one_time_link)\b", text)]
     assert about
     plans = [rows(f"EXPLAIN QUERY PLAN {text}") for text in about]
     return [step[3] for plan in plans for step in plan if not step[3].startswith("LIST")]
@@ -342,7 +344,7 @@ def test_a_code_is_checked_by_indexes_alone(crm):
         codes.check(codes.LOGIN, "+380671234567", "browser", "123456")
         here.connection.set_trace_callback(None)
         (step,) = steps_of(asked)
-    assert step.startswith("SEARCH code USING INDEX code_phone")
+    assert step.startswith("SEARCH sms_code USING INDEX sms_code_phone")
 
 
 def test_a_language_is_one_of_the_pages_or_none(crm):
@@ -356,6 +358,6 @@ def test_a_language_is_one_of_the_pages_or_none(crm):
 def test_an_app_starts_without_touching_a_file(tmp_path):
     app = create_app(Config(data=tmp_path / "data"), sends=False)
     assert Api(app, "acme", "x").get("/leads").status_code == 404
-    assert speak(app, host="acme.localhost").status == 404
+    assert send_request(app, host="acme.localhost").status == 404
     assert list(tmp_path.iterdir()) == []
     assert isinstance(app.tenants, Tenants)

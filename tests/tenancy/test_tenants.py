@@ -19,12 +19,12 @@ from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.labels import RESERVED
-from crm.tenancy.tenants import FRONT, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
 from crm.tenancy.writer_lock import WriterLock
-from tests.concurrency import crowd
+from tests.concurrency import run_in_threads
 from tests.conftest import key_for
-from tests.raw_wsgi import speak, speaker
+from tests.raw_wsgi import make_api_caller, send_request
 
 each = pytest.mark.parametrize
 
@@ -120,7 +120,7 @@ NOT_A_TENANTS_HOST = [
 
 @each("host", NOT_A_TENANTS_HOST)
 def test_anything_else_names_none(tmp_path, host):
-    assert tenants(tmp_path).label_of(host) in (None, FRONT)  # FRONT is no tenant's
+    assert tenants(tmp_path).label_of(host) in (None, BASE_HOST_FILE)
 
 
 def test_letters_that_only_look_like_ascii_in_lower_case_name_no_tenant(tmp_path):
@@ -132,7 +132,7 @@ def test_the_base_domain_may_have_several_labels(tmp_path):
     here = tenants(tmp_path, "crm.example.ua")
     assert here.label_of("acme.crm.example.ua:443") == "acme"
     assert here.label_of("acme.example.ua") is None
-    assert here.label_of("crm.example.ua") == FRONT
+    assert here.label_of("crm.example.ua") == BASE_HOST_FILE
     assert here.label_of("acmeXcrm.example.ua") is None
     assert here.label_of("acme.crm.example.ua.evil.example") is None
 
@@ -143,7 +143,7 @@ def test_every_host_without_a_tenant_gets_the_same_404(crm):
     for host in hosts:
         host = host and host.encode("utf-8").decode("latin-1")  # as a server hands it over
         for method, path in (("GET", "/api/v1/leads"), ("POST", "/api/v1/leads")):
-            answer = speak(crm, method, path, {"X-Request-Id": "same"}, host=host)
+            answer = send_request(crm, method, path, {"X-Request-Id": "same"}, host=host)
             assert answer.status == 404, host
             names = tuple(sorted(answer.headers.keys()))
             seen.add((answer.body, names, answer.headers["Content-Type"]))
@@ -160,7 +160,7 @@ def test_an_unknown_host_is_refused_before_anything_else(crm, furnished):
     ):
         for method in ("GET", "POST", "PATCH", "OPTIONS", "HEAD", "NONSENSE"):
             for path in ("/api/v1/leads", "/api/v1/openapi.json", "/api/v1/docs", "/", "/x"):
-                answer = speak(crm, method, path, headers, host="nobody.localhost")
+                answer = send_request(crm, method, path, headers, host="nobody.localhost")
                 assert answer.status == 404, (method, path)
                 assert "X-RateLimit-Limit" not in answer.headers
                 assert answer.headers["X-Request-Id"]
@@ -174,17 +174,17 @@ def test_a_host_is_not_taken_from_other_headers(crm, furnished):
         "Forwarded": "host=globex.localhost",
         "X-Original-Host": "globex.localhost",
     }
-    assert speak(crm, headers=headers, host="acme.localhost").status == 401
-    assert speak(crm, headers=headers, host="nobody.localhost").status == 404
-    assert speak(crm, headers=headers, host="globex.localhost").status == 200
+    assert send_request(crm, headers=headers, host="acme.localhost").status == 401
+    assert send_request(crm, headers=headers, host="nobody.localhost").status == 404
+    assert send_request(crm, headers=headers, host="globex.localhost").status == 200
 
 
 def test_behind_a_trusted_proxy_its_host_counts(crm, furnished, clock):
     app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
     headers = {"Authorization": f"Bearer {furnished[1]['olena']}"}
     forwarded = headers | {"X-Forwarded-Host": "acme.localhost"}
-    assert speak(app, headers=forwarded, host="10.0.0.7:8000").status == 200
-    assert speak(app, headers=headers, host="10.0.0.7:8000").status == 404
+    assert send_request(app, headers=forwarded, host="10.0.0.7:8000").status == 200
+    assert send_request(app, headers=headers, host="10.0.0.7:8000").status == 404
     app.tenants.forget_idle()
 
 
@@ -192,16 +192,16 @@ def test_one_tenant_may_be_served_on_every_host(crm, furnished, clock):
     app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock, sends=False)
     for host in [*NOT_A_TENANTS_HOST, "globex.localhost", "acme.localhost", None]:
         host = host and host.encode("utf-8").decode("latin-1")
-        call = speaker(app, furnished[1]["olena"])
+        call = make_api_caller(app, furnished[1]["olena"])
         assert call(host=host).status == 200, host
         assert call(path="/docs", host=host).status == 200, host
-    assert speaker(app, furnished[1]["ivan"])(host="globex.localhost").status == 401
+    assert make_api_caller(app, furnished[1]["ivan"])(host="globex.localhost").status == 401
     app.tenants.forget_idle()
 
 
 def test_the_one_tenant_must_exist(crm, clock):
     app = create_app(Config(data=crm.tenants.config.data, tenant="nobody"), clock, sends=False)
-    assert speak(app, host="acme.localhost").status == 404
+    assert send_request(app, host="acme.localhost").status == 404
 
 
 def test_links_are_never_made_from_the_request(tmp_path):
@@ -231,16 +231,16 @@ def test_an_api_request_never_makes_a_tenant(crm, furnished):
     for host in ["nobody.localhost", "www.localhost", "new.localhost", *NOT_A_TENANTS_HOST]:
         host = host.encode("utf-8").decode("latin-1")
         for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS"):
-            speak(crm, method, "/api/v1/leads", {"Authorization": "Bearer x"}, host=host)
+            send_request(crm, method, "/api/v1/leads", {"Authorization": "Bearer x"}, host=host)
     for path in ("/leads/../../new", "/tenants", "/leads/%2e%2e%2fnew.db"):
-        speaker(crm, furnished[1]["olena"])("GET", path)
+        make_api_caller(crm, furnished[1]["olena"])("GET", path)
     assert files(folder) == before
     assert crm.tenants.labels() == ["acme", "globex"]
 
 
 def test_without_a_data_folder_nothing_is_made(tmp_path):
     app = create_app(Config(data=tmp_path / "none"), sends=False)
-    assert speak(app, host="acme.localhost").status == 404
+    assert send_request(app, host="acme.localhost").status == 404
     assert not (tmp_path / "none").exists()
     assert app.tenants.labels() == []
 
@@ -321,7 +321,7 @@ def test_whoever_waited_for_a_restore_writes_to_the_restored_file_or_not_at_all(
                 return "busy"
         return "written"
 
-    assert crowd(3, write)[:2] == ["busy", "busy"]
+    assert run_in_threads(3, write)[:2] == ["busy", "busy"]
     for _ in range(3):
         with crm.tenants.session("acme"):
             assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
@@ -348,7 +348,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
                 step.wait()
                 create({"name": "Later", "phone": "+380671234567"})
 
-    crowd(2, stay_or_write)
+    run_in_threads(2, stay_or_write)
     fresh = create_app(crm.tenants.config, sends=False)
     with fresh.tenants.session("acme"):
         assert [lead["name"] for lead in LEAD.every("1")] == ["Other", "After", "Later"]
@@ -406,7 +406,7 @@ def test_a_tenant_that_had_its_label_before_it_was_reserved_goes_on(crm, tmp_pat
     tenant.open_tenant(every, "before", owner={"name": "Ivan"})
     os.rename(every.path("before"), every.path("status"))
     assert "status" in every.labels()
-    there = speaker(crm, key_for(crm, "status", "*"))
+    there = make_api_caller(crm, key_for(crm, "status", "*"))
     assert there(path="/users/me", host="status.localhost").status == 200
     with every.session("status"):
         copy = backup.create(tmp_path / "copies")
@@ -433,7 +433,7 @@ def serve_nobody(data: Path) -> None:
 FIRST_TO_COME = {
     "a tenant": lambda data, copy: Tenants(Config(data=data)).create("acme"),
     "the key": lambda data, copy: Tenants(Config(data=data)).secret_key(),
-    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(FRONT),
+    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(BASE_HOST_FILE),
     "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
     "the server": lambda data, copy: serve_nobody(data),
     "a restore": lambda data, copy: backup.restore(
@@ -480,7 +480,7 @@ def test_of_many_that_want_a_label_one_gets_it(crm):
             return conflict.code
         return "made"
 
-    assert sorted(crowd(8, want)) == ["label_taken"] * 7 + ["made"]
+    assert sorted(run_in_threads(8, want)) == ["label_taken"] * 7 + ["made"]
     found = {path.name for path in crm.tenants.folder.glob("*wanted*")}
     assert found == {"wanted.db", "wanted.lock"}
     with crm.tenants.session("wanted"):

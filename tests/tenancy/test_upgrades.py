@@ -19,10 +19,10 @@ from crm.outbox.subscriptions import hold_all
 from crm.tenancy import backup, migrations, upgrades
 from crm.tenancy.database import connect, execute_many, transaction
 from tests import releases
-from tests.concurrency import crowd, process
+from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
 from tests.readme import blocks, read, run
-from tests.running import free_port, wait_for
+from tests.server_process import find_free_port, wait_until_listening
 
 KNOWN = len(migrations.STEPS)
 PHONE = "+380671234567"
@@ -56,7 +56,8 @@ def steps(crm, monkeypatch):
 
 
 def kept(crm, label: str = "acme") -> list[str]:
-    return sorted(path.name for path in upgrades.copies(crm.tenants.config.data, label))
+    """The names of a tenant's copies, that of the oldest version first."""
+    return [path.name for path in reversed(upgrades.copies(crm.tenants.config.data, label))]
 
 
 def look(path: Path, sql: str) -> list[tuple]:
@@ -120,7 +121,7 @@ def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
 
 def test_of_many_requests_at_once_one_makes_the_copy_and_all_are_answered(crm, api, steps):
     steps.append(STEP)
-    answers = crowd(8, lambda _: Api(crm, "acme", api.key).get("/leads").status_code)
+    answers = run_in_threads(8, lambda _: Api(crm, "acme", api.key).get("/leads").status_code)
     assert answers == [200] * 8
     assert len(kept(crm)) == 1
 
@@ -167,7 +168,7 @@ def test_the_base_hosts_file_is_copied_too(crm, steps):
 
 def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
     crm.tenants.forget_idle()
-    died = process(DIE, crm.tenants.config.data)
+    died = start_python(DIE, crm.tenants.config.data)
     told = died.communicate()
     assert died.returncode == -9, told
     assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
@@ -247,10 +248,10 @@ def test_migrate_tells_each_file_and_how_long_it_took(crm, steps):
     told = command(crm, "migrate")
     now = KNOWN + 1
     assert told.stdout == f"acme: version {now}, was {KNOWN}\nglobex: version {now}, was {KNOWN}\n"
-    assert told.stderr.splitlines()[1].startswith("2 of 2 brought up to date, ")
+    assert told.stderr.splitlines()[1].startswith("2 of 2 migrated, ")
     again = command(crm, "migrate")
     assert again.stdout == f"acme: version {now}\nglobex: version {now}\n"
-    assert again.stderr.splitlines()[1].startswith("0 of 2 brought up to date, ")
+    assert again.stderr.splitlines()[1].startswith("0 of 2 migrated, ")
 
 
 def test_migrate_goes_on_after_one_that_fails(crm, steps):
@@ -262,8 +263,8 @@ def test_migrate_goes_on_after_one_that_fails(crm, steps):
     assert told.stdout == f"globex: version {KNOWN + 1}, was {KNOWN}\n"
     errors = told.stderr.splitlines()
     assert errors[1].startswith("acme: the file of acme is not upgraded: no copy of it can be made")
-    assert errors[2].startswith("1 of 2 brought up to date, ")
-    assert errors[3] == "Error: not brought up to this release are: acme"
+    assert errors[2].startswith("1 of 2 migrated, ")
+    assert errors[3] == "Error: these could not be migrated: acme"
     assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
 
 
@@ -289,7 +290,7 @@ def test_a_dry_run_tells_who_is_behind_and_changes_nothing(crm, steps):
     told = command(crm, "migrate", "--dry-run")
     behind = f"version {KNOWN} of {KNOWN + 1}"
     assert told.stdout == f"acme: {behind}\nglobex: {behind}\n"
-    assert told.stderr.splitlines()[1].startswith("2 of 3 behind, ")
+    assert told.stderr.splitlines()[1].startswith("2 of 3 to migrate, ")
     assert look(crm.tenants.path("globex"), "PRAGMA user_version") == [(KNOWN,)]
 
 
@@ -320,10 +321,10 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
         execute_many(f"INSERT INTO note ({columns}) VALUES (?, ?, ?, ?, ?)", words)
     crm.tenants.forget_idle()
     assert crm.tenants.path("acme").stat().st_size > 20_000_000
-    data, port = crm.tenants.config.data, free_port()
-    server = process(SERVE, "serve", "--data", data, "--port", port)
+    data, port = crm.tenants.config.data, find_free_port()
+    server = start_python(SERVE, "serve", "--data", data, "--port", port)
     try:
-        wait_for(port, server)
+        wait_until_listening(port, server)
 
         def ask(_: int) -> int:
             with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=30)) as link:
@@ -331,7 +332,7 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
                 link.request("GET", "/api/v1/leads", headers=sent)
                 return link.getresponse().status
 
-        assert crowd(12, ask) == [200] * 12
+        assert run_in_threads(12, ask) == [200] * 12
     finally:
         server.terminate()
         said = server.communicate(timeout=30)[1]
@@ -350,7 +351,7 @@ def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     before, _ = blocks(read("upgrading"))
     by_the_old, before = before.split("\n", 1)
     assert "backup create" in by_the_old
-    port = free_port()
+    port = find_free_port()
     headers = f"-H 'Host: acme.localhost' -H 'Authorization: Bearer {told['key']}'"
     asked = f"curl --fail {headers} http://127.0.0.1:{port}/api/v1/users/me"
     said = run(f"{before.replace('.venv/bin/pip', ': pip')}\n{asked}", tmp_path, port)

@@ -13,14 +13,12 @@ from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
 from crm.errors import Fault, Invalid, NotFound
 from crm.records.schemas import Body, Payload
-from crm.resources import tenant
+from crm.resources import deals, tenant
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM
-from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
-from crm.resources.leads import conversion
+from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH
 from crm.resources.pipelines.record import Pipeline
-from crm.tenancy.database import transaction
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # their choices are made here
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -41,7 +39,7 @@ def new_deal(form: Form | None = None) -> Response:
 @pages.post("/deals")
 @rerender_on_error(lambda form: new_deal(form))
 def create_deal() -> Response:
-    id = conversion.create_deal(_load_form(DEAL_IN, (*NEW, "lead_id")))
+    id = deals.create(_load_form(DEAL_IN, (*NEW, "lead_id")))
     flash(gettext("Deal added"))
     return see_other(f"/deals/{id}")
 
@@ -91,32 +89,28 @@ def change_deal(id: str) -> Response:
     if request.form.get("amount_mode") == "items" != deal["amount_mode"]:
         names = tuple(name for name in names if name != "amount")  # it is the sum of the items
     data = _load_form(DEAL_PATCH, names, deal)
-    with transaction():
-        mode = data.get("amount_mode")
-        theirs = edits.keep_both(DEAL, DEAL.one(id), data)
-        if mode and "amount" in data:
-            data["amount_mode"] = mode  # an amount alone would be one set by hand
-        Deal.find(id).change(data)
+    mode = data.get("amount_mode")
+
+    def update(values: dict[str, Any], expected_version: int) -> None:
+        if mode and "amount" in values:
+            values["amount_mode"] = mode  # an amount alone would be set by hand
+        deals.update(id, values, expected_version)
+
+    theirs = edits.save(DEAL, id, data, update, deal)
     edits.tell_saved(theirs)
     return see_other(f"/deals/{id}")
 
 
 @pages.post("/deals/<id>/delete")
 def delete_deal(id: str) -> Response:
-    with transaction():
-        deal = Deal.find(id)
-        deal.remove()
+    deal = deals.delete(id)
     record_sections.flash_deleted("deal", id, deal.title)
     return see_other(f"/deals?pipeline_id={deal.pipeline_id}")
 
 
 @pages.post("/deals/<id>/restore")
 def restore_deal(id: str) -> Response:
-    with transaction():
-        deal = Deal.removed(id)
-        deal.restore()
-        # Its stage may have been removed meanwhile, and the one that took it tells what it is.
-        deal.change({"stage_id": deal.stage_id})
+    deals.restore(id)
     flash(gettext("Deal restored"))
     return see_other(f"/deals/{id}")
 

@@ -7,16 +7,15 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import record_sections
+from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.card import show_deal
 from crm.cabinet.forms import wire_value
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import Pages, confirm, flash, rerender_on_error, see_other
+from crm.cabinet.rendering import Pages, confirmed, flash, rerender_on_error, see_other
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import Deal
-from crm.tenancy.database import transaction
 
 NUMBERS = ("quantity", "price", "discount", "discount_type")
 FIELD = re.compile(r"items-([0-9]{1,4})-([a-z_]+)")
@@ -28,22 +27,17 @@ pages = Pages("deal_lines")
 @rerender_on_error(lambda form, id: show_deal(id, lines=form))
 def save_lines(id: str) -> Response:
     data = ITEMS_PUT.parse({"items": _sent()})
-    with transaction():
-        deal = Deal.find(id)
-        record_sections.is_version(deal.version)
-        items.replace(deal, data["items"])
+    items.replace(id, data["items"], edits.sent_version())
     flash(gettext("Saved."))
     return see_other(f"/deals/{id}#items")
 
 
 @pages.post("/deals/<id>/items/remove")
 def remove_line(id: str) -> Response:
-    with transaction():
-        deal = Deal.find(id)
-        line = DealItem.of(deal, request.form.get("item_id", ""))
-        line.remove(deal)
-        question = gettext("Remove “%(name)s” from the deal?", name=line.name)
-        confirm(question, gettext("Remove"), f"/deals/{id}#items")
+    line = DealItem.of(Deal.find(id), request.form.get("item_id", ""))
+    question = gettext("Remove “%(name)s” from the deal?", name=line.name)
+    with confirmed(question, gettext("Remove"), f"/deals/{id}#items"):
+        items.delete(id, line.id)
     flash(gettext("“%(name)s” removed from the deal", name=line.name))
     return see_other(f"/deals/{id}#items")
 

@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
-from crm.cabinet import record_sections
+from crm.cabinet import edits
 from crm.cabinet.deals import choices
 from crm.cabinet.deals.board import show_board
 from crm.cabinet.deals.card import show_deal
@@ -26,9 +26,9 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
+from crm.resources import deals
 from crm.resources.deals.record import DEAL_PATCH, Deal
-from crm.resources.pipelines.record import PIPELINE, Pipeline, Stage
-from crm.tenancy.database import transaction
+from crm.resources.pipelines.record import PIPELINE, Stage
 
 PLACE = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
 
@@ -55,15 +55,10 @@ def move_deal(id: str) -> Response:
 @pages.post("/deals/<id>/status")
 @rerender_on_error(lambda form, id: show_deal(id, form.with_faults_as_messages()))
 def close_deal(id: str) -> Response:
-    """Won or lost, a deal goes to the stage of that type where its pipeline has one."""
+    """Close or reopen the deal."""
     data = load_form(DEAL_PATCH, request.form, ["status"])
-    deal = Deal.find(id)
     if data["status"] == "lost" and _lacks_reason(id):
-        return _ask_reason(id, deal.pipeline_id)
-    stages = Pipeline.find(deal.pipeline_id).list_stages()
-    ends = [each for each in stages if each.type == data["status"] != "open"]
-    if ends and deal.stage_id not in [each.id for each in ends]:
-        data["stage_id"] = ends[0].id
+        return _ask_reason(id, Deal.find(id).pipeline_id)
     return _move(id, data, f"/deals/{id}")
 
 
@@ -73,11 +68,8 @@ def undo_move(id: str) -> Response:
     """Undo a move by the same rule, unless somebody has changed the deal since."""
     sent = [name for name in PLACE if name in request.form]
     data = load_form(DEAL_PATCH, request.form, sent)
-    with transaction():
-        deal = Deal.find(id)
-        record_sections.is_version(deal.version)
-        deal.change(data)
-        stage = Stage.find(deal.stage_id)
+    deal = deals.update(id, data, edits.sent_version())
+    stage = Stage.find(deal.stage_id)
     flash(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))
     return see_other(next_path(f"/deals?pipeline_id={deal.pipeline_id}"))
 
@@ -88,8 +80,7 @@ def _lacks_reason(id: str) -> bool:
 
 
 def _ask_reason(id: str, pipeline_id: int) -> Response:
-    deal = Deal.find(id)
-    record_sections.is_version(deal.version)
+    deal = Deal.find(id, edits.sent_version())
     asked = ("csrf_token", "lost_reason", "reason")
     back = next_path(f"/deals?pipeline_id={deal.pipeline_id}")
     return render(
@@ -107,19 +98,17 @@ def _move(id: str, data: dict[str, Any], back: str) -> Response:
         # A text of one's own goes before the reason that was chosen from the list.
         text = request.form["lost_reason"].strip() or request.form.get("reason", "")
         data |= load_form(DEAL_PATCH, MultiDict({"lost_reason": text}), ["lost_reason"])
-    with transaction():
-        deal = Deal.find(id)
-        record_sections.is_version(deal.version)
-        before = deal.change(data)
-        stage = Stage.find(deal.stage_id)
+    before = Deal.find(id, edits.sent_version())
+    deal = deals.update(id, data, before.version)
+    stage = Stage.find(deal.stage_id)
     back = next_path(back)
     _tell(deal, stage, before, back)
     return see_other(back)
 
 
-def _tell(deal: Deal, stage: Stage, before: dict[str, Any], back: str) -> None:
+def _tell(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
     names = {"title": deal.title, "stage": stage.name}
-    if before.get("status", deal.status) == deal.status:
+    if before.status == deal.status:
         text = gettext("“%(title)s” moved to “%(stage)s”", **names)
     elif deal.status == "won":
         text = gettext("“%(title)s” won. Well done!", **names)
@@ -127,9 +116,9 @@ def _tell(deal: Deal, stage: Stage, before: dict[str, Any], back: str) -> None:
         text = gettext("“%(title)s” marked as lost", **names)
     else:
         text = gettext("“%(title)s” reopened at “%(stage)s”", **names)
-    if not before:
+    if before.version == deal.version:
         return flash(text)
-    was = {name: before.get(name, getattr(deal, name)) for name in PLACE}
+    was = {name: getattr(before, name) for name in PLACE}
     if was["closed_at"] is None:
         del was["closed_at"]
     sent = {name: "" if value is None else value for name, value in was.items()}

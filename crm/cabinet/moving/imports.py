@@ -125,9 +125,7 @@ def list_imports(noun: str) -> Response:
 @each(pages, "GET", "imports/<id>")
 def show_import(noun: str, id: str) -> Response:
     report = _report(noun, id)
-    (file_kept,) = row(
-        "SELECT rejects IS NOT NULL FROM price_import WHERE id = ?", (integer_id(id),)
-    )
+    (file_kept,) = row("SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),))
     return _page(
         "moving/report.html",
         noun,

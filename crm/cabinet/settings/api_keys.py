@@ -11,10 +11,10 @@ from crm.access import api_keys, rights
 from crm.cabinet import formatting, user_choices
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import confirm, flash, me, rerender_on_error, see_other
+from crm.cabinet.rendering import confirmed, flash, me, rerender_on_error, see_other
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid
-from crm.tenancy.database import now, transaction
+from crm.tenancy.database import now
 
 PATH = "/settings/api-keys"
 
@@ -64,15 +64,14 @@ def add_key() -> Response:
 
 @pages.post(f"{PATH}/<id>/revoke")
 def revoke_key(id: str) -> Response:
-    with transaction():
-        key = api_keys.find(id)
+    key = api_keys.find(id)
+    with confirmed(
+        gettext("Revoke the key “%(name)s”?", name=key.name),
+        gettext("Revoke"),
+        PATH,
+        gettext("Programs that use it are refused at once. It cannot be made valid again."),
+    ):
         key.revoke()
-        confirm(
-            gettext("Revoke the key “%(name)s”?", name=key.name),
-            gettext("Revoke"),
-            PATH,
-            gettext("Programs that use it are refused at once. It cannot be made valid again."),
-        )
     flash(gettext("Key revoked"))
     return see_other(PATH)
 

@@ -9,7 +9,6 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import home, pages, show
 from crm.resources import tenant
-from crm.tenancy.database import transaction
 
 USUAL = ("UAH", "USD", "EUR")
 
@@ -30,8 +29,7 @@ def show_company(form: Form | None = None) -> Response:
 @rerender_on_error(lambda form: show_company(form))
 def change_company() -> Response:
     sent = request.form
-    with transaction():
-        tenant.rename(sent.get("name", ""))
-        tenant.settle(sent.get("currency", ""), sent.get("time_zone", ""))
+    names = ("name", "currency", "time_zone")
+    tenant.update(**{name: sent.get(name, "") for name in names})
     flash(gettext("Saved."))
     return see_other("/settings/company")

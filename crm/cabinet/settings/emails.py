@@ -20,10 +20,10 @@ from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.settings.sections import home
 from crm.errors import Conflict
 from crm.messages.sms_parts import first_of_one_part
-from crm.resources import tenant
+from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.clocks import steady_before, steady_seconds
-from crm.tenancy.database import current_session, transaction
+from crm.tenancy.database import current_session
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.message_names import for_message
 
@@ -33,7 +33,7 @@ YOUNG_SECONDS = 7 * DAY_SECONDS  # since the tenant was made
 
 
 def may_go() -> None:
-    """Raises Conflict `too_many_letters`. Exact where the link is made in the same transaction."""
+    """Raise Conflict `too_many_letters`; exact where it is called by the verb that makes a link."""
     since, is_young = (
         steady_before(DAY_SECONDS),
         tenant.about()["created_at"] > steady_before(YOUNG_SECONDS),
@@ -54,24 +54,23 @@ class Invitation(NamedTuple):
 def invite(id: int) -> Invitation:
     """Send a colleague the way in, by e-mail or else by SMS; or give it, while nothing is sent.
 
-    Neither sent nor given if no SMS may go now. Joins the transaction under way. Raises Conflict
-    `too_many_letters`.
+    Neither sent nor given if no SMS may go now. Raises Conflict `too_many_letters`, and Stale if
+    the user is changed meanwhile.
     """
     post = current_app.post
-    with transaction():
-        user = User.find(id)
-        may_go()
-        by_sms = not user.email
-        to = user.phone if by_sms else user.email
-        is_sent = post.sends_sms if by_sms else post.sends_mail
-        address, moment = request.remote_addr or "", steady_seconds()
-        if (
-            by_sms
-            and is_sent
-            and not current_app.sms_limits.take(to, address, moment, tenant=current_session().label)
-        ):
-            return Invitation(to, False)
-        token = links.make(links.INVITE, id)
+    user = User.find(id)
+    may_go()
+    by_sms = not user.email
+    to = user.phone if by_sms else user.email
+    is_sent = post.sends_sms if by_sms else post.sends_mail
+    address, moment = request.remote_addr or "", steady_seconds()
+    if (
+        by_sms
+        and is_sent
+        and not current_app.sms_limits.take(to, address, moment, tenant=current_session().label)
+    ):
+        return Invitation(to, False)
+    token = links.make(links.INVITE, id, before=partial(_require_invitable, user))
     company = for_message(tenant.about()["name"])
     link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
     # The console gets it, too: as `is_sent` is false, the page shows it.
@@ -80,6 +79,12 @@ def invite(id: int) -> Invitation:
     else:
         _after_the_answer(post.mail, to, *invitation_mail(company, for_message(user.name), link))
     return Invitation(to, is_sent, "" if is_sent else link)
+
+
+def _require_invitable(user: User) -> None:
+    """The address is still the user's, and another letter may go."""
+    User.find(user.id, user.version)
+    may_go()
 
 
 def invitation_sms(company: str, url: str) -> str:
@@ -107,14 +112,20 @@ def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
     return subject, f"{_greeting(name)}\n\n{invitation} {way_in}"
 
 
-def confirm(user: User, email: str) -> None:
-    """Send a link to a user's new address, which counts once the link is opened, and tell the
-    address before. In the transaction that checks whether it may be asked for.
+def confirm(user: User, email: str, before: Callable[[], None]) -> None:
+    """Send a link to a user's new address, which counts once the link is opened, and a notice to
+    the address before.
 
-    Raises Conflict `too_many_letters`.
+    `before` is called in the transaction that makes the link: what it raises refuses it. Raises
+    Conflict `too_many_letters`, or `duplicate_user` when another user has the address.
     """
-    may_go()
-    url = f"{home()}/email/{links.make(links.EMAIL, user.id, email)}"
+
+    def check() -> None:
+        before()
+        users.require_free_address({"email": email}, user.id)
+        may_go()
+
+    url = f"{home()}/email/{links.make(links.EMAIL, user.id, email, before=check)}"
     _after_the_answer(current_app.post.mail, email, *confirmation_mail(for_message(user.name), url))
     if user.email:
         with force_locale(user.language or languages.language()):

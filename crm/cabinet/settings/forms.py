@@ -5,6 +5,7 @@ fills in the field that people don't see is answered like them, and no lead come
 names a source of its own, by which leads of two forms are told apart.
 """
 
+from functools import partial
 from itertools import count, islice
 from typing import Any
 
@@ -19,8 +20,7 @@ from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
 from crm.cabinet.settings.sections import api, pages, show
 from crm.errors import Invalid, NotFound
-from crm.resources.leads.record import TRAP
-from crm.tenancy.database import transaction
+from crm.resources.leads.record import HONEYPOT
 
 PATH = "/settings/forms"
 SOURCE = "site-form"  # of the first form, and of those made before each had its own
@@ -44,11 +44,15 @@ def add_form() -> Response:
     chosen = sent.getlist("fields")
     if not {"phone", "email"} & {*chosen}:
         raise Invalid.field("fields", "phone_or_email", "ask for a phone or an e-mail")
-    with transaction():
-        source = _sent_source()
-        _, secret = api_keys.create(
-            sent.get("name", ""), rights.FORM, me().user_id, origins=sent["origins"], source=source
-        )
+    source = _sent_source()
+    _, secret = api_keys.create(
+        sent.get("name", ""),
+        rights.FORM,
+        me().user_id,
+        origins=sent["origins"],
+        source=source,
+        before=partial(_require_own_source, source),
+    )
     made = snippet(secret, source, chosen, sent.get("thanks", "").strip() or thanks())
     return show("form_made.html", snippet=made, secret=secret, place="", source=source)
 
@@ -66,8 +70,8 @@ def show_form(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: show_form(id, form))
 def change_source(id: str) -> Response:
     key = _find_form(id)
-    with transaction():
-        api_keys.set_source(key.id, _sent_source(key))
+    source = _sent_source(key)
+    api_keys.set_source(key.id, source, before=partial(_require_own_source, source, key))
     flash(
         gettext(
             "Saved. Put the form below into your site again: the one there names the old source."
@@ -96,10 +100,15 @@ def _sent_source(own: ApiKey | None = None) -> str:
         source = values.one_line(request.form.get("source", ""), LONGEST_SOURCE) or _free_source()
     except values.InvalidValue as unfit:
         raise Invalid.field("source", unfit.code, unfit.detail) from None
+    _require_own_source(source, own)
+    return source
+
+
+def _require_own_source(source: str, own: ApiKey | None = None) -> None:
+    """Raise Invalid when another form has this source, unless the form `own` had it before."""
     others = {key.source or SOURCE for key in _forms() if own is None or key.id != own.id}
     if source in others and source != (own and (own.source or SOURCE)):
         raise Invalid.field("source", "duplicate_source", "another form has this source")
-    return source
 
 
 def _free_source() -> str:
@@ -119,7 +128,7 @@ def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
         "key": secret,
         "source": source,
         "url": f"{api()}/leads",
-        "trap": TRAP,
+        "trap": HONEYPOT,
     }
     return render_template("settings/_snippet.html", **shown)
 

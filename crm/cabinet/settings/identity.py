@@ -25,8 +25,10 @@ class Proof:
     password: str | None
 
     def check_again(self) -> None:
-        """In the transaction of the change: neither was the session ended since, nor the password
-        changed. Raises Conflict `login_again`."""
+        """Raise Conflict `login_again` when the session was ended since, or the password changed.
+
+        For the transaction of the change: verbs take it as `before`.
+        """
         if not sessions.is_open(me()) or passwords.of(me().user_id) != self.password:
             raise _login_again()
 

@@ -1,19 +1,21 @@
 """Pipelines and their stages: names, order, types, and where deals go when a stage is removed."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import languages
+from crm.cabinet import edits, labels, languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.record_fields import form_names, record_fields
-from crm.cabinet.rendering import confirm, flash, rerender_on_error, see_other
+from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.records import fields
-from crm.resources.pipelines import record, removal
+from crm.resources import pipelines
+from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import (
     PIPELINE,
     PIPELINE_IN,
@@ -25,9 +27,9 @@ from crm.resources.pipelines.record import (
     Stage,
     first_stages,
 )
-from crm.tenancy.database import transaction
 
 PATH = "/settings/pipelines"
+PIPELINE_FIELDS = ("name", "lost_reasons")
 STAGE_FIELDS = form_names("stage")
 GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
 
@@ -44,7 +46,7 @@ def add_pipeline() -> Response:
     data = load_form(
         PIPELINE_IN, request.form, ("name",), stages=first_stages(languages.language())
     )
-    id = record.create(data)
+    id = pipelines.create(data)
     flash(gettext("Pipeline added with the default stages"))
     return see_other(f"{PATH}/{id}")
 
@@ -55,18 +57,18 @@ def edit_pipeline(
 ) -> Response:
     """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
     pipeline = PIPELINE.one(id)
-    types = stage_types()
     reasons = "\n".join(pipeline["lost_reasons"])
     others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
     return show(
         "pipeline.html",
         pipeline=pipeline,
-        form=form or beside({**pipeline, "lost_reasons": reasons}, refused),
+        form=form
+        or beside(edits.with_digests(pipeline, PIPELINE_FIELDS, lost_reasons=reasons), refused),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={stage.id: stage.deals() for stage in Pipeline.find(id).list_stages()},
-        fields=record_fields("stage", STAGE_FIELDS, type=[*types.items()]),
-        types=types,
+        fields=record_fields("stage", STAGE_FIELDS),
+        types=labels.stage_types(),
         takers=[
             (stage["id"], f"{other['name']}: {stage['name']}")
             for other in others
@@ -82,16 +84,13 @@ def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
     reasons = [line for line in lines if line.strip()]
     data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
-    with transaction():
-        Pipeline.find(id).change(data)
-    flash(gettext("Saved."))
+    edits.tell_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/default")
 def make_default(id: str) -> Response:
-    with transaction():
-        Pipeline.find(id).change({"is_default": 1})
+    pipelines.update(id, {"is_default": 1})
     flash(gettext("This is now the default pipeline"))
     return see_other(PATH)
 
@@ -99,19 +98,17 @@ def make_default(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/move")
 def move_pipeline(id: str) -> Response:
     data = load_form(PIPELINE_PATCH, request.form, ("position",))
-    with transaction():
-        Pipeline.find(id).change(data)
+    pipelines.update(id, data)
     return see_other(PATH)
 
 
 @pages.post(f"{PATH}/<id>/delete")
 @rerender_on_error(lambda form, id: edit_pipeline(id, refused=form))
 def delete_pipeline(id: str) -> Response:
-    with transaction():
-        pipeline = Pipeline.find(id)
-        removal.remove_pipeline(pipeline, _move_to())
-        question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
-        confirm(question, gettext("Delete"), f"{PATH}/{id}")
+    pipeline = Pipeline.find(id)
+    question = gettext("Delete the pipeline “%(name)s” with its stages?", name=pipeline.name)
+    with confirmed(question, gettext("Delete"), f"{PATH}/{id}"):
+        removal.delete(id, _move_to())
     flash(gettext("Pipeline deleted"))
     return see_other(PATH)
 
@@ -120,8 +117,7 @@ def delete_pipeline(id: str) -> Response:
 @rerender_on_error(lambda form, id: edit_pipeline(id, stage=form))
 def add_stage(id: str) -> Response:
     data = load_form(STAGE_IN, request.form, STAGE_FIELDS)
-    with transaction():
-        Pipeline.find(id).add_stage(_coloured(data))
+    pipelines.create_stage(id, _coloured(data))
     flash(gettext("Stage added"))
     return see_other(f"{PATH}/{id}")
 
@@ -132,14 +128,15 @@ def edit_stage(
 ) -> Response:
     stage = Stage.of(id, stage_id)
     shown = STAGE.one(stage.id)
+    color = shown["color"] or GREY
     pipeline = PIPELINE.one(id)
     return show(
         "stage.html",
         pipeline=pipeline,
         stage=shown,
-        form=form or beside({**shown, "color": shown["color"] or GREY}, refused),
+        form=form or beside(edits.with_digests(shown, STAGE_FIELDS, color=color), refused),
         deals=stage.deals(),
-        fields=record_fields("stage", STAGE_FIELDS, type=[*stage_types().items()]),
+        fields=record_fields("stage", STAGE_FIELDS),
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
     )
 
@@ -148,39 +145,27 @@ def edit_stage(
 @rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, form))
 def change_stage(id: str, stage_id: str) -> Response:
     data = load_form(STAGE_PATCH, request.form, STAGE_FIELDS)
-    with transaction():
-        Stage.of(id, stage_id).change(_coloured(data))
-    flash(gettext("Saved."))
+    update = partial(pipelines.update_stage, id, stage_id)
+    edits.tell_saved(edits.save(STAGE, stage_id, _coloured(data), update))
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/move")
 def move_stage(id: str, stage_id: str) -> Response:
     data = load_form(STAGE_PATCH, request.form, ("position",))
-    with transaction():
-        Stage.of(id, stage_id).change(data)
+    pipelines.update_stage(id, stage_id, data)
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>/delete")
 @rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, refused=form))
 def delete_stage(id: str, stage_id: str) -> Response:
-    with transaction():
-        stage = Stage.of(id, stage_id)
-        removal.remove_stage(stage, _move_to())
-        question = gettext("Delete the stage “%(name)s”?", name=stage.name)
-        confirm(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}")
+    stage = Stage.of(id, stage_id)
+    question = gettext("Delete the stage “%(name)s”?", name=stage.name)
+    with confirmed(question, gettext("Delete"), f"{PATH}/{id}/stages/{stage_id}"):
+        removal.delete_stage(id, stage_id, _move_to())
     flash(gettext("Stage deleted"))
     return see_other(f"{PATH}/{id}")
-
-
-def stage_types() -> dict[str, str]:
-    """The types of stages, each with its label."""
-    return {
-        "open": gettext("Open stage"),
-        "won": gettext("Won stage"),
-        "lost": gettext("Lost stage"),
-    }
 
 
 def _coloured(data: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from crm.cabinet.settings.sections import pages, show
 from crm.errors import Invalid, NotFound
 from crm.resources import users
 from crm.resources.users import USER, USER_PATCH, User
-from crm.tenancy.database import transaction
 
 PATH = "/settings/profile"
 BROWSERS = ("Edg", "OPR", "YaBrowser", "SamsungBrowser", "Firefox", "Chrome", "Safari")
@@ -49,8 +48,7 @@ def change_profile() -> Response:
     language = request.form.get("language", "")
     if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
-    with transaction():
-        User.find(me().user_id).change({**data, "language": language})
+    users.update(me().user_id, {**data, "language": language})
     with force_locale(language):
         flash(gettext("Saved."))
     return see_other(PATH)
@@ -67,11 +65,7 @@ def ask_for_email() -> Response:
     if email == user.email:
         return see_other(PATH)
     proof = identity.prove("email_password")
-    with transaction():
-        proof.check_again()
-        user = User.find(user.id)
-        users.is_free({"email": email}, user.id)
-        emails.confirm(user, email)
+    emails.confirm(user, email, proof.check_again)
     flash(gettext("Please open the link that we have sent to %(email)s.", email=email), "info")
     return see_other(PATH)
 
@@ -82,10 +76,13 @@ def change_password() -> Response:
     _has_login_here()
     proof = identity.prove("current")
     password_hash = passwords.hashed(request.form.get("password", ""))
-    with transaction():
+    user_id, session_id = me().user_id, me().id
+
+    def end_others() -> None:
         proof.check_again()
-        passwords.store(me().user_id, password_hash)
-        sessions.end_others(me().user_id, me().id)
+        sessions.end_others(user_id, session_id)
+
+    passwords.store(user_id, password_hash, before=end_others)
     flash(gettext("Password changed. You have been logged out on all other devices."))
     return authentication.remember_browser(
         see_other(PATH), request.cookies[authentication.cookie_name()]

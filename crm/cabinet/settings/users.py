@@ -1,12 +1,13 @@
 """Users: who works here, in which role; invite, change, deactivate and let in again."""
 
+from functools import partial
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import links, sessions
-from crm.cabinet import formatting
+from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
@@ -15,7 +16,7 @@ from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
-from crm.tenancy.database import now, row, transaction
+from crm.tenancy.database import now, row
 
 PATH = "/settings/users"
 FIELDS = ("name", "email", "phone", "role")
@@ -25,7 +26,9 @@ FIELDS = ("name", "email", "phone", "role")
 def list_users(form: Form | None = None) -> Response:
     found = USER.every("1 ORDER BY active DESC, id")
     form = form or Form({"role": "manager"})
-    return show("users.html", users=found, form=form, roles=roles(), invited=_invited())
+    return show(
+        "users.html", users=found, form=form, roles=[*labels.roles().items()], invited=_invited()
+    )
 
 
 @pages.post(PATH)
@@ -33,10 +36,13 @@ def list_users(form: Form | None = None) -> Response:
 def add_user() -> Response:
     data = load_form(USER_IN, request.form, FIELDS)
     _can_be_reached(data)
-    with transaction():
-        user = users.create(data)
-        invitation = emails.invite(user.id)
-    return _show_invited(user, invitation)
+    invitations: list[emails.Invitation] = []
+
+    def invite(user: User) -> None:  # in the same transaction: a refused one leaves no user
+        invitations.append(emails.invite(user.id))
+
+    user = users.create(data, invite)
+    return _show_invited(user, invitations[0])
 
 
 @pages.get(f"{PATH}/<id>")
@@ -45,8 +51,8 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
     return show(
         "user.html",
         user=user,
-        form=form or beside(user, refused),
-        roles=roles(),
+        form=form or beside(edits.with_digests(user, FIELDS), refused),
+        roles=[*labels.roles().items()],
         is_me=user["id"] == str(me().user_id),
         asks_password=identity.asks_password(),
         came=row("SELECT 1 FROM session WHERE user_id = ? LIMIT 1", (int(id),)) is not None,
@@ -63,14 +69,11 @@ def change_user(id: str) -> Response:
     _can_be_reached({"email": user.email, **data})
     is_own_phone = user.id == me().user_id and data.get("phone", user.phone) != user.phone
     proof = identity.prove("current") if is_own_phone else None
-    with transaction():
-        if proof:
-            proof.check_again()
-        was_invited = links.is_pending(links.INVITE, user.id)
-        User.find(id).change(data)
-        is_invited = links.is_pending(links.INVITE, user.id)
-    flash(gettext("Saved."))
-    if was_invited and not is_invited:
+    before = proof.check_again if proof else lambda: None
+    was_invited = links.is_pending(links.INVITE, user.id)
+    theirs = edits.save(USER, id, data, partial(users.update, user.id, before=before))
+    edits.tell_saved(theirs)
+    if was_invited and not links.is_pending(links.INVITE, user.id):
         flash(
             gettext("The earlier invitation is no longer valid. Please send it again."), "warning"
         )
@@ -80,8 +83,7 @@ def change_user(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/deactivate")
 @rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def deactivate_user(id: str) -> Response:
-    with transaction():
-        User.find(id).change({"active": 0})
+    users.update(id, {"active": 0})
     flash(gettext("Access removed"))
     return see_other(PATH)
 
@@ -89,8 +91,7 @@ def deactivate_user(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/activate")
 @rerender_on_error(lambda form, id: edit_user(id, refused=form))
 def activate_user(id: str) -> Response:
-    with transaction():
-        User.find(id).change({"active": 1})
+    users.update(id, {"active": 1})
     flash(gettext("Access restored"))
     return see_other(PATH)
 
@@ -101,15 +102,6 @@ def invite_user(id: str) -> Response:
     user = User.find(id)
     _can_be_reached({"email": user.email, "phone": user.phone})
     return _show_invited(user, emails.invite(user.id))
-
-
-def roles() -> list[tuple[str, str]]:
-    """The roles and what each may do."""
-    return [
-        ("owner", gettext("Owner: everything, settings too")),
-        ("manager", gettext("Manager: works with clients and deals")),
-        ("viewer", gettext("Viewer: can only view")),
-    ]
 
 
 def _show_invited(user: User, invitation: emails.Invitation) -> Response:

@@ -1,20 +1,21 @@
 """Integrations, Webhooks (D15): where events are sent, how each address does, what became of each
 delivery, and sending again what was missed."""
 
+from functools import partial
 from shlex import quote
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import user_choices
+from crm.cabinet import edits, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.rendering import confirm, flash, rerender_on_error, see_other
+from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings import labels
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.errors import Invalid, NotFound
-from crm.outbox import deliveries, events, signature
+from crm.outbox import deliveries, events, signature, subscriptions
 from crm.outbox.subscriptions import Webhook
 from crm.records import pagination
 from crm.records.schemas import Body, Payload
@@ -27,10 +28,11 @@ from crm.resources.webhooks import (
     WEBHOOK_IN,
     WEBHOOK_PATCH,
 )
-from crm.tenancy.database import current_session, transaction
+from crm.tenancy.database import current_session
 
 PATH = "/settings/webhooks"
 FIELDS = ("url", "description")
+EDITED = (*FIELDS, "events", "active")
 
 
 @pages.get(PATH)
@@ -68,7 +70,7 @@ def show_webhook(
         webhook=webhook,
         health=health,
         page=pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
-        form=form or beside(webhook, refused),
+        form=form or beside(edits.with_digests(webhook, EDITED), refused),
         recovery=recovery or Form(),
         missed=missed,
         kinds=labels.kinds(),
@@ -82,24 +84,19 @@ def show_webhook(
 @rerender_on_error(lambda form, id: show_webhook(id, form))
 def change_webhook(id: str) -> Response:
     data = _taken(WEBHOOK_PATCH, (*FIELDS, "active"))
-    with transaction():
-        Webhook.find(id).change(data)
-    flash(gettext("Saved."))
+    edits.tell_saved(edits.save(WEBHOOK, id, data, partial(webhooks.update, id)))
     return see_other(f"{PATH}/{id}")
 
 
 @pages.post(f"{PATH}/<id>/rotate")
 def rotate_secret(id: str) -> Response:
-    with transaction():
-        secret = Webhook.find(id).rotate()
-        confirm(
-            gettext("Create a new secret?"),
-            gettext("Create a new secret"),
-            f"{PATH}/{id}",
-            gettext(
-                "The current secret is replaced and stays valid for 24 hours beside the new one."
-            ),
-        )
+    with confirmed(
+        gettext("Create a new secret?"),
+        gettext("Create a new secret"),
+        f"{PATH}/{id}",
+        gettext("The current secret is replaced and stays valid for 24 hours beside the new one."),
+    ):
+        secret = subscriptions.rotate(id)
     return show("webhook_secret.html", id=id, secret=secret, is_new=False)
 
 
@@ -112,15 +109,13 @@ def test_webhook(id: str) -> Response:
 
 @pages.post(f"{PATH}/<id>/delete")
 def delete_webhook(id: str) -> Response:
-    with transaction():
-        webhook = Webhook.find(id)
-        webhook.erase()
-        confirm(
-            gettext("Delete the webhook to %(url)s?", url=webhook.url),
-            gettext("Delete"),
-            f"{PATH}/{id}",
-            gettext("Its secret and the log of its deliveries are deleted too."),
-        )
+    with confirmed(
+        gettext("Delete the webhook to %(url)s?", url=Webhook.find(id).url),
+        gettext("Delete"),
+        f"{PATH}/{id}",
+        gettext("Its secret and the log of its deliveries are deleted too."),
+    ):
+        subscriptions.delete(id)
     flash(gettext("Webhook deleted"))
     return see_other(PATH)
 

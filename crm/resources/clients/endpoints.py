@@ -8,6 +8,7 @@ from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
+from crm.resources.clients import record as clients
 from crm.resources.clients.record import (
     CLIENT,
     CLIENT_IN,
@@ -18,19 +19,17 @@ from crm.resources.clients.record import (
     LISTED_CLIENT,
     Client,
     Contact,
-    create,
     having,
 )
-from crm.tenancy.database import transaction
 
 
 class Reached(queries.Equals):
     """The client's own or one of its contacts'."""
 
     def condition(self, sent: list[str], column: str) -> queries.Condition:
-        found = super().condition(sent, column)
-        ids = having(found.sql)
-        twice = [*found.params, *found.params]
+        condition = super().condition(sent, column)
+        ids = having(condition.sql)
+        twice = [*condition.params, *condition.params]
         return queries.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
@@ -87,27 +86,26 @@ def get_client(query: Query, id: str) -> dict[str, Any]:
 @blueprint.conflicts()
 def create_client(data: dict[str, Any]) -> int:
     """Create a client, with contacts if there are any."""
-    return create(data)
+    return clients.create(data)
 
 
 @blueprint.patch("/clients/<id>")
 @blueprint.arguments(CLIENT_PATCH, example={"tags": ["опт", "vip"], "comment": None})
 @blueprint.one(CLIENT)
 @blueprint.conflicts()
-def change_client(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_client(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a client; `contacts` are all it shall have."""
-    with transaction():
-        Client.find(id).change(data)
-        return CLIENT.one(id)
+    return CLIENT.one(clients.update(id, data, expected_version).id)
 
 
 @blueprint.delete("/clients/<id>")
 @blueprint.empty()
 @blueprint.conflicts()
-def delete_client(id: str) -> None:
+def delete_client(id: str, expected_version: int | None = None) -> None:
     """Delete a client without open deals."""
-    with transaction():
-        Client.find(id).remove()
+    clients.delete(id, expected_version)
 
 
 @blueprint.get("/clients/<id>/contacts")
@@ -126,8 +124,7 @@ def list_contacts(query: Query, id: str) -> Page:
 @blueprint.created("contact", CONTACT)
 def create_contact(data: dict[str, Any], id: str) -> int:
     """Add a contact to a client."""
-    with transaction():
-        return Client.find(id).add_contact(data)
+    return clients.create_contact(id, data)
 
 
 @blueprint.get("/clients/<id>/contacts/<contactId>")
@@ -140,15 +137,15 @@ def get_contact(id: str, contactId: str) -> dict[str, Any]:
 @blueprint.patch("/clients/<id>/contacts/<contactId>")
 @blueprint.arguments(CONTACT_PATCH, example={"position": "директорка", "is_primary": True})
 @blueprint.one(CONTACT)
-def change_contact(data: dict[str, Any], id: str, contactId: str) -> dict[str, Any]:
+def change_contact(
+    data: dict[str, Any], id: str, contactId: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a contact."""
-    with transaction():
-        return CONTACT.one(Client.find(id).change_contact(contactId, data))
+    return CONTACT.one(clients.update_contact(id, contactId, data, expected_version).id)
 
 
 @blueprint.delete("/clients/<id>/contacts/<contactId>")
 @blueprint.empty()
-def delete_contact(id: str, contactId: str) -> None:
+def delete_contact(id: str, contactId: str, expected_version: int | None = None) -> None:
     """Remove a contact; its deals go on without one."""
-    with transaction():
-        Client.find(id).remove_contact(contactId)
+    clients.delete_contact(id, contactId, expected_version)

@@ -1,19 +1,20 @@
 """Clients: companies and persons, with their contacts and tags (spec: Clients; D2–D6, D15, D17).
 
-A client's contacts and tags are part of it: whichever door changes them, it is a change of the
-client, with one client.updated, one version more and one row in the trail. At most one contact is
-the primary one: who is said to be, else the first of a client who had none yet, or whose primary
-contact has just gone. A client with open deals stays; deals outlive a deleted client with its name.
+A client's contacts and tags are part of the client: every change of them is a change of the client,
+with one client.updated, one version more and one entry of the audit trail. At most one contact is
+primary: the one sent as such, else the first contact of a client without any, or of one whose
+primary contact has just been deleted. A client with open deals can't be deleted; deals keep the
+name of a deleted client.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from peewee import IntegerField, TextField
+from peewee import IntegerField
 
 from crm.access import rights
 from crm.config import MOST_CONTACTS
-from crm.errors import Conflict, Faults, Invalid, NotFound
+from crm.errors import Faults, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, queries, search
@@ -28,7 +29,6 @@ from crm.tenancy.database import execute, execute_many, row, settings, transacti
 from crm.tenancy.dialect import json_rows
 
 TYPES = ("company", "person")
-NAMED_DEALS = 10  # of a client's open deals, how many the refusal's sentence names
 
 
 class Client(SoftDeletedRecord):
@@ -112,84 +112,51 @@ class Client(SoftDeletedRecord):
             yield from (contact.name, contact.phone, contact.email)
 
     def list_contacts(self) -> list["Contact"]:
-        """In the order they were entered."""
+        """The contacts in the order they were entered."""
         return Contact.every("client_id = ? ORDER BY id", self.id) if self.id else []
 
-    def contact(self, id: int | str) -> "Contact":
-        """The contact of that id; NotFound also when it is another client's."""
-        contact = Contact.find(id)
+    def contact(self, id: int | str, expected_version: int | None = None) -> "Contact":
+        """The contact of that id; raises NotFound, also for another client's, and Stale."""
+        contact = Contact.find(id, expected_version)
         if contact.client_id != self.id:
             raise NotFound
         return contact
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. One client.updated if anything differs.
-
-        `contacts` are all it shall have: without an id a new one, with an id that one changed in
-        the fields it names; one not listed goes. Raises Invalid.
-        """
+    def update_fields(self, data: dict[str, Any]) -> None:
+        """Change the sent fields by the rules of update(); inside a transaction."""
         reference(User, data.get("assigned_to"), "assigned_to")
         values = {name: value for name, value in data.items() if name != "contacts"}
-        beside = self._have_contacts(data["contacts"] or []) if "contacts" in data else {}
-        before = self.put(values, beside)
+        related = self._replace_contacts(data["contacts"] or []) if "contacts" in data else {}
+        before = self.put(values, related)
         if "tags" in before:
             self._index_tags()
         if "name" in before:
-            self._rename_deals()
+            for callback in after_rename:
+                callback(self)
         if before:
-            record = {"client": CLIENT.one(self.id)}
-            events.emit(events.CLIENT_UPDATED, self.id, record, CLIENT.show(before))
+            body = {"client": CLIENT.one(self.id)}
+            events.emit(events.CLIENT_UPDATED, self.id, body, CLIENT.show(before))
 
-    def add_contact(self, data: dict[str, Any]) -> int:
-        """Add a contact and give its id; a change of the client."""
-        self.change({"contacts": [*({"id": contact.id} for contact in self.list_contacts()), data]})
-        return self.list_contacts()[-1].id
-
-    def change_contact(self, id: int | str, data: dict[str, Any]) -> int:
-        """Change the sent fields of a contact and give its id; a change of the client."""
-        changed = self.contact(id).id
-        others = ({"id": contact.id} for contact in self.list_contacts() if contact.id != changed)
-        self.change({"contacts": [{**data, "id": changed}, *others]})
-        return changed
-
-    def remove_contact(self, id: int | str) -> None:
-        """A change of the client; deals with this contact go on without one."""
-        gone = self.contact(id).id
-        self.change({"contacts": [{"id": c.id} for c in self.list_contacts() if c.id != gone]})
-
-    def remove(self, **last: Any) -> None:
-        """Nobody finds it any more; its deals keep its name. Raises `client_has_open_deals`, which
-        names them to who may read deals."""
-        open_deals = ClientDeal.every("client_id = ? AND status = 'open' ORDER BY id", self.id)
-        if open_deals and not rights.can_read("deals"):
-            raise Conflict("the client has open deals", "client_has_open_deals")
-        if open_deals:
-            deals = [{"id": str(deal.id), "title": deal.title} for deal in open_deals]
-            named = ", ".join(f"{deal['title']} ({deal['id']})" for deal in deals[:NAMED_DEALS])
-            more = f" and {len(deals) - NAMED_DEALS} more" if len(deals) > NAMED_DEALS else ""
-            raise Conflict(
-                f"the client has open deals: {named}{more}", "client_has_open_deals", deals=deals
-            )
-        super().remove(**last)
-
-    def _have_contacts(self, wanted: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    def _replace_contacts(self, entries: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
         before = _contacts_text(self.id)
         known = {contact.id: contact for contact in self.list_contacts()}
-        if len(wanted) > len(known) and len(wanted) > settings().contacts[tenant.plan()]:
+        if len(entries) > len(known) and len(entries) > settings().contacts[tenant.plan()]:
             raise Invalid.field("contacts", "too_many", at_most_contacts())
-        _check_contacts(known, wanted)
-        kept = {entry["id"]: entry for entry in wanted if entry.get("id")}
-        primary = _primary(known, kept, wanted)
+        _check_contacts(known, entries)
+        entry_of = {entry["id"]: entry for entry in entries if entry.get("id")}
+        primary = _primary(known, entry_of, entries)
         for id, contact in known.items():
-            if id not in kept:
+            if id not in entry_of:
+                for callback in before_contact_delete:
+                    callback(contact)
                 contact.erase()
-        # One steps down before the other steps up: the file allows one primary at any time.
-        for id, entry in sorted(kept.items(), key=lambda pair: pair[1] is primary):
-            known[id].put({**_own(entry), "is_primary": int(entry is primary)})
-        for entry in wanted:
+        # The old primary contact is changed first: an index allows only one at any time.
+        for id, entry in sorted(entry_of.items(), key=lambda pair: pair[1] is primary):
+            known[id].put({**_own_fields(entry), "is_primary": int(entry is primary)})
+        for entry in entries:
             if not entry.get("id"):
-                values = {**_own(entry), "is_primary": int(entry is primary)}
+                values = {**_own_fields(entry), "is_primary": int(entry is primary)}
                 Contact.add({"client_id": self.id, **values})
         after = _contacts_text(self.id)
         if before == after:
@@ -202,10 +169,6 @@ class Client(SoftDeletedRecord):
         tags = {search.fold(tag) for tag in loads(self.tags or "[]")}
         pairs = [(tag, self.id) for tag in tags]
         execute_many("INSERT INTO client_tag (tag, client_id) VALUES (?, ?)", pairs)
-
-    def _rename_deals(self) -> None:
-        for deal in ClientDeal.every("client_id = ? ORDER BY id", self.id):
-            deal.put({"client_name": self.name})
 
 
 class Contact(Record):
@@ -225,32 +188,18 @@ class Contact(Record):
     )
     comment = columns.LongText(label=N_("Comment"))
 
-    def erase(self) -> None:
-        for deal in ClientDeal.every("contact_id = ? ORDER BY id", self.id):
-            deal.put({"contact_id": None})
-        super().erase()
 
-
-class ClientDeal(SoftDeletedRecord):
-    """As much of a deal as its client has a say in; the deals' own record has the rest."""
-
-    noun = "deal"
-
-    title = TextField()
-    status = TextField()
-    client_id = IntegerField(null=True)
-    client_name = TextField(null=True)
-    contact_id = IntegerField(null=True)
-
-    class Meta:
-        table_name = "deal"
-
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.title, self.client_name
+# What resources that refer to clients do when one changes; deals/client_changes.py registers it.
+before_delete: list[Callable[[Client], None]] = []
+after_rename: list[Callable[[Client], None]] = []
+before_contact_delete: list[Callable[[Contact], None]] = []
 
 
 def create(data: dict[str, Any]) -> int:
-    """Add a client and give its id; one client.created. Raises Invalid."""
+    """Add a client, with contacts if there are any; one client.created.
+
+    Returns the client's id. Raises Invalid.
+    """
     values = {name: value for name, value in data.items() if name != "contacts"}
     with transaction():
         reference(User, data.get("assigned_to"), "assigned_to")
@@ -258,17 +207,81 @@ def create(data: dict[str, Any]) -> int:
         if client.tags:
             client._index_tags()
         if data.get("contacts"):
-            client._have_contacts(data["contacts"])
+            client._replace_contacts(data["contacts"])
             client.refold()
         events.emit(events.CLIENT_CREATED, client.id, {"client": CLIENT.one(client.id)})
         return client.id
 
 
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Client:
+    """Change the sent fields of a client; one client.updated if anything differs.
+
+    `contacts` are all that the client shall have: an entry without an id is a new contact, one with
+    an id changes the fields it names, and a contact that isn't listed is deleted. Raises Invalid,
+    NotFound and Stale.
+    """
+    with transaction():
+        client = Client.find(id, expected_version)
+        client.update_fields(data)
+        return client
+
+
+def delete(id: int | str, expected_version: int | None = None) -> Client:
+    """Soft-delete a client. Raises NotFound, Stale, and Conflict `client_has_open_deals`."""
+    with transaction():
+        client = Client.find(id, expected_version)
+        for callback in before_delete:
+            callback(client)
+        client.remove()
+        return client
+
+
+def restore(id: int | str) -> Client:
+    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
+    with transaction():
+        client = Client.removed(id)
+        client.restore()
+        return client
+
+
+def create_contact(client_id: int | str, data: dict[str, Any]) -> int:
+    """Add a contact to a client and return the contact's id. Raises Invalid and NotFound."""
+    with transaction():
+        client = Client.find(client_id)
+        others = [{"id": contact.id} for contact in client.list_contacts()]
+        client.update_fields({"contacts": [*others, data]})
+        return client.list_contacts()[-1].id
+
+
+def update_contact(
+    client_id: int | str, id: int | str, data: dict[str, Any], expected_version: int | None = None
+) -> Contact:
+    """Change the sent fields of a contact. Raises Invalid, NotFound, and Stale for its version."""
+    with transaction():
+        client = Client.find(client_id)
+        contact = client.contact(id, expected_version)
+        others = [{"id": other.id} for other in client.list_contacts() if other.id != contact.id]
+        client.update_fields({"contacts": [{**data, "id": contact.id}, *others]})
+        return client.contact(id)
+
+
+def delete_contact(
+    client_id: int | str, id: int | str, expected_version: int | None = None
+) -> Contact:
+    """Delete a contact; deals go on without one. Raises NotFound, and Stale for its version."""
+    with transaction():
+        client = Client.find(client_id)
+        contact = client.contact(id, expected_version)
+        others = [{"id": other.id} for other in client.list_contacts() if other.id != contact.id]
+        client.update_fields({"contacts": others})
+        return contact
+
+
 def match(email: str | None, phone: str | None) -> Client | None:
     """The live client with the same email, else the same phone, its own or a contact's (D5)."""
     for name, value in (("email", email), ("phone", phone)):
-        if value and (found := Client.first(f"id IN ({having(f'{name} = ?')})", value, value)):
-            return found
+        if value and (client := Client.first(f"id IN ({having(f'{name} = ?')})", value, value)):
+            return client
     return None
 
 
@@ -280,9 +293,9 @@ def having(condition: str) -> str:
     )
 
 
-def _check_contacts(known: dict[int, Contact], wanted: list[dict[str, Any]]) -> None:
-    faults, seen, primary = Faults(), set(), False
-    for number, entry in enumerate(wanted):
+def _check_contacts(known: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
+    faults, seen, has_primary = Faults(), set(), False
+    for number, entry in enumerate(entries):
         where, id = f"contacts/{number}", entry.get("id")
         if id and id not in known:
             faults.add(f"{where}/id", "unknown_id", "this client has no contact with this id")
@@ -290,41 +303,41 @@ def _check_contacts(known: dict[int, Contact], wanted: list[dict[str, Any]]) -> 
             faults.add(f"{where}/id", "repeated", "this contact is listed twice")
         if not id and "name" not in entry:
             faults.add(f"{where}/name", "required", "this field is required")
-        if primary and entry.get("is_primary"):
+        if has_primary and entry.get("is_primary"):
             faults.add(f"{where}/is_primary", "second_primary", "only one contact can be primary")
         for name in READ_ONLY.intersection(entry):
             comparable = id in known and rights.can_read("clients")
             if not comparable or getattr(known[id], name) != entry[name]:
                 faults.add(f"{where}/{name}", "read_only", "this field cannot be changed")
         seen.add(id)
-        primary = primary or bool(entry.get("is_primary"))
+        has_primary = has_primary or bool(entry.get("is_primary"))
     faults.raise_any()
 
 
 def _primary(
-    known: dict[int, Contact], kept: dict[int, dict[str, Any]], wanted: list[dict[str, Any]]
+    known: dict[int, Contact], entry_of: dict[int, dict[str, Any]], entries: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Which of the wanted contacts is the primary one from now on."""
-    for entry in wanted:
+    """The entry whose contact is the primary one from now on, if any is."""
+    for entry in entries:
         if entry.get("is_primary"):
             return entry
-    holder = next((id for id, contact in known.items() if contact.is_primary), None)
-    if holder in kept:
-        return None if "is_primary" in kept[holder] else kept[holder]
-    if kept and holder is None:
-        return None  # nobody was, as somebody said once
-    first = [kept[id] for id in sorted(kept)] + [
-        entry for entry in wanted if not entry.get("id") and "is_primary" not in entry
+    old_id = next((id for id, contact in known.items() if contact.is_primary), None)
+    if old_id in entry_of:
+        return None if "is_primary" in entry_of[old_id] else entry_of[old_id]
+    if entry_of and old_id is None:
+        return None  # an earlier request said that nobody is
+    candidates = [entry_of[id] for id in sorted(entry_of)] + [
+        entry for entry in entries if not entry.get("id") and "is_primary" not in entry
     ]
-    return first[0] if first else None
+    return candidates[0] if candidates else None
 
 
-def _own(entry: dict[str, Any]) -> dict[str, Any]:
+def _own_fields(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name in CONTACT_IN.fields}
 
 
 def at_most_contacts() -> str:
-    """How many contacts a client may have, for whoever sent more."""
+    """A sentence: how many contacts a client may have in the tenant's plan."""
     plan = tenant.plan()
     return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
 

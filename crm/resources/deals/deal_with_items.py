@@ -1,7 +1,7 @@
-"""A deal with its items as one: it comes in, or changes, in a single step (D7, D8).
+"""A deal with its items, created or changed in a single step (D7, D8).
 
-Where a request of the API changes either the deal or its items, a file moves both in. It is one
-version of the deal, one row of its trail, and at most one deal.items_changed, after the events of
+A request of the API changes either the deal or its items; an import writes both. It is one version
+of the deal, one entry of its audit trail, and at most one deal.items_changed, after the events of
 the deal's own fields.
 """
 
@@ -16,25 +16,25 @@ from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL, Deal
 from crm.tenancy.database import execute, transaction
 
-Line = tuple[DealItem | None, dict[str, Any]]  # one there is, or a new one, and what is sent of it
+ItemEntry = tuple[DealItem | None, dict[str, Any]]  # the item, None for a new one; its sent fields
 
 
-def create(data: dict[str, Any], lines: list[dict[str, Any]]) -> int:
-    """Add a deal with lines and give its id; raises Invalid.
+def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
+    """Add a deal with items and return its id. Raises Invalid, and Conflict as deals.create().
 
-    Its amount is their total, unless another is sent without the mode `items`.
+    Its amount is their total, unless another amount is sent without the mode `items`.
     """
-    if not lines:
+    if not entries:
         return deals.create(data)
     own = {name: value for name, value in data.items() if name not in ("amount", "amount_mode")}
 
-    def furnish(deal: Deal) -> None:
-        _write(deal, [(None, line) for line in lines])
-        check_parts("items", [], items.lines_of(deal))
+    def add_items(deal: Deal) -> None:
+        _write(deal, [(None, entry) for entry in entries])
+        check_parts("items", [], items.items_of(deal))
         _, total, _ = deal.items()
-        sent = data.get("amount", total)
-        mode = data.get("amount_mode") or ("items" if sent in (None, total) else "manual")
-        if mode == "items" and sent not in (None, total):
+        amount = data.get("amount", total)
+        mode = data.get("amount_mode") or ("items" if amount in (None, total) else "manual")
+        if mode == "items" and amount not in (None, total):
             raise Invalid.field(
                 "amount", "amount_of_items", "is the items' total in the mode items"
             )
@@ -43,57 +43,62 @@ def create(data: dict[str, Any], lines: list[dict[str, Any]]) -> int:
         execute(sql, (deal.amount, mode, deal.id))
 
     with transaction():
-        id = deals.create(own, furnish)
-        _tell(Deal.find(id), {})
+        id = deals.create(own, add_items)
+        _emit_items_changed(Deal.find(id), {})
         return id
 
 
-def change(deal: Deal, data: dict[str, Any], lines: list[Line]) -> None:
-    """Change the sent fields of a deal and of these lines; no other line goes. Inside a
-    transaction. Raises Invalid, or Conflict as `Deal.change`."""
-    were = items.lines_of(deal)
-    if not _write(deal, lines):
-        deal.change(data)
-        return
-    count, total, _ = deal.items()
-    items.fits(count, [total])
-    is_summed = deal.amount_mode == "items" or not were
-    if is_summed and "amount_mode" not in data and data.get("amount", total) == total:
-        data = {name: value for name, value in data.items() if name != "amount"}
-        data["amount_mode"] = "items"
-    lines_now = items.lines_of(deal)
-    check_parts("items", were, lines_now)
-    beside = {"items": (were, lines_now)}
-    if count != len(were):
-        beside["items_count"] = (len(were), count)
-    _tell(deal, deal.change(data, beside))
+def update(id: int | str, data: dict[str, Any], entries: list[ItemEntry]) -> Deal:
+    """Change the sent fields of a deal and of these items; no other item is deleted.
+
+    Raises Invalid, NotFound, and Conflict as deals.update().
+    """
+    with transaction():
+        deal = Deal.find(id)
+        items_before = items.items_of(deal)
+        if not _write(deal, entries):
+            deal.update_fields(data)
+            return deal
+        count, total, _ = deal.items()
+        items.check_limits(count, [total])
+        is_summed = deal.amount_mode == "items" or not items_before
+        if is_summed and "amount_mode" not in data and data.get("amount", total) == total:
+            data = {name: value for name, value in data.items() if name != "amount"}
+            data["amount_mode"] = "items"
+        items_now = items.items_of(deal)
+        check_parts("items", items_before, items_now)
+        related = {"items": (items_before, items_now)}
+        if count != len(items_before):
+            related["items_count"] = (len(items_before), count)
+        _emit_items_changed(deal, deal.update_fields(data, related))
+        return deal
 
 
-def _write(deal: Deal, lines: list[Line]) -> bool:
+def _write(deal: Deal, entries: list[ItemEntry]) -> bool:
     """Store what differs; False when nothing does."""
 
-    def read(line: Line) -> dict[str, Any]:
-        item, sent = line
+    def values_of(entry: ItemEntry) -> dict[str, Any]:
+        item, data = entry
         if item is not None:
-            return item.revised(sent)
-        is_past = sent.get("name") is not None and sent.get("price") is not None
-        return items.composed(deal, sent, is_past)
+            return item.updated_values(data)
+        is_past = data.get("name") is not None and data.get("price") is not None
+        return items.new_values(deal, data, is_past)
 
-    values = items.each(lines, read)
-    new = [value for (item, _), value in zip(lines, values, strict=True) if item is None]
+    rows = items.for_each(entries, values_of)
+    new = [values for (item, _), values in zip(entries, rows, strict=True) if item is None]
     count, _, last = deal.items()
-    items.fits(count + len(new), (value["total"] for value in new))
-    changed = False
-    for (item, _), value in zip(lines, values, strict=True):
+    items.check_limits(count + len(new), (values["total"] for values in new))
+    differs = False
+    for (item, _), values in zip(entries, rows, strict=True):
         if item is not None:
-            changed |= bool(item.put(value))
+            differs |= bool(item.put(values))
         else:
             last = min(last + 1, items.LAST_POSITION)
-            DealItem.add({**value, "position": last, "deal_id": deal.id})
-            changed = True
-    return changed
+            DealItem.add({**values, "position": last, "deal_id": deal.id})
+            differs = True
+    return differs
 
 
-def _tell(deal: Deal, before: dict[str, Any]) -> None:
-    shown = {"deal": DEAL.one(deal.id), "items": items.lines_of(deal)}
-    events.emit(events.DEAL_ITEMS_CHANGED, deal.id, shown, DEAL.show(before))
+def _emit_items_changed(deal: Deal, before: dict[str, Any]) -> None:
+    body = {"deal": DEAL.one(deal.id), "items": items.items_of(deal)}
+    events.emit(events.DEAL_ITEMS_CHANGED, deal.id, body, DEAL.show(before))

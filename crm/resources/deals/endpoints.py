@@ -11,6 +11,7 @@ from crm.records import pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources.deals import items
+from crm.resources.deals import record as deals
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import (
@@ -19,8 +20,6 @@ from crm.resources.deals.record import (
     DEAL_PATCH,
     Deal,
 )
-from crm.resources.leads import conversion
-from crm.tenancy.database import transaction
 
 
 class DealFilter(filter_of(Deal)):
@@ -68,7 +67,7 @@ def create_deal(data: dict[str, Any]) -> int:
     """Create a deal; with `lead_id` that lead is converted into it."""
     if data.get("lead_id") is not None:
         rights.require(g.caller.scopes, ["leads:write"])
-    return conversion.create_deal(data)
+    return deals.create(data)
 
 
 @blueprint.get("/deals/<id>")
@@ -82,20 +81,18 @@ def get_deal(id: str) -> dict[str, Any]:
 @blueprint.arguments(DEAL_PATCH, example={"stage_id": "3", "amount": 11900.5})
 @blueprint.one(DEAL)
 @blueprint.conflicts()
-def change_deal(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_deal(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a deal: its stage, amount, manager and so on."""
-    with transaction():
-        deal = Deal.find(id)
-        deal.change(data)
-        return DEAL.one(deal.id)
+    return DEAL.one(deals.update(id, data, expected_version).id)
 
 
 @blueprint.delete("/deals/<id>")
 @blueprint.empty()
-def delete_deal(id: str) -> None:
+def delete_deal(id: str, expected_version: int | None = None) -> None:
     """Delete a deal."""
-    with transaction():
-        Deal.find(id).remove()
+    deals.delete(id, expected_version)
 
 
 @blueprint.get("/deals/<id>/history")
@@ -122,11 +119,9 @@ def list_deal_items(query: Query, id: str) -> Page:
 @blueprint.conflicts()
 def create_deal_item(data: dict[str, Any], id: str) -> int | list[int]:
     """Add an item to a deal, or several as `items`."""
-    with transaction():
-        deal = Deal.find(id)
-        if "items" in data:
-            return items.add_all(deal, data["items"])
-        return items.add(deal, data["item"])
+    if "items" in data:
+        return items.create_all(id, data["items"])
+    return items.create(id, data["item"])
 
 
 @blueprint.put("/deals/<id>/items")
@@ -136,10 +131,7 @@ def create_deal_item(data: dict[str, Any], id: str) -> int | list[int]:
 @blueprint.page(ITEM_PAGE, noun="item")
 def replace_deal_items(data: dict[str, Any], id: str) -> Page:
     """Replace all items of a deal."""
-    with transaction():
-        deal = Deal.find(id)
-        items.replace(deal, data["items"])
-        return Page(ITEM.every("deal_id = ? ORDER BY position, id", deal.id))
+    return Page(items.items_of(items.replace(id, data["items"])))
 
 
 @blueprint.get("/deals/<id>/items/<itemId>")
@@ -152,19 +144,15 @@ def get_deal_item(id: str, itemId: str) -> dict[str, Any]:
 @blueprint.patch("/deals/<id>/items/<itemId>")
 @blueprint.arguments(ITEM_PATCH, example={"quantity": 3, "discount": 10})
 @blueprint.one(ITEM)
-def change_deal_item(data: dict[str, Any], id: str, itemId: str) -> dict[str, Any]:
+def change_deal_item(
+    data: dict[str, Any], id: str, itemId: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change quantity, discount, price or other fields of an item."""
-    with transaction():
-        deal = Deal.find(id)
-        item = DealItem.of(deal, itemId)
-        item.change(deal, data)
-        return ITEM.one(item.id)
+    return ITEM.one(items.update(id, itemId, data, expected_version).id)
 
 
 @blueprint.delete("/deals/<id>/items/<itemId>")
 @blueprint.empty()
-def delete_deal_item(id: str, itemId: str) -> None:
+def delete_deal_item(id: str, itemId: str, expected_version: int | None = None) -> None:
     """Remove an item from a deal."""
-    with transaction():
-        deal = Deal.find(id)
-        DealItem.of(deal, itemId).remove(deal)
+    items.delete(id, itemId, expected_version)

@@ -7,17 +7,17 @@ from crm.resources.pipelines.record import Stage
 from crm.tenancy.database import current_session, execute
 
 
-def note(deal_id: int, left: Stage | None, reached: Stage, moved_at: str) -> None:
-    """Keep a move with the names that the stages have now; inside a transaction."""
+def add_move(deal_id: int, old_stage: Stage | None, stage: Stage, moved_at: str) -> None:
+    """Store a move with the names that the stages have now; inside a transaction."""
     execute(
         "INSERT INTO stage_move (deal_id, from_stage_id, to_stage_id, from_name, to_name,"
         " moved_at, user_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             deal_id,
-            left and left.id,
-            reached.id,
-            left and left.name,
-            reached.name,
+            old_stage and old_stage.id,
+            stage.id,
+            old_stage and old_stage.name,
+            stage.name,
             moved_at,
             current_session().user_id,
         ),

@@ -1,11 +1,12 @@
 """Deal items: the lines a deal is composed of (spec: Deals and deal items; D2, D8).
 
-A line is of a product, named by its id or its sku, or free with a name and a price of its own. What
-a product says is copied when the line is added: later changes of the product don't touch it. Each
-line is rounded half up to 1/100 and totals are sums of rounded lines, so that they add up on paper.
+An item is of a product, named by its id or its sku, or free with a name and a price of its own. The
+product's name, unit and price are copied when the item is added: later changes of the product don't
+touch it. Each item is rounded half up to 1/100 and totals are sums of rounded items, so that they
+add up on paper.
 
-However many lines a request changes, it is one change of the deal: one deal.items_changed, one
-version more. The first line makes the deal's amount the total of its items.
+However many items a request changes, it is one change of the deal: one deal.items_changed, one
+version more. The first item makes the deal's amount the total of its items.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,16 +27,17 @@ from crm.records.sizes import check_parts
 from crm.records.views import RecordView
 from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products.record import Product
+from crm.tenancy.database import transaction
 from crm.values import AMOUNT_MAX, as_number, money
 from crm.values.ids import integer_id
 
-MOST_ADDED = 100  # lines of one POST (D8)
-MOST = 1000  # lines of a deal: each of its events tells them all
+MAX_ADDED_ITEMS = 100  # of one POST (D8)
+MAX_ITEMS = 1000  # of a deal: each of its events has them all
 LAST_POSITION = 1_000_000
 CENT = 100  # in 1/10 000
-WHOLE = 100 * 10_000  # 100 % in 1/10 000 of a per cent
+HUNDRED_PERCENT = 100 * 10_000  # in 1/10 000 of a per cent
 DISCOUNT_TYPES = ("percent", "amount")
-NEW = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
+DEFAULTS = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 
 
 class Discount(fields.Number):
@@ -73,175 +75,204 @@ class DealItem(Record):
     comment = columns.LongText()
 
     @classmethod
-    def of(cls, deal: Deal, id: int | str) -> Self:
-        """The deal's item of that id; NotFound also when it is another deal's."""
-        item = cls.find(id)
+    def of(cls, deal: Deal, id: int | str, expected_version: int | None = None) -> Self:
+        """The deal's item of that id; raises NotFound, also for another deal's, and Stale."""
+        item = cls.find(id, expected_version)
         if item.deal_id != deal.id:
             raise NotFound
         return item
 
-    def change(self, deal: Deal, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. Raises Invalid."""
-        were = lines_of(deal)
-        if self.put(self.revised(data)):
-            _settle(deal, were)
-
-    def remove(self, deal: Deal) -> None:
-        """Take the line off its deal; inside a transaction."""
-        were = lines_of(deal)
-        self.erase()
-        _settle(deal, were)
-
-    def revised(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The sent fields, and what the line comes to with them; raises Invalid."""
-        kept = {name: getattr(self, name) for name in ("price", *NEW)}
-        return {**data, **_sums({**kept, **data})}
+    def updated_values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The sent fields and the sums of the item with them. Raises Invalid."""
+        stored = {name: getattr(self, name) for name in ("price", *DEFAULTS)}
+        return {**data, **_sums({**stored, **data})}
 
 
-def add(deal: Deal, line: dict[str, Any]) -> int:
-    """Add a line to a deal and give its id; inside a transaction. Raises Invalid."""
-    return _add(deal, [composed(deal, line)])[0]
+def create(deal_id: int | str, data: dict[str, Any]) -> int:
+    """Add an item to a deal and return the item's id. Raises Invalid, Conflict and NotFound."""
+    with transaction():
+        deal = Deal.find(deal_id)
+        return _add(deal, [new_values(deal, data)])[0]
 
 
-def add_all(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
-    """Add lines to a deal and give their ids; inside a transaction. Raises Invalid."""
-    return _add(deal, each(lines, lambda line: composed(deal, line)))
+def create_all(deal_id: int | str, entries: list[dict[str, Any]]) -> list[int]:
+    """Add items to a deal and return their ids. Raises Invalid, Conflict and NotFound."""
+    with transaction():
+        deal = Deal.find(deal_id)
+        return _add(deal, for_each(entries, lambda entry: new_values(deal, entry)))
 
 
-def replace(deal: Deal, lines: list[dict[str, Any]]) -> None:
-    """These are the deal's lines from now on; inside a transaction. Raises Invalid.
+def update(
+    deal_id: int | str, id: int | str, data: dict[str, Any], expected_version: int | None = None
+) -> DealItem:
+    """Change the sent fields of an item. Raises Invalid, NotFound, and Stale for its version."""
+    with transaction():
+        deal = Deal.find(deal_id)
+        item = DealItem.of(deal, id, expected_version)
+        before = items_of(deal)
+        if item.put(item.updated_values(data)):
+            _update_deal(deal, before)
+        return item
 
-    A line with the id of one there is keeps it and changes what it names; one without is new; who
-    isn't listed goes. They stand as listed unless they say a position.
+
+def delete(deal_id: int | str, id: int | str, expected_version: int | None = None) -> DealItem:
+    """Remove an item from its deal. Raises NotFound, and Stale for the item's version."""
+    with transaction():
+        deal = Deal.find(deal_id)
+        item = DealItem.of(deal, id, expected_version)
+        before = items_of(deal)
+        item.erase()
+        _update_deal(deal, before)
+        return item
+
+
+def replace(
+    deal_id: int | str, entries: list[dict[str, Any]], expected_version: int | None = None
+) -> Deal:
+    """Make these the deal's items. Raises Invalid, Conflict, NotFound, and Stale for the deal's
+    version.
+
+    An entry with an id changes the fields of that item that it names, one without an id is a new
+    item, and an item that isn't listed is deleted. They are ordered as listed unless they have a
+    position.
     """
-    were = lines_of(deal)
-    there = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
-    kept: set[int] = set()
+    with transaction():
+        deal = Deal.find(deal_id, expected_version)
+        _replace(deal, entries)
+        return deal
 
-    def read(line: dict[str, Any]) -> dict[str, Any]:
-        id = line.get("id")
+
+def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
+    before = items_of(deal)
+    items = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
+    listed: set[int] = set()
+
+    def values_of(entry: dict[str, Any]) -> dict[str, Any]:
+        id = entry.get("id")
         if id is None:
-            return composed(deal, line)
-        if id not in there:
+            return new_values(deal, entry)
+        if id not in items:
             raise Invalid.field("id", "unknown_id", "this deal has no item with this id")
-        if id in kept:
+        if id in listed:
             raise Invalid.field("id", "repeated", "this item is listed twice")
-        kept.add(id)
-        if echoed := getattr(line, "echoed", None):
+        listed.add(id)
+        if echoed := getattr(entry, "echoed", None):
             require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
-        return there[id].revised(line)
+        return items[id].updated_values(entry)
 
-    values = each(lines, read)
-    fits(len(values), (line["total"] for line in values))
-    changed = kept != there.keys()
-    for id in there.keys() - kept:
-        there[id].erase()
-    for position, line in enumerate(values, 1):
-        line = {"position": position, **line}
-        if id := line.pop("id", None):
-            changed |= bool(there[id].put(line))
+    rows = for_each(entries, values_of)
+    check_limits(len(rows), (values["total"] for values in rows))
+    differs = listed != items.keys()
+    for id in items.keys() - listed:
+        items[id].erase()
+    for position, values in enumerate(rows, 1):
+        values = {"position": position, **values}
+        if id := values.pop("id", None):
+            differs |= bool(items[id].put(values))
         else:
-            DealItem.add({**line, "deal_id": deal.id})
-            changed = True
-    if changed:
-        _settle(deal, were)
+            DealItem.add({**values, "deal_id": deal.id})
+            differs = True
+    if differs:
+        _update_deal(deal, before)
 
 
-def _add(deal: Deal, lines: list[dict[str, Any]]) -> list[int]:
-    were = lines_of(deal)
+def _add(deal: Deal, rows: list[dict[str, Any]]) -> list[int]:
+    before = items_of(deal)
     count, _, last = deal.items()
-    fits(count + len(lines), (line["total"] for line in lines))
+    check_limits(count + len(rows), (values["total"] for values in rows))
     ids = []
-    for line in lines:
-        last = line.get("position") or min(last + 1, LAST_POSITION)
-        ids.append(DealItem.add({**line, "position": last, "deal_id": deal.id}).id)
-    _settle(deal, were)
+    for values in rows:
+        last = values.get("position") or min(last + 1, LAST_POSITION)
+        ids.append(DealItem.add({**values, "position": last, "deal_id": deal.id}).id)
+    _update_deal(deal, before)
     return ids
 
 
-def lines_of(deal: Deal) -> list[dict[str, Any]]:
+def items_of(deal: Deal) -> list[dict[str, Any]]:
+    """The deal's items as they are shown, in their order."""
     return ITEM.every("deal_id = ? ORDER BY position, id", deal.id)
 
 
-def _settle(deal: Deal, were: list[dict[str, Any]]) -> None:
-    """After a change of its lines: the deal's amount, its next version, and the event."""
+def _update_deal(deal: Deal, items_before: list[dict[str, Any]]) -> None:
+    """After a change of the items: the deal's amount, its next version, and the event."""
     count, total, _ = deal.items()
-    fits(count, [total])
+    check_limits(count, [total])
     values: dict[str, Any] = {}
-    if deal.amount_mode == "items" or (count and not were):
+    if deal.amount_mode == "items" or (count and not items_before):
         values = {"amount_mode": "items", "amount": total}
-    lines = lines_of(deal)
-    check_parts("items", were, lines)
-    beside = {"items": (were, lines)}
-    if count != len(were):
-        beside["items_count"] = (len(were), count)
-    before = deal.put(values, beside)
-    del before["items"]  # the trail has them; the event tells of the deal's own fields
-    shown = {"deal": DEAL.one(deal.id), "items": lines}
-    events.emit(events.DEAL_ITEMS_CHANGED, deal.id, shown, DEAL.show(before))
+    items = items_of(deal)
+    check_parts("items", items_before, items)
+    related = {"items": (items_before, items)}
+    if count != len(items_before):
+        related["items_count"] = (len(items_before), count)
+    before = deal.put(values, related)
+    del before["items"]  # the audit trail has them; the event shows the deal's own fields
+    body = {"deal": DEAL.one(deal.id), "items": items}
+    events.emit(events.DEAL_ITEMS_CHANGED, deal.id, body, DEAL.show(before))
 
 
-def composed(deal: Deal, sent: dict[str, Any], is_past: bool = False) -> dict[str, Any]:
-    """A new line with all its values, those of its product copied; raises Invalid.
+def new_values(deal: Deal, data: dict[str, Any], is_past: bool = False) -> dict[str, Any]:
+    """All values of a new item, those of its product copied. Raises Invalid.
 
-    `is_past`: a line of before, with a name and a price. Its product may be sold no more, or be
-    gone: then the line is free and keeps its sku.
+    `is_past`: an item of an imported deal, with a name and a price. Its product may be inactive, or
+    deleted: then the item is free and keeps its sku.
     """
-    product = _past_product(sent) if is_past else _product(sent)
+    product = _past_product(data) if is_past else _product(data)
     if product is None:
-        line = {**NEW, **sent}
-        missing = [name for name in ("name", "price") if line.get(name) is None]
+        values = {**DEFAULTS, **data}
+        missing = [name for name in ("name", "price") if values.get(name) is None]
         if missing:
             detail = "a line without a product needs it"
             raise Invalid([Fault(f"/{name}", "required", detail) for name in missing])
     else:
-        if "price" not in sent and product.currency != deal.currency:
+        if "price" not in data and product.currency != deal.currency:
             detail = "the product's currency is not that of the deal: send a price"
             raise Invalid.field("price", "currency_mismatch", detail)
         copied = {"name": product.name, "unit": product.unit, "price": product.price}
-        line = {**NEW, **copied, **sent, "product_id": product.id, "sku": product.sku}
-    return {**line, **_sums(line)}
+        values = {**DEFAULTS, **copied, **data, "product_id": product.id, "sku": product.sku}
+    return {**values, **_sums(values)}
 
 
-def _product(sent: dict[str, Any]) -> Product | None:
-    """The active product that a new line names by its id, its sku or both; raises Invalid."""
-    id, sku = sent.get("product_id"), sent.get("sku")
+def _product(data: dict[str, Any]) -> Product | None:
+    """The active product that a new item names by its id, its sku or both. Raises Invalid."""
+    id, sku = data.get("product_id"), data.get("sku")
     if id is not None:
-        name, code, found = "product_id", "unknown_id", Product.first("id = ?", id)
+        name, code, product = "product_id", "unknown_id", Product.first("id = ?", id)
     elif sku is not None:
-        name, code, found = "sku", "unknown_sku", Product.first("sku = ?", sku)
+        name, code, product = "sku", "unknown_sku", Product.first("sku = ?", sku)
     else:
         return None
-    if found is None:
+    if product is None:
         raise Invalid.field(name, code, "there is no such product")
-    if sku not in (None, found.sku):
+    if sku not in (None, product.sku):
         raise Invalid.field("sku", "sku_conflict", "is not the sku of the product named by its id")
-    if not found.active:
+    if not product.active:
         raise Invalid.field(name, "inactive_product", "this product is not sold any more")
-    return found
+    return product
 
 
-def _past_product(sent: dict[str, Any]) -> Product | None:
-    return Product.first("sku = ?", sent["sku"]) if sent.get("sku") else None
+def _past_product(data: dict[str, Any]) -> Product | None:
+    return Product.first("sku = ?", data["sku"]) if data.get("sku") else None
 
 
-def _sums(line: dict[str, Any]) -> dict[str, int]:
-    """Subtotal, discount and total of a line; raises Invalid for a discount that can't be."""
-    subtotal = _in_cents(line["price"] * line["quantity"], 1000)
+def _sums(values: dict[str, Any]) -> dict[str, int]:
+    """Subtotal, discount and total of an item. Raises Invalid for an impossible discount."""
+    subtotal = _in_cents(values["price"] * values["quantity"], 1000)
     if subtotal > AMOUNT_MAX:
-        raise Invalid.field("price", "too_large", f"the line {MORE_THAN_FITS}")
-    discount = line["discount"]
-    if line["discount_type"] == "percent":
-        if discount > WHOLE:
+        raise Invalid.field("price", "too_large", f"the line {TOO_LARGE}")
+    discount = values["discount"]
+    if values["discount_type"] == "percent":
+        if discount > HUNDRED_PERCENT:
             raise Invalid.field("discount", "too_large", "at most 100 per cent")
-        taken = _in_cents(subtotal * discount, WHOLE)
+        discount_amount = _in_cents(subtotal * discount, HUNDRED_PERCENT)
     else:
         if discount % CENT:
             raise Invalid.field("discount", "too_precise", "an amount has at most 2 decimals")
         if discount > subtotal:
             raise Invalid.field("discount", "too_large", "at most the line's subtotal")
-        taken = discount
-    return {"subtotal": subtotal, "discount_amount": taken, "total": subtotal - taken}
+        discount_amount = discount
+    total = subtotal - discount_amount
+    return {"subtotal": subtotal, "discount_amount": discount_amount, "total": total}
 
 
 def _in_cents(value: int, scale: int) -> int:
@@ -249,33 +280,33 @@ def _in_cents(value: int, scale: int) -> int:
     return (2 * value + scale * CENT) // (2 * scale * CENT) * CENT
 
 
-def fits(count: int, totals: Iterable[int]) -> None:
-    """So many lines with these totals can be a deal's; raises Conflict or Invalid.
+def check_limits(count: int, totals: Iterable[int]) -> None:
+    """Raise Conflict or Invalid unless so many items with these totals can be a deal's.
 
-    Asked before new lines are stored: the sum of a thousand large ones would not fit 64 bits.
+    Called before new items are stored: the sum of a thousand large ones would not fit 64 bits.
     """
-    if count > MOST:
-        raise Conflict(f"a deal has at most {MOST} items", "too_many_items")
+    if count > MAX_ITEMS:
+        raise Conflict(f"a deal has at most {MAX_ITEMS} items", "too_many_items")
     if sum(totals) > AMOUNT_MAX:
-        raise Invalid(Fault("", "too_large", f"the deal {MORE_THAN_FITS}"))
+        raise Invalid(Fault("", "too_large", f"the deal {TOO_LARGE}"))
 
 
-MORE_THAN_FITS = f"would come to more than {as_number(AMOUNT_MAX)}"
+TOO_LARGE = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 
-def each(lines: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """What `read` makes of each of the `items`; raises Invalid with the faults of them."""
-    found, faults = [], []
-    for number, line in enumerate(lines):
+def for_each(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """The results of `read` for each of the `items`. Raises Invalid with the faults of them."""
+    results, faults = [], []
+    for number, entry in enumerate(entries):
         try:
-            found.append(read(line))
+            results.append(read(entry))
         except Invalid as error:
             faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
             if len(faults) >= MOST_FAULTS:
                 break
     if faults:
         raise Invalid(faults)
-    return found
+    return results
 
 
 DealItemSchema = schema_of(DealItem)
@@ -299,7 +330,7 @@ class DealItemLine(type(ITEM_ENTRY)):
 class DealItemsIn(Body):
     """Several items at once."""
 
-    items = ma.List(ma.Nested(ITEM_ENTRY), required=True, validate=Length(1, MOST_ADDED))
+    items = ma.List(ma.Nested(ITEM_ENTRY), required=True, validate=Length(1, MAX_ADDED_ITEMS))
 
 
 class OneOrMore(Body):
@@ -311,17 +342,17 @@ class OneOrMore(Body):
         """`item` in stored form, or `items`."""
         if not isinstance(sent, dict) or "items" not in sent:
             return Payload(item=ITEM_ENTRY.parse(sent))
-        return _listed(sent, 1, MOST_ADDED, ITEM_ENTRY.parse)
+        return _listed(sent, 1, MAX_ADDED_ITEMS, ITEM_ENTRY.take)
 
 
 class AllItems(Body):
     """All the items that the deal shall have."""
 
-    items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MOST))
+    items = ma.List(ma.Nested(DealItemLine()), required=True, validate=Length(0, MAX_ITEMS))
 
     def parse(self, sent: Any) -> Payload:
         """`items` in stored form."""
-        return _listed(sent, 0, MOST, _line)
+        return _listed(sent, 0, MAX_ITEMS, _line)
 
 
 def _line(sent: Any) -> Payload:
@@ -346,7 +377,7 @@ def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) ->
         raise Invalid.field("items", "invalid_type", "must be a list of items")
     if not least <= len(lines) <= most:
         raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
-    return Payload(items=each(lines, read))
+    return Payload(items=for_each(lines, read))
 
 
 ITEM_IN = OneOrMore()

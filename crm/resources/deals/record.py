@@ -1,11 +1,10 @@
 """Deals: what is being sold, to whom, and how far it has come (spec: Deals; D7, D17).
 
-A deal sits on a stage of a pipeline. The stage's type (open, won, lost) goes before the status: in
-a closed stage a deal is what the stage says, in an open one it may be won or lost all the same, and
-a move to another open stage opens it again. Its amount is set by hand, or is the total of its items
-(see items.py). A deal is its maker's unless it says otherwise.
+A deal sits on a stage of a pipeline, and stage and status go together (stages.py). Its amount is
+set by hand, or is the total of its items (items.py). It belongs to its maker unless the request
+says otherwise.
 
-How a lead becomes a deal is the rule of leads/conversion.py, also when a new deal names the lead.
+How a lead becomes a deal is the rule of leads/conversion.py, which registers itself here.
 """
 
 from collections.abc import Callable
@@ -22,15 +21,16 @@ from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
-from crm.resources.deals import history
-from crm.resources.pipelines.record import STAGE, Pipeline, Stage
+from crm.resources.deals import history, stages
+from crm.resources.pipelines.record import STAGE, Stage
 from crm.resources.users import User
 from crm.tenancy.database import current_session, execute, now, row, transaction
 from crm.tenancy.dialect import json_row
 
 STATUSES = ("open", "won", "lost")
 AMOUNT_MODES = ("manual", "items")
-CLOSED = {"won": events.DEAL_WON, "lost": events.DEAL_LOST}
+CLOSED_AT_OF_OPEN = "goes only with a deal won or lost"
+EVENT_OF_STATUS = {"won": events.DEAL_WON, "lost": events.DEAL_LOST}
 
 
 class Title(fields.Text):
@@ -154,36 +154,35 @@ class Deal(SoftDeletedRecord):
     def search_texts(self) -> tuple[str | None, ...]:
         return self.title, self.client_name
 
-    def change(
-        self, data: dict[str, Any], beside: dict[str, tuple] | None = None
+    def update_fields(
+        self, data: dict[str, Any], related: dict[str, tuple] | None = None
     ) -> dict[str, Any]:
-        """Change the sent fields; inside a transaction. One event for each fact, in this order:
-        deal.stage_changed, then deal.won or deal.lost.
+        """Change the sent fields by the rules of update(); inside a transaction.
 
-        `beside` is what changed of its items: {name: (before, after)}. Gives what its own fields
-        were. Raises Invalid, or Conflict `currency_fixed`.
+        `related`: what changed in the deal's items, as {name: (before, after)}. Returns the deal's
+        own fields before the change, those alone that differ.
         """
-        data = _named_by_manager(data)
+        data = _with_assignee(data)
         if data.get("assigned_to") != self.assigned_to:
             reference(User, data.get("assigned_to"), "assigned_to")
-        stage, status = self._goal(data)
+        stage, status = stages.next_stage(self, data)
         values = {
             **data,
-            **self._of_client(data),
-            **self._of_amount(data),
+            **self._client_values(data),
+            **self._amount_values(data),
             "pipeline_id": stage.pipeline_id,
             "stage_id": stage.id,
             "status": status,
             "closed_at": self._closing_time(data, status),
         }
         if values.get("title", "") is None:
-            values["title"] = values.get("client_name", self.client_name) or _untitled(self.id)
+            values["title"] = values.get("client_name", self.client_name) or _default_title(self.id)
         if stage.id != self.stage_id:
             closes = status not in ("open", self.status)
             values["stage_changed_at"] = values["closed_at"] if closes else now()
-        before = self.put(values, beside)
-        before.pop("items", None)  # the trail has them; events tell of the deal's own fields
-        self._tell(before, stage)
+        before = self.put(values, related)
+        before.pop("items", None)  # the audit trail has them; events show the deal's own fields
+        self._emit_changes(before, stage)
         return before
 
     def items(self) -> tuple[int, int, int]:
@@ -194,33 +193,18 @@ class Deal(SoftDeletedRecord):
             (self.id,),
         )
 
-    def _goal(self, data: dict[str, Any]) -> tuple[Stage, str]:
-        """The stage and the status that the sent fields lead to (D7)."""
-        status = data.get("status")
-        if "stage_id" in data or data.get("pipeline_id", self.pipeline_id) != self.pipeline_id:
-            return _placed(data, self)
-        stage = Stage.find(self.stage_id)
-        if status is None or stage.type in ("open", status):
-            return stage, status or self.status
-        stages = [each for each in _pipeline(self.pipeline_id).list_stages() if each.type == status]
-        if not stages:
-            raise Invalid.field(
-                "status", "no_such_stage", f"the deal's pipeline has no stage of the type {status}"
-            )
-        return stages[-1 if status == "open" else 0], status
-
-    def _of_client(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The client with its name, and the contact, which must be one of the client's."""
+    def _client_values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The client with the name, and the contact, who must be one of the client's."""
         client_id = data.get("client_id", self.client_id)
         if client_id != self.client_id:
-            data = {"contact_id": None, **data}  # the contact was one of the client before
+            data = {"contact_id": None, **data}  # the old contact was one of the old client
             return {"contact_id": data["contact_id"], **_client(client_id, data["contact_id"])}
         if data.get("contact_id") not in (None, self.contact_id):
-            _is_of_client(data["contact_id"], client_id)
+            _require_contact_of(client_id, data["contact_id"])
         return {}
 
-    def _of_amount(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Amount sent: by hand from now on. Mode `items` sent: what the items come to."""
+    def _amount_values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """A sent amount is set by hand from now on; the sent mode `items` makes it the total."""
         if not {"amount", "amount_mode", "currency"}.intersection(data):
             return {}
         count, total, _ = self.items()
@@ -229,122 +213,145 @@ class Deal(SoftDeletedRecord):
         mode = data.get("amount_mode", "manual" if "amount" in data else self.amount_mode)
         if mode == "manual":
             return {"amount_mode": mode}
-        # Who may not read deals sends no amount with the mode: else refusals would tell the total.
+        # A key without deals:read sends no amount with the mode: refusals would reveal the total.
         if "amount" in data and not (data["amount"] == total and rights.can_read("deals")):
-            raise _amount_is_of_items()
+            raise _amount_not_total()
         return {"amount_mode": mode, "amount": total}
 
     def _closing_time(self, data: dict[str, Any], status: str) -> str | None:
         """When it was won or lost: as sent, or now; an open deal has none."""
         sent = data.get("closed_at")
         if status == "open":
-            if sent not in (None, self.closed_at):  # what it was may come along unchanged
-                raise _open_is_not_closed()
+            if sent not in (None, self.closed_at):  # the time before may be sent back unchanged
+                raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
             return None
         if sent is not None:
-            return _in_its_life(sent, self.created_at)
+            return _after_creation(sent, self.created_at)
         if status == self.status and "closed_at" in data:
             raise Invalid.field("closed_at", "null", "a deal won or lost has a closing time")
         return self.closed_at if status == self.status else now()
 
-    def _tell(self, before: dict[str, Any], stage: Stage) -> None:
-        """The history and the events of what has changed."""
+    def _emit_changes(self, before: dict[str, Any], stage: Stage) -> None:
+        """Write the history and the events of the fields that have changed."""
         previous = DEAL.show(before)
         if "stage_id" in before:
-            left = Stage.find(before["stage_id"])
-            history.note(self.id, left, stage, self.stage_changed_at)
-            shown = {"deal": DEAL.one(self.id)}
-            stages = {"from_stage": STAGE.one(left.id), "to_stage": STAGE.one(stage.id)}
-            events.emit(events.DEAL_STAGE_CHANGED, self.id, shown | stages, previous)
-        if "status" in before and self.status in CLOSED:
-            events.emit(CLOSED[self.status], self.id, {"deal": DEAL.one(self.id)}, previous)
+            old_stage = Stage.find(before["stage_id"])
+            history.add_move(self.id, old_stage, stage, self.stage_changed_at)
+            body = {
+                "deal": DEAL.one(self.id),
+                "from_stage": STAGE.one(old_stage.id),
+                "to_stage": STAGE.one(stage.id),
+            }
+            events.emit(events.DEAL_STAGE_CHANGED, self.id, body, previous)
+        if "status" in before and self.status in EVENT_OF_STATUS:
+            kind = EVENT_OF_STATUS[self.status]
+            events.emit(kind, self.id, {"deal": DEAL.one(self.id)}, previous)
 
 
-def create(data: dict[str, Any], furnish: Callable[[Deal], None] = lambda deal: None) -> int:
-    """Add a deal and give its id: deal.created, then deal.won or deal.lost if it comes as such.
+OnCreated = Callable[[Deal], None]
+CreateDealOfLead = Callable[[dict[str, Any], OnCreated], int]
+_create_deal_of_lead: list[CreateDealOfLead] = []
 
-    `furnish` adds what belongs to it before they are told. History may bring `stage_changed_at`.
-    `lead_id` is only noted here: conversion.create_deal() is the verb that converts the lead.
-    Raises Invalid.
+
+def register_conversion(create_deal_of_lead: CreateDealOfLead) -> None:
+    """Have this function create the deals that name a lead: leads import deals, not vice versa."""
+    _create_deal_of_lead[:] = [create_deal_of_lead]
+
+
+def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> int:
+    """Add a deal: deal.created, then deal.won or deal.lost if it comes as such.
+
+    `data` may have `lead_id`, of the lead that is converted into the deal, and `stage_changed_at`
+    of a deal with a history. `on_created` adds the deal's parts before its events are written.
+    Returns the deal's id. Raises Invalid, and Conflict `lead_already_converted`.
     """
-    data = _named_by_manager(data)
     with transaction():
-        reference(User, data.get("assigned_to"), "assigned_to")
-        stage, status = _placed(data)
-        created_at = data.get("created_at") or now()
-        values = {
-            "amount": None,
-            "amount_mode": "manual",
-            "currency": tenant.currency(),
-            "assigned_to": current_session().user_id,
-            **data,
-            **_client(data.get("client_id"), data.get("contact_id")),
-            "pipeline_id": stage.pipeline_id,
-            "stage_id": stage.id,
-            "status": status,
-        }
-        if values["amount_mode"] == "items":
-            if values["amount"]:
-                raise _amount_is_of_items()
-            values["amount"] = 0
-        if status == "open" and data.get("closed_at"):
-            raise _open_is_not_closed()
-        if status != "open":
-            values["closed_at"] = _in_its_life(data.get("closed_at") or created_at, created_at)
-        reached_at = created_at if stage.type == "open" else values["closed_at"]
-        values["stage_changed_at"] = data.get("stage_changed_at") or reached_at
-        values["title"] = values.get("title") or values["client_name"] or ""
-        deal = Deal.add(values)
-        if not deal.title:
-            _name_by_id(deal)
-        history.note(deal.id, None, stage, deal.stage_changed_at)
-        furnish(deal)
-        shown = {"deal": DEAL.one(deal.id)}
-        events.emit(events.DEAL_CREATED, deal.id, shown)
-        if status in CLOSED:
-            events.emit(CLOSED[status], deal.id, shown)
-        return deal.id
+        if data.get("lead_id") is None:
+            return add_deal(data, on_created).id
+        (create_deal_of_lead,) = _create_deal_of_lead
+        return create_deal_of_lead(data, on_created)
 
 
-def _placed(data: dict[str, Any], deal: Deal | None = None) -> tuple[Stage, str]:
-    """Stage and status of a deal that is new, or told a stage, or another pipeline."""
-    status = data.get("status")
-    if "stage_id" in data:
-        reference(Stage, data["stage_id"], "stage_id")
-        stage = Stage.find(data["stage_id"])
-        if data.get("pipeline_id", stage.pipeline_id) != stage.pipeline_id:
-            raise Invalid.field(
-                "stage_id", "stage_of_another_pipeline", "this stage is of another pipeline"
-            )
-    else:
-        stages = _pipeline(data.get("pipeline_id")).list_stages()
-        first = {each.type: each for each in reversed(stages)}
-        stage = first.get(status) or first["open"]
-    if stage.type == "open":
-        stays = deal is not None and deal.stage_id == stage.id
-        return stage, status or (deal.status if stays else "open")
-    if status not in (None, stage.type):
-        raise Invalid.field(
-            "status", "stage_status_conflict", "a deal in this stage has another status"
-        )
-    return stage, stage.type
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Deal:
+    """Change the sent fields of a deal, which closes, reopens or moves it if they say so (D7).
+
+    One event for each fact, in this order: deal.stage_changed, then deal.won or deal.lost. Raises
+    Invalid, NotFound, Stale, and Conflict `currency_fixed`.
+    """
+    with transaction():
+        deal = Deal.find(id, expected_version)
+        deal.update_fields(data)
+        return deal
 
 
-def _pipeline(id: int | None) -> Pipeline:
-    reference(Pipeline, id, "pipeline_id")
-    return Pipeline.default() if id is None else Pipeline.find(id)
+def delete(id: int | str, expected_version: int | None = None) -> Deal:
+    """Soft-delete a deal. Raises NotFound and Stale."""
+    with transaction():
+        deal = Deal.find(id, expected_version)
+        deal.remove()
+        return deal
+
+
+def restore(id: int | str) -> Deal:
+    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
+    with transaction():
+        deal = Deal.removed(id)
+        deal.restore()
+        # Its stage may have been removed meanwhile: the one that took it decides on the status.
+        deal.update_fields({"stage_id": deal.stage_id})
+        return deal
+
+
+def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> Deal:
+    """Add a deal as create() does, but only store its `lead_id`; inside a transaction."""
+    data = _with_assignee(data)
+    reference(User, data.get("assigned_to"), "assigned_to")
+    stage, status = stages.sent_stage(data)
+    created_at = data.get("created_at") or now()
+    values = {
+        "amount": None,
+        "amount_mode": "manual",
+        "currency": tenant.currency(),
+        "assigned_to": current_session().user_id,
+        **data,
+        **_client(data.get("client_id"), data.get("contact_id")),
+        "pipeline_id": stage.pipeline_id,
+        "stage_id": stage.id,
+        "status": status,
+    }
+    if values["amount_mode"] == "items":
+        if values["amount"]:
+            raise _amount_not_total()
+        values["amount"] = 0
+    if status == "open" and data.get("closed_at"):
+        raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
+    if status != "open":
+        values["closed_at"] = _after_creation(data.get("closed_at") or created_at, created_at)
+    reached_at = created_at if stage.type == "open" else values["closed_at"]
+    values["stage_changed_at"] = data.get("stage_changed_at") or reached_at
+    values["title"] = values.get("title") or values["client_name"] or ""
+    deal = Deal.add(values)
+    if not deal.title:
+        _set_default_title(deal)
+    history.add_move(deal.id, None, stage, deal.stage_changed_at)
+    on_created(deal)
+    body = {"deal": DEAL.one(deal.id)}
+    events.emit(events.DEAL_CREATED, deal.id, body)
+    if status in EVENT_OF_STATUS:
+        events.emit(EVENT_OF_STATUS[status], deal.id, body)
+    return deal
 
 
 def _client(client_id: int | None, contact_id: int | None) -> dict[str, Any]:
-    """The client's id and its name, copied: it outlives the client."""
+    """The client's id and a copy of the name, which outlives the client."""
     reference(Client, client_id, "client_id")
     if contact_id is not None:
-        _is_of_client(contact_id, client_id)
+        _require_contact_of(client_id, contact_id)
     name = None if client_id is None else Client.find(client_id).name
     return {"client_id": client_id, "client_name": name}
 
 
-def _is_of_client(contact_id: int, client_id: int | None) -> None:
+def _require_contact_of(client_id: int | None, contact_id: int) -> None:
     reference(Contact, contact_id, "contact_id")
     if Contact.find(contact_id).client_id != client_id:
         raise Invalid.field(
@@ -352,7 +359,7 @@ def _is_of_client(contact_id: int, client_id: int | None) -> None:
         )
 
 
-def _named_by_manager(data: dict[str, Any]) -> dict[str, Any]:
+def _with_assignee(data: dict[str, Any]) -> dict[str, Any]:
     """`manager` is another name of `assigned_to`; both must agree."""
     if "manager" not in data:
         return data
@@ -363,27 +370,23 @@ def _named_by_manager(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _in_its_life(closed_at: str, created_at: str) -> str:
+def _after_creation(closed_at: str, created_at: str) -> str:
     if closed_at < created_at:
         raise Invalid.field("closed_at", "before_created_at", "must not be before created_at")
     return closed_at
 
 
-def _open_is_not_closed() -> Invalid:
-    return Invalid.field("closed_at", "deal_is_open", "goes only with a deal won or lost")
-
-
-def _amount_is_of_items() -> Invalid:
+def _amount_not_total() -> Invalid:
     return Invalid.field("amount", "amount_of_items", "is the items' total in the mode items")
 
 
-def _untitled(id: int) -> str:
+def _default_title(id: int) -> str:
     return f"Deal {id}"
 
 
-def _name_by_id(deal: Deal) -> None:
-    """A new deal's id is known once it is there; giving it a name then is no change of it."""
-    deal.title = _untitled(deal.id)
+def _set_default_title(deal: Deal) -> None:
+    """Name a new deal by its id, known only after the insert; that is not a change of the deal."""
+    deal.title = _default_title(deal.id)
     execute("UPDATE deal SET title = ? WHERE id = ?", (deal.title, deal.id))
     deal.refold()
 

@@ -1,10 +1,10 @@
-"""How a lead becomes a deal: one rule behind three doors (spec: Leads; D5).
+"""How a lead becomes a deal: one rule for every way there (spec: Leads; D5).
 
 `POST /leads/{id}/convert`, `PATCH status=converted` and a new deal that names its lead all end in
-convert(), one transaction. The client is the live one with the lead's e-mail, else with its phone,
+_convert(), one transaction. The client is the live one with the lead's e-mail, else with its phone,
 else a new one: a company with the person as its contact when the lead names one. The lead's amount,
-source, comment, tags and assignee go to the new deal unless something else is said. A lead may also
-join a deal that is open. Once converted it stays so, and asking again changes nothing.
+source, comment, tags and assignee go to the new deal unless the request has others. A lead may also
+join a deal that is open. A converted lead stays so, and converting it again changes nothing.
 """
 
 from typing import Any
@@ -17,128 +17,143 @@ from crm.records.schemas import RecordSchema
 from crm.resources.clients import record as clients
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals import record as deals
-from crm.resources.deals.record import DEAL, Deal
+from crm.resources.deals.record import DEAL, Deal, OnCreated
 from crm.resources.leads.record import LEAD, Lead
 from crm.tenancy.database import now, transaction
 
-OF_NEW_DEAL = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
+NEW_DEAL_FIELDS = ("title", "pipeline_id", "stage_id", "amount", "assigned_to")
 
 
-def convert(lead: Lead, wanted: dict[str, Any]) -> bool:
-    """Make a deal of the lead as wanted; inside a transaction. False when it was made before.
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Lead:
+    """Change the sent fields of a lead; the status `converted` converts it.
 
-    `wanted` has fields of the new deal, or `deal_id` of an open one, and may name the client.
-    Events in order: client.created if new, deal.created if new, lead.converted.
-    Raises Invalid, or Conflict `deal_closed`.
+    Raises Invalid, NotFound, Stale, and Conflict `lead_already_converted` for another status of a
+    converted lead.
     """
-    if lead.status == "converted":
-        return False
-    joins = wanted.get("deal_id") is not None
-    deal = _join(lead, wanted) if joins else _open(lead, wanted)
-    _converted(lead, deal, now())
-    return True
-
-
-def move_in(lead: Lead, deal: Deal, converted_at: str | None) -> None:
-    """A lead was converted before it came here, into a deal that is here, whatever became of that
-    since (D17); inside a transaction. One lead.converted. Raises Invalid."""
-    _belongs(lead, deal, None)
-    _converted(lead, deal, converted_at or now())
-
-
-def is_asked(lead: Lead, data: dict[str, Any]) -> bool:
-    """Would these changed fields convert the lead?"""
-    return data.get("status") == "converted" != lead.status
-
-
-def change(lead: Lead, data: dict[str, Any]) -> None:
-    """Change the sent fields of a lead; inside a transaction. The status converted converts it."""
-    if is_asked(lead, data):
-        lead.change({name: value for name, value in data.items() if name != "status"})
-        convert(lead, {})
-    else:
-        lead.change(data)
-
-
-def create_deal(data: dict[str, Any]) -> int:
-    """Add a deal and give its id; with `lead_id` that lead is converted into it.
-
-    Raises Invalid, or Conflict `lead_already_converted`.
-    """
-    if data.get("lead_id") is None:
-        return deals.create(data)
     with transaction():
-        reference(Lead, data["lead_id"], "lead_id")
-        lead = Lead.find(data["lead_id"])
-        if not convert(lead, data):
-            raise Conflict(
-                f"this lead was converted into the deal {lead.deal_id}", "lead_already_converted"
-            )
-        return lead.deal_id
+        lead = Lead.find(id, expected_version)
+        if data.get("status") == "converted" != lead.status:
+            lead.update_fields({name: value for name, value in data.items() if name != "status"})
+            _convert(lead, {})
+        else:
+            lead.update_fields(data)
+        return lead
 
 
-def _open(lead: Lead, wanted: dict[str, Any]) -> Deal:
-    """A new deal with what the lead tells, and with what is wanted before that."""
-    client_id = _client(lead, wanted.get("client_id"))
-    carried = {
-        "contact_id": _contact(lead, client_id),
+def convert(id: int | str, data: dict[str, Any]) -> tuple[Lead, bool]:
+    """Make a deal of a lead: the lead, and whether this call has converted it.
+
+    `data` has fields of the new deal, or `deal_id` of an open one, and may name the client. Events
+    in order: client.created if new, deal.created if new, lead.converted. Raises Invalid, NotFound,
+    and Conflict `deal_closed`.
+    """
+    with transaction():
+        lead = Lead.find(id)
+        is_new = lead.status != "converted"
+        if is_new:
+            _convert(lead, data)
+        return lead, is_new
+
+
+def import_converted(id: int | str, deal_id: int | str, converted_at: str | None) -> Lead:
+    """Note that a lead was converted, before it was imported, into a deal that exists here.
+
+    The deal may be closed by now (D17). One lead.converted. Raises Invalid and NotFound.
+    """
+    with transaction():
+        lead, deal = Lead.find(id), Deal.find(deal_id)
+        _complete_deal(lead, deal, None)
+        _set_converted(lead, deal, converted_at or now())
+        return lead
+
+
+def _create_deal(data: dict[str, Any], on_created: OnCreated) -> int:
+    """Add the deal whose `lead_id` names the lead that is converted into it; gives its id.
+
+    Raises Invalid, and Conflict `lead_already_converted`.
+    """
+    reference(Lead, data["lead_id"], "lead_id")
+    lead = Lead.find(data["lead_id"])
+    if lead.status == "converted":
+        raise Conflict(
+            f"this lead was converted into the deal {lead.deal_id}", "lead_already_converted"
+        )
+    return _convert(lead, data, on_created).id
+
+
+deals.register_conversion(_create_deal)
+
+
+def _convert(lead: Lead, data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> Deal:
+    if data.get("deal_id") is not None:
+        deal = _open_deal(lead, data)
+        _complete_deal(lead, deal, data.get("client_id"))
+    else:
+        deal = deals.add_deal(_new_deal(lead, data), on_created)
+    _set_converted(lead, deal, now())
+    return deal
+
+
+def _new_deal(lead: Lead, data: dict[str, Any]) -> dict[str, Any]:
+    """The values of a new deal: those sent, and for the others the lead's."""
+    client_id = _client_id(lead, data.get("client_id"))
+    values = {
+        "contact_id": _contact_id(lead, client_id),
         "source": lead.source,
         "comment": lead.comment,
         "tags": lead.tags,
         "currency": lead.currency,
     }
-    if lead.assigned_to is not None and "manager" not in wanted:
-        carried["assigned_to"] = lead.assigned_to
-    # An amount is nothing without its currency, nor beside that of items.
-    if wanted.get("currency", lead.currency) == lead.currency and "amount_mode" not in wanted:
-        carried["amount"] = lead.amount
-    return Deal.find(
-        deals.create({**carried, **wanted, "client_id": client_id, "lead_id": lead.id})
-    )
+    if lead.assigned_to is not None and "manager" not in data:
+        values["assigned_to"] = lead.assigned_to
+    # An amount means nothing in another currency, nor beside that of items.
+    if data.get("currency", lead.currency) == lead.currency and "amount_mode" not in data:
+        values["amount"] = lead.amount
+    data = {name: value for name, value in data.items() if name != "deal_id"}
+    return {**values, **data, "client_id": client_id, "lead_id": lead.id}
 
 
-def _join(lead: Lead, wanted: dict[str, Any]) -> Deal:
-    """The open deal that the lead belongs to; what it lacks of lead and client it gets."""
-    if strange := [name for name in OF_NEW_DEAL if name in wanted]:
+def _open_deal(lead: Lead, data: dict[str, Any]) -> Deal:
+    """The open deal that the lead joins. Raises Invalid, and Conflict `deal_closed`."""
+    if unfit := [name for name in NEW_DEAL_FIELDS if name in data]:
         detail = "is for a new deal and does not go with deal_id"
-        raise Invalid([Fault(f"/{name}", "not_with_deal_id", detail) for name in strange])
-    reference(Deal, wanted["deal_id"], "deal_id")
-    deal = Deal.find(wanted["deal_id"])
+        raise Invalid([Fault(f"/{name}", "not_with_deal_id", detail) for name in unfit])
+    reference(Deal, data["deal_id"], "deal_id")
+    deal = Deal.find(data["deal_id"])
     if deal.status != "open":
         raise Conflict("this deal is closed: only an open one can be joined", "deal_closed")
-    _belongs(lead, deal, wanted.get("client_id"))
     return deal
 
 
-def _belongs(lead: Lead, deal: Deal, client_id: int | None) -> None:
-    """The deal gets what it lacks of lead and client."""
+def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
+    """Fill in the lead and the client of a deal that lacks them."""
     values: dict[str, Any] = {"lead_id": deal.lead_id or lead.id}
     if deal.client_id is None or Client.first("id = ?", deal.client_id) is None:
-        values["client_id"] = _client(lead, client_id)
-        values["contact_id"] = _contact(lead, values["client_id"])
+        values["client_id"] = _client_id(lead, client_id)
+        values["contact_id"] = _contact_id(lead, values["client_id"])
     elif client_id not in (None, deal.client_id):
         raise Invalid.field("client_id", "client_conflict", "is not the client of this deal")
-    deal.change(values)
+    deal.update_fields(values)
 
 
-def _converted(lead: Lead, deal: Deal, converted_at: str) -> None:
+def _set_converted(lead: Lead, deal: Deal, converted_at: str) -> None:
     values = {"status": "converted", "client_id": deal.client_id, "deal_id": deal.id}
     before = lead.put({**values, "converted_at": converted_at})
-    shown = {
+    body = {
         "lead": LEAD.one(lead.id),
         "deal": DEAL.one(deal.id),
         "client": CLIENT.one(deal.client_id),
     }
-    events.emit(events.LEAD_CONVERTED, lead.id, shown, LEAD.show(before))
+    events.emit(events.LEAD_CONVERTED, lead.id, body, LEAD.show(before))
 
 
-def _client(lead: Lead, client_id: int | None) -> int:
-    """The client that is named, else the one known by e-mail or phone, else a new one."""
+def _client_id(lead: Lead, client_id: int | None) -> int:
+    """The client that is sent, else the one known by e-mail or phone, else a new one."""
     if client_id is not None:
         reference(Client, client_id, "client_id")
         return client_id
-    if found := clients.match(lead.email, lead.phone):
-        return found.id
+    if client := clients.match(lead.email, lead.phone):
+        return client.id
     person = {"name": lead.name, "phone": lead.phone, "email": lead.email}
     values = {"source": lead.source, "assigned_to": lead.assigned_to}
     if lead.company:
@@ -149,12 +164,12 @@ def _client(lead: Lead, client_id: int | None) -> int:
     return clients.create({**values, **person, "type": "person"})
 
 
-def _contact(lead: Lead, client_id: int) -> int | None:
-    """The client's contact who is the lead's person, by e-mail, else by phone."""
+def _contact_id(lead: Lead, client_id: int) -> int | None:
+    """The client's contact with the lead's e-mail, else with its phone."""
     for name in ("email", "phone"):
         value = getattr(lead, name)
-        if value and (found := Contact.first(f"client_id = ? AND {name} = ?", client_id, value)):
-            return found.id
+        if value and (contact := Contact.first(f"client_id = ? AND {name} = ?", client_id, value)):
+            return contact.id
     return None
 
 

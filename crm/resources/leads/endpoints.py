@@ -18,13 +18,13 @@ from crm.resources.leads.record import (
     LEAD_IN,
     LEAD_PATCH,
     Lead,
-    assigned,
     create,
+    delete,
     from_form,
-    id_to_come,
-    is_caught,
+    is_from_robot,
+    next_id,
+    with_known_assignee,
 )
-from crm.tenancy.database import transaction
 
 
 class LeadFilter(filter_of(Lead)):
@@ -55,8 +55,8 @@ blueprint = Blueprint("leads", "People who asked, not yet clients.")
 def create_lead(data: dict[str, Any]) -> int:
     """Create a lead from a website form or by hand."""
     if not g.caller.is_form:
-        return create(assigned(data))
-    return id_to_come() if is_caught(data) else create(from_form(data))
+        return create(with_known_assignee(data))
+    return next_id() if is_from_robot(data) else create(from_form(data))
 
 
 @blueprint.get("/leads")
@@ -79,22 +79,21 @@ def get_lead(query: Query, id: str) -> dict[str, Any]:
 @blueprint.arguments(LEAD_PATCH)
 @blueprint.one(LEAD)
 @blueprint.conflicts()
-def change_lead(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_lead(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a lead; the status converted converts it."""
-    with transaction():
-        lead = Lead.find(id)
-        if conversion.is_asked(lead, data):
-            rights.require(g.caller.scopes, ["deals:write"])
-        conversion.change(lead, data)
-        return LEAD.one(lead.id)
+    # Without a transaction around both: a lead that is converted meanwhile stays so.
+    if data.get("status") == "converted" != Lead.find(id).status:
+        rights.require(g.caller.scopes, ["deals:write"])
+    return LEAD.one(conversion.update(id, data, expected_version).id)
 
 
 @blueprint.delete("/leads/<id>")
 @blueprint.empty()
-def delete_lead(id: str) -> None:
+def delete_lead(id: str, expected_version: int | None = None) -> None:
     """Delete a lead."""
-    with transaction():
-        Lead.find(id).remove()
+    delete(id, expected_version)
 
 
 @blueprint.post("/leads/<id>/convert")
@@ -104,9 +103,7 @@ def delete_lead(id: str) -> None:
 @blueprint.conflicts()
 def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[str, str], int]:
     """Convert a lead into a deal of a client; repeated, the answer is 200 with the same ids."""
-    with transaction():
-        lead = Lead.find(id)
-        is_new = conversion.convert(lead, data)
-    found = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
-    body = {"status": "ok", "lead_id": str(lead.id), **found}
+    lead, is_new = conversion.convert(id, data)
+    ids = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
+    body = {"status": "ok", "lead_id": str(lead.id), **ids}
     return body, {"Location": address(f"/deals/{lead.deal_id}")}, 201 if is_new else 200

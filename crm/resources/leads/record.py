@@ -1,8 +1,8 @@
 """Leads: people who asked, not yet clients (spec: Leads; D4, D5, D12, D17).
 
-A lead has a name, and a phone or an e-mail. It is unassigned unless it says otherwise. `converted`
-is its last status; conversion.py has the rule that leads there. A website form must not lose a
-lead: what doesn't fit on create is kept in `extra` under the name it came with.
+A lead has a name, and a phone or an e-mail. It is unassigned unless the request says otherwise.
+`converted` is its last status; conversion.py has the rule that leads there. A website form must not
+lose a lead: what doesn't fit on create is kept in `extra` under its name in the request.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
 NOT_FOR_FORMS = frozenset(
     ["assigned_to", "status", "tags", "amount", "currency", "created_at", "external_id", "extra"]
 )
-TRAP = "extra_website_url"  # a field of forms that people don't see and robots fill in
+HONEYPOT = "extra_website_url"  # a form's field that people don't see and robots fill in
 UNREACHABLE = [
     Fault(f"/{name}", "phone_or_email", "a lead needs a phone or an email")
     for name in ("phone", "email")
@@ -104,14 +104,17 @@ class Lead(SoftDeletedRecord):
     created_by = columns.Id(dump_only=True, allow_none=True, null=True)
     possible_duplicates = Shown(duplicates.field("lead"))
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. The status `converted` is final."""
+    def update_fields(self, data: dict[str, Any]) -> None:
+        """Change the sent fields, which don't convert the lead; inside a transaction.
+
+        Raises Invalid, and Conflict `lead_already_converted` or `not_converted`.
+        """
         if self.status == "converted" and data.get("status", "converted") != "converted":
             raise Conflict("a converted lead keeps its status", "lead_already_converted")
         if data.get("status") == "converted" != self.status:
             raise Conflict("a lead is converted together with a deal", "not_converted")
         reference(User, data.get("assigned_to"), "assigned_to")
-        can_be_reached(data.get("phone", self.phone), data.get("email", self.email))
+        require_phone_or_email(data.get("phone", self.phone), data.get("email", self.email))
         self.put(data)
 
 
@@ -119,10 +122,10 @@ erase_deleted("lead")
 
 
 def create(data: dict[str, Any]) -> int:
-    """Add a lead and give its id; one lead.created. Raises Invalid."""
+    """Add a lead and return its id; one lead.created. Raises Invalid."""
     if data.get("status") == "converted":
         raise Invalid.field("status", "invalid_choice", "a new lead cannot be converted already")
-    can_be_reached(data.get("phone"), data.get("email"))
+    require_phone_or_email(data.get("phone"), data.get("email"))
     with transaction():
         reference(User, data.get("assigned_to"), "assigned_to")
         values = {
@@ -135,8 +138,24 @@ def create(data: dict[str, Any]) -> int:
         return lead.id
 
 
-def can_be_reached(phone: str | None, email: str | None) -> None:
-    """spec: Resources, rule 1."""
+def delete(id: int | str, expected_version: int | None = None) -> Lead:
+    """Soft-delete a lead. Raises NotFound and Stale."""
+    with transaction():
+        lead = Lead.find(id, expected_version)
+        lead.remove()
+        return lead
+
+
+def restore(id: int | str) -> Lead:
+    """Undo delete(). Raises NotFound, and Conflict `duplicate_external_id`."""
+    with transaction():
+        lead = Lead.removed(id)
+        lead.restore()
+        return lead
+
+
+def require_phone_or_email(phone: str | None, email: str | None) -> None:
+    """Raise Invalid without both (spec: Resources, rule 1)."""
     if not phone and not email:
         raise Invalid(UNREACHABLE)
 
@@ -172,8 +191,8 @@ class LeadIn(Body):
         return found
 
 
-def assigned(data: dict[str, Any]) -> dict[str, Any]:
-    """A lead as it came; the id of a user whom nobody knows goes into `extra` (D4)."""
+def with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:
+    """A new lead as sent; the id of an assignee who doesn't exist goes into `extra` (D4)."""
     assignee = data.get("assigned_to")
     if assignee is None or row("SELECT 1 FROM user WHERE id = ?", (assignee,)):
         return data
@@ -182,21 +201,21 @@ def assigned(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_form(data: dict[str, Any]) -> dict[str, Any]:
-    """A lead as a website form may send it: what is not its to say is kept in `extra` (D12)."""
-    theirs = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
-    ours = LEAD.show({name: value for name, value in data.items() if name not in theirs})
-    extra = {**(ours.pop("extra", None) or {}), **ours}
-    extra.pop(TRAP, None)
-    theirs["extra"] = with_extra(None, extra)
-    return theirs
+    """A lead as a website form may send it; other fields are kept in `extra` (D12)."""
+    allowed = {name: value for name, value in data.items() if name not in NOT_FOR_FORMS}
+    refused = LEAD.show({name: value for name, value in data.items() if name not in allowed})
+    extra = {**(refused.pop("extra", None) or {}), **refused}
+    extra.pop(HONEYPOT, None)
+    allowed["extra"] = with_extra(None, extra)
+    return allowed
 
 
-def is_caught(data: dict[str, Any]) -> bool:
-    """Did a robot send it? It filled in the trap of the form."""
-    return bool(loads(data.get("extra") or "{}").get(TRAP))
+def is_from_robot(data: dict[str, Any]) -> bool:
+    """Has the form's field been filled in that people don't see?"""
+    return bool(loads(data.get("extra") or "{}").get(HONEYPOT))
 
 
-def id_to_come() -> int:
+def next_id() -> int:
     """What the next lead's id may be: the answer to a robot, which learns nothing from it."""
     return row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
 

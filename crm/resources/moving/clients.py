@@ -72,7 +72,7 @@ class Clients(Moving):
         return create({**data, **self._contacts(None, entry, of)})
 
     def change(self, record: Any, data: dict[str, Any], entry: Entry, of: str | None) -> None:
-        record.change({**data, **self._contacts(record, entry, of)})
+        record.update_fields({**data, **self._contacts(record, entry, of)})
 
     def _contacts(self, client: Client | None, entry: Entry, of: str | None) -> dict[str, Any]:
         """All the contacts that the client shall have, if the file has any of it."""

@@ -106,11 +106,12 @@ class Deals(Moving):
 
     def change(self, record: Any, data: dict[str, Any], entry: Entry, of: str | None) -> None:
         there = DealItem.every("deal_id = ? ORDER BY position, id", record.id)
-        deal_with_items.change(record, data, self._lines(there, entry, of))
+        deal = deal_with_items.update(record.id, data, self._lines(there, entry, of))
+        record.version = deal.version
 
     def _lines(
         self, there: list[DealItem], entry: Entry, of: str | None
-    ) -> list[deal_with_items.Line]:
+    ) -> list[deal_with_items.ItemEntry]:
         """The items of the file, each with the one there is."""
         wanted = self.parts(entry, of)
         found = matched(wanted, there, _names_of, _name_of)

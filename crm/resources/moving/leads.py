@@ -7,7 +7,6 @@ A lead that is converted moves in together with its deal, which is here already:
 from typing import Any
 
 from crm.errors import Invalid
-from crm.resources.deals.record import Deal
 from crm.resources.leads import conversion
 from crm.resources.leads.record import LEAD_IN, Lead, LeadSchema, create
 from crm.resources.moving.cells import columns, id_column, reference
@@ -72,14 +71,14 @@ class Leads(Moving):
         deal_id, converted_at = data.pop("deal_id", None), data.pop("converted_at", None)
         id = create(data)
         if deal_id is not None:
-            conversion.move_in(Lead.find(id), Deal.find(deal_id), converted_at)
+            conversion.import_converted(id, deal_id, converted_at)
         return id
 
     def change(self, record: Any, data: dict[str, Any], entry: Entry, of: str | None) -> None:
         deal_id = data.pop("deal_id", None)
-        record.change(data)
+        record.update_fields(data)
         if deal_id is not None:
-            conversion.move_in(record, Deal.find(deal_id), None)
+            record.version = conversion.import_converted(record.id, deal_id, None).version
 
 
 LEADS = Leads()

@@ -25,7 +25,7 @@ QUOTED = 60  # characters of a cell that a message tells
 
 def ids_of() -> str:
     """Whose ids those of this tenant's files are: no other tenant has this text."""
-    return f"{current_session().label}-{row('SELECT mark FROM tenant')[0]}"
+    return f"{current_session().label}-{row('SELECT instance_id FROM tenant')[0]}"
 
 
 class References:

@@ -54,7 +54,7 @@ class Tasks(Moving):
         return create(data)
 
     def change(self, record: Any, data: dict[str, Any], entry: Entry, of: str | None) -> None:
-        record.change(data)
+        record.update_fields(data)
 
 
 TASKS = Tasks()

@@ -1,6 +1,7 @@
 """Pipelines and their stages: the records with their rules, and the endpoints.
 
-The endpoints stand above deals, which stand above the records: removing a stage moves its deals.
+Deleting stages and pipelines (removal.py) moves deals, which import the records: it is not named
+here.
 """
 
 from crm.resources.pipelines.record import (
@@ -9,7 +10,22 @@ from crm.resources.pipelines.record import (
     STAGE,
     Pipeline,
     Stage,
+    create,
     create_first,
+    create_stage,
+    update,
+    update_stage,
 )
 
-__all__ = ["FIRST_NAMES", "PIPELINE", "STAGE", "Pipeline", "Stage", "create_first"]
+__all__ = [
+    "FIRST_NAMES",
+    "PIPELINE",
+    "STAGE",
+    "Pipeline",
+    "Stage",
+    "create",
+    "create_first",
+    "create_stage",
+    "update",
+    "update_stage",
+]

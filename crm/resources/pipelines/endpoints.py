@@ -13,6 +13,8 @@ from crm.api.operations import Blueprint
 from crm.records import fields, pagination, queries
 from crm.records.pagination import Page
 from crm.records.queries import Query
+from crm.resources.pipelines import record as pipelines
+from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import (
     PIPELINE,
     PIPELINE_IN,
@@ -22,10 +24,7 @@ from crm.resources.pipelines.record import (
     STAGE_PATCH,
     Pipeline,
     Stage,
-    create,
 )
-from crm.resources.pipelines.removal import remove_pipeline, remove_stage
-from crm.tenancy.database import transaction
 
 
 class BoardFilter(queries.Filter):
@@ -72,7 +71,7 @@ def list_stages(query: Query, id: str) -> Page:
 @blueprint.conflicts()
 def create_pipeline(data: dict[str, Any]) -> int:
     """Create a pipeline, with its stages if they are sent."""
-    return create(data)
+    return pipelines.create(data)
 
 
 @blueprint.get("/pipelines/<id>")
@@ -86,22 +85,20 @@ def get_pipeline(id: str) -> dict[str, Any]:
 @blueprint.arguments(PIPELINE_PATCH)
 @blueprint.one(PIPELINE)
 @blueprint.conflicts()
-def change_pipeline(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_pipeline(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a pipeline."""
-    with transaction():
-        pipeline = Pipeline.find(id)
-        pipeline.change(data)
-        return PIPELINE.one(pipeline.id)
+    return PIPELINE.one(pipelines.update(id, data, expected_version).id)
 
 
 @blueprint.delete("/pipelines/<id>")
 @blueprint.arguments(REMOVAL_FILTER, location="query")
 @blueprint.empty()
 @blueprint.conflicts()
-def delete_pipeline(query: Query, id: str) -> None:
+def delete_pipeline(query: Query, id: str, expected_version: int | None = None) -> None:
     """Delete a pipeline with its stages; its deals move to a stage of another."""
-    with transaction():
-        remove_pipeline(Pipeline.find(id), _move_to(query))
+    removal.delete(id, _move_to(query), expected_version)
 
 
 @blueprint.post("/pipelines/<id>/stages")
@@ -110,8 +107,7 @@ def delete_pipeline(query: Query, id: str) -> None:
 @blueprint.conflicts()
 def create_stage(data: dict[str, Any], id: str) -> int:
     """Add a stage to a pipeline."""
-    with transaction():
-        return Pipeline.find(id).add_stage(data)
+    return pipelines.create_stage(id, data)
 
 
 @blueprint.get("/pipelines/<id>/stages/<stageId>")
@@ -125,26 +121,24 @@ def get_stage(id: str, stageId: str) -> dict[str, Any]:
 @blueprint.arguments(STAGE_PATCH)
 @blueprint.one(STAGE)
 @blueprint.conflicts()
-def change_stage(data: dict[str, Any], id: str, stageId: str) -> dict[str, Any]:
+def change_stage(
+    data: dict[str, Any], id: str, stageId: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a stage."""
-    with transaction():
-        stage = Stage.of(id, stageId)
-        stage.change(data)
-        return STAGE.one(stage.id)
+    return STAGE.one(pipelines.update_stage(id, stageId, data, expected_version).id)
 
 
 @blueprint.delete("/pipelines/<id>/stages/<stageId>")
 @blueprint.arguments(REMOVAL_FILTER, location="query")
 @blueprint.empty()
 @blueprint.conflicts()
-def delete_stage(query: Query, id: str, stageId: str) -> None:
+def delete_stage(query: Query, id: str, stageId: str, expected_version: int | None = None) -> None:
     """Delete a stage; its deals move to another one of the pipeline."""
-    with transaction():
-        remove_stage(Stage.of(id, stageId), _move_to(query))
+    removal.delete_stage(id, stageId, _move_to(query), expected_version)
 
 
 def _move_to(query: Query) -> int | None:
-    """Where the deals go, for a key that may change deals."""
+    """The stage that takes the deals, for a key that may change deals."""
     if "move_to" in query.chosen:
         rights.require(g.caller.scopes, ["deals:write"])
     return query.chosen.get("move_to")

@@ -1,9 +1,8 @@
 """Pipelines and their stages (spec: Pipelines and users; D7, D11).
 
-A stage has a type, open, won or lost, which is what rules look at; its name never matters. Exactly
-one pipeline is the default, and every pipeline keeps at least one open stage. Pipelines among each
-other, and the stages of one, stand in positions 1, 2, 3 …: one that comes, moves or goes shifts
-the others.
+Rules look at the type of a stage (open, won or lost), never at its name. Exactly one pipeline is
+the default, and every pipeline has at least one open stage. Pipelines, and the stages of a
+pipeline, have the positions 1, 2, 3 …: adding, moving or deleting one shifts the others.
 """
 
 from typing import Any, Self
@@ -28,7 +27,7 @@ FIRST_NAMES = {
     ),
 }
 FIRST_TYPES = (("open", 10), ("open", 25), ("open", 50), ("open", 75), ("won", 100), ("lost", 0))
-MOST = 100  # pipelines of a tenant, and stages of a pipeline
+MAX_COUNT = 100  # pipelines of a tenant, and stages of a pipeline
 
 
 class Pipeline(Record):
@@ -39,7 +38,7 @@ class Pipeline(Record):
     name = columns.Text(255, required=True, example="Sales", label=N_("Name"))
     is_default = columns.Boolean(allow_none=False, default=False, about="Exactly one pipeline is.")
     position = columns.Integer(
-        1, MOST, allow_none=False, null=False, about="From 1, by default the last."
+        1, MAX_COUNT, allow_none=False, null=False, about="From 1, by default the last."
     )
     stages = Shown(lambda: nested.NestedList(STAGE.schema, dump_only=True, column=STAGES))
     lost_reasons = columns.Tags(
@@ -56,34 +55,8 @@ class Pipeline(Record):
         """In the order of the board."""
         return Stage.every("pipeline_id = ? ORDER BY position, id", self.id)
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. The default is changed by making another
-        one the default: taking it away is a Conflict `default_pipeline`."""
-        if data.get("is_default") == 0 and self.is_default:
-            raise Conflict("make another pipeline the default instead", "default_pipeline")
-        if data.get("is_default") and not self.is_default:
-            Pipeline.default().put({"is_default": 0})
-        position = data.get("position")
-        self.put({name: value for name, value in data.items() if name != "position"})
-        if position is not None:
-            _arrange(_pipelines(), self, position)
-
-    def add_stage(self, data: dict[str, Any]) -> int:
-        """Add a stage at its position and give its id; inside a transaction.
-
-        By default an open stage comes before those that are won or lost, another one last.
-        """
-        stages = self.list_stages()
-        _is_room(len(stages) + 1, "stages")
-        values = {"type": "open", **data, "pipeline_id": self.id, "position": len(stages) + 1}
-        stage = Stage.add(values)
-        last = _before_closed(stages) if stage.type == "open" else stage.position
-        _arrange([*stages, stage], stage, data.get("position") or last)
-        self.touch()
-        return stage.id
-
-    def close_up(self) -> None:
-        """Number the stages anew after one has gone."""
+    def renumber_stages(self) -> None:
+        """Number the stages anew after one was deleted; inside a transaction."""
         _number(self.list_stages())
         self.touch()
 
@@ -98,7 +71,7 @@ class Stage(Record):
     type = columns.Choice(*TYPES, allow_none=False, default="open", label=N_("Type"))
     position = columns.Integer(
         1,
-        MOST,
+        MAX_COUNT,
         allow_none=False,
         null=False,
         about="From 1. By default an open stage comes before the won and lost ones, others last.",
@@ -107,53 +80,36 @@ class Stage(Record):
     color = columns.Color(label=N_("Color"))
 
     @classmethod
-    def of(cls, pipeline_id: int | str, id: int | str) -> Self:
+    def of(cls, pipeline_id: int | str, id: int | str, expected_version: int | None = None) -> Self:
         """The stage of that id in that pipeline; raises NotFound, also for another pipeline's."""
-        pipeline, stage = Pipeline.find(pipeline_id), cls.find(id)
+        pipeline, stage = Pipeline.find(pipeline_id), cls.find(id, expected_version)
         if stage.pipeline_id != pipeline.id:
             raise NotFound
         return stage
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction.
-
-        The type tells what its deals are, so it stays while there are any: Conflict
-        `stage_in_use`; and that of the last open stage: Conflict `last_open_stage`.
-        """
-        if data.get("type", self.type) != self.type:
-            self.is_unused()
-            self.is_not_the_last_open()
-        position, version = data.get("position"), self.version
-        self.put({name: value for name, value in data.items() if name != "position"})
-        pipeline = Pipeline.find(self.pipeline_id)
-        if position is not None:
-            _arrange(pipeline.list_stages(), self, position)
-        if self.version > version:
-            pipeline.touch()
-
     def deals(self) -> int:
-        """How many live deals sit in it."""
+        """How many live deals are in it."""
         (count,) = row(
             "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL", (self.id,)
         )
         return count
 
-    def is_unused(self) -> None:
-        """Raises Conflict `stage_in_use` when deals sit in it."""
+    def require_unused(self) -> None:
+        """Raise Conflict `stage_in_use` when deals are in it."""
         if deals := self.deals():
             raise in_use("stage", deals)
 
-    def is_not_the_last_open(self) -> None:
-        """Raises Conflict `last_open_stage` when its pipeline has no other open one."""
+    def require_another_open(self) -> None:
+        """Raise Conflict `last_open_stage` when its pipeline has no other open stage."""
         another = "pipeline_id = ? AND type = 'open' AND id <> ?"
         if self.type == "open" and not Stage.first(another, self.pipeline_id, self.id):
             raise Conflict("a pipeline keeps at least one open stage", "last_open_stage")
 
 
 def create(data: dict[str, Any]) -> int:
-    """Add a pipeline with its stages, by default those of a new tenant's first; gives its id.
+    """Add a pipeline with its stages, by default those of a new tenant's, and return its id.
 
-    Raises Invalid when none of the stages is open.
+    Raises Conflict `too_many_pipelines`, and Invalid when none of the stages is open.
     """
     data = dict(data)
     stages = _in_order(data.pop("stages", first_stages("en")))
@@ -164,12 +120,72 @@ def create(data: dict[str, Any]) -> int:
         if default and data.get("is_default"):
             default.put({"is_default": 0})
         others = _pipelines()
-        _is_room(len(others) + 1, "pipelines")
+        _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
         _arrange([*others, pipeline], pipeline, data.get("position") or pipeline.position)
         for position, stage in enumerate(stages, 1):
             Stage.add({**stage, "pipeline_id": pipeline.id, "position": position})
         return pipeline.id
+
+
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Pipeline:
+    """Change the sent fields of a pipeline.
+
+    The default is changed by making another one the default: unsetting it is a Conflict
+    `default_pipeline`. Raises NotFound and Stale.
+    """
+    with transaction():
+        pipeline = Pipeline.find(id, expected_version)
+        if data.get("is_default") == 0 and pipeline.is_default:
+            raise Conflict("make another pipeline the default instead", "default_pipeline")
+        if data.get("is_default") and not pipeline.is_default:
+            Pipeline.default().put({"is_default": 0})
+        pipeline.put({name: value for name, value in data.items() if name != "position"})
+        if (position := data.get("position")) is not None:
+            _arrange(_pipelines(), pipeline, position)
+        return pipeline
+
+
+def create_stage(pipeline_id: int | str, data: dict[str, Any]) -> int:
+    """Add a stage to a pipeline and return the stage's id.
+
+    By default an open stage is placed before those that are won or lost, another one last. Raises
+    NotFound, and Conflict `too_many_stages`.
+    """
+    with transaction():
+        pipeline = Pipeline.find(pipeline_id)
+        stages = pipeline.list_stages()
+        _require_room(len(stages) + 1, "stages")
+        values = {"type": "open", **data, "pipeline_id": pipeline.id, "position": len(stages) + 1}
+        stage = Stage.add(values)
+        default = _before_closed(stages) if stage.type == "open" else stage.position
+        _arrange([*stages, stage], stage, data.get("position") or default)
+        pipeline.touch()
+        return stage.id
+
+
+def update_stage(
+    pipeline_id: int | str, id: int | str, data: dict[str, Any], expected_version: int | None = None
+) -> Stage:
+    """Change the sent fields of a stage.
+
+    The type decides what its deals are, so changing it while there are any is a Conflict
+    `stage_in_use`, and changing that of the last open stage a Conflict `last_open_stage`. Raises
+    NotFound, and Stale for the stage's version.
+    """
+    with transaction():
+        stage = Stage.of(pipeline_id, id, expected_version)
+        if data.get("type", stage.type) != stage.type:
+            stage.require_unused()
+            stage.require_another_open()
+        old_version = stage.version
+        stage.put({name: value for name, value in data.items() if name != "position"})
+        pipeline = Pipeline.find(stage.pipeline_id)
+        if (position := data.get("position")) is not None:
+            _arrange(pipeline.list_stages(), stage, position)
+        if stage.version > old_version:
+            pipeline.touch()
+        return stage
 
 
 def create_first(language: str) -> None:
@@ -188,13 +204,13 @@ def first_stages(language: str) -> list[dict[str, Any]]:
 
 
 def in_use(what: str, deals: int) -> Conflict:
-    """Deals sit in a stage or a pipeline; how many, is for who may read deals."""
+    """Deals are in a stage or a pipeline; only a caller who may read deals is told how many."""
     more = {"deals": deals} if rights.can_read("deals") else {}
     return Conflict(f"deals sit in this {what}: move them first", f"{what}_in_use", **more)
 
 
-def close_up() -> None:
-    """Number the pipelines anew after one has gone."""
+def renumber_pipelines() -> None:
+    """Number the pipelines anew after one was deleted; inside a transaction."""
     _number(_pipelines())
 
 
@@ -203,20 +219,21 @@ def _pipelines() -> list[Pipeline]:
 
 
 def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    _is_room(len(stages), "stages")
-    found: list[dict[str, Any]] = []
+    """New stages in the order of the positions that they name."""
+    _require_room(len(stages), "stages")
+    ordered: list[dict[str, Any]] = []
     for stage in stages:
-        found.insert(stage.get("position", MOST) - 1, {"type": "open", **stage})
-    return found
+        ordered.insert(stage.get("position", MAX_COUNT) - 1, {"type": "open", **stage})
+    return ordered
 
 
 def _before_closed(stages: list[Stage]) -> int:
     """The position of the first stage that is not open, else the one after the last."""
-    return next((each.position for each in stages if each.type != "open"), len(stages) + 1)
+    return next((stage.position for stage in stages if stage.type != "open"), len(stages) + 1)
 
 
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
-    """Put one of them into a position; beyond the last means last."""
+    """Move one of the records to a position; beyond the last means last."""
     others = [record for record in records if record.id != moved.id]
     others.insert(position - 1, moved)
     _number(others)
@@ -227,9 +244,9 @@ def _number(records: list[Any]) -> None:
         record.put({"position": position})
 
 
-def _is_room(count: int, what: str) -> None:
-    if count > MOST:
-        raise Conflict(f"there can be at most {MOST} {what}", f"too_many_{what}")
+def _require_room(count: int, what: str) -> None:
+    if count > MAX_COUNT:
+        raise Conflict(f"there can be at most {MAX_COUNT} {what}", f"too_many_{what}")
 
 
 StageSchema = schema_of(Stage)
@@ -246,7 +263,7 @@ class WithStages(Body):
     """A new pipeline may bring its stages, in the order of the board."""
 
     stages = nested.NestedList(
-        STAGE_IN, max_items=MOST, about="By default those of a new tenant's first pipeline."
+        STAGE_IN, max_items=MAX_COUNT, about="By default those of a new tenant's first pipeline."
     )
 
 

@@ -13,8 +13,15 @@ from crm.resources import csv_files
 from crm.resources.csv_files import CSV, IMPORT_FILTER, ImportedOut, as_file
 from crm.resources.products import price_list
 from crm.resources.products.price_list import PriceList
-from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product, create
-from crm.tenancy.database import transaction
+from crm.resources.products.record import (
+    PRODUCT,
+    PRODUCT_IN,
+    PRODUCT_PATCH,
+    Product,
+    create,
+    delete,
+    update,
+)
 
 ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
 PRODUCT_FILTER = ProductFilter()
@@ -53,20 +60,18 @@ def create_product(data: dict[str, Any]) -> int:
 @blueprint.arguments(PRODUCT_PATCH)
 @blueprint.one(PRODUCT)
 @blueprint.conflicts()
-def change_product(data: dict[str, Any], id: str) -> dict[str, Any]:
+def change_product(
+    data: dict[str, Any], id: str, expected_version: int | None = None
+) -> dict[str, Any]:
     """Change the sent fields of a product."""
-    with transaction():
-        product = Product.find(id)
-        product.change(data)
-        return PRODUCT.one(product.id)
+    return PRODUCT.one(update(id, data, expected_version).id)
 
 
 @blueprint.delete("/products/<id>")
 @blueprint.empty()
-def delete_product(id: str) -> None:
+def delete_product(id: str, expected_version: int | None = None) -> None:
     """Delete a product; deals that use it keep their items."""
-    with transaction():
-        Product.find(id).remove()
+    delete(id, expected_version)
 
 
 @blueprint.post("/products/import")

@@ -29,6 +29,7 @@ from crm.resources.imports import (
     RowFault,
 )
 from crm.resources.products.cells import LONGEST, Bad, stored
+from crm.tenancy import search_index
 from crm.tenancy.database import (
     current_session,
     execute,
@@ -53,12 +54,12 @@ KNOWN = f"""
     WHERE {among("sku")} AND deleted_at IS NULL
 """
 ADD = """
-    INSERT INTO product (sku, name, price, unit, category, description, active, folded,
+    INSERT INTO product (sku, name, price, unit, category, description, active, search_text,
                          currency, created_at, updated_at, version)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 """
 TRAIL = """
-    INSERT INTO change (noun, record_id, at, user_id, key_id, before, after)
+    INSERT INTO audit_entry (noun, record_id, at, user_id, key_id, before, after)
     VALUES ('product', ?, ?, ?, ?, ?, ?)
 """
 
@@ -247,7 +248,7 @@ def _add(new: list[tuple[Any, ...]], report: Report) -> None:
             folded = _folded(part)
             execute_many(ADD, [(*r, text, *rest) for r, text in zip(part, folded, strict=True)])
             report(len(part))
-    execute(search.add_later_statement("product"), (last,))
+    execute(search_index.add_later_statement("product"), (last,))
 
 
 def _change(changes: list[Change], report: Report) -> None:
@@ -269,9 +270,9 @@ def _change(changes: list[Change], report: Report) -> None:
     reworded = [change for change in changes if not SEARCHED.isdisjoint(change.after)]
     folded = _folded([change.becomes for change in reworded])
     for change, text in zip(reworded, folded, strict=True):
-        change.after["folded"] = text
+        change.after["search_text"] = text
     ids = dumps([change.id for change in reworded]).decode()
-    execute(search.remove_many_statement("product"), (ids,))
+    execute(search_index.remove_many_statement("product"), (ids,))
     alike: dict[tuple[str, ...], list[Change]] = defaultdict(list)
     for change in changes:
         alike[tuple(change.after)].append(change)
@@ -280,7 +281,7 @@ def _change(changes: list[Change], report: Report) -> None:
         sql = f"UPDATE product SET {places}, updated_at = ?, version = version + 1 WHERE id = ?"
         execute_many(sql, [(*change.after.values(), moment, change.id) for change in found])
         report(len(found))
-    execute(search.add_many_statement("product"), (ids,))
+    execute(search_index.add_many_statement("product"), (ids,))
 
 
 def _folded(records: list[tuple[Any, ...]]) -> list[str]:

@@ -3,9 +3,9 @@
 A product has a name and a price. `sku` is the key of the price list: no two live products share
 one, and a product may have none. Deal items copy what they need, so a change here touches no deal.
 
-A deleted product that any deal item names keeps its row, for the deals' sake. Of any other every
-word is erased at once, its trail of changes too; a bare row with nothing but its id and times stays
-for 30 days, because an ERP that follows deletions by `include_deleted` would otherwise miss it.
+A deleted product that any deal item names keeps its row. Any other is erased at once with its audit
+trail; a row with nothing but its id and times stays for 30 days, because an ERP that follows
+deletions by `include_deleted` would otherwise miss it.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.tenancy.database import execute, row, transaction
 
-NOTHING = {"name": "", "price": 0, "currency": "", "active": 0} | dict.fromkeys(
+ERASED = {"name": "", "price": 0, "currency": "", "active": 0} | dict.fromkeys(
     ("sku", "unit", "category", "description", "external_id", "extra")
 )
 
@@ -87,32 +87,29 @@ class Product(SoftDeletedRecord):
     def search_texts(self) -> tuple[str | None, ...]:
         return self.sku, self.name, self.category, self.description
 
-    def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. One product.updated if any differs.
-
-        Raises Conflict `duplicate_sku`.
-        """
+    def update_fields(self, data: dict[str, Any]) -> None:
+        """Change the sent fields by the rules of update(); inside a transaction."""
         if data.get("sku") not in (None, self.sku):
-            sku_is_free(data["sku"])
-        previous = self.put(data)
-        if previous:
-            data = {"product": PRODUCT.one(self.id)}
-            events.emit(events.PRODUCT_UPDATED, self.id, data, PRODUCT.show(previous))
+            _require_free_sku(data["sku"])
+        before = self.put(data)
+        if before:
+            body = {"product": PRODUCT.one(self.id)}
+            events.emit(events.PRODUCT_UPDATED, self.id, body, PRODUCT.show(before))
 
     def is_used(self) -> bool:
         """Does any deal item name it?"""
         return row("SELECT 1 FROM deal_item WHERE product_id = ? LIMIT 1", (self.id,)) is not None
 
     def remove(self, **last: Any) -> None:
-        """Nobody finds it any more and its sku is free; erased unless deals use it."""
+        """Soft-delete it, which frees its sku; erase its values unless deals use it."""
         if self.is_used():
             super().remove(**last)
             return
-        super().remove(**NOTHING, **last)
-        execute("DELETE FROM change WHERE noun = ? AND record_id = ?", (self.noun, self.id))
+        super().remove(**ERASED, **last)
+        execute("DELETE FROM audit_entry WHERE noun = ? AND record_id = ?", (self.noun, self.id))
 
 
-# Of a product without a name only what `include_deleted` lists was kept.
+# A product without a name is one that was erased: its row was kept for `include_deleted` alone.
 erase_deleted(
     "product",
     "name = '' AND NOT EXISTS (SELECT 1 FROM deal_item WHERE product_id = product.id)",
@@ -120,16 +117,35 @@ erase_deleted(
 
 
 def create(data: dict[str, Any]) -> int:
-    """Add a product and give its id; one product.created. Raises Conflict `duplicate_sku`."""
+    """Add a product and return its id; one product.created. Raises Conflict `duplicate_sku`."""
     with transaction():
-        sku_is_free(data.get("sku"))
+        _require_free_sku(data.get("sku"))
         product = Product.add({"currency": tenant.currency(), "active": 1, **data})
         events.emit(events.PRODUCT_CREATED, product.id, {"product": PRODUCT.one(product.id)})
         return product.id
 
 
-def sku_is_free(sku: str | None) -> None:
-    """No other live product has it, or Conflict."""
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Product:
+    """Change the sent fields of a product; one product.updated if anything differs.
+
+    Raises Invalid, NotFound, Stale, and Conflict `duplicate_sku`.
+    """
+    with transaction():
+        product = Product.find(id, expected_version)
+        product.update_fields(data)
+        return product
+
+
+def delete(id: int | str, expected_version: int | None = None) -> Product:
+    """Delete a product: softly if deals use it. Raises NotFound and Stale."""
+    with transaction():
+        product = Product.find(id, expected_version)
+        product.remove()
+        return product
+
+
+def _require_free_sku(sku: str | None) -> None:
+    """Raise Conflict `duplicate_sku` when another live product has it."""
     if sku is not None and (other := Product.first("sku = ?", sku)):
         detail = f"the product {other.id} has the sku {sku}"
         raise Conflict(detail, "duplicate_sku", id=str(other.id))

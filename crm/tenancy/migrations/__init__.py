@@ -11,6 +11,15 @@ from importlib import resources
 
 from crm.errors import CRMError
 
+# Tables of older files by their names there, and what step 9 calls them.
+RENAMED_TABLES = {
+    "price_import": "import_run",
+    "answer": "idempotency_response",
+    "change": "audit_entry",
+    "code": "sms_code",
+    "link": "one_time_link",
+}
+
 
 class NewerFile(CRMError):
     """The file was written by a newer release; older code must not touch it."""

@@ -17,15 +17,16 @@ from flask import current_app, g, request
 from crm import CRM
 from crm.api import problems
 from crm.api.operations import PREFIX
-from crm.embedding import nouns
+from crm.embedding.resources import Resource, resources_of
 from crm.errors import Conflict, Invalid, Malformed, NotFound
+from crm.json import dumps
 from crm.outbox import events
 from crm.records.pagination import Page
 from crm.tenancy.database import NoTenant, row
 from tests.conftest import OLENA, TARAS, Api, set_clock
 from tests.embedding.test_embedding import copied
 from tests.outbox.test_callbacks import run
-from tests.raw_wsgi import speak
+from tests.raw_wsgi import send_request
 from tests.sites import plain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,10 +54,10 @@ CALLS = [
     ("leads.create", (), MARIIA | {"amount": 12.5, "tags": ["опт"]}),
     ("leads.create", (), {"name": "Іван", "email": "i@a.example", "strange": "kept"}),
     ("leads.create", (), {"name": "Без адреси"}),
-    ("leads.change", (1,), {"comment": "дзвонив", "status": "qualified"}),
-    ("leads.change", (1,), {"status": "nonsense", "nothing": 1}),
-    ("leads.change", (1,), {"id": "1", "version": 2, "email": "m@a.example"}),
-    ("leads.change", (1,), {"id": "2"}),
+    ("leads.update", (1,), {"comment": "дзвонив", "status": "qualified"}),
+    ("leads.update", (1,), {"status": "nonsense", "nothing": 1}),
+    ("leads.update", (1,), {"id": "1", "version": 2, "email": "m@a.example"}),
+    ("leads.update", (1,), {"id": "2"}),
     ("leads.convert", (1,), {"title": "Крісла"}),
     ("leads.convert", (1,), {}),
     ("leads.get", (1,), {}),
@@ -74,15 +75,15 @@ CALLS = [
     ("leads.notes.delete", (1, 1), {}),
     ("products.create", (), {"sku": "ST-1", "name": "Стіл", "price": "1250.50"}),
     ("products.create", (), {"sku": "ST-1", "name": "Стіл", "price": 1}),
-    ("deals.change", (1,), {"stage_id": "3"}),
+    ("deals.update", (1,), {"stage_id": "3"}),
     ("deals.items.create", (1,), {"sku": "ST-1", "quantity": 2}),
     ("deals.items.create", (1,), {"items": [{"name": "A", "price": 1}, {"name": "B", "price": 2}]}),
     ("deals.items.list", (1,), {}),
-    ("deals.items.change", (1, 1), {"discount": 10}),
+    ("deals.items.update", (1, 1), {"discount": 10}),
     ("deals.items.delete", (1, 2), {}),
     ("deals.items.replace", (1,), {"items": [{"name": "C", "price": 3}]}),
     ("deals.history.list", (1,), {}),
-    ("deals.change", (1,), {"status": "won"}),
+    ("deals.update", (1,), {"status": "won"}),
     ("clients.create", (), {"name": "ТОВ", "contacts": [{"name": "Олена"}]}),
     ("clients.contacts.list", (2,), {}),
     ("clients.contacts.create", (2,), {"name": "Петро"}),
@@ -99,7 +100,7 @@ CALLS = [
     ("events.list", (), {"after": 2, "limit": 2}),
 ]
 HTTP = {
-    "create": "POST", "list": "GET", "replace": "PUT", "get": "GET", "change": "PATCH",
+    "create": "POST", "list": "GET", "replace": "PUT", "get": "GET", "update": "PATCH",
     "delete": "DELETE",
 }  # fmt: skip
 
@@ -145,7 +146,7 @@ def told(code: CRM, verb: str, ids: tuple[int, ...], fields: dict[str, Any]) -> 
     if isinstance(found, Page):
         meta = {"next_cursor": found.next_cursor, **found.meta}
         found = {"data": found.records, "meta": meta}
-    return json.loads(nouns.dumps(found))
+    return json.loads(dumps(found))
 
 
 def without_chance(value: Any) -> str:
@@ -168,13 +169,10 @@ def test_each_verb_does_what_the_api_does(code, crm, api):
 
 def test_every_operation_has_its_verb(code):
     """All but the key's own user, so a new resource is here by itself."""
-    found = nouns.of(code.app)
+    found = resources_of(code.app)
 
-    def verbs(noun: nouns.RecordSchema) -> int:
-        return sum(
-            verbs(part) if isinstance(part, nouns.RecordSchema) else 1
-            for part in vars(noun).values()
-        )
+    def verbs(noun: Resource) -> int:
+        return sum(verbs(part) if isinstance(part, Resource) else 1 for part in vars(noun).values())
 
     operations = [
         rule.rule
@@ -183,11 +181,13 @@ def test_every_operation_has_its_verb(code):
     ]
     assert sum(map(verbs, found.values())) == len(operations) - 1
     assert f"{PREFIX}/users/me" in operations and not hasattr(code.users, "me")
-    assert code.leads.create.__doc__ == "Create a lead from a website form or by hand."
+    assert (
+        code.leads.create.__doc__.splitlines()[0] == "Create a lead from a website form or by hand."
+    )
 
 
 def test_a_name_that_is_no_noun_is_told(code):
-    with pytest.raises(AttributeError, match="a CRM has no lead; its nouns are leads, clients"):
+    with pytest.raises(AttributeError, match="a CRM has no lead; its resources are leads, clients"):
         _ = code.lead
     assert not hasattr(code, "_anything")
 
@@ -293,7 +293,7 @@ def test_changes_are_in_the_name_of_the_user(code, user):
     with code.tenant("acme", user=user):
         assert code.leads.create(**MARIIA)["created_by"] == str(TARAS)
         assert code.tasks.create(title="a")["assigned_to"] == str(TARAS)
-        code.leads.change(1, comment="a")
+        code.leads.update(1, comment="a")
         assert code.leads.changes.list(1).records[0]["user_id"] == str(TARAS)
         assert code.tasks.list(assigned_to="me").records
     with code.tenant("acme"):
@@ -358,7 +358,7 @@ def test_a_verb_that_fails_halfway_leaves_nothing_to_who_goes_on(acme):
         lead = acme.leads.create(**MARIIA)
         with pytest.raises(Invalid):
             acme.leads.convert(lead["id"], stage_id="99")
-        acme.leads.change(lead["id"], comment="went on")
+        acme.leads.update(lead["id"], comment="went on")
     assert acme.clients.list().records == []
     assert [event["type"] for event in acme.events.list()["data"]] == ["lead.created"]
     assert acme.leads.get(1)["comment"] == "went on"
@@ -385,7 +385,7 @@ def test_in_a_view_of_the_site_its_own_context_stays(tmp_path, furnished):
     answer = site.test_client().post("/ask", data=MARIIA)
     assert answer.json == {"id": "1"}
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
-    assert speak(site, path="/crm/api/v1/leads/1", headers=key).json["status"] == "converted"
+    assert send_request(site, path="/crm/api/v1/leads/1", headers=key).json["status"] == "converted"
     crm.app.tenants.forget_idle()
 
 

@@ -1,0 +1,158 @@
+"""The resources of the API in Python: `crm.leads.create(name=…)`, `crm.deals.items.list(7)`.
+
+Each operation of the API is a method here, with the same schemas, rules, events and errors, without
+HTTP, keys and limits. The names follow from the API's paths:
+
+    POST /leads                 leads.create(**fields)      the record
+    GET /leads                  leads.list(**filters)       a Page: records, next_cursor, meta
+    GET /leads/{id}             leads.get(id)               the record
+    PATCH /leads/{id}           leads.update(id, **fields)  the record
+    DELETE /leads/{id}          leads.delete(id)            None
+    POST /leads/{id}/convert    leads.convert(id, **fields) the answer of the API
+    … /deals/{id}/items/…       deals.items.create(deal_id, **fields), .list, .update(deal_id, id)
+    PUT /deals/{id}/items       deals.items.replace(deal_id, items=[…])
+    POST /products/import       products.import_csv(file=b"…")
+    GET /products/export        products.export_csv(**filters)   bytes
+
+What changes something runs the verb that verbs.py names. What reads runs the function that the
+operation was declared with, which takes a checked query and gives records.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+from flask import Flask, g
+from werkzeug.datastructures import MultiDict
+
+from crm.access.api_keys import Caller
+from crm.access.rights import EVERYTHING
+from crm.api.operations import NO_PARAMETERS
+from crm.embedding.methods import Method, methods_of
+from crm.embedding.signatures import Types, docstring, signature
+from crm.embedding.verbs import VERBS, read_file
+from crm.errors import Malformed
+from crm.json import dumps, loads
+from crm.records.schemas import require_unchanged
+from crm.tenancy.database import current_session, database
+
+
+class Resource(SimpleNamespace):
+    """A resource of the API such as `leads`, or a nested one such as `deals.items`.
+
+    Its attributes are its methods and its nested resources.
+    """
+
+
+def resources_of(app: Flask) -> dict[str, Resource]:
+    """The resources by their names in the API's paths."""
+    resources: dict[str, Resource] = {}
+    types = Types()
+    for method in methods_of(app):
+        first, *nested = method.path
+        resource = resources.setdefault(first, Resource())
+        for name in nested:
+            if not hasattr(resource, name):
+                setattr(resource, name, Resource())
+            resource = getattr(resource, name)
+        setattr(resource, method.name, _function(app, method, types))
+    return resources
+
+
+def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
+    operation, id_names = method.operation, method.id_names
+    verb = VERBS.get(".".join(method.path), {}).get(method.name)
+
+    def call(*ids: int | str, **values: Any) -> Any:
+        if len(ids) != len(id_names):
+            expected = ", ".join(id_names) or "no id"
+            raise TypeError(f"{method.name}() takes {expected}, got {len(ids)} ids")
+        texts = [str(id) for id in ids]
+        caller = Caller(0, "", current_session().user_id or 0, frozenset([EVERYTHING]), (), "")
+        arguments, echoed = _arguments(method, values)
+        with app.app_context():
+            g.caller = caller
+            # A savepoint in the caller's transaction: one that goes on after an error keeps nothing
+            # of what failed halfway.
+            with nullcontext() if method.http_method == "GET" else database.atomic():
+                if echoed:
+                    view = method.record_view.expanded(echoed)
+                    require_unchanged(view.one(texts[-1]), echoed)
+                if verb is None:
+                    return _result(method, method.call_declared(texts, arguments))
+                result = verb(*texts, *arguments)
+                if operation.kind == "record":
+                    return method.record_view.one(texts[-1])
+                return _result(method, result)
+
+    call.__name__ = method.name
+    call.__qualname__ = ".".join((*method.path, method.name))
+    call.__doc__ = docstring(method, types)
+    call.__signature__ = signature(method, types)  # type: ignore[attr-defined]
+    return call
+
+
+def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any] | None]:
+    """Check the values: the query, the file and the body, as far as the operation has them.
+
+    Also gives the read-only fields that came along to a record.
+    """
+    operation = method.operation
+    query, body = operation.query, operation.body
+    file = values.pop("file", None) if operation.upload else None
+    sent = wire_values(values)
+    if body is None:
+        parameters, sent = sent, {}
+    else:
+        names = query.fields.keys() - body.fields.keys()
+        parameters = {name: sent.pop(name) for name in names & sent.keys()}
+    arguments: list[Any] = []
+    if parameters or query is not NO_PARAMETERS:
+        checked = query.read(_as_texts(parameters))
+        arguments += [checked] if query.fields else []
+    if operation.upload:
+        if not isinstance(file, bytes):
+            raise TypeError("the file is given as bytes: file=…")
+        arguments.append(read_file(method.path[0], file, parameters.get("dialect") == "excel"))
+    if body is None:
+        return arguments, None
+    payload = body.parse(sent)
+    return [*arguments, payload], getattr(payload, "echoed", None) if operation.current else None
+
+
+def _result(method: Method, result: Any) -> Any:
+    """The result of a method: the record that was created, or what the operation answers."""
+    operation = method.operation
+    if operation.kind == "raw":
+        with result:
+            return result.get_data()
+    if operation.kind == "json" and isinstance(result, tuple):
+        return result[0]  # beside it are headers
+    if operation.kind != "created":
+        return result
+    id, secret = result if operation.secret else (result, None)
+    if isinstance(id, list):
+        return [method.record_view.one(one_id) for one_id in id]
+    return method.record_view.one(id) | ({"secret": secret} if secret else {})
+
+
+def wire_values(values: dict[str, Any]) -> dict[str, Any]:
+    """The values in the form that schemas check: a Decimal exact, times and dates as texts, …
+
+    Writing and reading JSON refuses in one step whatever has no such form. Raises Malformed.
+    """
+    try:
+        return loads(dumps(values))
+    except (TypeError, ValueError) as error:
+        raise Malformed(f"a value has no form in JSON: {error}") from None
+
+
+def _as_texts(parameters: dict[str, Any]) -> MultiDict:
+    """The parameters of a query as texts, without those that are None."""
+    texts: MultiDict[str, str] = MultiDict()
+    for name, value in parameters.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                texts.add(name, str(one).lower() if isinstance(one, bool) else str(one))
+    return texts

@@ -1,0 +1,45 @@
+"""What becomes of deals when their client changes (D6).
+
+Deals import clients, so these functions register themselves with the clients' verbs.
+"""
+
+from crm.access import rights
+from crm.errors import Conflict
+from crm.resources.clients import record as clients
+from crm.resources.clients.record import Client, Contact
+from crm.resources.deals.record import Deal
+
+MAX_NAMED_DEALS = 10  # open deals that the sentence of a refusal names
+
+
+def refuse_with_open_deals(client: Client) -> None:
+    """Raise Conflict `client_has_open_deals`, which names them to a caller who may read deals."""
+    open_deals = Deal.every("client_id = ? AND status = 'open' ORDER BY id", client.id)
+    if not open_deals:
+        return
+    if not rights.can_read("deals"):
+        raise Conflict("the client has open deals", "client_has_open_deals")
+    named = ", ".join(f"{deal.title} ({deal.id})" for deal in open_deals[:MAX_NAMED_DEALS])
+    rest = len(open_deals) - MAX_NAMED_DEALS
+    raise Conflict(
+        f"the client has open deals: {named}{f' and {rest} more' if rest > 0 else ''}",
+        "client_has_open_deals",
+        deals=[{"id": str(deal.id), "title": deal.title} for deal in open_deals],
+    )
+
+
+def copy_client_name(client: Client) -> None:
+    """Give the client's new name to the client's deals."""
+    for deal in Deal.every("client_id = ? ORDER BY id", client.id):
+        deal.put({"client_name": client.name})
+
+
+def clear_contact(contact: Contact) -> None:
+    """Take a contact off the deals, before the contact is deleted."""
+    for deal in Deal.every("contact_id = ? ORDER BY id", contact.id):
+        deal.put({"contact_id": None})
+
+
+clients.before_delete.append(refuse_with_open_deals)
+clients.after_rename.append(copy_client_name)
+clients.before_contact_delete.append(clear_contact)

@@ -1,0 +1,169 @@
+"""What the verbs of all resources share: a transaction of their own, and an expected version."""
+
+from typing import Any
+
+import pytest
+
+from crm.errors import Conflict, Invalid, Stale
+from crm.outbox import subscriptions
+from crm.records.record import Record
+from crm.resources import clients, deals, leads, notes, pipelines, products, tasks, users, webhooks
+from crm.resources.deals import deal_with_items, items
+from crm.resources.pipelines import removal
+from crm.tenancy.database import current_session, row
+from tests.conftest import OLENA, TARAS, Api
+
+PHONE = "+380671234567"
+
+
+@pytest.fixture
+def acme(crm):
+    """A session at acme in Olena's name, with one record of each kind, whose id is 1."""
+    with crm.tenants.session("acme") as session:
+        session.user_id = OLENA
+        leads.create({"name": "Марія", "phone": PHONE})
+        clients.create({"name": "Ромашка", "contacts": [{"name": "Петро"}]})
+        deals.create({"title": "Крісла"})
+        items.create(1, {"name": "Стіл", "price": 100_0000})
+        products.create({"name": "Стіл", "price": 100_0000})
+        tasks.create({"title": "Зателефонувати"})
+        pipelines.create({"name": "Опт"})
+        notes.create("lead", 1, {"text": "Дзвонила"})
+        webhooks.create({"url": "https://erp.example.com/crm"})
+        yield session
+
+
+SERVICE = 2  # the pipeline that is not the default; its first stage is 7
+UPDATES: dict[str, tuple[type[Record], int, Any, dict[str, Any]]] = {
+    "lead": (leads.Lead, 1, lambda d, v: leads.update(1, d, v), {"name": "Олена"}),
+    "client": (clients.Client, 1, lambda d, v: clients.update(1, d, v), {"name": "Воля"}),
+    "deal": (deals.Deal, 1, lambda d, v: deals.update(1, d, v), {"title": "Столи"}),
+    "item": (items.DealItem, 1, lambda d, v: items.update(1, 1, d, v), {"name": "Шафа"}),
+    "product": (products.Product, 1, lambda d, v: products.update(1, d, v), {"name": "Шафа"}),
+    "task": (tasks.Task, 1, lambda d, v: tasks.update(1, d, v), {"title": "Написати"}),
+    "user": (users.User, TARAS, lambda d, v: users.update(TARAS, d, v), {"name": "Тарас"}),
+    "pipeline": (
+        pipelines.Pipeline,
+        SERVICE,
+        lambda d, v: pipelines.update(SERVICE, d, v),
+        {"name": "Роздріб"},
+    ),
+    "stage": (
+        pipelines.Stage,
+        7,
+        lambda d, v: pipelines.update_stage(SERVICE, 7, d, v),
+        {"name": "Запит"},
+    ),
+    "webhook": (
+        subscriptions.Webhook,
+        1,
+        lambda d, v: webhooks.update(1, d, v),
+        {"description": "ERP"},
+    ),
+}
+DELETIONS = {
+    "lead": (leads.Lead, 1, lambda v: leads.delete(1, v)),
+    "client": (clients.Client, 1, lambda v: clients.delete(1, v)),
+    "deal": (deals.Deal, 1, lambda v: deals.delete(1, v)),
+    "item": (items.DealItem, 1, lambda v: items.delete(1, 1, v)),
+    "product": (products.Product, 1, lambda v: products.delete(1, v)),
+    "task": (tasks.Task, 1, lambda v: tasks.delete(1, v)),
+    "pipeline": (pipelines.Pipeline, SERVICE, lambda v: removal.delete(SERVICE, None, v)),
+    "stage": (pipelines.Stage, 7, lambda v: removal.delete_stage(SERVICE, 7, None, v)),
+    "note": (notes.Note, 1, lambda v: notes.delete("lead", 1, 1, v)),
+    "webhook": (subscriptions.Webhook, 1, lambda v: subscriptions.delete(1, v)),
+}
+
+
+@pytest.mark.parametrize("noun", UPDATES)
+def test_an_update_of_another_version_than_expected_is_refused(acme, noun):
+    record, id, update, data = UPDATES[noun]
+    version = record.find(id).version
+    for other in (version - 1, version + 1):
+        with pytest.raises(Stale):
+            update(data, other)
+    assert record.find(id).version == version
+    assert update(data, version).version == version + 1
+    with pytest.raises(Stale):
+        update({name: f"{value}!" for name, value in data.items()}, version)
+    ((name, value),) = data.items()
+    assert getattr(record.find(id), name) == value
+    assert update(data, None).version == version + 1  # nothing differs
+    assert not current_session().in_transaction
+
+
+@pytest.mark.parametrize("noun", DELETIONS)
+def test_a_deletion_of_another_version_than_expected_is_refused(acme, noun):
+    record, id, delete = DELETIONS[noun]
+    version = record.find(id).version
+    with pytest.raises(Stale):
+        delete(version + 1)
+    assert record.find(id).version == version
+    delete(version)
+    assert not current_session().in_transaction
+
+
+def test_a_contact_and_the_list_of_items_expect_a_version_too(acme):
+    contact = clients.Client.find(1).contacts()[0]
+    with pytest.raises(Stale):
+        clients.update_contact(1, contact.id, {"name": "Павло"}, contact.version + 1)
+    with pytest.raises(Stale):
+        clients.delete_contact(1, contact.id, contact.version + 1)
+    changed = clients.update_contact(1, contact.id, {"name": "Павло"}, contact.version)
+    assert (changed.name, changed.version) == ("Павло", contact.version + 1)
+    version = deals.Deal.find(1).version
+    with pytest.raises(Stale):
+        items.replace(1, [], version + 1)
+    assert items.replace(1, [], version).version == version + 1
+
+
+def test_a_refused_verb_leaves_nothing(acme):
+    with pytest.raises(Invalid):  # the deal is created, then its items are refused
+        deal_with_items.create({"title": "Кухня"}, [{"name": "Стіл"}])
+    assert row("SELECT count(*) FROM deal") == (1,)
+    with pytest.raises(Conflict):
+        users.create({"name": "Іван"}, on_created=lambda user: refuse())
+    assert row("SELECT count(*) FROM user WHERE name = 'Іван'") == (0,)
+    with pytest.raises(Conflict):
+        users.update(TARAS, {"name": "Іван"}, before=refuse)
+    assert users.User.find(TARAS).name == "Taras"
+
+
+def refuse() -> None:
+    raise Conflict("no", "no")
+
+
+# A deal that names a lead converts it, whichever way it is created
+
+
+def by_python(api: Api, lead: int) -> int:
+    return deals.create({"lead_id": lead, "title": "Кухня"})
+
+
+def by_python_with_items(api: Api, lead: int) -> int:
+    entries = [{"name": "Стіл", "price": 100_0000}]
+    return deal_with_items.create({"lead_id": lead, "title": "Кухня"}, entries)
+
+
+def by_api(api: Api, lead: int) -> int:
+    return int(api.create("/deals", lead_id=str(lead), title="Кухня"))
+
+
+@pytest.mark.parametrize("create", [by_python, by_python_with_items, by_api])
+def test_a_deal_that_names_a_lead_converts_it(acme, api, create):
+    before = len(api.events())
+    id = create(api, 1)
+    lead, deal = leads.Lead.find(1), deals.Deal.find(id)
+    assert (lead.status, lead.deal_id, deal.lead_id) == ("converted", id, 1)
+    assert deal.client_id == lead.client_id is not None
+    kinds = ["client.created", "deal.created", "lead.converted"]
+    expected = [*kinds, "deal.items_changed"] if create is by_python_with_items else kinds
+    assert api.kinds()[before:] == expected
+    with pytest.raises(Conflict) as refused:
+        deals.create({"lead_id": 1})
+    assert refused.value.code == "lead_already_converted"
+
+
+def test_a_null_deal_id_is_a_conversion_into_a_new_deal(acme):
+    lead, is_new = leads.convert(1, {"deal_id": None, "title": "Кухня"})
+    assert is_new and deals.Deal.find(lead.deal_id).title == "Кухня"
