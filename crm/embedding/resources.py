@@ -129,6 +129,8 @@ def _result(method: Method, result: Any) -> Any:
             return result.get_data()
     if operation.kind == "json" and isinstance(result, tuple):
         return result[0]  # beside it are headers
+    if operation.kind == "empty":
+        return None
     if operation.kind != "created":
         return result
     id, secret = result if operation.secret else (result, None)

@@ -248,7 +248,10 @@ class Number(Field):
 
     def __init__(self, read: Callable[[Any], int], maximum: float, **options: Any):
         super().__init__(**options)
-        self.read, self.maximum = read, maximum
+        self._read, self.maximum = read, maximum
+
+    def read(self, value: Any) -> int:
+        return self._read(value)
 
     def show(self, value: Any) -> Any:
         return None if value is None else values.as_number(value, self.scale)

@@ -92,7 +92,13 @@ def count(
         # To count all takes a tenth of the time of counting those that meet a condition.
         deleted = f"SELECT count(*) FROM {table} WHERE deleted_at IS NOT NULL"
         return row(f"SELECT (SELECT count(*) FROM {table}) - ({deleted})")[0]
-    elif not query.include_deleted and len(conditions) == 1 and first.ids and not first.reads_row:
+    elif (
+        first is not None
+        and not query.include_deleted
+        and len(conditions) == 1
+        and first.ids
+        and not first.reads_row
+    ):
         return row(f"SELECT count(*) FROM ({_ids(first, shape, query)})", first.params)[0]
     elif any(each.reads_row for each in conditions):
         table = by_id(table)
@@ -135,7 +141,7 @@ def _fewest(
     shape: RecordView, query: Query, conditions: list[Condition], most: int
 ) -> Condition | None:
     """The condition that the fewest records meet, if these are no more than `most`."""
-    found = []
+    found: list[tuple[int, int, Condition]] = []
     for each in conditions:
         if _has_index(each, query):
             sql = f"SELECT count(*) FROM ({_ids(each, shape, query)} LIMIT {most + 1})"

@@ -21,6 +21,8 @@ class Nested(ma.Nested):
     """
 
     incoming = True
+    allow_none: bool
+    schema: Any  # of the record's parts: marshmallow's type has neither read() nor converters
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class Nested(ma.Nested):
         field.dump_only = field.load_only = False
         field.nested = self.sent if incoming else self.nested
         field.validators = self.validators if incoming else []
-        field.allow_none = self.allow_none or (incoming and self.many)  # null clears a list
+        field.allow_none = self.allow_none or bool(incoming and self.many)  # null clears a list
         field._plan = None
         return field
 
@@ -62,10 +64,12 @@ class Nested(ma.Nested):
         """The detail of the error for too many entries."""
         return f"at most {self.max_items}"
 
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Any, partial: Any = None, **options: Any
+    ) -> Any:
         """As marshmallow's, but a list is read no further than until it cannot be accepted."""
         if not self.many or not isinstance(value, list):
-            return super()._deserialize(value, attr, data, **options)
+            return super()._deserialize(value, attr, data, partial, **options)
         if len(value) > self.max_items:
             raise ValidationError([{"code": "too_many", "detail": self.limit_text()}])
         entries, errors = [], {}
@@ -101,10 +105,12 @@ class Nested(ma.Nested):
             for name, convert in self._plan
         }
 
-    def _serialize(self, value: Any, attr: str | None, obj: Any, **_: Any) -> Any:
-        if isinstance(value, str):
-            value = loads(value)
-        return super()._serialize(value, attr, obj)
+    # marshmallow's Field and Nested name the first argument differently.
+    def _serialize(  # type: ignore[override]
+        self, value: Any, attr: str | None, obj: Any, **options: Any
+    ) -> Any:
+        stored = loads(value) if isinstance(value, str) else value
+        return super()._serialize(stored, attr, obj, **options)
 
 
 class NestedList(Nested):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from marshmallow import Schema
+from peewee import Model
 from werkzeug.datastructures import MultiDict
 
 from crm import values
@@ -54,6 +55,7 @@ class Parameter(fields.Field):
     repeated = False
     most = MOST_REPEATED
     inner: fields.Field
+    name: str  # a parameter is always in a Filter
 
     def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
         super().__init__(allow_none=False, about=about, column=column)
@@ -249,15 +251,16 @@ class Search(Parameter):
 
     def __init__(self, table: str, about: str):
         super().__init__(None, table, about)
+        self.table = table
 
     def apply(self, sent: list[str], query: Query) -> None:
         if not 1 <= len(sent[0].strip()) <= 200:
             raise values.InvalidValue("invalid_length", "from 1 to 200 characters")
-        text = values.one_line(sent[0], 200)
+        text = values.one_line(sent[0], 200) or ""
         by_id = query.sort in ("id", "-id")
-        sql, params = search.condition(self.column, text, rows, by_id=by_id, counts=query.total)
+        sql, params = search.condition(self.table, text, rows, by_id=by_id, counts=query.total)
         # It begins with the ids if records are to be read by them.
-        names_ids = sql.startswith(f"{self.column}.id IN")
+        names_ids = sql.startswith(f"{self.table}.id IN")
         query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
 
     def schema_type(self) -> dict[str, Any]:
@@ -341,6 +344,8 @@ class Expand(Parameter):
 class Filter(Schema):
     """What every list takes."""
 
+    fields: dict[str, Any]  # Parameters: marshmallow's type is any field
+
     limit = Limit(about="How many records at most.")
     cursor = Cursor(about="`meta.next_cursor` of the page before.")
     total = Switch(about="`true` adds `meta.total`.")
@@ -397,7 +402,7 @@ class ResourceFilter(Filter):
 
 
 def filter_of(
-    model: type,
+    model: type[Model],
     base: type[Filter] = ResourceFilter,
     sort: str = "-id",
     unsorted: tuple[str, ...] = (),

@@ -26,6 +26,8 @@ class Body(Schema):
     class Meta:
         unknown = RAISE
 
+    fields: dict[str, Any]  # marshmallow's type has nothing of our Field and Nested
+
     echoes: dict[str, Any] = {}  # read-only fields, which may be sent as they are
     alternatives: tuple["Body", ...] = ()  # bodies of which it accepts one, for the documentation
 
@@ -105,6 +107,8 @@ class RecordSchema(Schema):
         # that is open too, but generated types have the documented fields and no others.
         unknown = EXCLUDE
 
+    fields: dict[str, Any]  # as in Body
+
     @classmethod
     def body(cls, name: str, base: type[Body] = Body) -> Body:
         """What may be sent to create one."""
@@ -113,7 +117,7 @@ class RecordSchema(Schema):
             base,
             {
                 field_name: field.variant(incoming=True, required=field.required)
-                for field_name, field in cls._declared_fields.items()
+                for field_name, field in cls._declared().items()
                 if not field.dump_only
             },
         )
@@ -121,7 +125,7 @@ class RecordSchema(Schema):
     @classmethod
     def patch(cls, name: str) -> Body:
         """What may be sent to change one: a merge patch; read-only fields only as they are."""
-        declared = cls._declared_fields.items()
+        declared = cls._declared().items()
         schema = _variant(
             name,
             Body,
@@ -141,17 +145,21 @@ class RecordSchema(Schema):
         return schema
 
     @classmethod
-    def out(cls, name: str) -> Schema:
+    def out(cls, name: str) -> "RecordSchema":
         """What is shown."""
         return _variant(
             name,
             RecordSchema,
             {
                 field_name: field.variant(incoming=False, required=True)
-                for field_name, field in cls._declared_fields.items()
+                for field_name, field in cls._declared().items()
                 if not field.load_only
             },
         )
+
+    @classmethod
+    def _declared(cls) -> dict[str, Any]:
+        return cls._declared_fields
 
 
 def schema_of(model: type) -> type[RecordSchema]:

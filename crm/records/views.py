@@ -39,7 +39,7 @@ class RecordView:
         self.noun = noun or table
         self.live = "deleted_at IS NULL" if live else "1"
         self.expand = frozenset(expand)
-        self.fields = {
+        self.fields: dict[str, Any] = {
             name: field
             for name, field in schema.fields.items()
             if name in self.expand or not getattr(field, "expanded", False)
