@@ -1,4 +1,4 @@
-"""A declared field comes into forms, cards and history with its label, without a change of pages."""
+"""A declared field comes into forms, cards and history with its label; no page changes."""
 
 import re
 
