@@ -61,7 +61,7 @@ def _heading(status: int, code: object) -> str:
     headings = {
         400: gettext("Bad request"),
         403: gettext("No access"),
-        404: gettext("Page not text"),
+        404: gettext("Page not found"),
         405: gettext("Not allowed here"),
         413: gettext("Too large"),
         422: gettext("Some values are not valid"),

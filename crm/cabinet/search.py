@@ -153,7 +153,7 @@ def _other_excerpts(
         texts = [text for name in ("name", "phone", "email") if (text := contact[name])]
         if excerpts.excerpt(", ".join(texts), words) is not None:
             yield (
-                labels.field("client", "contact_id"),
+                labels.field("deal", "contact_id"),
                 Markup(", ").join(_linked(text, words) for text in texts),
             )
 
