@@ -15,12 +15,12 @@ from crm.cabinet import (
     formatting,
     leads,
     login,
-    moving,
     products,
     record_sections,
     search,
     settings,
     signup,
+    spreadsheets,
     start_page,
     tasks,
 )
@@ -43,7 +43,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     leads,
     clients,
     products,
-    *moving.BLUEPRINTS,
+    *spreadsheets.BLUEPRINTS,
     settings,
 )
 

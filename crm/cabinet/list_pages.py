@@ -9,9 +9,9 @@ from werkzeug.wrappers import Response
 from crm.cabinet import lists, user_choices
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.record_fields import RecordField
 from crm.cabinet.rendering import render
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 
@@ -100,7 +100,7 @@ def render_list(
         page=lists.read_page(view, filter),
         active_filters=lists.active_filters(page.noun),
         is_filtered=lists.is_filtered(),
-        ways=exports.ways(page.path.removeprefix("/")),
+        export_links=export_links(page.path.removeprefix("/")),
         everyone=user_choices.everyone(),
         form=form,
         fields=fields,

@@ -23,7 +23,7 @@ from crm.cabinet.rendering import (
 from crm.resources import products, tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
-from crm.sheets import decimal_text
+from crm.spreadsheets.csv_format import decimal_text
 
 NEW = form_names("product", new=True)
 FIELDS = form_names("product")

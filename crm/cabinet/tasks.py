@@ -12,7 +12,6 @@ from crm import values
 from crm.cabinet import edits, formatting, labels, lists, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
 from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import (
     Pages,
@@ -24,6 +23,7 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.records import pagination
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
@@ -59,7 +59,7 @@ def list_tasks(form: Form | None = None) -> Response:
         assigned_to=request.args.get("assigned_to") or "me",
         active_filters=lists.active_filters("task"),
         back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
-        ways=exports.ways("tasks", _export_filters()),
+        export_links=export_links("tasks", _export_filters()),
         form=form or Form({"assigned_to": str(me().user_id), "priority": "normal"}),
         fields=record_fields("task", NEW),
         people=user_choices.names(),
@@ -72,8 +72,8 @@ def list_tasks(form: Form | None = None) -> Response:
 def list_done() -> Response:
     query = TASK_FILTER.read(request.args)
     page = pagination.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
-    ways = exports.ways("tasks", [("status", "done")])
-    return render("tasks/done.html", page=page, ways=ways, people=user_choices.names())
+    links = export_links("tasks", [("status", "done")])
+    return render("tasks/done.html", page=page, export_links=links, people=user_choices.names())
 
 
 @pages.post("/tasks")

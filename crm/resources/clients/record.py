@@ -177,7 +177,9 @@ class Contact(Record):
     noun = "contact"
 
     client_id = IntegerField()
-    name = columns.Text(255, required=True, sorted=True, label=N_("Full name"))
+    name = columns.Text(
+        255, required=True, example="Олена Коваль", sorted=True, label=N_("Full name")
+    )
     position = columns.Text(255, example="бухгалтерка", label=N_("Position"))
     phone = columns.Phone(label=N_("Phone"))
     email = columns.Email(label=N_("E-mail"))

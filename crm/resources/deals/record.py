@@ -146,7 +146,7 @@ class Deal(SoftDeletedRecord):
     comment = columns.LongText(label=N_("Comment"), form="new")
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
     items_count = Shown(lambda: fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
-    stage_changed_at = columns.DateTime(dump_only=True)
+    stage_changed_at = columns.DateTime(dump_only=True, csv=True)
     closed_at = columns.PastDateTime(
         about="May be sent with a deal won or lost.", label=N_("Closed on"), form=False
     )
