@@ -103,7 +103,7 @@ class RecordImporter(Importer):
 
     def import_entries(self) -> None:
         waiting = 0
-        with filling(self.resource.singular, anew=False):
+        with filling(self.resource.singular, rebuild_indexes=False):
             for entry in self.file.entries:
                 self.import_entry(entry)
                 waiting += len(entry.rows)

@@ -68,7 +68,7 @@ def send_file(plural: str) -> Response:
             spreadsheets.read_file(data, resource)
     except Invalid as invalid:
         raise _unusable(fault_texts.of_file(resource, invalid.faults[0])) from None
-    name = uploads.keep(me().id, _pack(plural, upload.filename, data))
+    name = uploads.save(me().id, _pack(plural, upload.filename, data))
     return see_other(f"/{plural}/import/{name}")
 
 
@@ -101,7 +101,7 @@ def preview_import(plural: str, name: str) -> Response:
 @resource_page(pages, "POST", "import/<name>")
 def run_import(plural: str, name: str) -> Response:
     try:
-        with uploads.taken(me().id, name) as packed:
+        with uploads.claim(me().id, name) as packed:
             file_name, data = _unpack(plural, packed)
             with heavy_work():
                 dialect = request.form.get("dialect", "")
@@ -114,7 +114,7 @@ def run_import(plural: str, name: str) -> Response:
 
 @resource_page(pages, "POST", "import/<name>/drop")
 def drop_file(plural: str, name: str) -> Response:
-    uploads.drop(me().id, name)
+    uploads.delete(me().id, name)
     return see_other(f"/{plural}/import")
 
 

@@ -93,7 +93,7 @@ class ProductImporter(Importer):
             return
         (last_id,) = row("SELECT coalesce(max(id), 0) FROM product")
         rest = tenant.currency(), now(), now()
-        with filling("product", anew=len(new_rows) > max(last_id, BATCH_ROWS)):
+        with filling("product", rebuild_indexes=len(new_rows) > max(last_id, BATCH_ROWS)):
             for start in range(0, len(new_rows), BATCH_ROWS):
                 batch = new_rows[start : start + BATCH_ROWS]
                 texts = _search_texts(batch)
