@@ -25,6 +25,7 @@ from crm.resources.leads import record as leads
 from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
 from crm.resources.products import record as products
+from crm.spreadsheets import ParsedFile
 from crm.tenancy.heavy_work import heavy_work
 from crm.values.ids import integer_id
 
@@ -38,7 +39,7 @@ def read_file(resource: str, data: bytes, excel: bool) -> Any:
         return spreadsheets.read_file(data, spreadsheets.find_resource(resource), excel)
 
 
-def _import_file(query: Query, file: spreadsheets.ParsedFile) -> Values:
+def _import_file(query: Query, file: ParsedFile) -> Values:
     is_dry = query.chosen.get("dry_run") == "true"
     return {"status": "ok", **spreadsheets.import_file(file, dry_run=is_dry).counts()}
 

@@ -60,7 +60,7 @@ class Table(NamedTuple):
     rows: list[dict[str, str]]
 
 
-RENAMED_COLUMNS = {"ids_of": "source_tenant"}  # of files, since the first frozen release
+RENAMED_HEADERS = {"ids_of": "source_tenant"}  # of files, since the first frozen release
 
 
 def as_table(answer: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def as_table(answer: dict[str, Any]) -> dict[str, Any]:
         return answer
     delimiter = ";" if body.startswith("\ufeff") else ","
     reader = csv.DictReader(io.StringIO(body.lstrip("\ufeff"), newline=""), delimiter=delimiter)
-    rows = [{RENAMED_COLUMNS.get(n, n): cell for n, cell in row.items()} for row in reader]
+    rows = [{RENAMED_HEADERS.get(n, n): cell for n, cell in row.items()} for row in reader]
     return {**answer, "body": Table(rows)}
 
 

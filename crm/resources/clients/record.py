@@ -58,7 +58,7 @@ class Client(SoftDeletedRecord):
     website = columns.Text(2048, example="https://romashka.example.com", label=N_("Website"))
     address = columns.LongText(example="Київ, вул. Хрещатик, 1", label=N_("Address"))
     tax_number = columns.Text(64, example="12345678", label=N_("Tax number"))
-    tags = columns.Tags(label=N_("Tags"))
+    tags = columns.Tags(label=N_("Tags"), form="new")
     assigned_to = columns.Id(
         example="1",
         filtered=queries.User(about="A user's id, `me` or `none`."),
