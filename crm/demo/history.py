@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from crm.records.schemas import Body
 from crm.resources import notes, tasks, users
 from crm.resources.clients import record as clients
 from crm.resources.deals import items
@@ -35,13 +36,13 @@ FIRST_MONDAY = 4 * DAY_SECONDS  # in Unix time: the first of January 1970 was a 
 # Seconds of the UTC day: office hours in Kyiv both in summer and in winter.
 OPENING_SECONDS, CLOSING_SECONDS = 7 * 3600, 15 * 3600 + 1800
 WORKDAY_SECONDS = CLOSING_SECONDS - OPENING_SECONDS
-# What creates a record of the noun, the record itself, and the schemas of what they take.
-NOUNS: dict[str, tuple[Callable[[Any], int], Any, Any, Any]] = {
-    "product": (products.create, products.Product, products.PRODUCT_IN, products.PRODUCT_PATCH),
-    "client": (clients.create, clients.Client, clients.CLIENT_IN, clients.CLIENT_PATCH),
-    "lead": (leads.create, leads.Lead, leads.LEAD_IN, leads.LEAD_PATCH),
-    "deal": (deals.create, deals.Deal, deals.DEAL_IN, deals.DEAL_PATCH),
-    "task": (tasks.create, tasks.Task, tasks.TASK_IN, tasks.TASK_PATCH),
+# The verbs that create and update a record of the noun, and the schemas of what they take.
+NOUNS: dict[str, tuple[Callable[..., int], Callable[..., Any], Body, Body]] = {
+    "product": (products.create, products.update, products.PRODUCT_IN, products.PRODUCT_PATCH),
+    "client": (clients.create, clients.update, clients.CLIENT_IN, clients.CLIENT_PATCH),
+    "lead": (leads.create, conversion.update, leads.LEAD_IN, leads.LEAD_PATCH),
+    "deal": (deals.create, deals.update, deals.DEAL_IN, deals.DEAL_PATCH),
+    "task": (tasks.create, tasks.update, tasks.TASK_IN, tasks.TASK_PATCH),
 }
 REFERENCES = frozenset(
     ("assigned_to", "client_id", "contact_id", "deal_id", "lead_id", "product_id", "stage_id")
@@ -93,7 +94,7 @@ class Replay:
     def _do(self, key: str, verb: str, data: dict[str, Any]) -> None:
         """Do one step of the record that `key` names."""
         noun = key.partition(" ")[0]
-        create, record, schema, patch_schema = NOUNS[noun]
+        create, update, schema, patch_schema = NOUNS[noun]
         match verb:
             case "import":
                 prices = price_list.read((FOLDER / data["file"]).read_bytes())
@@ -103,16 +104,16 @@ class Replay:
             case "create":
                 self._name(key, create(schema.parse(data)))
             case "update":
-                record.find(self._ids[key]).change(patch_schema.parse(data))
+                update(self._ids[key], patch_schema.parse(data))
             case "note":
                 notes.create(noun, self._ids[key], notes.NOTE_IN.parse(data))
             case "add_contact":
-                record.find(self._ids[key]).add_contact(clients.CONTACT_IN.parse(data))
+                clients.create_contact(self._ids[key], clients.CONTACT_IN.parse(data))
             case "items":
-                items.add_all(record.find(self._ids[key]), items.ITEM_IN.parse(data)["items"])
+                items.create_all(self._ids[key], items.ITEM_IN.parse(data)["items"])
             case "convert":
-                lead = record.find(self._ids[key])
-                conversion.convert(lead, conversion.CONVERSION.parse({"title": data["title"]}))
+                title = conversion.CONVERSION.parse({"title": data["title"]})
+                lead, _ = conversion.convert(self._ids[key], title)
                 self._name(data["client"], lead.client_id)
                 self._name(data["deal"], lead.deal_id)
             case _:

@@ -124,6 +124,8 @@ def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[
 def _result(method: Method, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
     operation = method.operation
+    if operation.kind == "empty":
+        return None
     if operation.kind == "raw":
         with result:
             return result.get_data()

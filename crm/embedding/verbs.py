@@ -85,7 +85,7 @@ def _notes_of(noun: str) -> dict[str, Verb]:
 
 VERBS: dict[str, dict[str, Verb]] = {
     "leads": {
-        "create": lambda data: leads.create(leads.assigned(data)),
+        "create": lambda data: leads.create(leads.with_known_assignee(data)),
         "update": conversion.update,
         "delete": leads.delete,
         "convert": _convert_lead,

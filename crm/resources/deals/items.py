@@ -342,7 +342,7 @@ class OneOrMore(Body):
         """`item` in stored form, or `items`."""
         if not isinstance(sent, dict) or "items" not in sent:
             return Payload(item=ITEM_ENTRY.parse(sent))
-        return _listed(sent, 1, MAX_ADDED_ITEMS, ITEM_ENTRY.take)
+        return _listed(sent, 1, MAX_ADDED_ITEMS, ITEM_ENTRY.parse)
 
 
 class AllItems(Body):

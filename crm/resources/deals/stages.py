@@ -30,7 +30,7 @@ def next_stage(deal: PlacedDeal, data: dict[str, Any]) -> tuple[Stage, str]:
     # A deal may have been won in an open stage: sending its own status again must not move it.
     if status in (stage.type, deal.status):
         return stage, status
-    stages = [other for other in _pipeline(deal.pipeline_id).stages() if other.type == status]
+    stages = [other for other in _pipeline(deal.pipeline_id).list_stages() if other.type == status]
     if stages:
         return stages[-1 if status == "open" else 0], status
     if stage.type == "open":
@@ -54,7 +54,7 @@ def sent_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple[St
                 "stage_id", "stage_of_another_pipeline", "this stage is of another pipeline"
             )
     else:
-        stages = _pipeline(data.get("pipeline_id")).stages()
+        stages = _pipeline(data.get("pipeline_id")).list_stages()
         first_of_type = {stage.type: stage for stage in reversed(stages)}
         stage = first_of_type.get(status) or first_of_type["open"]
     if stage.type == "open":
