@@ -77,13 +77,13 @@ def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
             # of what failed halfway.
             with nullcontext() if method.http_method == "GET" else database.atomic():
                 if echoed:
-                    view = method.record_view.expanded(echoed)
+                    view = method.operation.record_view.expanded(echoed)
                     require_unchanged(view.one(texts[-1]), echoed)
                 if verb is None:
                     return _result(method, method.call_declared(texts, arguments))
                 result = verb(*texts, *arguments)
                 if operation.kind == "record":
-                    return method.record_view.one(texts[-1])
+                    return method.operation.record_view.one(texts[-1])
                 return _result(method, result)
 
     call.__name__ = method.name
@@ -135,8 +135,8 @@ def _result(method: Method, result: Any) -> Any:
         return result
     id, secret = result if operation.secret else (result, None)
     if isinstance(id, list):
-        return [method.record_view.one(one_id) for one_id in id]
-    return method.record_view.one(id) | ({"secret": secret} if secret else {})
+        return [method.operation.record_view.one(one_id) for one_id in id]
+    return method.operation.record_view.one(id) | ({"secret": secret} if secret else {})
 
 
 def wire_values(values: dict[str, Any]) -> dict[str, Any]:
