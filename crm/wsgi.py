@@ -31,14 +31,9 @@ from crm.messages import mail, sms
 from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.tenants import (
-    BASE_HOST_FILE,
-    KEY_BYTES,
-    Tenants,
-    TenantSessionContext,
-    is_host,
-    is_ip_address,
-)
+from crm.tenancy.hosts import is_host, is_ip_address
+from crm.tenancy.secret_key import KEY_BYTES
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants, TenantSessionContext
 
 TENANT = "crm.tenant"  # in the environ, where no client can put anything
 # Where the app is mounted: nothing that would have to be escaped, or lead to another host.

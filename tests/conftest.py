@@ -252,7 +252,9 @@ def key(tmp_path: Path) -> str:
 def set_clock(crm: CRMApp, clock: Clock) -> None:
     """Let an app that nobody has visited yet go by the test's clock."""
     crm.tenants.clock = clock
-    crm.tenants.steady = SteadyClock(clock, None, crm.tenants.config.data / "clock", lambda: True)
+    crm.tenants.steady_clock = SteadyClock(
+        clock, None, crm.tenants.config.data / "clock", lambda: True
+    )
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from crm.records.record import Row
 from crm.tenancy.database import (
     current_session,
     execute,
-    note,
     now,
     row,
     rows,
     time_before,
     transaction,
+    try_execute,
 )
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
@@ -194,7 +194,7 @@ def authenticate(secret: str) -> Caller:
     if suspended:
         raise Forbidden("this account is suspended", "tenant_suspended")
     if used is None or used < time_before(LAST_USE_KEPT_EVERY):
-        note("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
+        try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     here = current_session()
     here.user_id, here.key_id, here.scopes = user_id, key_id, _scopes(held)
     return Caller(key_id, name, user_id, here.scopes, _origins(origins), plan)

@@ -17,7 +17,7 @@ from crm.access import tokens
 from crm.records.retention import delete_oldest, expired_before
 from crm.tenancy import sweeps
 from crm.tenancy.clocks import steady_before, steady_now
-from crm.tenancy.database import execute, note, row, rows, transaction
+from crm.tenancy.database import execute, row, rows, transaction, try_execute
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
 SECONDS = {
@@ -108,7 +108,7 @@ def note_entry(user_id: int) -> None:
     Called for each page, so it only reads unless there is one, and waits for nobody.
     """
     if is_pending(INVITE, user_id):
-        note(END, (steady_now(), INVITE, user_id))
+        try_execute(END, (steady_now(), INVITE, user_id))
 
 
 def is_pending(purpose: str, user_id: int) -> bool:

@@ -20,12 +20,12 @@ from crm.tenancy.clocks import erasing_before
 from crm.tenancy.database import (
     current_session,
     execute,
-    note,
     now,
     row,
     rows,
     time_before,
     transaction,
+    try_execute,
 )
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
@@ -99,7 +99,7 @@ def find(token: str) -> Session | None:
         raise Forbidden("this account is suspended", "tenant_suspended")
     session = Session(*values)
     if session.last_seen_at < time_before(SEEN_KEPT_EVERY):
-        note("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
+        try_execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
     current_session().user_id = session.user_id
     return session
 

@@ -25,7 +25,7 @@ from crm.config import SMS_LIMITS
 from crm.networks import networks_of
 from crm.tenancy.sms_log import (
     ASKED,
-    DAY,
+    DAY_SECONDS,
     GENERAL,
     RESERVE,
     SIGNUP,
@@ -52,7 +52,7 @@ class Budget:
 
     def used(self, records: SmsRecords) -> int:
         names = {"tenant": self.tenant} if self.tenant else {}
-        return records.count(DAY, self.kinds, **names)
+        return records.count(DAY_SECONDS, self.kinds, **names)
 
     def has_room(self, records: SmsRecords) -> bool:
         return self.used(records) < self.limit
@@ -127,13 +127,13 @@ class SmsLimits:
         recipient, limits = {"recipient": names["recipient"]}, self._limits
         checks = [
             (HOUR, limits["phone_hour"], recipient),
-            (DAY, limits["phone_day"], recipient),
+            (DAY_SECONDS, limits["phone_day"], recipient),
         ]
         if "network" in names:
             one_network = recipient | {"network48": names["network48"]}
             checks += [
                 (HOUR, _half(limits["phone_hour"]), one_network),
-                (DAY, _half(limits["phone_day"]), one_network),
+                (DAY_SECONDS, _half(limits["phone_day"]), one_network),
                 (HOUR, limits["network_hour"], {"network": names["network"]}),
                 (HOUR, limits["network48_hour"], {"network48": names["network48"]}),
             ]
@@ -157,7 +157,9 @@ class SmsLimits:
         own = () if tenant is None else (self._tenant(tenant),)
         for budget in (*self._shared(), *own):
             used, name = budget.used(records), f"budget/{budget.name}"
-            if budget.is_nearly_used_up(used) and not records.count(DAY, [WARNED], recipient=name):
+            if budget.is_nearly_used_up(used) and not records.count(
+                DAY_SECONDS, [WARNED], recipient=name
+            ):
                 records.add(WARNED, recipient=name)
                 yield budget, used
 

@@ -49,7 +49,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         origin = environ.get("HTTP_ORIGIN")
         if asked.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             return _preflight(origin)
-        moment = here.keeper.steady.uptime()
+        moment = here.source.steady_clock.uptime()
         try:
             caller = g.caller = api_keys.authenticate(_bearer(environ))
         except Unauthorized:

@@ -15,7 +15,7 @@ from crm.errors import TenantUnavailable
 from crm.json import dumps
 from crm.log import ROUTE
 from crm.tenancy import integrity
-from crm.tenancy.readiness import Readiness, is_address
+from crm.tenancy.readiness import Readiness, is_served_host
 from crm.tenancy.tenants import Tenants
 
 LIVE, READY, TLS_ASK, DOCTOR = PATHS = "/livez", "/readyz", "/tls-ask", "/doctor"
@@ -51,11 +51,11 @@ class Health:
             if not _is_of_this_machine(environ):
                 return None
             query = parse_qs(environ.get("QUERY_STRING", ""))
-            if not is_address(tenants, query.get("domain", [""])[0]):
+            if not is_served_host(tenants, query.get("domain", [""])[0]):
                 return _said(environ, 404, "unknown")
         elif path == DOCTOR:
             scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-            if scheme != "Bearer" or not integrity.is_pass(tenants, token):
+            if scheme != "Bearer" or not integrity.is_doctor_token(tenants, token):
                 return None
             return _said(environ, 200, "ok", **_seen(environ))
         return _said(environ, 200, "ok")

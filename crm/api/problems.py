@@ -118,7 +118,7 @@ def known(error: Exception) -> Exception:
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge()
     here = session_or_none()
-    refusal = (here.keeper.refusal if here else file_errors.refusal)(error)
+    refusal = (here.source.refusal if here else file_errors.refusal)(error)
     error = refusal or error
     if isinstance(error, errors.StorageFull) and disk_full.allows(error.code):
         log.error("%s, request %s", error.detail, request_id(request.environ), extra=_about())

@@ -12,8 +12,8 @@ from crm.config import Config
 from crm.errors import CRMError, NotFound
 from crm.outbox.subscriptions import hold_all
 from crm.tenancy import backup as copying
-from crm.tenancy.backup_run import KEEP, Made, Run
-from crm.tenancy.copies import check, list_copies
+from crm.tenancy.backup_run import MAX_COPIES, BackupRun, NewCopy
+from crm.tenancy.copies import check_copy, list_copies
 from crm.tenancy.file_errors import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
 
@@ -35,7 +35,7 @@ def backup() -> None:
 @click.option("--to", type=FOLDER, metavar="DIR", help="Folder for copies, else <data>/backups.")
 @click.option(
     "--keep",
-    default=KEEP,
+    default=MAX_COPIES,
     show_default=True,
     type=click.IntRange(1),
     help="How many of a tenant's copies to keep in that folder.",
@@ -51,7 +51,7 @@ def backup_create(
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
     labels = [tenant] if tenant else tenants.labels()
-    run = Run(into, keep, tenants.clock, tenants.steady.for_erasing())
+    run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
     progress, linked = Progress("copied", len(labels)), 0
     try:
         for label in labels:
@@ -66,7 +66,7 @@ def backup_create(
     failures.raise_if_any("these tenants could not be copied")
 
 
-def _print(copies: list[Made]) -> int:
+def _print(copies: list[NewCopy]) -> int:
     """Print the copies; gives how many are hard links to an older copy."""
     for _, path, _ in copies:
         click.echo(f"{path}\t{path.stat().st_size}")
@@ -98,7 +98,7 @@ def backup_verify(config: Config, files: tuple[Path, ...], within: Path | None) 
     failures = Failures()
     for file in files:
         with failures.collect(str(file)):
-            version = check(file)
+            version = check_copy(file)
             click.echo(f"{file}\tversion {version}\t{file.stat().st_size}")
     failures.raise_if_any("these copies are damaged")
 
@@ -128,9 +128,9 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
 
 def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
     """Restore a copy aside and print a line for each table that is counted."""
-    result = copying.drill(tenants, copy, label, hold_all)
-    counts_now: Sequence[int | None] = result.live or [None] * len(copying.COUNTED)
-    counts = zip(copying.COUNTED, result.copy, result.restored, counts_now, strict=True)
+    result = copying.test_restore(tenants, copy, label, hold_all)
+    counts_now: Sequence[int | None] = result.live or [None] * len(copying.COUNTED_TABLES)
+    counts = zip(copying.COUNTED_TABLES, result.copy, result.restored, counts_now, strict=True)
     for table, copied, restored, now in counts:
         state = "same"
         if restored != copied:
@@ -167,8 +167,8 @@ def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
     click.echo(f"{tenant} is restored from {file}")
     if done.before:
         click.echo(f"its file from before: {done.before}")
-    if done.settled:
-        click.echo(f"held deliveries: {done.settled}; `webhook recover` sends what is missing")
+    if done.prepared:
+        click.echo(f"held deliveries: {done.prepared}; `webhook recover` sends what is missing")
 
 
 def _disarm() -> int:

@@ -72,20 +72,20 @@ def findings(
     tenants = Tenants(config)
     yield from examine("settings", partial(_settings, config))
     yield from examine("python", lambda: [(OK, platform.python_version())])
-    yield from examine("sqlite", integrity.engine)
+    yield from examine("sqlite", integrity.check_sqlite)
     other_user = integrity.owner(tenants)
     if other_user is not None:
         advice = f"it belongs to {other_user}: run the doctor as that user (sudo -u {other_user})"
         yield Finding(FAULT, "folder", advice)
         return
-    yield from examine("folder", partial(integrity.folder, tenants))
-    yield from examine("secret key", partial(integrity.key, tenants))
-    yield from examine("disk", partial(integrity.disk, tenants))
+    yield from examine("folder", partial(integrity.check_folder, tenants))
+    yield from examine("secret key", partial(integrity.check_key, tenants))
+    yield from examine("disk", partial(integrity.check_disk, tenants))
     yield from examine("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
     yield from examine("sms", partial(_sms, tenants))
-    yield from examine("backups", partial(integrity.copies, tenants, within))
-    yield from examine("litestream", partial(integrity.continuous_copies, tenants))
+    yield from examine("backups", partial(integrity.check_copies, tenants, within))
+    yield from examine("litestream", partial(integrity.check_litestream, tenants))
     yield from examine("names", partial(network_checks.names, config))
     yield from examine("public url", partial(network_checks.public_url, config))
     yield from examine("server", partial(_server, config))
@@ -123,7 +123,7 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
         yield OK, text
     else:
         yield FAULT, f"this machine's clock says {text}: set it"
-    if tenants.steady.is_doubted():
+    if tenants.steady_clock.is_doubted():
         yield (
             WARNING,
             "it jumped ahead of the time that this machine has been running: if it is right,"
@@ -135,7 +135,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
     """The findings of each tenant, and one that counts the tenants without any."""
     count = 0
     try:
-        labels = integrity.labels(tenants)
+        labels = integrity.labels_to_check(tenants)
     except OSError as error:
         yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
         return
@@ -151,7 +151,7 @@ def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
 
 def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
     try:
-        state = integrity.look(tenants, label, full, partial(_inside, label))
+        state = integrity.check_file(tenants, label, full, partial(_inside, label))
     except (CRMError, OSError, *FILE_ERRORS) as error:
         path = tenants.path(label)
         yield FAULT, f"its file cannot be used: {describe(error.__cause__ or error)}: {path}"
@@ -161,12 +161,12 @@ def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
         yield FAULT, f"its file is damaged: {text}: {tenants.path(label)}"
     if state.faults:
         yield FAULT, _advice(tenants, label)
-    level, text = integrity.state(state.version)
+    level, text = integrity.check_version(state.version)
     if level != OK:
         yield level, text
-    if state.said is None:
+    if state.result is None:
         return
-    suspended, stuck, newest, storage = state.said
+    suspended, stuck, newest, storage = state.result
     now = tenants.clock()
     if storage.quota and storage.used >= storage.quota * NEARLY_FULL_SHARE:
         used, quota = (bytes // MEGABYTE for bytes in storage)

@@ -158,7 +158,7 @@ def litestream_config(config: Config, **where: Any) -> None:
     def lines(name: str) -> str:
         return "\n".join(f"      {key}: {_text(value)}" for key, value in to.replica(name).items())
 
-    labels = data / litestream.LABELS
+    labels = data / litestream.LABELS_NAME
     text = CONFIG.format(
         file=CONFIG_FILE,
         data=data,
@@ -221,19 +221,19 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
                 with tenant_session(config, label):
                     newest = events.newest()
                 state = f"its newest event is of {newest}" if newest else "it has no events"
-                click.echo(f"{label}: restored, {state}; held deliveries: {done.settled}")
+                click.echo(f"{label}: restored, {state}; held deliveries: {done.prepared}")
     tenants.forget_idle()
     failures.raise_if_any("these could not be restored")
 
 
 def _disarm() -> int:
     """Skip the numbers that may have been used since the copy, and hold deliveries."""
-    litestream.skip_numbers()
+    litestream.skip_ids()
     return hold_all()
 
 
 def _labels(source: Target, folder: Path) -> list[str]:
-    path = _fetch(source, litestream.LABELS, folder / litestream.LABELS)
+    path = _fetch(source, litestream.LABELS_NAME, folder / litestream.LABELS_NAME)
     try:
         return litestream.labels_in(path)
     except FILE_ERRORS as error:

@@ -81,7 +81,7 @@ def proxies(tenants: Tenants) -> Iterator[Said]:
     url = urlsplit(config.url_of(label))
     origin = f"{url.scheme}://{url.netloc}"
     try:
-        with integrity.visiting_pass(tenants) as token:
+        with integrity.doctor_token(tenants) as token:
             response = _request(url, token)
     except ssl.SSLCertVerificationError as error:
         yield FAULT, f"{origin}: its certificate is not valid: {error.verify_message}"

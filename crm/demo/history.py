@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from crm.records.schemas import Body
 from crm.resources import notes, tasks, users
 from crm.resources.clients import record as clients
 from crm.resources.deals import items
@@ -37,7 +36,7 @@ FIRST_MONDAY = 4 * DAY_SECONDS  # in Unix time: the first of January 1970 was a 
 OPENING_SECONDS, CLOSING_SECONDS = 7 * 3600, 15 * 3600 + 1800
 WORKDAY_SECONDS = CLOSING_SECONDS - OPENING_SECONDS
 # The verbs that create and update a record of the noun, and the schemas of what they take.
-NOUNS: dict[str, tuple[Callable[..., int], Callable[..., Any], Body, Body]] = {
+NOUNS: dict[str, tuple[Callable[..., int], Callable[..., Any], Any, Any]] = {
     "product": (products.create, products.update, products.PRODUCT_IN, products.PRODUCT_PATCH),
     "client": (clients.create, clients.update, clients.CLIENT_IN, clients.CLIENT_PATCH),
     "lead": (leads.create, conversion.update, leads.LEAD_IN, leads.LEAD_PATCH),
@@ -112,8 +111,8 @@ class Replay:
             case "items":
                 items.create_all(self._ids[key], items.ITEM_IN.parse(data)["items"])
             case "convert":
-                title = conversion.CONVERSION.parse({"title": data["title"]})
-                lead, _ = conversion.convert(self._ids[key], title)
+                sent = conversion.CONVERSION.parse({"title": data["title"]})
+                lead, _ = conversion.convert(self._ids[key], sent)
                 self._name(data["client"], lead.client_id)
                 self._name(data["deal"], lead.deal_id)
             case _:

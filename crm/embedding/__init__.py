@@ -144,7 +144,7 @@ class CRM(ResourceAttributes):
         if uses_site and self.host_app is None:
             raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
-        app.tenants.hears = self.callbacks.hear
+        app.tenants.on_event = self.callbacks.hear
         return app
 
     @contextmanager

@@ -15,7 +15,7 @@ from crm.json import dumps
 from crm.outbox import subscriptions
 from crm.records.retention import KEPT_DAYS
 from crm.tenancy.database import after_commit, current_session, execute, now, row, time_before
-from crm.tenancy.reading import each_row
+from crm.tenancy.reading import iterate_rows
 
 LEAD_CREATED = "lead.created"
 LEAD_CONVERTED = "lead.converted"
@@ -87,7 +87,7 @@ def emit(
     ).lastrowid
     subscriptions.address(sequence, kind, noun, record_id)
     here = current_session()
-    if here.keeper.hears and (heard := here.keeper.hears(here.label, kind, sequence, id)):
+    if here.source.on_event and (heard := here.source.on_event(here.label, kind, sequence, id)):
         after_commit(heard)
 
 
@@ -151,7 +151,7 @@ def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     params = (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit)
     bodies: list[bytes] = []
     told, left = after, FEED_BYTES
-    with closing(each_row(sql, params)) as found:
+    with closing(iterate_rows(sql, params)) as found:
         for sequence, *values in found:
             event = body(sequence, *values)
             left -= len(event)

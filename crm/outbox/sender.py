@@ -69,7 +69,7 @@ class Sender:
     def stop(self) -> None:
         """Claim nothing more; what is in flight goes on."""
         self._stopped.set()
-        self.tenants.bell.ring("")
+        self.tenants.wakeup_pipe.notify("")
 
     def close(self) -> None:
         """Stop, and wait for what is in flight; what doesn't end in time is left to its lease."""
@@ -88,17 +88,17 @@ class Sender:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                with self.tenants.bell.listening() as ear:
-                    self._dispatch(ear)
+                with self.tenants.wakeup_pipe.listening() as listener:
+                    self._dispatch(listener)
                     self._await_those_in_flight()  # the next one takes their leases for a dead's
             except Exception:
                 log.exception("the sender of webhooks begins anew")
                 self._stopped.wait(1)
 
-    def _dispatch(self, ear: WakeupListener) -> None:
+    def _dispatch(self, listener: WakeupListener) -> None:
         self._look_at_all()
         while not self._stopped.is_set():
-            rung, lost = ear.hear(self._idle_seconds())
+            rung, lost = listener.wait(self._idle_seconds())
             if lost:
                 self._look_at_all()
             for label in rung:
@@ -107,7 +107,7 @@ class Sender:
             turns = len(rung) or max(1, self._most - self._busy)
             for _ in range(min(len(self._crowd), turns)):
                 self._look(self._crowd.popleft())
-            if self._agenda and self._agenda[0][0] <= self.tenants.steady.now():
+            if self._agenda and self._agenda[0][0] <= self.tenants.steady_clock.now():
                 when, label = heapq.heappop(self._agenda)
                 if self._due.get(label) == when:
                     self._look(label)
@@ -115,7 +115,7 @@ class Sender:
     def _idle_seconds(self) -> float | None:
         found = [CROWDED] if self._crowd else []
         if self._agenda:
-            seconds = self._agenda[0][0] - self.tenants.steady.now()
+            seconds = self._agenda[0][0] - self.tenants.steady_clock.now()
             found.append(min(max(0.0, seconds), LONGEST_SLEEP))
         return min(found, default=None)
 
@@ -133,11 +133,11 @@ class Sender:
             except IndexError:
                 return
             if self._has_work(label):
-                self.tenants.bell.ring(label)
+                self.tenants.wakeup_pipe.notify(label)
 
     def _has_work(self, label: str) -> bool:
         try:
-            return bool(self.tenants.peek(label, deliveries.WAITING)[0])
+            return bool(self.tenants.read_first_row(label, deliveries.WAITING)[0])
         except Exception:
             return True  # a closer look tells what is wrong
 
@@ -156,21 +156,21 @@ class Sender:
             probes = max(0, self._most // 2 - self._probing)
         claimed, again = [], None
         try:
-            with self.tenants.session(label, tidies=False) as here:
-                here.wait = PATIENCE
+            with self.tenants.session(label, sweeps_expired=False) as here:
+                here.lock_wait_seconds = PATIENCE
                 claimed, again = deliveries.claim(self.lease, free, probes)
         except NotFound:
             return
         except (StorageFull, TenantUnavailable):  # it is in the log already
             again = self.tenants.clock() + BROKEN
         except Busy:
-            again = self.tenants.steady.now() + SOON
+            again = self.tenants.steady_clock.now() + SOON
         except Exception:
             log.exception("the deliveries of %s cannot be read", label)
-            again = self.tenants.steady.now() + BROKEN
+            again = self.tenants.steady_clock.now() + BROKEN
         for delivery in claimed:
             self._hand_over(label, delivery)
-        if again is not None and again > self.tenants.steady.now():
+        if again is not None and again > self.tenants.steady_clock.now():
             self._look_later(label, again)
         elif again is not None and label not in self._crowd:
             self._crowd.append(label)
@@ -199,7 +199,7 @@ class Sender:
                     self._busy -= 1
                     self._probing -= delivery.probes
                     self._lock.notify_all()
-                self.tenants.bell.ring(label)
+                self.tenants.wakeup_pipe.notify(label)
 
     def _deliver(self, label: str, delivery: deliveries.Claimed) -> None:
         begun = int(self.tenants.clock())

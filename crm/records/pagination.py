@@ -91,7 +91,7 @@ def _read(
     def read(by: str, *conditions: Condition) -> None:
         where, params = joined([live, *conditions])
         sql = f"{select} WHERE {where} ORDER BY {sort.by(by)} LIMIT ?"
-        found.read(sql, [*params, found.wanted])
+        found.read(sql, [*params, found.remaining])
 
     if not query.cursor:
         read(query.sort, *plan.where())
@@ -105,7 +105,7 @@ def _read(
     # records of one value: 50,000 that were imported in one second. So these are read first.
     same = Condition(f"{order} = ?", [value])
     read("-id" if descends else "id", same, *plan.where(beyond))
-    if found.wanted:
+    if found.remaining:
         further = Condition(f"{order} {sign} ?", [value])
         read(query.sort, further, *plan.where())
 

@@ -36,7 +36,7 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
     Raises UnknownTenant, BadCopy, or what SQLite and the disk say.
     """
     _require(tenants, label)
-    disk.forget_abandoned(to.parent, f".export-{label}-*", tenants.steady.for_erasing())
+    disk.delete_abandoned(to.parent, f".export-{label}-*", tenants.steady_clock.erasing_now())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=to.parent) as apart:
         archive = Path(apart) / "archive"
         disk.make(archive)
@@ -52,7 +52,7 @@ def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
     """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
     _require(tenants, label)
     data = tenants.config.data
-    disk.forget_abandoned(data, f".export-{label}-*", tenants.steady.for_erasing())
+    disk.delete_abandoned(data, f".export-{label}-*", tenants.steady_clock.erasing_now())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
         archive = Path(apart) / "archive"
         write(tenants, label, archive)
@@ -69,7 +69,7 @@ def _require(tenants: Tenants, label: str) -> None:
 def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
     with tenants.session(label):
         backup.write(copy)
-    with backup.visiting_copy(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
+    with backup.copy_session(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
         names = [moving.FILES[noun] for noun in moving.NOUNS]
         named = "\n".join(SHEET.format(name=name) for name in names)
         archive.writestr("README.txt", README.format(label=label, moment=now(), sheets=named))

@@ -56,7 +56,7 @@ def open_tenant(
             pipelines.create_first(language or "en")
             on_created()
 
-    tenants.create(label, name=name, plan=plan, furnish=add_first_records)
+    tenants.create(label, name=name, plan=plan, on_created=add_first_records)
 
 
 def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:

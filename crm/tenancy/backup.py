@@ -1,10 +1,10 @@
-"""Copies of tenants' files and the way back, beside a running server.
+"""Copying and restoring tenants' files beside a running server.
 
 A copy is one whole file, checked before it gets its name `<label>-<UTC time>.db`. Restoring builds
-the file that will be, checked and migrated, and then changes files under the tenant's writer lock:
-whoever serves the tenant notices on its next visit. The file that stood there is kept in `trash`.
-Numbers that it had given are not given again (D2), and followers of the events see a gap where
-history was undone (D15).
+the new file, checked and migrated, and then exchanges files under the tenant's writer lock: the
+server's processes notice at their next session. The file before is moved to the trash. Ids that it
+had given are not given again (D2), and readers of the event feed see a gap where history was undone
+(D15).
 """
 
 import os
@@ -20,38 +20,37 @@ from typing import Any
 from crm.config import LABEL
 from crm.errors import Invalid, NotFound
 from crm.tenancy import disk, litestream, migrations, trash
-from crm.tenancy.backup_run import KEEP, Run, copy_pages
-from crm.tenancy.copies import BadCopy, check, open_copy, require_alone
+from crm.tenancy.backup_run import MAX_COPIES, BackupRun, copy_pages
+from crm.tenancy.copies import BadCopy, check_copy, open_copy, require_alone
 from crm.tenancy.database import (
     TenantSession,
     begin_session,
     connect,
     current_session,
-    end_session_of_thread,
-    row,
+    end_session,
+    one_row,
     transaction,
 )
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import Tenants
 
-COUNTED = ("lead", "client", "deal", "deal_item", "product", "task", "event")
-COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED)
+COUNTED_TABLES = ("lead", "client", "deal", "deal_item", "product", "task", "event")
+COUNT_ROWS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in COUNTED_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: where the file before is kept, if there was one, and what `settle`
-    said."""
+    """What a restore did: where the file before is now, and what `prepare` returned."""
 
     before: Path | None
-    settled: int
+    prepared: int
 
 
 @dataclass(frozen=True, slots=True)
-class Drilled:
-    """Rows of the COUNTED tables: in a copy, in the file restored from it, and, if the tenant is
-    there, in its own."""
+class TestedRestore:
+    """Numbers of rows of COUNTED_TABLES in a copy, in the file restored from it, and in the
+    tenant's own file if it exists."""
 
     copy: Sequence[int]
     restored: Sequence[int]
@@ -59,39 +58,41 @@ class Drilled:
 
 
 def folder(tenants: Tenants) -> Path:
-    """Where copies are kept unless another place is named."""
+    """Return where copies are kept unless another folder is named."""
     return tenants.config.data / "backups"
 
 
-def create(to: Path, keep: int = KEEP) -> Path:
-    """Copy the tenant visited into a folder; gives the copy's path.
+def create(to: Path, keep: int = MAX_COPIES) -> Path:
+    """Copy the current tenant into a folder and return the path of the copy.
 
     Of its label's copies there the `keep` newest stay. Raises BadCopy when the copy isn't whole
-    (the older ones stay then), or what SQLite and the disk say.
+    (the older ones stay then), or errors of SQLite and the disk.
     """
-    here = current_session()
-    run = Run(to, keep, here.clock, here.keeper.steady.for_erasing())
+    session = current_session()
+    run = BackupRun(to, keep, session.clock, session.source.steady_clock.erasing_now())
     try:
-        (made,) = run.add(here.keeper) or run.finish()
+        (copy,) = run.add(session.source) or run.finish()
     finally:
         run.close()
-    return made.path
+    return copy.path
 
 
 def write(to: Path) -> None:
-    """Copy the tenant visited to a path where nothing is: whole, checked, on the disk, and its
-    owner's only. Raises what `create` does."""
+    """Copy the current tenant to a path where nothing is: checked, synced, readable by its owner.
+
+    Raises what `create` does.
+    """
     copy_pages(current_session().connection, to)
-    check(to)
+    check_copy(to)
     disk.sync(to)
 
 
-def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -> Restored:
-    """Put a copy in a tenant's place, or make a tenant of it.
+def restore(tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]) -> Restored:
+    """Replace a tenant's file by a copy, or create a tenant from it.
 
-    `settle` changes what must not go on as it stood, in a transaction of the file before anybody
-    can see it. Raises Invalid for a label that can't be an address, BadCopy, NewerFile, Busy when
-    readers or writers don't make way; nothing has changed then.
+    `prepare` is called in a transaction of the new file before anyone can see it, to stop what must
+    not continue, such as due deliveries. Raises Invalid for a label that can't be an address,
+    BadCopy, NewerFile, Busy when the file is in use for too long; nothing has changed then.
     """
     # A tenant may have had its label before that was reserved; its copies are named after it.
     is_new = not tenants.exists(label) and not copy.name.startswith((f"{label}-", f"{label}."))
@@ -101,40 +102,40 @@ def restore(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int])
         raise BadCopy(f"{copy} is a tenant's own file: restore a copy of it")
     require_alone(copy)
     disk.make_folder(tenants.folder)
-    disk.forget_abandoned(tenants.folder, ".restore-*", tenants.steady.for_erasing())
-    unseen = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
+    disk.delete_abandoned(tenants.folder, ".restore-*", tenants.steady_clock.erasing_now())
+    draft = Tenant(label, tenants.folder / f".restore-{label}-{secrets.token_hex(4)}", tenants)
     try:
-        disk.make(unseen.path)
-        shutil.copyfile(copy, unseen.path)
-        check(unseen.path, str(copy))
-        settled = _build(tenants, unseen, settle)
-        return Restored(_swap(tenants, unseen), settled)
+        disk.make(draft.path)
+        shutil.copyfile(copy, draft.path)
+        check_copy(draft.path, str(copy))
+        prepared = _prepare(tenants, draft, prepare)
+        return Restored(_exchange(tenants, draft), prepared)
     finally:
-        for path in tenants.folder.glob(unseen.path.name + "*"):
+        for path in tenants.folder.glob(draft.path.name + "*"):
             path.unlink()
 
 
-def clone(tenants: Tenants, label: str, new: str, settle: Callable[[], object]) -> None:
-    """Make another tenant of a tenant as it is now; nobody sees it before `settle` is done.
+def clone(tenants: Tenants, label: str, new_label: str, prepare: Callable[[], object]) -> None:
+    """Create another tenant from a tenant as it is now; nobody sees it before `prepare` is done.
 
     Raises Invalid, Conflict `label_taken`, UnknownTenant, and what `create` does.
     """
     if not tenants.exists(label):
         raise UnknownTenant
-    unseen = tenants.unseen(new)
-    disk.forget_abandoned(tenants.folder, ".new-*", tenants.steady.for_erasing())
+    draft = tenants.draft(new_label)
+    disk.delete_abandoned(tenants.folder, ".new-*", tenants.steady_clock.erasing_now())
     try:
         with tenants.session(label):
-            write(unseen.path)
-        _build(tenants, unseen, settle)
-        tenants.reveal(unseen)
+            write(draft.path)
+        _prepare(tenants, draft, prepare)
+        tenants.publish(draft)
     finally:
-        tenants.forget_unseen(unseen)
+        tenants.delete_draft(draft)
 
 
 @contextmanager
-def visiting_copy(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
-    """Be at a whole copy as if it were the tenant, to read."""
+def copy_session(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
+    """Open a session that reads a whole copy as if it were the tenant."""
     connection = connect(copy, writes=False)
     try:
         token = begin_session(
@@ -143,69 +144,73 @@ def visiting_copy(tenants: Tenants, copy: Path, label: str) -> Iterator[None]:
         try:
             yield
         finally:
-            end_session_of_thread(token)
+            end_session(token)
     finally:
         connection.close()
 
 
-def drill(tenants: Tenants, copy: Path, label: str, settle: Callable[[], int]) -> Drilled:
-    """Restore a copy into a folder of its own, and count. Raises what `restore` does."""
-    with tempfile.TemporaryDirectory(prefix="crm-drill-") as apart:
-        elsewhere = Tenants(replace(tenants.config, data=Path(apart)), tenants.clock)
+def test_restore(
+    tenants: Tenants, copy: Path, label: str, prepare: Callable[[], int]
+) -> TestedRestore:
+    """Restore a copy into a temporary folder, and count rows. Raises what `restore` does."""
+    with tempfile.TemporaryDirectory(prefix="crm-test-restore-") as folder:
+        elsewhere = Tenants(replace(tenants.config, data=Path(folder)), tenants.clock)
         try:
-            restore(elsewhere, copy, label, settle)
+            restore(elsewhere, copy, label, prepare)
             with elsewhere.session(label):
-                restored = row(COUNTS)
+                restored = one_row(COUNT_ROWS)
         finally:
             elsewhere.forget_idle()
     with closing(open_copy(copy)) as source:
-        counted = source.execute(COUNTS).fetchone()
+        copied = source.execute(COUNT_ROWS).fetchone()
     live = None
     with suppress(NotFound), tenants.session(label):
-        live = row(COUNTS)
-    return Drilled(counted, restored, live)
+        live = one_row(COUNT_ROWS)
+    return TestedRestore(copied, restored, live)
 
 
-def _build(tenants: Tenants, unseen: Tenant, settle: Callable[[], Any]) -> Any:
-    connection = connect(unseen.path)
+def _prepare(tenants: Tenants, draft: Tenant, prepare: Callable[[], Any]) -> Any:
+    """Migrate a file that nobody sees yet, and return what `prepare` gives in a session of it."""
+    connection = connect(draft.path)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        migrations.migrate(connection, unseen.label)
-        token = begin_session(TenantSession(unseen.label, connection, unseen, tenants.clock))
+        migrations.migrate(connection, draft.label)
+        token = begin_session(TenantSession(draft.label, connection, draft, tenants.clock))
         try:
             with transaction():
-                return settle()
+                return prepare()
         finally:
-            end_session_of_thread(token)
+            end_session(token)
     finally:
         connection.close()
-        tenants.pool.forget(unseen)
+        tenants.pool.forget(draft)
 
 
-def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
-    path, data = tenants.path(unseen.label), tenants.config.data
-    with litestream.released(data, path), Tenant(unseen.label, path, tenants).lock():
-        before = trash.place(tenants, unseen.label, "before") if path.exists() else None
-        in_place = False
+def _exchange(tenants: Tenants, draft: Tenant) -> Path | None:
+    """Replace the tenant's file by the draft's; return where the file before is now."""
+    path, data = tenants.path(draft.label), tenants.config.data
+    with litestream.released(data, path), Tenant(draft.label, path, tenants).lock():
+        before = trash.new_path(tenants, draft.label, "before") if path.exists() else None
+        is_replaced = False
         try:
             numbers = None
             if before:
-                numbers = trash.fold(path, before)
+                numbers = trash.checkpoint(path, before)
                 os.link(path, before)
                 disk.sync(before.parent)
-            _go_on_from(unseen.path, numbers or {})
-            require_alone(unseen.path)
-            disk.sync(unseen.path)
+            _continue_numbers(draft.path, numbers or {})
+            require_alone(draft.path)
+            disk.sync(draft.path)
             with disk.renaming(path):
                 # An empty log goes last: connections still open to it must find that their file
                 # is gone, not that their log is. Any other would damage the new file.
                 if numbers is None:
-                    disk.drop_logs(path)
-                litestream.replace(data, unseen.path, path)
-                in_place = True
-                disk.drop_logs(path)
+                    disk.delete_logs(path)
+                litestream.replace(data, draft.path, path)
+                is_replaced = True
+                disk.delete_logs(path)
         except BaseException:
-            if before and not in_place:
+            if before and not is_replaced:
                 for second_name in (before, Path(f"{before}-wal")):
                     second_name.unlink(missing_ok=True)
             raise
@@ -215,7 +220,7 @@ def _swap(tenants: Tenants, unseen: Tenant) -> Path | None:
 
 
 def _is_own(tenants: Tenants, path: Path) -> bool:
-    """Is it the file of a tenant, or a second name of one, as a killed restore leaves it?"""
+    """Whether it is a tenant's file, or a second name of one, as a killed restore leaves it."""
     if path.resolve().parent == tenants.folder.resolve():
         return True
     return path.stat().st_nlink > 1 and any(
@@ -223,11 +228,13 @@ def _is_own(tenants: Tenants, path: Path) -> bool:
     )
 
 
-def _go_on_from(path: Path, numbers: dict[str, int]) -> None:
+def _continue_numbers(path: Path, numbers: dict[str, int]) -> None:
+    """Let the ids of a file go on after the last ones given, by table."""
     with closing(connect(path)) as connection:
         own = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
-        later = [(name, max(number, own.get(name, 0))) for name, number in numbers.items()]
+        last = [(name, max(number, own.get(name, 0))) for name, number in numbers.items()]
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("DELETE FROM sqlite_sequence WHERE name = ?", [n[:1] for n in later])
-        connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", later)
+        names = [(name,) for name, _ in last]
+        connection.executemany("DELETE FROM sqlite_sequence WHERE name = ?", names)
+        connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", last)
         connection.execute("COMMIT")

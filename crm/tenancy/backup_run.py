@@ -1,14 +1,14 @@
-"""One run of copies: of many tenants in little time, and of those that did not change by a link.
+"""One run of copies of many tenants, in which unchanged tenants are linked instead of copied.
 
-A copy gets its name once it is whole, checked and on the disk. Files are synced and named in
-batches: a disk takes a batch in the time of a few files.
+A copy gets its name once it is whole, checked and synced. Files are synced and named in batches: a
+disk syncs a batch in the time of a few files.
 
-A tenant has not changed since its last copy if its file and its log are the same by number, size
-and the times that the file system keeps. `.unchanged.json` in the folder of the copies remembers
-them, as they were before the copy was begun: what was written meanwhile makes the next run copy
-again. The file system's times are no finer than some milliseconds, so a file that was written to in
-the last seconds is not remembered. Then the new name is a link to the last copy: they share their
-bytes on the disk, so a tenant gets a copy of its own again after ten days at the latest.
+A tenant is unchanged since its last copy if its file and its log have the same inode, size and
+times. `.unchanged.json` in the folder of the copies stores these as they were before the copy was
+begun, so that what was written meanwhile makes the next run copy again. The file system's times are
+no finer than some milliseconds, so a file that was written to in the last seconds is not stored.
+The new name of an unchanged tenant is a hard link to the last copy: both share their bytes on the
+disk, so a tenant gets a copy of its own again after ten days at the latest.
 """
 
 import json
@@ -16,7 +16,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,32 +24,35 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from crm.tenancy import disk
-from crm.tenancy.copies import check, list_copies
-from crm.tenancy.files import Tenant
+from crm.tenancy.copies import check_copy, list_copies
+from crm.tenancy.database import ConnectionSource
 from crm.tenancy.sweeps import DAY_SECONDS
 
-KEEP = 14  # copies of a tenant
-INDEX = ".unchanged.json"
-BATCH_FILES, BATCH_BYTES = 500, 256 << 20
-SYNC_THREADS = 16  # that wait for the disk
-IN_MEMORY_BYTES = 16 << 20  # a larger file is copied page by page
-RACY_NS = 2_000_000_000  # a file written to within these may be written to again unseen
-LINKED_DAYS = 4, 7  # for which links suffice: at least, and a number of more by the label
-LEGACY_MODES = b"\1\1"  # in the header: the copy has no log
-State = list[list[int]]
+MAX_COPIES = 14  # of a tenant
+INDEX_NAME = ".unchanged.json"
+MAX_BATCH_FILES, MAX_BATCH_BYTES = 500, 256 << 20
+SYNC_THREADS = 16  # which wait for the disk
+MAX_IN_MEMORY_BYTES = 16 << 20  # a larger file is copied page by page
+# After a write, for so long another one may not change the times of the file.
+RACY_NANOSECONDS = 2_000_000_000
+# After how many days an unchanged tenant is copied again: at least so many, and up to so many more,
+# by its label, so that not all are copied on one day.
+MIN_LINK_DAYS, LINK_DAYS_SPREAD = 4, 7
+JOURNAL_MODE_OFFSET, ROLLBACK_JOURNAL = 18, b"\1\1"  # in the header: the copy has no log
+FileState = list[list[int]]
 
 
-class Entry(NamedTuple):
-    """A tenant's last copy: of which state of its file, its name, how it stands, and when it was
-    made, in epoch seconds."""
+class IndexEntry(NamedTuple):
+    """A tenant's last copy: the state of the tenant's file, the copy's name and `_stat`, and when
+    it was made, in epoch seconds."""
 
-    state: State
+    state: FileState
     name: str
     copy: list[int]
     made_at: float
 
 
-class Made(NamedTuple):
+class NewCopy(NamedTuple):
     """A copy of the run; `is_link` when the tenant had not changed since the last one."""
 
     label: str
@@ -57,70 +60,71 @@ class Made(NamedTuple):
     is_link: bool
 
 
-class Run:
-    """Copies into a folder: add() each tenant, then finish()."""
+class BackupRun:
+    """Copies tenants into a folder: add() each tenant, then finish()."""
 
-    def __init__(self, to: Path, keep: int, clock: Callable[[], float], erasing: float):
-        """`keep`: how many copies of a tenant stay. `erasing`: before that moment less a day,
-        what is unfinished was left by a dead process."""
+    def __init__(self, to: Path, keep: int, clock: Callable[[], float], erasing_now: float):
+        """`keep`: how many copies of a tenant stay. `clock` gives the times in their names.
+
+        `erasing_now`: the time by which abandoned files are deleted (steady_clock.py).
+        """
         disk.make_folder(to)
-        disk.forget_abandoned(to, ".new-*", erasing)
+        disk.delete_abandoned(to, ".new-*", erasing_now)
         self._to, self._keep, self._clock = to, keep, clock
         self._copies = list_copies(to)
-        self._entries = _read(to / INDEX)
-        self._unnamed: list[tuple[str, Path, State | None]] = []
+        self._entries = _read(to / INDEX_NAME)
+        self._unnamed: list[tuple[str, Path, FileState | None]] = []
         self._bytes = 0
-        self._linked: list[Made] = []
+        self._linked: list[NewCopy] = []
 
-    def add(self, tenant: Tenant) -> list[Made]:
-        """Copy a tenant; gives the copies of the batch if that is finished by it.
+    def add(self, tenant: ConnectionSource) -> list[NewCopy]:
+        """Copy a tenant, or link its last copy; returns the batch's copies if that is full now.
 
-        Raises BadCopy, UnknownTenant, or what SQLite and the disk say.
+        Raises BadCopy, UnknownTenant, or errors of SQLite and the disk.
         """
-        state = state_of(tenant.path)
+        state = file_state(tenant.path)
         if not self._link(tenant.label, state):
             self._copy(tenant, state)
-        is_full = len(self._unnamed) >= BATCH_FILES or self._bytes >= BATCH_BYTES
+        is_full = len(self._unnamed) >= MAX_BATCH_FILES or self._bytes >= MAX_BATCH_BYTES
         return self.finish() if is_full else []
 
-    def finish(self) -> list[Made]:
-        """Name what was copied since the last batch, let older copies go, and give all."""
-        made, self._linked = self._linked, []
+    def finish(self) -> list[NewCopy]:
+        """Name the copies of the batch, delete those that are too many, and return the new ones."""
+        copies, self._linked = self._linked, []
         try:
             with ThreadPoolExecutor(SYNC_THREADS) as threads:
-                list(threads.map(disk.sync, [unseen for _, unseen, _ in self._unnamed]))
-            for label, unseen, state in self._unnamed:
+                list(threads.map(disk.sync, [draft for _, draft, _ in self._unnamed]))
+            for label, draft, state in self._unnamed:
                 path = self._path(label)
-                os.replace(unseen, path)
-                made.append(Made(label, path, is_link=False))
+                os.replace(draft, path)
+                copies.append(NewCopy(label, path, is_link=False))
                 self._remember(label, state, path)
         finally:
             self.close()
-        if made:
+        if copies:
             disk.sync(self._to)
-            for label, path, _ in made:
-                self._drop_older(label, path)
-            _write(self._to / INDEX, self._entries)
-        return made
+            for label, path, _ in copies:
+                self._delete_older(label, path)
+            _write(self._to / INDEX_NAME, self._entries)
+        return copies
 
     def close(self) -> None:
-        """Leave nothing unfinished behind."""
-        for _, unseen, _ in self._unnamed:
-            unseen.unlink(missing_ok=True)
+        """Delete what is unfinished."""
+        for _, draft, _ in self._unnamed:
+            draft.unlink(missing_ok=True)
         self._unnamed, self._bytes = [], 0
 
     def _path(self, label: str) -> Path:
         return self._to / f"{label}-{disk.stamp(self._clock())}.db"
 
-    def _link(self, label: str, state: State) -> bool:
-        """Give the last copy one more name, if the tenant is as it was then."""
+    def _link(self, label: str, state: FileState) -> bool:
+        """Give the last copy another name, if the tenant is unchanged; False if it is not."""
         entry = self._entries.get(label)
-        at_least, more = LINKED_DAYS
-        seconds = (at_least + zlib.crc32(label.encode()) % more) * DAY_SECONDS
+        days = MIN_LINK_DAYS + zlib.crc32(label.encode()) % LINK_DAYS_SPREAD
         if (
             entry is None
             or entry.state != state
-            or not 0 <= self._clock() - entry.made_at < seconds
+            or not 0 <= self._clock() - entry.made_at < days * DAY_SECONDS
         ):
             return False
         last, path = self._to / entry.name, self._path(label)
@@ -133,62 +137,64 @@ class Run:
         except OSError:  # it is gone, or the file system has no links
             return False
         self._entries[label] = entry._replace(name=path.name)
-        self._linked.append(Made(label, path, is_link=True))
+        self._linked.append(NewCopy(label, path, is_link=True))
         return True
 
-    def _copy(self, tenant: Tenant, state: State) -> None:
+    def _copy(self, tenant: ConnectionSource, state: FileState) -> None:
         self._entries.pop(tenant.label, None)
         newest = max(max(times) for _, _, *times in state)
-        is_settled = newest < time.time_ns() - RACY_NS
-        unseen = self._to / f".new-{tenant.label}-{token_hex(4)}"
+        is_settled = newest < time.time_ns() - RACY_NANOSECONDS
+        draft = self._to / f".new-{tenant.label}-{token_hex(4)}"
         try:
             connection = tenant.take(writes=False)
             try:
-                copy_pages(connection, unseen)
+                copy_pages(connection, draft)
             finally:
                 tenant.give(connection, writes=False)
-            check(unseen, f"the copy of {tenant.label}")
+            check_copy(draft, f"the copy of {tenant.label}")
         except BaseException:
-            unseen.unlink(missing_ok=True)
-            disk.drop_logs(unseen)
+            draft.unlink(missing_ok=True)
+            disk.delete_logs(draft)
             raise
-        self._unnamed.append((tenant.label, unseen, state if is_settled else None))
-        self._bytes += unseen.stat().st_size
+        self._unnamed.append((tenant.label, draft, state if is_settled else None))
+        self._bytes += draft.stat().st_size
 
-    def _remember(self, label: str, state: State | None, path: Path) -> None:
+    def _remember(self, label: str, state: FileState | None, path: Path) -> None:
         if state is not None:
-            self._entries[label] = Entry(state, path.name, _stat(path), self._clock())
+            self._entries[label] = IndexEntry(state, path.name, _stat(path), self._clock())
 
-    def _drop_older(self, label: str, path: Path) -> None:
-        others = [each for each in self._copies.get(label, []) if each != path]
-        stay = max(0, len(others) - self._keep + 1)
-        for each in others[:stay]:
-            each.unlink(missing_ok=True)
-        self._copies[label] = [*others[stay:], path]
+    def _delete_older(self, label: str, path: Path) -> None:
+        others = [other for other in self._copies.get(label, []) if other != path]
+        surplus = max(0, len(others) - self._keep + 1)
+        for other in others[:surplus]:
+            other.unlink(missing_ok=True)
+        self._copies[label] = [*others[surplus:], path]
 
 
 def copy_pages(connection: sqlite3.Connection, to: Path) -> None:
-    """Copy all that is committed in an open file to a path where nothing is. Who writes meanwhile
-    waits for nobody. The copy is not synced."""
+    """Copy all that is committed in an open file to a path where nothing is.
+
+    Writers don't wait for it. The copy is not synced.
+    """
     disk.make(to)
     (pages,), (size,) = (
-        connection.execute(f"PRAGMA {each}").fetchone() for each in ("page_count", "page_size")
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
     )
-    if pages * size <= IN_MEMORY_BYTES:
+    if pages * size <= MAX_IN_MEMORY_BYTES:
         to.write_bytes(connection.serialize())
     else:
-        with closing(sqlite3.connect(to)) as made:
-            made.execute("PRAGMA journal_mode = OFF")
-            made.execute("PRAGMA synchronous = OFF")
-            connection.backup(made)
+        with closing(sqlite3.connect(to)) as copy:
+            copy.execute("PRAGMA journal_mode = OFF")
+            copy.execute("PRAGMA synchronous = OFF")
+            connection.backup(copy)
     with to.open("r+b") as file:
-        file.seek(18)
-        file.write(LEGACY_MODES)
+        file.seek(JOURNAL_MODE_OFFSET)
+        file.write(ROLLBACK_JOURNAL)
 
 
-def state_of(path: Path) -> State:
-    """How a tenant's file and its logs stand: any change of what is in them changes that."""
-    found = []
+def file_state(path: Path) -> FileState:
+    """Describe a tenant's file and its logs: any change of their contents changes that."""
+    state = []
     for name in (path, f"{path}-wal", f"{path}-journal"):
         try:
             stat = _stat(name)
@@ -196,27 +202,27 @@ def state_of(path: Path) -> State:
             stat = [0, 0, 0, 0]
         if name != path:
             stat.pop()  # for root, SQLite sets the owner of a log whenever it opens it
-        found.append(stat if stat[1] else [0, 0, 0])  # an empty log is as none
-    return found
+        state.append(stat if stat[1] else [0, 0, 0])  # an empty log is as none
+    return state
 
 
 def _stat(path: Path | str) -> list[int]:
-    """Number, size, times of the last change of the content and of anything."""
+    """Return inode, size, and times of the last change of the content and of anything."""
     stat = os.stat(path)
     return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
-def _read(path: Path) -> dict[str, Entry]:
-    """The entries by label; none where the file is not whole."""
+def _read(path: Path) -> dict[str, IndexEntry]:
+    """Read the index; it is empty where the file is not whole."""
     try:
-        return {label: Entry(*entry) for label, entry in json.loads(path.read_bytes()).items()}
+        return {label: IndexEntry(*entry) for label, entry in json.loads(path.read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def _write(path: Path, entries: dict[str, Sequence]) -> None:
-    unseen = path.with_name(f".new-index-{token_hex(4)}")
+def _write(path: Path, entries: dict[str, IndexEntry]) -> None:
+    draft = path.with_name(f".new-index-{token_hex(4)}")
     with suppress(OSError):  # without it the next run copies everything
-        disk.make(unseen)
-        unseen.write_text(json.dumps(entries))
-        os.replace(unseen, path)
+        disk.make(draft)
+        draft.write_text(json.dumps(entries))
+        os.replace(draft, path)

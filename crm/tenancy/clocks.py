@@ -1,31 +1,31 @@
-"""Times of the tenant visited by the steady clock, for what a wrong clock must not decide.
+"""Times of the current tenant by the steady clock, for what a wrong clock must not decide.
 
-`database.now()` is the machine's clock: for what is told to people and other programs.
+`database.now()` is by the machine's clock, for what is shown to people and other programs.
 """
 
 from crm.tenancy.database import current_session, time_text
 
 
 def steady_now() -> str:
-    """The time that no step of the machine's clock moves: for schedules and what soon ends."""
-    return time_text(int(current_session().keeper.steady.now()))
+    """Return the time that no step of the machine's clock moves: for schedules and expiry."""
+    return time_text(int(current_session().source.steady_clock.now()))
 
 
 def steady_before(seconds: int) -> str:
-    """The time `seconds` before steady_now()."""
-    return time_text(int(current_session().keeper.steady.now()) - seconds)
+    """Return the time `seconds` before steady_now()."""
+    return time_text(int(current_session().source.steady_clock.now()) - seconds)
 
 
 def erasing_before(seconds: int) -> str:
-    """The time `seconds` ago by the clock that may let something go for good."""
-    return time_text(int(current_session().keeper.steady.for_erasing()) - seconds)
+    """Return the time `seconds` ago by the clock that may delete something for good."""
+    return time_text(int(current_session().source.steady_clock.erasing_now()) - seconds)
 
 
 def steady_seconds() -> float:
-    """steady_now() in epoch seconds."""
-    return current_session().keeper.steady.now()
+    """Return steady_now() in epoch seconds."""
+    return current_session().source.steady_clock.now()
 
 
 def uptime() -> float:
-    """Seconds that the machine has been running: for windows of minutes, and nothing else."""
-    return current_session().keeper.steady.uptime()
+    """Return the seconds that the machine has been running: for windows of minutes only."""
+    return current_session().source.steady_clock.uptime()

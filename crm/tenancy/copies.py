@@ -15,28 +15,33 @@ NAME = re.compile(r"(?P<label>.+)-(?P<time>[0-9]{8}T[0-9]{6}Z)\.db\Z")
 
 
 class BadCopy(Conflict):
+    """The copy is damaged, incomplete, or not a copy of a tenant."""
+
     code = "bad_copy"
 
 
 def list_copies(within: Path) -> dict[str, list[Path]]:
-    """The copies in a folder by label, the oldest first."""
-    found: dict[str, list[Path]] = {}
+    """List the copies in a folder by label, the oldest first."""
+    copies: dict[str, list[Path]] = {}
     with suppress(FileNotFoundError):
         for name in sorted(os.listdir(within)):
-            if (named := NAME.match(name)) and LABEL.match(named["label"]):
-                found.setdefault(named["label"], []).append(within / name)
-    return found
+            if (match := NAME.match(name)) and LABEL.match(match["label"]):
+                copies.setdefault(match["label"], []).append(within / name)
+    return copies
 
 
 def made_at(copy: Path) -> str:
-    """When a copy was made, by its name: `20261121T065900Z`. A link's file is older."""
-    return NAME.match(copy.name)["time"]
+    """Return when a copy was made, by its name: `20261121T065900Z`. A link's file is older."""
+    match = NAME.match(copy.name)
+    assert match is not None, copy
+    return match["time"]
 
 
-def check(path: Path, name: str = "") -> int:
-    """Open a copy without changing anything, read all of it, and give its version.
+def check_copy(path: Path, name: str = "") -> int:
+    """Read a whole copy without changing anything, and return its version.
 
-    `name` is what errors call it. Raises BadCopy, NewerFile, or FileNotFoundError.
+    `name` is what errors call it, by default its path. Raises BadCopy, NewerFile, or
+    FileNotFoundError.
     """
     name = name or str(path)
     require_alone(path)
@@ -44,21 +49,23 @@ def check(path: Path, name: str = "") -> int:
         with closing(open_copy(path)) as copy:
             version = migrations.version(copy)
             if version > len(migrations.STEPS):
-                migrations.migrate(copy, name)  # tells that it is newer
+                raise migrations.newer(name, version)
             faults = copy.execute("PRAGMA integrity_check(1)").fetchall()
             if faults != [("ok",)]:
                 raise BadCopy(f"{name} is damaged: {faults[0][0]}")
             if not version or copy.execute("SELECT count(*) FROM tenant").fetchone() != (1,):
                 raise BadCopy(f"{name} is no tenant's file")
-            if astray := copy.execute("PRAGMA foreign_key_check").fetchone():
-                raise BadCopy(f"{name} is damaged: a {astray[0]} names a {astray[2]} not there")
+            if violation := copy.execute("PRAGMA foreign_key_check").fetchone():
+                raise BadCopy(
+                    f"{name} is damaged: a {violation[0]} names a {violation[2]} not there"
+                )
     except FILE_ERRORS as error:
         raise BadCopy(f"{name} cannot be used: {error}") from error
     return version
 
 
 def open_copy(path: Path) -> sqlite3.Connection:
-    """Open a copy to read it."""
+    """Open a copy to read it. Raises FileNotFoundError."""
     # Immutable: SQLite makes no log beside it, and looks for none.
     address = f"{path.resolve().as_uri()}?immutable=1"
     os.stat(path)
@@ -66,7 +73,7 @@ def open_copy(path: Path) -> sqlite3.Connection:
 
 
 def require_alone(path: Path) -> None:
-    """Raises BadCopy if a part of the file is in a log beside it."""
+    """Raise BadCopy if a part of the file is in a log beside it."""
     for log in ("-wal", "-journal"):
         with suppress(FileNotFoundError):
             if os.stat(f"{path}{log}").st_size:

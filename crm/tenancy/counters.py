@@ -5,14 +5,14 @@ slots, and a slot holds one row: the keyed digest of a name, the number of a tim
 counts. Names may be phones and addresses, so they are never written themselves.
 
 Rows are read and written under a lock that excludes the other threads and the other processes. The
-kernel ends the locks of a killed process, and a row is written by one copy of 12 or 32 bytes, so
-what a killed process leaves behind is usable.
+kernel releases the locks of a killed process, and a row is written by one copy of 12 or 32 bytes,
+so a killed process leaves no half-written row.
 
-A full bucket gives up a row of a window that is over, else the row that has counted least. Each
-kind of name has a table of its own: strangers' addresses never take the place of a tenant's row.
+In a full bucket a new row replaces one of a past window, else the row with the lowest count. Each
+kind of name has a table of its own: strangers' addresses never replace a tenant's row.
 
-Where the file cannot be made, as on a full disk, each process counts in its own memory, and tries
-the file again every RETRY_SECONDS.
+Where the file cannot be created, as on a full disk, each process counts in its own memory, and
+tries the file again every RETRY_SECONDS.
 """
 
 import errno
@@ -26,7 +26,7 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,13 @@ log = logging.getLogger("crm")
 
 
 def keyed_digest(key: bytes, name: str) -> bytes:
-    """16 bytes that stand for a name and tell nothing of it to who lacks the key."""
+    """Return 16 bytes that identify a name, and reveal nothing of it without the key."""
     raw = name.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(raw, digest_size=DIGEST_BYTES, key=key[:64]).digest()
 
 
 class Lock:
-    """One lock between threads and processes; `number` tells the locks of a file apart."""
+    """One lock among threads and processes; `number` is its byte in the file."""
 
     __slots__ = ("_descriptor", "_lock", "_threads", "_unlock")
 
@@ -89,7 +89,7 @@ class Lock:
 
 
 def byte_lock(kind: int, number: int) -> bytes:
-    """A `struct flock` for one byte of a file; `kind` is F_WRLCK or F_UNLCK."""
+    """Make a `struct flock` for one byte of a file; `kind` is F_WRLCK or F_UNLCK."""
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, number, 1, 0)  # type, whence, start, length
 
 
@@ -98,7 +98,7 @@ if hasattr(fcntl, "F_OFD_SETLKW"):
     # loses them as soon as it closes any descriptor of the file.
     change_lock: Callable[..., Any] = fcntl.fcntl
 
-    def lock_arguments(number: int) -> tuple[tuple[int, Any], tuple[int, Any]]:
+    def lock_arguments(number: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (
             (fcntl.F_OFD_SETLKW, byte_lock(fcntl.F_WRLCK, number)),
             (fcntl.F_OFD_SETLKW, byte_lock(fcntl.F_UNLCK, number)),
@@ -110,7 +110,7 @@ if hasattr(fcntl, "F_OFD_SETLKW"):
 else:  # macOS: flock locks the whole file, so all parts of it share one lock
     change_lock = fcntl.flock
 
-    def lock_arguments(number: int) -> tuple[tuple[int], tuple[int]]:
+    def lock_arguments(number: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (fcntl.LOCK_EX,), (fcntl.LOCK_UN,)
 
     def make_locks(descriptor: int, count: int) -> list[Lock]:
@@ -123,7 +123,7 @@ class Storage:
     def __init__(self, memory: mmap.mmap, descriptor: int | None):
         self.memory = memory
         self.descriptor = descriptor
-        self.locks: list[AbstractContextManager] = (
+        self.locks: Sequence[AbstractContextManager[Any]] = (
             [threading.Lock() for _ in range(LOCKS)]
             if descriptor is None
             else make_locks(descriptor, LOCKS)
@@ -139,20 +139,21 @@ class Storage:
             self.descriptor = None
 
 
-LOCKS = 1 + sum(locks for _, locks in TABLES.values())  # the first one is for making the file
+LOCKS = 1 + sum(locks for _, locks in TABLES.values())  # the first one is for creating the file
 
 
 class Counters:
-    """All tables of an installation. The file is made and opened when something is counted."""
+    """All tables of an installation. The file is opened, or created, at the first count."""
 
     def __init__(self, folder: Path, secret: Callable[[], bytes]):
-        """`secret` gives the installation's key, with which names are digested."""
+        """`secret` returns the installation's key, with which names are digested."""
         self._path = folder / "counters"
         self._secret = secret
         self._opening = threading.Lock()
         self._retry_at = 0.0
         self.key = b""
         self.storage: Storage | None = None
+        self.memory: mmap.mmap  # that of the storage, set when it is opened
         self.tables: dict[str, Table] = {}
         bucket, lock = 1, 1
         for name, (buckets, locks) in TABLES.items():
@@ -161,7 +162,7 @@ class Counters:
         _instances.add(self)
 
     def open(self) -> Storage:
-        """The file's bytes, or those of memory where it cannot be used."""
+        """Return the mapped file, or memory where it cannot be used."""
         with self._opening:
             storage = self.storage
             if storage is None or (
@@ -185,53 +186,53 @@ class Counters:
             self.key = self.key or secrets.token_bytes(32)
             storage = before or Storage(mmap.mmap(-1, FILE_BYTES), None)
         for table in self.tables.values():
-            table.forget_places()  # the key may be another one
-        self.storage = storage
+            table.clear_cache()  # the key may be another one
+        self.storage, self.memory = storage, storage.memory
         return storage
 
     def close(self) -> None:
-        """Close the file; it is opened again when something is counted."""
+        """Close the file; it is opened again at the next count."""
         with self._opening:
             if self.storage is not None:
                 self.storage.close()
                 self.storage = None
 
     def forget_storage(self) -> None:
-        """After a fork: a child that shared the parent's open file would share its locks."""
+        """Close the file after a fork: a child that shared it would share its locks."""
         self._opening = threading.Lock()
         self.close()
 
 
 class Table:
-    """Rows of one kind of names. get() and put() are for who holds the lock of the name."""
+    """Rows of one kind of names. The caller of get() and put() holds the lock of the name."""
 
     def __init__(self, counters: Counters, bucket: int, buckets: int, lock: int, locks: int):
         self._counters = counters
         self._bucket, self._buckets = bucket, buckets
         self._lock, self._locks = lock, locks
-        # Name: digest, start of the bucket, number of the lock, where the row was seen last.
-        self._places: dict[str, list[Any]] = {}
+        # Name: digest, start of the bucket, number of the lock, offset of the row when last found.
+        self._cache: dict[str, list[Any]] = {}
 
-    def lock(self, name: str = "") -> AbstractContextManager:
-        """The lock of a name's row, or of all rows in a table that has one lock. Not reentrant."""
+    def lock(self, name: str = "") -> AbstractContextManager[Any]:
+        """Return the lock of a name's row; some tables have one for all rows. Not reentrant."""
         storage = self._counters.storage
         if storage is None or storage.descriptor is None:
             storage = self._counters.open()
         if self._locks == 1:
             return storage.locks[self._lock]
-        return storage.locks[(self._places.get(name) or self._place(name))[2]]
+        return storage.locks[(self._cache.get(name) or self._locate(name))[2]]
 
     def get(self, name: str, window: int) -> tuple[int, int, int]:
-        """The window that the row counts, and its counts. Zero if it counts none or an earlier one.
+        """Return the window of the row and its two counts: zero if it is missing or of the past.
 
-        The next window is as good as this one: another process has begun it already. A later one
-        was counted before the machine was started anew: its counts go on in this window.
+        The next window is valid too: another process has begun it already. A later one was counted
+        before a restart of the machine: its counts continue in this window.
         """
-        place = self._places.get(name) or self._place(name)
+        place = self._cache.get(name) or self._locate(name)
         digest, _, _, offset = place
-        memory = self._counters.storage.memory
-        found, row_window, first, second = SLOT.unpack_from(memory, offset)
-        if found != digest:
+        memory = self._counters.memory
+        row_digest, row_window, first, second = SLOT.unpack_from(memory, offset)
+        if row_digest != digest:
             if not self._find(place):
                 return window, 0, 0
             _, row_window, first, second = SLOT.unpack_from(memory, place[3])
@@ -243,65 +244,65 @@ class Table:
         return row_window, first, second
 
     def put(self, name: str, window: int, first: int, second: int = 0) -> None:
-        """Write the row."""
-        place = self._places.get(name) or self._place(name)
-        memory = self._counters.storage.memory
+        """Write the row of a name, over another one if its bucket is full."""
+        place = self._cache.get(name) or self._locate(name)
+        memory = self._counters.memory
         if self._find(place):
             offset = place[3] + DIGEST_BYTES
             memory[offset : offset + COUNTS.size] = COUNTS.pack(window, first, second)
         else:
-            offset = place[3] = self._slot_to_give_up(place[1], window)
+            offset = place[3] = self._slot_to_replace(place[1], window)
             memory[offset : offset + SLOT.size] = SLOT.pack(place[0], window, first, second)
 
     def reset(self, name: str) -> None:
-        """Set the row's counts to zero, if there is one."""
-        if self._find(self._places.get(name) or self._place(name)):
+        """Set the counts of a name to zero, if it has a row."""
+        if self._find(self._cache.get(name) or self._locate(name)):
             self.put(name, 0, 0)
 
     def add(self, name: str, window: int) -> int:
-        """Count one more under the row's lock; what its first count is then."""
+        """Add one to the first count under the row's lock, and return that count."""
         with self.lock(name):
             window, first, second = self.get(name, window)
             self.put(name, window, first + 1, second)
         return first + 1
 
-    def forget_places(self) -> None:
-        self._places = {}
+    def clear_cache(self) -> None:
+        self._cache = {}
 
-    def _place(self, name: str) -> list[Any]:
-        if len(self._places) >= MAX_CACHED_NAMES:
-            self._places = {}
+    def _locate(self, name: str) -> list[Any]:
+        if len(self._cache) >= MAX_CACHED_NAMES:
+            self._cache = {}
         digest = keyed_digest(self._counters.key, name)
         bucket = int.from_bytes(digest[:8], "little") % self._buckets
         start = (self._bucket + bucket) * BUCKET_BYTES
-        place = self._places[name] = [digest, start, self._lock + bucket % self._locks, start]
+        place = self._cache[name] = [digest, start, self._lock + bucket % self._locks, start]
         return place
 
     def _find(self, place: list[Any]) -> bool:
-        """Note where the row is; False when there is none."""
+        """Update the offset in `place`; False if there is no row."""
         digest, start, _, offset = place
-        memory = self._counters.storage.memory
+        memory = self._counters.memory
         if memory[offset : offset + DIGEST_BYTES] == digest:
             return True
         # Not mmap.find(), which compares byte by byte.
-        found = memory[start : start + BUCKET_BYTES].find(digest)
-        if found >= 0:
-            place[3] = start + found
-        return found >= 0
+        offset = memory[start : start + BUCKET_BYTES].find(digest)
+        if offset >= 0:
+            place[3] = start + offset
+        return offset >= 0
 
-    def _slot_to_give_up(self, start: int, window: int) -> int:
-        """The slot of a bucket that can best be given up."""
-        rows = SLOT.iter_unpack(self._counters.storage.memory[start : start + BUCKET_BYTES])
-        worth = [(window <= row_window <= window + 1, first) for _, row_window, first, _ in rows]
-        return start + worth.index(min(worth)) * SLOT.size
+    def _slot_to_replace(self, start: int, window: int) -> int:
+        """Return the offset of the slot of a bucket that a new row replaces."""
+        rows = SLOT.iter_unpack(self._counters.memory[start : start + BUCKET_BYTES])
+        ranks = [(window <= row_window <= window + 1, first) for _, row_window, first, _ in rows]
+        return start + ranks.index(min(ranks)) * SLOT.size
 
 
 def _open_file(path: Path) -> Storage:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with Lock(descriptor, 0):
-            fits = os.fstat(descriptor).st_size >= FILE_BYTES
-            if not fits or os.pread(descriptor, len(HEADER), 0) != HEADER:
+            is_long_enough = os.fstat(descriptor).st_size >= FILE_BYTES
+            if not is_long_enough or os.pread(descriptor, len(HEADER), 0) != HEADER:
                 # Written and not made longer: a disk that is full later, when a hole is first
                 # written to, would end the process. Never made shorter, for the same reason.
                 if os.pwrite(descriptor, bytes(FILE_BYTES), 0) < FILE_BYTES:

@@ -1,9 +1,10 @@
-"""The current tenant's database: whoever is visiting a tenant reads and writes its file, no other.
+"""The current tenant's database: reading and writing inside a session of one tenant.
 
-A visit belongs to one thread and one tenant, found through a context variable; without one every
-query is an error, never a default. Writing needs `transaction()`, which holds the tenant's writer
-lock among threads and processes: SQLite before 3.51.3 can corrupt a file when one connection
-writes while another checkpoints, and a queue of our own is fairer than SQLite's busy loop.
+A session belongs to one thread and one tenant, and is found through a context variable; without
+one every query is an error, never a default. Writing needs `transaction()`, which holds the
+tenant's writer lock among threads and processes: SQLite before 3.51.3 can corrupt a file when one
+connection writes while another checkpoints, and a queue of our own is fairer than SQLite's busy
+loop.
 """
 
 import os
@@ -24,9 +25,11 @@ from crm.errors import Busy, CRMError
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of, is_busy
 from crm.tenancy.steady_clock import SteadyClock
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
-from crm.tenancy.writer_lock import LONGEST_WAIT, WriterLock
+from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
 
-LOG_BYTES = 8_192_000  # until a checkpoint: with SQLite's 1,000 pages a create takes 4 % longer
+# Length of the log that is checkpointed. With SQLite's 1,000 pages a create takes 4 % longer.
+CHECKPOINT_BYTES = 8_192_000
+MAX_CACHED_STATEMENTS = 512  # of one connection
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
@@ -37,38 +40,38 @@ PRAGMAS = (
 
 
 class NoTenant(RuntimeError):
-    """A mistake of ours: a query outside a visit, in another thread than its visit's, across two
-    tenants, or a write outside a transaction."""
+    """An error of this program: a query without a session, in another thread than its session's,
+    across two tenants, or a write outside a transaction."""
 
 
 class Connection(sqlite3.Connection):
-    """An open connection that knows its file: another may stand at the same path by now."""
+    """An open connection that knows its file: another file may be at the same path by now."""
 
-    file: tuple[int, int]
+    file: tuple[int, int]  # device and inode
 
 
 def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connection:
     """Open an existing file, to read or also to write. Raises FileNotFoundError.
 
-    Which of the two never changes: toggling it would make SQLite prepare every text anew.
-    `own_index`: SQLite keeps the index of the log in the connection's memory and writes nothing;
-    the caller holds the file's writer lock while it is open (`Tenant.take`).
+    A connection never changes from one to the other: that would make SQLite prepare every
+    statement anew. `own_index`: SQLite keeps the index of the log in the connection's memory and
+    writes nothing; the caller holds the file's writer lock while it is open (`Tenant.take`).
     """
     file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
     connection = sqlite3.connect(
         f"file:{_uri_path(path)}?mode=rw{'&readonly_shm=1' if own_index else ''}",
         uri=True,
         isolation_level=None,
-        check_same_thread=False,  # a connection is handed from visit to visit, never shared
-        cached_statements=512,
+        check_same_thread=False,  # a connection is handed from session to session, never shared
+        cached_statements=MAX_CACHED_STATEMENTS,
         factory=Connection,
     )
     connection.file = file
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)
-        (page,) = connection.execute("PRAGMA page_size").fetchone()
-        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page}")
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_BYTES // page_bytes}")
         if not writes:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -77,10 +80,10 @@ def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connect
     return connection
 
 
-def peek(path: Path, sql: str) -> tuple | None:
-    """The first row that one statement reads; who calls it holds the writer lock.
+def read_first_row(path: Path, sql: str) -> tuple[Any, ...] | None:
+    """Read the first row of one statement; the caller holds the writer lock.
 
-    For a look at many files in passing: a visit's connection takes twice as long.
+    For reading from many files in turn: a connection for a session takes twice as long to open.
     """
     connection = sqlite3.connect(f"file:{_uri_path(path)}?mode=rw", uri=True, isolation_level=None)
     try:
@@ -90,7 +93,7 @@ def peek(path: Path, sql: str) -> tuple | None:
 
 
 def file_at(path: Path | str) -> tuple[int, int]:
-    """Which file stands at a path. Raises FileNotFoundError."""
+    """Return the device and inode of the file at a path. Raises FileNotFoundError."""
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino
 
@@ -100,20 +103,22 @@ def _uri_path(path: Path) -> str:
 
 
 class ConnectionSource(Protocol):
-    """Whoever keeps a tenant's open connections between visits."""
+    """Where a session takes its connections from: in production a `files.Tenant`."""
 
+    label: str
+    path: Path
     lock: WriterLock
     heavy_work_lock: Any  # crm.tenancy.heavy_work.HeavyWorkLock
     config: Config
-    bell: WakeupPipe
-    hears: OnEvent | None
-    steady: SteadyClock
+    wakeup_pipe: WakeupPipe
+    on_event: OnEvent | None
+    steady_clock: SteadyClock
 
     def take(self, writes: bool) -> Connection: ...
 
     def give(self, connection: Connection, writes: bool) -> None: ...
 
-    def stands(self, *connections: Connection) -> bool: ...
+    def is_current(self, *connections: Connection) -> bool: ...
 
     def refusal(self, error: BaseException) -> CRMError | None: ...
 
@@ -121,91 +126,103 @@ class ConnectionSource(Protocol):
 
 
 class TenantSession:
-    """One thread's stay at one tenant, and in whose name: `user_id`, `key_id` with its `scopes`,
-    None for a person or a program that acts without a key.
+    """One thread's work with one tenant's database.
 
-    It reads through a connection of its own; a transaction borrows one that may write. `wait`:
-    seconds it waits for its turn to write.
+    `user_id` is who acts, `key_id` the API key used, with its `scopes`; None for a person or a
+    program that acts without a key. It reads through a connection of its own (`reader`); during a
+    transaction `connection` is one that may write. `lock_wait_seconds`: how long it waits for its
+    turn to write.
     """
 
     __slots__ = (
+        "_state",
         "clock",
         "connection",
-        "keeper",
         "key_id",
         "label",
+        "lock_wait_seconds",
         "reader",
         "scopes",
-        "state_",
-        "thread",
+        "source",
+        "thread_id",
         "user_id",
-        "wait",
     )
 
     def __init__(
         self,
         label: str,
         connection: Connection,
-        keeper: ConnectionSource,
+        source: ConnectionSource,
         clock: Callable[[], float],
     ):
         self.label = label
         self.connection = self.reader = connection
-        self.keeper = keeper
+        self.source = source
         self.clock = clock
-        self.thread = threading.get_ident()
-        self.state_: _ConnectionState | None = None
+        self.thread_id = threading.get_ident()
+        self._state: _ConnectionState | None = None
         self.user_id: int | None = None
         self.key_id: int | None = None
         self.scopes: frozenset[str] | None = None
-        self.wait = LONGEST_WAIT
+        self.lock_wait_seconds = MAX_LOCK_WAIT_SECONDS
 
     @property
     def state(self) -> _ConnectionState:
-        """peewee's, made when it is first asked for: most visits only read by prepared texts."""
-        if self.state_ is None:
-            self.state_ = _ConnectionState()
-            self.state_.set_connection(self.connection)
-        return self.state_
+        """peewee's state, made on first use: most sessions only execute prepared statements."""
+        if self._state is None:
+            self._state = _ConnectionState()
+            self._state.set_connection(self.connection)
+        return self._state
 
     @property
     def in_transaction(self) -> bool:
-        return self.state_ is not None and bool(self.state_.transactions)
+        return self._state is not None and bool(self._state.transactions)
 
 
-_visit: ContextVar[TenantSession | None] = ContextVar("visit", default=None)
+_session: ContextVar[TenantSession | None] = ContextVar("tenant_session", default=None)
 
 
 def current_session() -> TenantSession:
-    """The visit under way; raises NoTenant where there is none or it is another thread's."""
-    found = _visit.get()
-    if found is None:
-        raise NoTenant("no tenant is being visited here")
-    if found.thread != threading.get_ident():
-        raise NoTenant("this visit belongs to another thread")
-    return found
+    """Return the session of this thread; raises NoTenant if there is none."""
+    session = _session.get()
+    if session is None:
+        raise NoTenant("there is no tenant session here")
+    if session.thread_id != threading.get_ident():
+        raise NoTenant("this tenant session belongs to another thread")
+    return session
 
 
 def session_or_none() -> TenantSession | None:
-    """The visit under way, or None."""
-    return _visit.get()
+    """Return the session of this context, or None."""
+    return _session.get()
 
 
-def begin_session(new: TenantSession) -> Token[TenantSession | None]:
-    outer = _visit.get()
-    there = outer and (outer.label, outer.keeper.bell)
-    if outer is not None and outer.in_transaction and there != (new.label, new.keeper.bell):
+def begin_session(session: TenantSession) -> Token[TenantSession | None]:
+    """Make a session the current one; returns what `end_session` takes.
+
+    Raises NoTenant inside a transaction of another tenant.
+    """
+    outer = _session.get()
+    if (
+        outer is not None
+        and outer.in_transaction
+        # Two installations may have tenants of one label, but each has its own pipe.
+        and (outer.label, outer.source.wakeup_pipe) != (session.label, session.source.wakeup_pipe)
+    ):
         raise NoTenant("another tenant cannot be visited inside a transaction")
-    return _visit.set(new)
+    return _session.set(session)
 
 
-def end_session_of_thread(token: Token[TenantSession | None]) -> None:
-    _visit.get().thread = 0  # a copied context may outlive it; its connection is another's soon
-    _visit.reset(token)
+def end_session(token: Token[TenantSession | None]) -> None:
+    """End the current session; the one around it, if any, is current again."""
+    session = _session.get()
+    if session is not None:
+        session.thread_id = 0  # a copied context may outlive it; its connection is reused soon
+    _session.reset(token)
 
 
 class TenantDatabase(SqliteDatabase):
-    """peewee's database, whose connection is always the current visit's."""
+    """peewee's database, whose connection is always the current session's."""
 
     def __init__(self) -> None:
         super().__init__("tenant", thread_safe=False, autoconnect=False)
@@ -216,112 +233,124 @@ class TenantDatabase(SqliteDatabase):
 
     @_state.setter
     def _state(self, value: _ConnectionState) -> None:
-        """peewee sets one for all; each visit has its own."""
+        """Ignore the one state that peewee sets; each session has its own."""
 
     def is_closed(self) -> bool:
-        return _visit.get() is None
+        return _session.get() is None
 
     def cursor(self, named_cursor: Any = None) -> sqlite3.Cursor:
         return current_session().connection.cursor()
 
-    def init(self, database: str, **options: Any) -> None:
-        self.database, self.deferred, self._pragmas, self._timeout = database, False, (), 10
-
     def begin(self, *_: Any) -> None:
-        here = current_session()
-        writer = here.keeper.take(writes=True)
+        session = current_session()
+        source = session.source
+        writer = source.take(writes=True)
         try:
-            here.keeper.lock.acquire(here.wait)
+            source.lock.acquire(session.lock_wait_seconds)
         except BaseException as error:
-            here.keeper.give(writer, writes=True)
+            source.give(writer, writes=True)
             if isinstance(error, OSError):
-                raise here.keeper.refusal_to_open(error) from error
+                raise source.refusal_to_open(error) from error
             raise
-        here.connection = here.state.conn = writer
+        session.connection = session.state.conn = writer
         try:
-            # Whoever held the lock may have restored the file: what is written to the old one,
-            # or decided by it, is lost.
-            if not here.keeper.stands(writer, here.reader):
+            # The holder of the lock before may have restored the file: what is written to the old
+            # one, or decided by it, is lost.
+            if not source.is_current(writer, session.reader):
                 raise Busy
             writer.execute("BEGIN IMMEDIATE")
         except BaseException as error:
-            self._free(here)
+            self._return_writer(session)
             if is_busy(error):
                 raise Busy from error
             raise
 
     def commit(self) -> None:
-        # A failed COMMIT leaves the transaction open: peewee then calls rollback, which frees.
-        here = current_session()
-        here.connection.execute("COMMIT")
-        self._free(here)
+        # A failed COMMIT leaves the transaction open: peewee then calls rollback, which releases
+        # the lock.
+        session = current_session()
+        session.connection.execute("COMMIT")
+        self._return_writer(session)
 
     def rollback(self) -> None:
-        here = current_session()
+        session = current_session()
         try:
-            if here.connection.in_transaction:
-                here.connection.execute("ROLLBACK")
+            if session.connection.in_transaction:
+                session.connection.execute("ROLLBACK")
         finally:
-            self._free(here)
+            self._return_writer(session)
 
     @staticmethod
-    def _free(here: TenantSession) -> None:
-        writer, here.connection = here.connection, here.reader
-        here.state.conn = here.reader
-        here.keeper.lock.release()
-        here.keeper.give(writer, writes=True)
+    def _return_writer(session: TenantSession) -> None:
+        """Release the lock and give back the connection that a transaction wrote through."""
+        writer, session.connection = session.connection, session.reader
+        session.state.conn = session.reader
+        session.source.lock.release()
+        session.source.give(writer, writes=True)
 
 
 database = TenantDatabase()
 
 
 def transaction() -> AbstractContextManager[Any]:
-    """All or nothing; joins the transaction under way. Raises Busy when its turn doesn't come."""
+    """Write all or nothing in a `with` block; inside a transaction, join that one.
+
+    Raises Busy on entering if its turn to write does not come within `lock_wait_seconds`.
+    """
     return nullcontext() if current_session().in_transaction else database.transaction()
 
 
-def after_commit(wake: Callable[[], None]) -> None:
-    """Call `wake` once the transaction under way is committed; never on a rollback.
+def after_commit(callback: Callable[[], None]) -> None:
+    """Call a function once the current transaction is committed; never on a rollback.
 
-    `wake` may only wake: an exception of its would look like a failed commit.
+    It must not raise: its exception would look like a failed commit.
     """
-    database.after_commit(wake)
+    database.after_commit(callback)
 
 
 def notify_after_commit() -> None:
-    """Once the transaction under way is committed, tell the background that there is work."""
-    here = current_session()
-    after_commit(partial(here.keeper.bell.ring, here.label))
+    """Once the current transaction is committed, tell the sender that the tenant has work."""
+    session = current_session()
+    after_commit(partial(session.source.wakeup_pipe.notify, session.label))
 
 
 def settings() -> Config:
-    """The settings of the installation that is being visited."""
-    return current_session().keeper.config
+    """Return the settings of the current tenant's installation."""
+    return current_session().source.config
 
 
-def rows(sql: str, params: Sequence[Any] = ()) -> list[tuple]:
-    """All rows of a prepared text: an unfinished cursor would hold back the log's checkpoint."""
+def rows(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return all rows of a query: an unread cursor would hold back the checkpoint of the log."""
     return current_session().connection.execute(sql, params).fetchall()
 
 
-def row(sql: str, params: Sequence[Any] = ()) -> tuple | None:
-    found = current_session().connection.execute(sql, params).fetchall()
-    return found[0] if found else None
+def row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    """Return the first row of a query that gives few, or None."""
+    result = current_session().connection.execute(sql, params).fetchall()
+    return result[0] if result else None
+
+
+def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Return the first row of a query that always gives one, such as a count."""
+    return current_session().connection.execute(sql, params).fetchall()[0]
 
 
 def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
-    """Run one changing statement; only inside `transaction()`."""
-    here = current_session()
-    if not here.in_transaction:
+    """Execute one statement that writes; raises NoTenant outside `transaction()`."""
+    session = current_session()
+    if not session.in_transaction:
         raise NoTenant("writing needs a transaction")
-    return here.connection.execute(sql, params)
+    return session.connection.execute(sql, params)
 
 
-def note(sql: str, params: Sequence[Any] = ()) -> None:
-    """Run one changing statement by itself, unless somebody is writing or the disk is full: a
-    reader waits for nobody, and what it notes in passing can be noted the next time."""
-    here = current_session()
-    patience, here.wait = here.wait, 0
+def try_execute(sql: str, params: Sequence[Any] = ()) -> None:
+    """Execute one statement in a transaction of its own, or not at all.
+
+    It is left out while somebody else writes or when the disk is full. For what a reader notes in
+    passing, such as when a key was last used: it waits for nobody and can note it the next time.
+    """
+    session = current_session()
+    wait_seconds, session.lock_wait_seconds = session.lock_wait_seconds, 0
     try:
         with transaction():
             execute(sql, params)
@@ -331,26 +360,28 @@ def note(sql: str, params: Sequence[Any] = ()) -> None:
         if cause_of(error) is not Cause.FULL:
             raise
     finally:
-        here.wait = patience
+        session.lock_wait_seconds = wait_seconds
 
 
 def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> None:
-    here = current_session()
-    if not here.in_transaction:
+    """Execute one statement that writes, once for each sequence of parameters."""
+    session = current_session()
+    if not session.in_transaction:
         raise NoTenant("writing needs a transaction")
-    here.connection.executemany(sql, params)
+    session.connection.executemany(sql, params)
 
 
 def now() -> str:
-    """The time by the tenant's clock: RFC 3339, UTC, whole seconds (D2)."""
+    """Return the time by the tenant's clock: RFC 3339, UTC, whole seconds (D2)."""
     return time_text(int(current_session().clock()))
 
 
 @lru_cache(maxsize=64)
 def time_text(seconds: int) -> str:
+    """Write epoch seconds as all times are stored: 2026-11-21T06:59:00Z (D2)."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def time_before(seconds: int) -> str:
-    """The time `seconds` ago by the tenant's clock."""
+    """Return the time `seconds` ago by the tenant's clock."""
     return time_text(int(current_session().clock()) - seconds)

@@ -1,8 +1,8 @@
-"""Tenants' files as the disk knows them: their logs, their names, and when a name may change.
+"""Files and folders of the data folder: creating, naming, syncing and deleting them safely.
 
 A connection finds its file and its log by name, one after the other. If another file took the name
-in between, it would read one tenant's past with the log of its present. So whoever opens a file and
-whoever changes which file has a name go through a gate: many may open, one alone may change.
+in between, it would read a tenant's old file with the new file's log. Therefore opening a file
+takes a shared lock of its folder, and changing which file has a name an exclusive one.
 """
 
 import fcntl
@@ -14,45 +14,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-ABANDONED = 86_400  # seconds after which what is unfinished was left by a dead process
-LOGS = ("-wal", "-shm", "-journal")  # what belongs to one file and would damage another
+ABANDONED_AFTER_SECONDS = 86_400  # an unfinished file of that age was left by a dead process
+LOG_SUFFIXES = ("-wal", "-shm", "-journal")  # such a file belongs to one and damages another
 
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Which file has a name does not change in here, until one is open that was read from."""
-    with _gate(path.parent, fcntl.LOCK_SH):
+    """Keep the file of this name from being replaced, until it is open and was read from."""
+    with _locked(path.parent, fcntl.LOCK_SH):
         yield
 
 
 @contextmanager
 def renaming(path: Path) -> Iterator[None]:
-    """Nobody opens a file in here. For a few system calls, by who holds the writer lock."""
-    with _gate(path.parent, fcntl.LOCK_EX):
+    """Keep all files of the folder from being opened, for a few system calls.
+
+    The caller holds the writer lock of the file.
+    """
+    with _locked(path.parent, fcntl.LOCK_EX):
         yield
 
 
 @contextmanager
-def _gate(folder: Path, way: int) -> Iterator[None]:
-    # The lock is the folder's own, so that there is no file to make, and a dead process has none.
-    gate = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _locked(folder: Path, operation: int) -> Iterator[None]:
+    # The lock is on the folder itself: there is no file to create, and none is left behind.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(gate, way)
+        fcntl.flock(descriptor, operation)
         yield
     finally:
-        os.close(gate)
+        os.close(descriptor)
 
 
 def make(path: Path) -> None:
-    """An empty file that only its owner may read. Raises FileExistsError."""
+    """Create an empty file that only its owner may read. Raises FileExistsError."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that only its owner may enter, with those above it that are missing.
+    """Create a folder that only its owner may enter, with missing parents, and sync their names.
 
-    Their names are on the disk then. One that is there stays as it is: somebody may have given it
-    to a group on purpose. Raises OSError.
+    An existing folder stays as it is: somebody may have given it to a group on purpose. Raises
+    OSError.
     """
     try:
         path.mkdir(0o700)
@@ -67,76 +70,80 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Make or replace a small file that only its owner may read.
+    """Create or replace a small file that only its owner may read.
 
-    It is on the disk before it has its name, and its name before this returns: after a power cut
-    the file is there as it was or as it is to be, never cut or empty.
+    It is synced before it gets its name, and the name before this returns: after a power cut the
+    file has its old or its new content, and is never cut or empty.
     """
-    unseen = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(unseen, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(unseen, path)
+        os.replace(draft, path)
     finally:
-        unseen.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     sync(path.parent)
 
 
-def name_file(unseen: Path, path: Path) -> None:
-    """Give a whole file its name, as write_file() does. Raises FileExistsError."""
-    sync(unseen)
-    os.link(unseen, path)
+def name_file(draft: Path, path: Path) -> None:
+    """Give a complete file its name, synced as in write_file(). Raises FileExistsError."""
+    sync(draft)
+    os.link(draft, path)
     sync(path.parent)
 
 
 @contextmanager
 def making(folder: Path) -> Iterator[None]:
-    """Nobody else makes what may be made once in a folder, in any process."""
-    with _gate(folder, fcntl.LOCK_EX):
+    """Keep all other processes and threads from creating something in a folder."""
+    with _locked(folder, fcntl.LOCK_EX):
         yield
 
 
 def make_index_name(path: Path) -> None:
-    """An empty index of a file's log, if there is none: SQLite reads no log without that name.
+    """Create an empty index of a file's log, if there is none: SQLite reads no log without one.
 
-    It is linked, not opened at its place: a process that closes a file loses its locks on it.
+    It is linked, not opened at its path: a process that closes a file loses its locks on it.
     """
     index = Path(f"{path}-shm")
     if index.exists():
         return
-    unseen = path.with_name(f".new-{secrets.token_hex(4)}")
+    draft = path.with_name(f".new-{secrets.token_hex(4)}")
     try:
-        make(unseen)
+        make(draft)
         with suppress(FileExistsError):
-            os.link(unseen, index)
+            os.link(draft, index)
     finally:
-        unseen.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    opened = os.open(path, os.O_RDONLY)
+    """Write a file, or the names in a folder, to the disk, and wait for that."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
-def drop_logs(path: Path) -> None:
-    for log in LOGS:
-        Path(f"{path}{log}").unlink(missing_ok=True)
+def delete_logs(path: Path) -> None:
+    """Delete the logs beside a file, which must not be read with another file of that name."""
+    for suffix in LOG_SUFFIXES:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-def forget_abandoned(within: Path, pattern: str, moment: float) -> None:
-    """Let go what dead processes left unfinished: files and folders of a name like the pattern."""
+def delete_abandoned(within: Path, pattern: str, moment: float) -> None:
+    """Delete unfinished files and folders that dead processes left, of names like the pattern.
+
+    `moment`: the current time in epoch seconds, by the clock that may delete.
+    """
     for path in within.glob(pattern):
         with suppress(FileNotFoundError):
-            if path.stat().st_mtime < moment - ABANDONED:
+            if path.stat().st_mtime < moment - ABANDONED_AFTER_SECONDS:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def stamp(seconds: float) -> str:
-    """A time as it stands in the names of files: 20261121T065900Z."""
+    """Write epoch seconds as in the names of files: 20261121T065900Z."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

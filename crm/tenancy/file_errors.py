@@ -1,7 +1,7 @@
 """What an error of SQLite or of the operating system means for the installation.
 
-Errors are told apart by SQLite's extended result codes and by `errno`, never by their texts. A code
-that has several causes (SQLITE_CANTOPEN) is decided by a look at descriptors and at the disk.
+Errors are distinguished by SQLite's extended result codes and by `errno`, never by their texts. For
+a code that has several causes (SQLITE_CANTOPEN), free descriptors and the disk are checked.
 """
 
 import errno
@@ -67,10 +67,10 @@ _ERRNO = {
 
 
 def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
-    """Why a file could not be used; None: the error is of another kind.
+    """Return why a file could not be used, or None if the error is of another kind.
 
-    `path` of the file, if it is known: a disk that is read-only or has no room for another file
-    (inodes) is then told from a file that cannot be opened.
+    With the `path` of the file, a disk that is read-only or has no room for another file (inodes)
+    is distinguished from a file that cannot be opened.
     """
     error = _original(error)
     if isinstance(error, OSError):
@@ -84,24 +84,24 @@ def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
         return Cause.UNUSABLE if type(error) in unusable else None
     if code == sqlite3.SQLITE_CANTOPEN and descriptors_are_used_up():
         return Cause.NO_DESCRIPTORS
-    found = _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
+    cause = _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
     if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and path is not None:
-        found = _cause_of_disk(path.parent) or found
-    return found
+        cause = _cause_of_disk(path.parent) or cause
+    return cause
 
 
 def is_of_schema(error: BaseException) -> bool:
-    """Does SQLite not find what a statement names? A mistake of ours, or a damaged schema."""
+    """Whether a statement names what SQLite does not find: by a bug, or in a damaged schema."""
     return getattr(_original(error), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
 
 def is_busy(error: BaseException) -> bool:
-    """Is it SQLite saying that another holds the file for too long?"""
+    """Whether SQLite gave up waiting because another connection held the file for too long."""
     return isinstance(error, FILE_ERRORS) and cause_of(error) is Cause.BUSY
 
 
 def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
-    """The error that tells a caller of it; None: the error is not of a file. As cause_of()."""
+    """Return the error to raise for a caller, or None if it is not of a file; see cause_of()."""
     cause = cause_of(error, path)
     if cause is Cause.FULL:
         return StorageFull()
@@ -113,7 +113,7 @@ def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
 
 
 def describe(error: BaseException) -> str:
-    """The error for the operator, with the name of its code, and without any data."""
+    """Describe the error to the operator, with the name of its code, and without any data."""
     error = _original(error)
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
@@ -125,28 +125,28 @@ def describe(error: BaseException) -> str:
     return f"{error} ({name})" if name else str(error)
 
 
-def may_pass(error: BaseException) -> bool:
-    """Can the cause of an UNUSABLE file be mended without a change of the file?"""
+def is_temporary(error: BaseException) -> bool:
+    """Whether the cause of an UNUSABLE file may go away without a change of the file."""
     code = getattr(_original(error), "sqlite_errorcode", None) or 0
     return code & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def descriptors_are_used_up() -> bool:
-    """Can this process not open as many files as a connection needs?"""
-    opened = []
+    """Whether this process cannot open as many files as a connection needs."""
+    descriptors: list[int] = []
     try:
         for _ in range(FILES_PER_DATABASE):
-            opened.append(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+            descriptors.append(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
         return error.errno in (errno.EMFILE, errno.ENFILE)
     finally:
-        for descriptor in opened:
+        for descriptor in descriptors:
             os.close(descriptor)
     return False
 
 
 def _original(error: BaseException) -> BaseException:
-    """peewee's errors carry that of the driver, with its code."""
+    """Return the driver's error, which has the code, of an error of peewee's."""
     if isinstance(error, PeeweeException) and error.args:
         first = error.args[0]
         return first if isinstance(first, sqlite3.Error) else error

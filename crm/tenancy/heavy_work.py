@@ -1,7 +1,7 @@
 """One heavy piece of work at a time per tenant, among all threads and processes.
 
 Exports, imports and the dashboard compute for up to some seconds. A tenant that starts many of them
-at once waits for itself; the other tenants keep the processor.
+at once waits for its own; the processor stays free for the other tenants.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ class HeavyWorkLock:
 
     @contextmanager
     def held(self, wait_seconds: float) -> Iterator[None]:
-        """Hold the lock. Raises Busy if it is not free in time, or too many wait already."""
+        """Hold the lock. Raises Busy if it is not free in time, or MAX_WAITING wait already."""
         deadline = time.monotonic() + wait_seconds
         with self._counting:
             if self.is_full():
@@ -54,7 +54,7 @@ class HeavyWorkLock:
             self._count -= 1
 
     def is_full(self) -> bool:
-        """Do as many wait as may?"""
+        """Whether MAX_WAITING others wait already."""
         return self._count > MAX_WAITING
 
     @staticmethod
@@ -78,7 +78,7 @@ def heavy_work(wait_seconds: float | None = None) -> Iterator[None]:
     `wait_seconds` is WAIT_SECONDS unless given. Not reentrant, and not for use inside
     `transaction()`: writers would wait for it.
     """
-    lock = current_session().keeper.heavy_work_lock
+    lock = current_session().source.heavy_work_lock
     with lock.held(WAIT_SECONDS if wait_seconds is None else wait_seconds):
         yield
 

@@ -1,11 +1,11 @@
-"""Litestream beside the server: continuous copies of the tenants' files to another place.
+"""Litestream beside the server: continuous copies of the tenants' files to another storage.
 
 Litestream is a process of its own. It reads the log of each file, holds a read transaction on it
-so that nobody else restarts the log, and makes the checkpoints itself. What it needs of the data
-folder is here: the list of tenants, which is copied like a tenant's file because not every kind of
-storage can be listed; its control socket, by which it lets go of a file that is about to be deleted
-or replaced, and tells how far the copies lag behind; and the numbers that a restored file does not
-give a second time.
+so that nobody else restarts the log, and makes the checkpoints itself. This module has what it
+needs in the data folder: the list of tenants, which is copied like a tenant's file because not
+every kind of storage can be listed; its control socket, by which it is told to release a file that
+is about to be deleted or replaced, and asked how far the copies lag behind; and the ids that a
+restored file skips so that none is given twice.
 """
 
 import ctypes
@@ -27,10 +27,10 @@ from crm.tenancy import disk
 from crm.tenancy.database import Connection, execute
 from crm.tenancy.writer_lock import WriterLock
 
-LABELS = "labels.db"  # in the data folder, and at the target beside the tenants' files
-SKIPPED_NUMBERS = 1_000_000  # of each table: more than a server gives in the longest lag
-STOP_SECONDS = 5  # for the last copy before it lets go of a file
-CALL_SECONDS = 10.0
+LABELS_NAME = "labels.db"  # in the data folder, and at the target beside the tenants' files
+SKIPPED_IDS = 1_000_000  # of each table: more than are given during the longest lag
+STOP_TIMEOUT_SECONDS = 5  # for the last copy before it releases a file
+CALL_TIMEOUT_SECONDS = 10.0
 # With Litestream beside it, a connection of ours checkpoints only a log that Litestream has
 # neglected: SQLite before 3.51.3 can corrupt a file if a connection checkpoints while
 # another resets the log, and the writer lock does not exclude Litestream's writes.
@@ -43,27 +43,28 @@ log = logging.getLogger("crm")
 
 
 class NotAnswered(Exception):
-    """Litestream does not run, or refuses what it is asked."""
+    """Litestream does not run, or refuses the request."""
 
 
-class Copied(NamedTuple):
-    """How a file is copied: when it was last known to be whole at the target, and what fails."""
+class CopyStatus(NamedTuple):
+    """When a file was last known to be whole at the target, in epoch seconds, and its error."""
 
-    at: float | None
+    synced_at: float | None
     error: str
 
 
 def state_folder(data: Path) -> Path:
-    """Where Litestream keeps what it has read but not copied yet, by file."""
+    """Return the folder where Litestream keeps what it has read but not copied yet, by file."""
     return data / "litestream"
 
 
 def control_socket(data: Path) -> Path:
+    """Return the path of the socket by which Litestream takes commands."""
     return data / "litestream.sock"
 
 
 def is_used(data: Path) -> bool:
-    """Has Litestream ever run on this data folder?"""
+    """Whether Litestream has ever run on this data folder."""
     return state_folder(data).is_dir()
 
 
@@ -78,11 +79,11 @@ def leave_checkpoints(connection: Connection, data: Path) -> None:
 
 
 def record_labels(data: Path, labels: Callable[[], list[str]]) -> None:
-    """Write down in the data folder which tenants there are.
+    """Write the list of tenants in the data folder.
 
-    A failure is logged: the next call, at the latest that of the next start, mends it.
+    A failure is logged: the next call, at the latest when a server starts, writes it again.
     """
-    path = data / LABELS
+    path = data / LABELS_NAME
     try:
         with WriterLock(path.with_suffix(".lock"))():
             with suppress(FileExistsError):
@@ -96,18 +97,19 @@ def record_labels(data: Path, labels: Callable[[], list[str]]) -> None:
 def _write_labels(connection: sqlite3.Connection, labels: set[str]) -> None:
     connection.execute("PRAGMA busy_timeout = 10000")
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")  # whoever starts a server writes it anew
+    connection.execute("PRAGMA synchronous = NORMAL")  # a server that starts writes it again
     connection.execute("CREATE TABLE IF NOT EXISTS label (label TEXT PRIMARY KEY) STRICT")
     listed = {label for (label,) in connection.execute("SELECT label FROM label")}
     connection.execute("BEGIN IMMEDIATE")
-    added, gone = [(each,) for each in labels - listed], [(each,) for each in listed - labels]
+    added = [(label,) for label in labels - listed]
+    removed = [(label,) for label in listed - labels]
     connection.executemany("INSERT INTO label (label) VALUES (?)", added)
-    connection.executemany("DELETE FROM label WHERE label = ?", gone)
+    connection.executemany("DELETE FROM label WHERE label = ?", removed)
     connection.execute("COMMIT")
 
 
 def labels_in(path: Path) -> list[str]:
-    """The labels in a list of tenants. Raises FileNotFoundError, or what SQLite says."""
+    """Read the labels in a list of tenants. Raises FileNotFoundError or SQLite's errors."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     path.stat()
     with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -115,9 +117,9 @@ def labels_in(path: Path) -> list[str]:
 
 
 def is_listed(data: Path, labels: list[str]) -> bool:
-    """Does the list name these tenants, in alphabetical order?"""
+    """Whether the list has exactly these labels, which are in alphabetical order."""
     try:
-        return labels_in(data / LABELS) == labels
+        return labels_in(data / LABELS_NAME) == labels
     except (OSError, sqlite3.Error):
         return False
 
@@ -125,47 +127,47 @@ def is_listed(data: Path, labels: list[str]) -> bool:
 # What a restored file needs
 
 
-def skip_numbers() -> None:
-    """Let the ids and the `sequence` of the file visited go on beyond all that it may have given
-    since its copy was made; inside a transaction."""
-    execute("UPDATE sqlite_sequence SET seq = seq + ?", (SKIPPED_NUMBERS,))
+def skip_ids() -> None:
+    """Let the ids and the `sequence` of the current tenant continue beyond all that it may have
+    given since its copy was made; inside a transaction."""
+    execute("UPDATE sqlite_sequence SET seq = seq + ?", (SKIPPED_IDS,))
     execute(
         "INSERT INTO sqlite_sequence (name, seq) SELECT name, ? FROM sqlite_schema"
         " WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
         " AND name NOT IN (SELECT name FROM sqlite_sequence)",
-        (SKIPPED_NUMBERS,),
+        (SKIPPED_IDS,),
     )
 
 
-# Files that change places
+# Files that are deleted or replaced
 
 
 @contextmanager
 def released(data: Path, path: Path) -> Iterator[None]:
-    """Litestream has copied a file to its end and let go of it in here.
+    """Let Litestream copy a file to its end and release it, for a `with` block.
 
-    After the file was deleted or replaced, Litestream learns of it by itself; where that fails,
-    it goes on with the file as it is.
+    Litestream notices by itself that the file was deleted or replaced; if the block fails, it goes
+    on with the file as it is.
     """
-    order = {"path": str(path), "timeout": STOP_SECONDS}
+    command = {"path": str(path), "timeout": STOP_TIMEOUT_SECONDS}
     if not is_used(data):
         yield
         return
     with suppress(NotAnswered):  # it does not run, or does not know the file yet
-        _call(data, "POST", "/stop", order)
+        _call(data, "POST", "/stop", command)
     try:
         yield
     except BaseException:
         with suppress(NotAnswered):
-            _call(data, "POST", "/start", order)
+            _call(data, "POST", "/start", command)
         raise
 
 
 def replace(data: Path, new: Path, path: Path) -> None:
-    """Give a file the name of another, in one step; Litestream takes it for another file then.
+    """Replace a file by another in one step, so that Litestream notices.
 
-    Litestream learns of files by inotify. A file that is merely renamed onto the name would be
-    taken for the one before, and mixed with it at the target: the name must be seen to go.
+    Litestream watches files by inotify. A file that is merely renamed onto the name would be taken
+    for the one before, and mixed with it at the target: the name must be seen to disappear.
     """
     if is_used(data) and path.exists():
         try:
@@ -188,35 +190,36 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def forget(data: Path, path: Path) -> None:
-    """Let go what Litestream keeps here of a deleted tenant. Its copies are for the operator."""
+def delete_state(data: Path, path: Path) -> None:
+    """Delete what Litestream keeps here of a deleted tenant; its copies are the operator's."""
     shutil.rmtree(state_folder(data) / f"{path.name}-litestream", ignore_errors=True)
 
 
 # How far the copies lag behind
 
 
-def copied(data: Path) -> dict[str, Copied]:
-    """How each file is copied, by its name. Raises NotAnswered."""
+def copy_statuses(data: Path) -> dict[str, CopyStatus]:
+    """Ask Litestream how each file is copied, by file name. Raises NotAnswered."""
     errors = {
-        each["path"]: each.get("error", "")
-        for each in _call(data, "GET", "/debug/sync-status")["databases"]
+        database["path"]: database.get("error", "")
+        for database in _call(data, "GET", "/debug/sync-status")["databases"]
     }
-    found = {}
-    for each in _call(data, "GET", "/list")["databases"]:
-        path, at = each["path"], each.get("last_sync_at")
+    statuses = {}
+    for database in _call(data, "GET", "/list")["databases"]:
+        path, last_sync_at = database["path"], database.get("last_sync_at")
         error = errors.get(path, "")
-        if each["status"] != "replicating":
-            error = error or f"it is {each['status']}: restart Litestream"
-        found[Path(path).name] = Copied(at and datetime.fromisoformat(at).timestamp(), error)
-    return found
+        if database["status"] != "replicating":
+            error = error or f"it is {database['status']}: restart Litestream"
+        synced_at = datetime.fromisoformat(last_sync_at).timestamp() if last_sync_at else None
+        statuses[Path(path).name] = CopyStatus(synced_at, error)
+    return statuses
 
 
-class _Control(http.client.HTTPConnection):
+class _ControlConnection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
     def __init__(self, path: Path):
-        super().__init__("localhost", timeout=CALL_SECONDS)
+        super().__init__("localhost", timeout=CALL_TIMEOUT_SECONDS)
         self._path = path
 
     def connect(self) -> None:
@@ -227,13 +230,13 @@ class _Control(http.client.HTTPConnection):
 
 def _call(data: Path, method: str, address: str, body: dict[str, Any] | None = None) -> Any:
     try:
-        with closing(_Control(control_socket(data))) as control:
-            control.request(method, address, dumps(body) if body else None)
-            answer = control.getresponse()
-            said = loads(answer.read())
+        with closing(_ControlConnection(control_socket(data))) as connection:
+            connection.request(method, address, dumps(body) if body else None)
+            response = connection.getresponse()
+            content = loads(response.read())
     except (OSError, http.client.HTTPException, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise NotAnswered(f"Litestream does not answer: {why}") from error
-    if answer.status != 200:
-        raise NotAnswered(f"Litestream refuses: {said.get('error')}")
-    return said
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise NotAnswered(f"Litestream does not answer: {reason}") from error
+    if response.status != 200:
+        raise NotAnswered(f"Litestream refuses: {content.get('error')}")
+    return content

@@ -1,14 +1,14 @@
-"""How much a tenant may keep: megabytes of its file, by its plan (CRM_STORAGE).
+"""Storage quotas: how many megabytes a tenant's file may have, by its plan (CRM_STORAGE).
 
-Checked where records are made and changed, inside their transaction, so that an import that grows
-beyond the quota is rolled back as a whole. Deleting, logging in and settings go on without it.
-Room that deleted rows leave in the file counts as free; deleted records are kept for 30 days.
+Checked where records are created and changed, inside their transaction, so that an import that
+exceeds the quota is rolled back as a whole. Deleting, logging in and settings are not limited.
+Space that deleted rows leave in the file counts as free; deleted records are kept for 30 days.
 """
 
 from typing import NamedTuple
 
 from crm.errors import StorageQuota
-from crm.tenancy.database import row, settings
+from crm.tenancy.database import one_row, settings
 
 MEGABYTE = 1 << 20  # bytes
 
@@ -21,9 +21,9 @@ class Storage(NamedTuple):
 
 
 def storage() -> Storage:
-    """The storage of the current tenant, the transaction under way included."""
-    (plan,) = row("SELECT plan FROM tenant")
-    free_pages = row("PRAGMA freelist_count")[0]
+    """Return the storage of the current tenant, including the current transaction."""
+    (plan,) = one_row("SELECT plan FROM tenant")
+    (free_pages,) = one_row("PRAGMA freelist_count")
     return Storage(_file_bytes(free_pages), settings().storage[plan] * MEGABYTE)
 
 
@@ -32,8 +32,8 @@ def require_room() -> None:
 
     Takes 3 µs while the file is smaller than the smallest quota of any plan.
     """
-    limited = settings().smallest_quota
-    if not limited or _file_bytes() < limited * MEGABYTE:
+    smallest = settings().smallest_quota
+    if not smallest or _file_bytes() < smallest * MEGABYTE:
         return
     used, quota = storage()
     if quota and used >= quota:
@@ -46,5 +46,5 @@ def require_room() -> None:
 
 
 def _file_bytes(free_pages: int = 0) -> int:
-    (pages,), (page_bytes,) = row("PRAGMA page_count"), row("PRAGMA page_size")
+    (pages,), (page_bytes,) = one_row("PRAGMA page_count"), one_row("PRAGMA page_size")
     return (pages - free_pages) * page_bytes

@@ -1,7 +1,7 @@
-"""Can the installation do its work now: write in its folder, read its files? Whose host is it?
+"""Readiness checks: whether the data folder can be written and tenants' files can be read.
 
 A tenant whose file cannot be used does not make the installation unready: a load balancer would
-take it away from all the others. How many there are is told beside.
+stop it for all the others. The number of such tenants is reported separately.
 """
 
 import logging
@@ -15,48 +15,53 @@ from urllib.parse import urlsplit
 
 from crm.tenancy.database import row
 from crm.tenancy.file_errors import Cause, cause_of
-from crm.tenancy.tenants import BASE_HOST_FILE, Tenants, is_host
+from crm.tenancy.hosts import is_host
+from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 
-SECONDS = 1.0  # that writing and reading may take together
+CHECK_TIMEOUT_SECONDS = 1.0  # for writing and reading together
 NOT_WRITABLE, FULL = "data_folder_not_writable", "storage_full"
 UNREADABLE, SLOW = "file_unreadable", "storage_slow"
-PAGE = b"\0" * 4096  # an empty file fits on a full disk
-TRIED = 3  # tenants' files, of which one must be readable: a damaged one stops nobody else
+TEST_DATA = b"\0" * 4096  # an empty file fits on a full disk
+MAX_FILES_TRIED = 3  # one of them must be readable: a damaged one stops nobody else
 
 log = logging.getLogger("crm")
 
 
 class Readiness:
-    """One look at the disk at a time: on a disk that hangs, threads must not pile up."""
+    """Runs one check at a time: on a disk that hangs, threads must not pile up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._look: _Look | None = None
-        self._told: str | None = None
-        # Tenants asked for lately whose files could not be used, at the last look.
+        self._check: _Check | None = None
+        self._last_problem: str | None = None
+        # Tenants with recent requests whose files could not be used, at the last check.
         self.unavailable = 0
 
     def problem(self, tenants: Tenants) -> str | None:
-        """Why the installation cannot do its work, in one word, or None; within SECONDS."""
+        """Return why the installation is not ready, as a code, or None.
+
+        Takes at most CHECK_TIMEOUT_SECONDS.
+        """
         with self._lock:
-            look = self._look
-            if look is None or not look.is_alive():
-                look = self._look = _Look(tenants)
-                look.start()
-        look.join(max(0.0, look.until - time.monotonic()))
-        found = SLOW if look.is_alive() else look.problem
-        self.unavailable = look.unavailable
+            check = self._check
+            if check is None or not check.is_alive():
+                check = self._check = _Check(tenants)
+                check.start()
+        check.join(max(0.0, check.deadline - time.monotonic()))
+        problem = SLOW if check.is_alive() else check.problem
+        self.unavailable = check.unavailable
         with self._lock:
-            told, self._told = self._told, found
-        if found and found != told:
-            log.error("not ready: %s", found, exc_info=None if found == UNREADABLE else look.error)
-        return found
+            last_problem, self._last_problem = self._last_problem, problem
+        if problem and problem != last_problem:
+            error = None if problem == UNREADABLE else check.error
+            log.error("not ready: %s", problem, exc_info=error)
+        return problem
 
 
-class _Look(threading.Thread):
+class _Check(threading.Thread):
     def __init__(self, tenants: Tenants) -> None:
-        super().__init__(name="readiness", daemon=True)  # a hanging disk must not hold up the end
-        self.until = time.monotonic() + SECONDS
+        super().__init__(name="readiness", daemon=True)  # a hanging disk must not delay the exit
+        self.deadline = time.monotonic() + CHECK_TIMEOUT_SECONDS
         self.problem: str | None = None
         self.error: Exception | None = None
         self.unavailable = 0
@@ -64,10 +69,10 @@ class _Look(threading.Thread):
 
     def run(self) -> None:
         try:
-            write(self._tenants)
+            write_test_file(self._tenants)
         except OSError as error:
-            full = cause_of(error) is Cause.FULL
-            self.problem, self.error = FULL if full else NOT_WRITABLE, error
+            is_full = cause_of(error) is Cause.FULL
+            self.problem, self.error = FULL if is_full else NOT_WRITABLE, error
             return
         self._try_files()
         self.unavailable = self._tenants.unavailable.count(self._tenants.path)
@@ -83,42 +88,42 @@ class _Look(threading.Thread):
                 return
 
 
-def is_address(tenants: Tenants, domain: str) -> bool:
-    """Does a host, without a port, lead to a tenant that exists, or to the base host?"""
+def is_served_host(tenants: Tenants, domain: str) -> bool:
+    """Whether a host name, without a port, is that of an existing tenant or the base host."""
     config = tenants.config
     if ":" in domain or not is_host(domain):
         return False
     if config.tenant:  # it is served on every host, but not every host is its own
-        own = urlsplit(config.url_of(config.tenant)).hostname
-        return domain.lower() in (config.base_domain, own)
+        own_host = urlsplit(config.url_of(config.tenant)).hostname
+        return domain.lower() in (config.base_domain, own_host)
     label = tenants.label_of(domain)
     return label == BASE_HOST_FILE or (label is not None and tenants.exists(label))
 
 
-def write(tenants: Tenants) -> None:
-    """Write a page into the data folder and take it away; raises OSError."""
+def write_test_file(tenants: Tenants) -> None:
+    """Write a file into the data folder and delete it; raises OSError."""
     path = tenants.config.data / ".ready"
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(file, PAGE)
+        os.write(file, TEST_DATA)
     finally:
         os.close(file)
-        with suppress(FileNotFoundError):  # another process looked too
+        with suppress(FileNotFoundError):  # another process checked too
             path.unlink()
 
 
 def _labels(tenants: Tenants) -> Iterator[str]:
-    """Whose files are tried; none of an installation that has no file yet."""
+    """Yield the labels whose files are tried; none in an installation without files."""
     if tenants.config.tenant:
         yield tenants.config.tenant
         return
     if tenants.path(BASE_HOST_FILE).is_file():
         yield BASE_HOST_FILE
-    with suppress(FileNotFoundError), os.scandir(tenants.folder) as found:
-        names = (each.name.removesuffix(".db") for each in found if each.name.endswith(".db"))
-        yield from islice(filter(tenants.exists, names), TRIED)
+    with suppress(FileNotFoundError), os.scandir(tenants.folder) as entries:
+        names = (entry.name.removesuffix(".db") for entry in entries if entry.name.endswith(".db"))
+        yield from islice(filter(tenants.exists, names), MAX_FILES_TRIED)
 
 
 def _read(tenants: Tenants, label: str) -> None:
-    with tenants.session(label, tidies=False):
+    with tenants.session(label, sweeps_expired=False):
         row("SELECT name FROM tenant")

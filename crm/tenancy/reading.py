@@ -1,34 +1,33 @@
-"""Reading much: as of one moment, and little by little, so that it takes little memory."""
+"""Reading many rows: as of one moment, and in parts, so that it takes little memory."""
 
 import errno
 import shutil
 import sqlite3
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from tempfile import SpooledTemporaryFile
 from threading import RLock
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import orjson
 
 from crm.errors import Busy, StorageFull
 from crm.tenancy.database import current_session, rows, settings
 
-BATCH_ROWS = 25  # each of which may have a hundred contacts
+BATCH_ROWS = 25  # each may have a hundred contacts
 BLOCK_BYTES = 64 * 1024
-MEMORY_BYTES = 1 << 20  # of a spooled file; what is longer stands on the disk
+MAX_MEMORY_BYTES = 1 << 20  # of a spooled file; a longer one is written to the disk
 MAX_SPOOLED_FILES = 8  # of a tenant in one process, until their clients have taken them
 
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """All that is read inside is of one moment, whatever others write meanwhile.
+    """Read in a `with` block as of one moment, whatever others write meanwhile.
 
-    Only for as long as it takes to compute: the log of writes grows until the end.
+    Keep it short: the log of writes cannot be checkpointed until the end.
     """
-    here = current_session()
-    connection = here.connection
+    connection = current_session().connection
     if connection.in_transaction:
         yield
         return
@@ -41,69 +40,68 @@ def snapshot() -> Iterator[None]:
 
 
 def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of a prepared text, BATCH_ROWS at a time; inside `snapshot()`."""
+    """Yield the rows of a query, BATCH_ROWS at a time; inside `snapshot()`."""
     with closing(current_session().connection.execute(sql, params)) as cursor:
-        while found := cursor.fetchmany(BATCH_ROWS):
-            yield found
+        while batch := cursor.fetchmany(BATCH_ROWS):
+            yield batch
 
 
-def each_row(sql: str, params: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-    """The rows of a prepared text, one at a time. Who stops before the last one closes it."""
+def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
     with closing(current_session().connection.execute(sql, params)) as cursor:
         yield from cursor
 
 
 class BoundedRows:
-    """The rows of a page, read until there are `most`, or until the next would be too much.
+    """The rows of a page: at most `max_rows`, and at most `max_bytes` as JSON.
 
-    The values of all rows have at most `most_bytes` as JSON, but the first row has any size.
-    `row_bytes` is what one row may have: as long as `most` of them cannot be too much, none is
-    looked at.
+    The first row may have any size. `row_bytes` is what one row can have at most: as long as
+    `max_rows` of them cannot exceed `max_bytes`, no row is measured.
     """
 
-    def __init__(self, most: int, row_bytes: int, most_bytes: int):
+    def __init__(self, max_rows: int, row_bytes: int, max_bytes: int):
         self.rows: list[tuple[Any, ...]] = []
-        self.is_cut = False  # there are more rows, which would be too much
-        self._most, self._row_bytes = most, row_bytes
-        self._left = most_bytes
-        self._cannot_be_cut = most * row_bytes <= most_bytes
+        self.is_cut = False  # there are more rows, which would exceed max_bytes
+        self._max_rows, self._row_bytes = max_rows, row_bytes
+        self._bytes_left = max_bytes
+        self._cannot_be_cut = max_rows * row_bytes <= max_bytes
 
     @property
-    def wanted(self) -> int:
-        """How many rows more may come."""
-        return 0 if self.is_cut else self._most - len(self.rows)
+    def remaining(self) -> int:
+        """How many more rows may be added."""
+        return 0 if self.is_cut else self._max_rows - len(self.rows)
 
     def read(self, sql: str, params: Sequence[Any]) -> None:
-        """Add the rows of a prepared text, which gives no more than are wanted."""
+        """Add the rows of a query, which must return no more than `remaining`."""
         if self._cannot_be_cut:
             self.rows += rows(sql, params)
             return
         with closing(current_session().connection.execute(sql, params)) as cursor:
-            while wanted := self.wanted:
-                safe = self._left // self._row_bytes  # so many rows cannot be too much
-                part = cursor.fetchmany(min(wanted, max(1, safe)))
+            while remaining := self.remaining:
+                safe = self._bytes_left // self._row_bytes  # so many rows certainly fit
+                part = cursor.fetchmany(min(remaining, max(1, safe)))
                 self.rows += part
-                if not part or len(part) == wanted <= safe:
+                if not part or len(part) == remaining <= safe:
                     return
-                self._left -= len(orjson.dumps(part))
-                while self._left < 0 and len(self.rows) > 1:
-                    self._left += len(orjson.dumps(self.rows.pop()))
+                self._bytes_left -= len(orjson.dumps(part))
+                while self._bytes_left < 0 and len(self.rows) > 1:
+                    self._bytes_left += len(orjson.dumps(self.rows.pop()))
                     self.is_cut = True
 
 
 class SpooledFile:
-    """A file without a name, written first and read afterwards, at whatever pace its reader takes.
+    """A file without a name, which is written first and then read at the pace of its reader.
 
-    What is longer than MEMORY_BYTES stands in the data folder, on the disk; it is gone when the
-    file is closed, or the process has ended. It belongs to no visit. Raises Busy when the tenant
-    has MAX_SPOOLED_FILES of them, StorageFull.
+    If it is longer than MAX_MEMORY_BYTES it is on the disk, in the data folder, and gone when it is
+    closed or the process has ended. It can be read outside of any session. Raises Busy when the
+    tenant has MAX_SPOOLED_FILES of them, StorageFull.
     """
 
     _open: Counter[str] = Counter()  # by the folder and the tenant's label
-    _lock = RLock()  # a collector of garbage may close another one while it is held
+    _lock = RLock()  # the garbage collector may close another one while it is held
 
     def __init__(self, write: Callable[[BinaryIO], None]):
-        self._file: IO[bytes] | None = None
+        self._file: SpooledTemporaryFile[bytes] | None = None
         self._tenant = ""
         tenant = f"{settings().data}/{current_session().label}"
         with self._lock:
@@ -112,9 +110,9 @@ class SpooledFile:
             self._open[tenant] += 1
             self._tenant = tenant
         try:
-            folder = settings().data
-            self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES, dir=folder)  # noqa: SIM115
-            write(self._file)
+            folder = str(settings().data)
+            self._file = SpooledTemporaryFile(MAX_MEMORY_BYTES, dir=folder)  # noqa: SIM115
+            write(cast(BinaryIO, self._file))
             self.length = self._file.tell()
             self._file.seek(0)
         except BaseException as error:
@@ -124,20 +122,23 @@ class SpooledFile:
             raise
 
     def __iter__(self) -> Iterator[bytes]:
-        """Its content, once. Raises OSError where it ends too early."""
-        left = self.length
-        while left:
+        """Yield the content in blocks, once. Raises OSError if it ends too early."""
+        assert self._file is not None
+        remaining = self.length
+        while remaining:
             block = self._file.read(BLOCK_BYTES)
             if not block:
                 raise OSError(errno.EIO, "a spooled file lost its end")
-            left -= len(block)
+            remaining -= len(block)
             yield block
 
     def copy_to(self, to: BinaryIO) -> None:
+        """Write the content to another file."""
+        assert self._file is not None
         shutil.copyfileobj(self._file, to, BLOCK_BYTES)
 
     def close(self) -> None:
-        """Nothing happens the second time."""
+        """Delete the file; closing it again does nothing."""
         tenant, self._tenant = self._tenant, ""
         if tenant:
             with self._lock:
@@ -148,5 +149,5 @@ class SpooledFile:
                 self._file.close()
 
     def __del__(self) -> None:
-        # Of an answer that no server took: nobody else would know.
+        # For a response that no server has read: nobody else would close it.
         self.close()

@@ -1,13 +1,13 @@
 """SMS of the last day for all processes of an installation: `<data>/sms.log`.
 
-The file is a header and records of one size: a moment, what kind of record it is, and the keyed
-digests of the recipient (a phone, or a browser that is known), of the networks that asked, and of
-the tenant. A code that was asked for a phone which nobody has is a record too, of the kind UNSENT,
-so that it takes as long as a sent one. WARNED notes that the operator was warned of a budget.
+The file is a header and records of one size: a time, the kind of the record, and the keyed digests
+of the recipient (a phone, or a known browser), of the requesting networks, and of the tenant. A
+request of a code for a phone that no user has is a record too, of the kind UNSENT, so that it takes
+as long as a sent one. WARNED notes that the operator was warned of a budget.
 
-The file is read as a whole under a lock, for SMS are rare. A new record takes the place of one that
-is over, else it is appended. Sent SMS are bounded by their budgets. Strangers can make UNSENT ones
-without end: beyond MAX_UNSENT a new one takes the place of the oldest of them.
+The whole file is read under a lock, as SMS are rare. A new record replaces an expired one, else it
+is appended. Sent SMS are bounded by their budgets. Strangers can cause any number of UNSENT ones:
+beyond MAX_UNSENT a new one replaces the oldest of them.
 """
 
 import errno
@@ -31,7 +31,7 @@ POSITIONS = {"recipient": 2, "network": 3, "network48": 4, "tenant": 5}
 NOBODY = bytes(16)
 HEADER = b"crm sms, layout 2\n".ljust(RECORD.size, b"\0")
 MAX_UNSENT = 4096
-DAY = 86_400
+DAY_SECONDS = 86_400
 
 Record = tuple[float, int, bytes, bytes, bytes, bytes]
 
@@ -40,13 +40,13 @@ class SmsLog:
     """Records of the last 24 hours."""
 
     def __init__(self, folder: Path, secret: Callable[[], bytes]):
-        """`secret` gives the installation's key, with which names are digested."""
+        """`secret` returns the installation's key, with which names are digested."""
         self._path = folder / "sms.log"
         self._secret = secret
 
     @contextmanager
     def locked(self, moment: float) -> Iterator["SmsRecords"]:
-        """The records of the day before `moment`; nobody else reads or writes meanwhile.
+        """Lock the file and return the records of the day before `moment`, in epoch seconds.
 
         Raises StorageFull.
         """
@@ -69,7 +69,7 @@ class SmsLog:
             raise
 
     def read(self, moment: float) -> "SmsRecords":
-        """The records of the day before `moment`, to be counted alone. Nothing is written."""
+        """Return the records of the day before `moment` for counting only; nothing is written."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -90,30 +90,33 @@ class SmsRecords:
         whole = len(raw) - len(raw) % RECORD.size
         self._records: list[Record] = list(RECORD.iter_unpack(raw[RECORD.size : whole]))
         for number, record in enumerate(self._records):
-            if not record[0] <= moment:  # the clock was set back: as of now, or it counts for long
+            if not record[0] <= moment:  # the clock was set back; it would count for too long
                 self._write(number, (moment, *record[1:]))
 
     def count(self, seconds: int, kinds: Collection[int], **names: str) -> int:
-        """How many records of the last `seconds`, at most DAY, are of these kinds and names.
+        """Count the records of the last `seconds`, at most DAY_SECONDS, of these kinds and names.
 
-        `names` by POSITIONS.
+        The keywords of `names` are those of POSITIONS.
         """
-        since, found = self._moment - seconds, self._records
+        since, records = self._moment - seconds, self._records
         for field, name in names.items():  # first: they leave the fewest
             position, digest = POSITIONS[field], self._digest(field, name)
-            found = [record for record in found if record[position] == digest]
-        return sum(record[1] in kinds and record[0] > since for record in found)
+            records = [record for record in records if record[position] == digest]
+        return sum(record[1] in kinds and record[0] > since for record in records)
 
     def add(self, kind: int, **names: str) -> None:
-        """Note an SMS that is about to be sent, or what else the kind says."""
-        digests = (self._digest(field, names.get(field, "")) for field in POSITIONS)
-        self._write(self._place_for(kind), (self._moment, kind, *digests))
+        """Add a record: an SMS that is about to be sent, or another kind."""
+        recipient, network, network48, tenant = (
+            self._digest(field, names.get(field, "")) for field in POSITIONS
+        )
+        record = (self._moment, kind, recipient, network, network48, tenant)
+        self._write(self._number_for(kind), record)
 
-    def _place_for(self, kind: int) -> int:
-        over = self._moment - DAY
+    def _number_for(self, kind: int) -> int:
+        expired_before = self._moment - DAY_SECONDS
         unsent = []
         for number, record in enumerate(self._records):
-            if record[0] <= over:
+            if record[0] <= expired_before:
                 return number
             if record[1] == UNSENT:
                 unsent.append((record[0], number))

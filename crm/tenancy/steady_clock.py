@@ -1,19 +1,19 @@
-"""What time it is when the machine's clock may be wrong: for what a wrong clock must not decide.
+"""A clock for decisions that a wrong clock of the machine must not make.
 
 The wall clock can be set forward and back at any moment; the time that the machine has been running
-(`uptime`) cannot, and goes on while it sleeps. So `<data>/clock` remembers two times of the wall
-clock together with the uptime at which they were right, and each is known again by the uptime that
-has passed since. After a restart of the machine that is the uptime since then: less than what has
-passed, never more.
+(`uptime`) cannot, and goes on while it sleeps. Therefore `<data>/clock` stores two times of the
+wall clock with the uptime at which they were right, and each is computed from the uptime that has
+passed since. After a restart of the machine that is the uptime since the restart: less than what
+has passed, never more.
 
-`now()` is for schedules, leases, and limits of hours and days. It never goes back: a wall clock
-that was set back is approached by a minute a day, so that what is due waits no longer than that. A
+`now()` is for schedules, leases, and limits of hours and days. It never goes back: it approaches a
+wall clock that was set back by a minute a day, so that what is due waits no longer than that. A
 wall clock that is ahead is believed after a minute.
 
-`for_erasing()` is for what cannot be undone. It is never ahead of the wall clock, and believes one
-that is ahead only after it was so for a whole day of running: long enough to notice and to correct
-it, and a server that was off for two months erases from its second day on. The same holds for an
-installation whose file is missing, unless it has no tenants yet.
+`erasing_now()` is for what cannot be undone. It is never ahead of the wall clock, and believes one
+that is ahead only after a whole day of running: long enough to notice and to correct it, and a
+server that was off for two months deletes expired data from its second day on. The same holds for
+an installation whose file is missing, unless it has no tenants yet.
 """
 
 import fcntl
@@ -26,18 +26,20 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-SLACK_SECONDS = 60.0  # that the wall clock may be away from what it should show
-SCHEDULE_DOUBT_SECONDS = 60.0  # of running with a clock that is ahead, until now() believes it
-ERASING_DOUBT_SECONDS = 86_400.0  # and until for_erasing() does
-GAP_SECONDS = 3600.0  # at most that much of the doubt passes unobserved
+TOLERANCE_SECONDS = 60.0  # by which the wall clock may differ from the expected time
+# For so long a wall clock must have been ahead until now() and erasing_now() believe it.
+SCHEDULE_DOUBT_SECONDS, ERASING_DOUBT_SECONDS = 60.0, 86_400.0
+MAX_GAP_SECONDS = 3600.0  # between two readings of the clock, as far as it counts for that
 APPROACH = 60 / 86_400  # seconds a second by which now() comes back to a clock that was set back
-WRITTEN_EVERY = 60.0  # seconds
+WRITE_INTERVAL_SECONDS = 60.0
 FILE_BYTES = 256
 
 
 class Times(NamedTuple):
-    """Both times at a moment of the uptime, and for how many seconds of running the wall clock has
-    been ahead of each: -1 when it is not."""
+    """Both times at a moment of the uptime, in epoch seconds.
+
+    A doubt is for how many seconds of running the wall clock has been ahead: -1 when it is not.
+    """
 
     uptime: float
     now: float
@@ -46,14 +48,14 @@ class Times(NamedTuple):
     erasing_doubt: float
 
     def at(self, wall: float, uptime: float) -> "Times":
-        """The times at a later moment, whose wall clock shows `wall`."""
+        """Return the times at a later moment, whose wall clock shows `wall`."""
         passed = uptime - self.uptime
         if passed < 0:  # the machine was started anew, or a clock of the caller's is not exact
             passed = 0.0 if passed > -1 else uptime
         now, now_doubt = _follow(
             self.now + passed, self.now_doubt, passed, wall, SCHEDULE_DOUBT_SECONDS
         )
-        if now > wall + SLACK_SECONDS:
+        if now > wall + TOLERANCE_SECONDS:
             now -= passed * APPROACH
         erasing, erasing_doubt = _follow(
             self.erasing + passed, self.erasing_doubt, passed, wall, ERASING_DOUBT_SECONDS
@@ -67,12 +69,12 @@ class Times(NamedTuple):
 def _follow(
     expected: float, doubt: float, passed: float, wall: float, enough: float
 ) -> tuple[float, float]:
-    """The time and the doubt: the wall clock's if it is near the expected one, or was ahead for
-    long enough."""
-    if wall > expected + SLACK_SECONDS:
-        doubt = 0.0 if doubt < 0 else doubt + min(passed, GAP_SECONDS)
+    """Return the time and its doubt: the wall clock's time if it is near the expected one or was
+    ahead for `enough` seconds, else the expected one."""
+    if wall > expected + TOLERANCE_SECONDS:
+        doubt = 0.0 if doubt < 0 else doubt + min(passed, MAX_GAP_SECONDS)
         return (wall, -1.0) if doubt >= enough else (expected, doubt)
-    return (wall if wall >= expected - SLACK_SECONDS else expected), -1.0
+    return (wall if wall >= expected - TOLERANCE_SECONDS else expected), -1.0
 
 
 # Seconds since the machine was started, its sleep included where the system tells them.
@@ -84,7 +86,7 @@ boot_seconds: Callable[[], float] = (
 
 
 class SteadyClock:
-    """The times of an installation. Its processes share them by the file."""
+    """The times of an installation, which its processes share by a file."""
 
     def __init__(
         self,
@@ -93,24 +95,26 @@ class SteadyClock:
         path: Path,
         is_new: Callable[[], bool],
     ):
-        """`is_new` tells whether there is nothing yet that could be erased. Without an `uptime`
-        the wall clock is one of the caller's own, and believed."""
+        """`is_new` returns whether there is no data yet that could be deleted. Without an `uptime`
+        the wall clock is always believed."""
         self._wall, self._path, self._is_new = wall, path, is_new
         self.uptime = uptime or wall
         self._is_believed = uptime is None
         self._times: Times | None = None  # as last written
 
     def now(self) -> float:
-        """Epoch seconds that no step of the wall clock moves."""
-        return self._wall() if self._is_believed else self._look().now
+        """Return epoch seconds that no step of the wall clock moves."""
+        return self._wall() if self._is_believed else self._current().now
 
-    def for_erasing(self) -> float:
-        """Epoch seconds before which something may be let go for good."""
-        return self._wall() if self._is_believed else self._look().erasing
+    def erasing_now(self) -> float:
+        """Return epoch seconds by which it is decided what is old enough to be deleted for good."""
+        return self._wall() if self._is_believed else self._current().erasing
 
     def is_doubted(self) -> bool:
-        """Is the wall clock ahead of what it should show? For who only looks: the file stays as it
-        is, and without one nothing is known."""
+        """Whether the wall clock is ahead of the expected time; False where that is not known.
+
+        Nothing is written.
+        """
         try:
             file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -121,11 +125,11 @@ class SteadyClock:
             os.close(file)
         return times is not None and times.at(self._wall(), self.uptime()).erasing_doubt >= 0
 
-    def _look(self) -> Times:
+    def _current(self) -> Times:
         written = self._times  # before the clocks: another thread writes meanwhile
         if written is not None:
             times = written.at(self._wall(), self.uptime())
-            is_fresh = 0 <= times.uptime - written.uptime < WRITTEN_EVERY
+            is_fresh = 0 <= times.uptime - written.uptime < WRITE_INTERVAL_SECONDS
             if is_fresh and times.doubts() == written.doubts():
                 return times
         return self._write()
@@ -134,12 +138,12 @@ class SteadyClock:
         try:
             # Each call has an open file of its own, so the lock excludes threads too.
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:  # no folder yet, a full disk, another user's file: it goes on by itself
-            times = self._times = self._go_on(self._times)
+        except OSError:  # no folder yet, a full disk, or another user's file
+            times = self._times = self._continue(self._times)
             return times
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            times = self._times = self._go_on(_read(file) or self._times)
+            times = self._times = self._continue(_read(file) or self._times)
             text = json.dumps(times._asdict()).ljust(FILE_BYTES - 1)
             with suppress(OSError):  # a full disk
                 os.pwrite(file, text.encode() + b"\n", 0)
@@ -147,7 +151,7 @@ class SteadyClock:
         finally:
             os.close(file)
 
-    def _go_on(self, times: Times | None) -> Times:
+    def _continue(self, times: Times | None) -> Times:
         wall, uptime = self._wall(), self.uptime()
         if times is None:
             times = Times(uptime, wall, -1.0, wall if self._is_new() else 0.0, -1.0)

@@ -9,7 +9,7 @@ the clock that may erase (steady_clock.py): the machine's own may be wrong.
 from collections.abc import Callable
 
 from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import execute, now, row, transaction
+from crm.tenancy.database import execute, now, one_row, transaction
 
 Sweep = Callable[[int], int]
 
@@ -26,7 +26,7 @@ def register(sweep: Sweep) -> Sweep:
 
 def is_due() -> bool:
     """Whether the current tenant was last swept a day ago or longer, or by a clock set ahead."""
-    (tidied_at,) = row("SELECT tidied_at FROM tenant")
+    (tidied_at,) = one_row("SELECT tidied_at FROM tenant")
     return not erasing_before(DAY_SECONDS) < tidied_at <= now()
 
 

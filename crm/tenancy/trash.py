@@ -1,6 +1,6 @@
-"""Where tenants' files go that gave up their place: whole, under a name that says why and when.
+"""The trash: files of deleted tenants, and files replaced by a restore, whole and dated.
 
-Nothing here is removed by itself. What is here can be restored like any other copy.
+Nothing in it is removed automatically, and everything can be restored like any other copy.
 """
 
 import os
@@ -15,22 +15,24 @@ from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import Tenants
 
 
-def place(tenants: Tenants, label: str, why: str) -> Path:
-    """The name that a tenant's file gets now; the caller holds its writer lock. Raises Busy."""
+def new_path(tenants: Tenants, label: str, reason: str) -> Path:
+    """Return the path in the trash for a tenant's file; the caller holds its writer lock.
+
+    Raises Busy if a file of that tenant was put there in the same second.
+    """
     folder = tenants.config.data / "trash"
     disk.make_folder(folder)
-    found = folder / f"{label}.{why}-{disk.stamp(tenants.clock())}.db"
-    if found.exists():
+    path = folder / f"{label}.{reason}-{disk.stamp(tenants.clock())}.db"
+    if path.exists():
         raise Busy("that was done in this very second, try again in a moment")
-    return found
+    return path
 
 
 def delete(tenants: Tenants, label: str) -> Path:
-    """Take a tenant's file to the trash, and let go what else is kept of the tenant.
+    """Move a tenant's file to the trash and delete what else is kept of it; returns the new path.
 
-    Whoever serves it answers 404 from the next request on; one that waits for its turn to write
-    gets Busy. Gives the file's new path. Raises UnknownTenant, Busy when readers or writers don't
-    make way; nothing has changed then.
+    Its next requests get 404 from all processes; a session that waits to write gets Busy. Raises
+    UnknownTenant, or Busy when the file is in use for too long; nothing has changed then.
     """
     path = tenants.path(label)
     if not tenants.exists(label):
@@ -39,29 +41,29 @@ def delete(tenants: Tenants, label: str) -> Path:
     with litestream.released(data, path), Tenant(label, path, tenants).lock():
         if not path.exists():
             raise UnknownTenant  # another deleted it while this one waited
-        kept = place(tenants, label, "deleted")
-        fold(path, kept)
-        # Whoever dies in here leaves one file with one name. The log goes last: connections still
-        # open to it must find that their file has gone, not that their log has.
+        trashed = new_path(tenants, label, "deleted")
+        checkpoint(path, trashed)
+        # A process that dies here leaves one file with one name. The log goes last: connections
+        # still open to it must find that their file has gone, not that their log has.
         with disk.renaming(path):
-            os.rename(path, kept)
-            disk.drop_logs(path)
-        disk.sync(kept.parent)
+            os.rename(path, trashed)
+            disk.delete_logs(path)
+        disk.sync(trashed.parent)
         disk.sync(path.parent)
-    uploads.forget_all(data, label)
-    upgrades.forget(data, label)
-    litestream.forget(data, path)
+    uploads.delete_all(data, label)
+    upgrades.delete_copies(data, label)
+    litestream.delete_state(data, path)
     tenants.record_labels()
-    return kept
+    return trashed
 
 
-def fold(path: Path, kept: Path) -> dict[str, int] | None:
-    """Make a tenant's file whole without its log, under its lock.
+def checkpoint(path: Path, trashed: Path) -> dict[str, int] | None:
+    """Write the log of a tenant's file back into it; the caller holds its writer lock.
 
-    Gives the last number that it gave, by table; None when it is too damaged for that: its log is
-    then found beside `kept`, the name that the file is about to get. Raises Busy.
+    Returns the last number that each table has given. Returns None when the file is too damaged
+    for that: its log is then beside `trashed`, the path that the file is about to get. Raises Busy.
     """
-    log = Path(f"{kept}-wal")
+    log = Path(f"{trashed}-wal")
     with suppress(FileNotFoundError):
         os.link(f"{path}-wal", log)  # before it is opened: closing may remove it
     damaged = False

@@ -1,7 +1,7 @@
-"""Tenants whose files cannot be used: noted for all processes, and told in the log once a minute.
+"""Tenants whose files cannot be used: noted for all processes, and logged once a minute.
 
-A note is `<data>/unavailable/<label>`: the cause, and the identity that the file had. It is written
-best effort, as the disk may be the cause. It holds until the file has another identity.
+A note is `<data>/unavailable/<label>`: the identity of the file, and the cause. Failing to write it
+is ignored, as the disk may be the cause. It holds until the file has another identity.
 """
 
 import contextlib
@@ -15,28 +15,32 @@ from pathlib import Path
 
 from crm.tenancy import file_errors
 
-LOG_SECONDS = 60.0  # between two lines of one cause
-LATELY_SECONDS = 900.0  # after the last request to a tenant, /readyz tells of it no more
+LOG_INTERVAL_SECONDS = 60.0  # between two lines of one cause
+RECENT_SECONDS = 900.0  # for which /readyz counts a tenant after its last request
 
 log = logging.getLogger("crm.tenants")
 
 
 class LogLimit:
-    """One line per cause in LOG_SECONDS."""
+    """Allows one log line per cause in LOG_INTERVAL_SECONDS."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._said_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def allows(self, cause: str) -> bool:
-        """May there be a line of that cause now? It counts as written then."""
+        """Whether a line of that cause may be logged now; if so it counts as logged."""
         now = time.monotonic()
         with self._lock:
-            before = self._said_at.get(cause)
-            if before is not None and now - before < LOG_SECONDS:
+            before = self._logged_at.get(cause)
+            if before is not None and now - before < LOG_INTERVAL_SECONDS:
                 return False
-            self._said_at = {one: at for one, at in self._said_at.items() if now - at < LOG_SECONDS}
-            self._said_at[cause] = now
+            self._logged_at = {
+                logged: at
+                for logged, at in self._logged_at.items()
+                if now - at < LOG_INTERVAL_SECONDS
+            }
+            self._logged_at[cause] = now
             return True
 
 
@@ -44,7 +48,7 @@ disk_full = LogLimit()
 
 
 def identity(path: Path) -> str:
-    """What changes when a file, its log, or the rights of these or of its lock are changed.
+    """Return a text that changes with a file, its log, or the rights of these or of its lock.
 
     An empty log counts as none: SQLite makes it as a file is opened and removes it with the last
     connection.
@@ -73,20 +77,23 @@ class Unavailable:
         self._limit = LogLimit()
 
     def add(self, label: str, path: Path, error: BaseException) -> str:
-        """Note that a tenant's file cannot be used; gives its identity."""
-        found = identity(path)
-        self.touch(label, found, file_errors.describe(error))
-        return found
+        """Note that a tenant's file cannot be used, and return its identity."""
+        file_identity = identity(path)
+        self.report(label, file_identity, file_errors.describe(error))
+        return file_identity
 
-    def touch(self, label: str, found: str, cause: str) -> None:
-        """A request met the file as it was noted: tell the operator, unless that was done."""
+    def report(self, label: str, file_identity: str, cause: str) -> None:
+        """Log that a request needed an unusable file, and note it, unless that was done lately."""
         if not self._limit.allows(f"{label} {cause}"):
             return
         note = self._folder / label
-        text = f"{found}\n{cause}\n"
+        text = f"{file_identity}\n{cause}\n"
         with contextlib.suppress(OSError):
-            # Another process may have said it.
-            if time.time() - note.stat().st_mtime < LOG_SECONDS and note.read_text() == text:
+            # Another process may have logged it.
+            if (
+                time.time() - note.stat().st_mtime < LOG_INTERVAL_SECONDS
+                and note.read_text() == text
+            ):
                 return
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -98,27 +105,27 @@ class Unavailable:
             cause,
         )
 
-    def tell_of_folder(self, error: OSError) -> None:
-        """No tenant can be looked for."""
+    def report_folder(self, error: OSError) -> None:
+        """Log that the folder of tenants cannot be read."""
         cause = file_errors.describe(error)
         if self._limit.allows(cause):
             log.error("the folder of tenants cannot be used, all requests get 503: %s", cause)
 
     def remove(self, label: str) -> None:
-        """Its file can be used again, or is no more."""
+        """Delete the note of a tenant whose file has changed or was deleted."""
         with contextlib.suppress(OSError):
             (self._folder / label).unlink()
 
     def count(self, path_of: Callable[[str], Path]) -> int:
-        """How many tenants cannot be used, of those that were asked for lately."""
-        found = 0
+        """Count the unusable tenants with recent requests, and delete notes that are obsolete."""
+        count = 0
         with contextlib.suppress(OSError), os.scandir(self._folder) as notes:
             for note in notes:
                 with contextlib.suppress(OSError, IndexError, UnicodeError):
-                    kept = Path(note.path).read_text().splitlines()[0]
-                    lately = time.time() - note.stat().st_mtime < LATELY_SECONDS
-                    if lately and kept == identity(path_of(note.name)):
-                        found += 1
+                    noted_identity = Path(note.path).read_text().splitlines()[0]
+                    is_recent = time.time() - note.stat().st_mtime < RECENT_SECONDS
+                    if is_recent and noted_identity == identity(path_of(note.name)):
+                        count += 1
                     else:
                         os.unlink(note.path)
-        return found
+        return count

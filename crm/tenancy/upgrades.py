@@ -1,8 +1,8 @@
-"""A tenant's file as it was before an upgrade: its next steps begin with a copy of it.
+"""Copies of tenants' files from before their upgrades: a file is copied before its next steps.
 
-The copy is the way back: a release that is older than the file refuses it. Of each tenant those of
-the two newest versions are kept, so that a step which fails half way, and is tried again and again,
-leaves the copy from before the first one.
+The copy is the way back, because an older release refuses the upgraded file. Of each tenant the
+copies of the two newest versions are kept, so that a step which fails, and is tried again and
+again, leaves the copy from before the first of them.
 """
 
 import os
@@ -18,110 +18,118 @@ from crm.errors import Busy, CRMError
 from crm.tenancy import disk, migrations
 from crm.tenancy.file_errors import is_busy
 
-VERSIONS = 2  # of a tenant's file, of which a copy is kept
+MAX_VERSIONS = 2  # of a tenant's file, of which a copy is kept
 NAME = re.compile(r".+-v(?P<version>[0-9]+)-[0-9]{8}T[0-9]{6}Z\.db\Z")
-SPARE = 1 << 20  # bytes that a copy must leave free: a full disk stops everybody
+MIN_FREE_BYTES = 1 << 20  # that a copy must leave: a full disk stops all tenants
 
 
 class NotUpgraded(CRMError):
-    """There is no room for the copy, or no way to write it; the file is as it was."""
+    """The copy cannot be written, for example because the disk is full; the file is unchanged."""
 
     code = "not_upgraded"
 
 
 def folder(data: Path, label: str) -> Path:
-    """Each tenant's copies have a folder: one for all would be read for each of 10,000 tenants."""
+    """Return the folder of a tenant's copies.
+
+    Each tenant has one: a folder of all copies would be read for each of 10,000 tenants.
+    """
     return data / "upgrades" / label
 
 
-def keep(connection: sqlite3.Connection, label: str, data: Path, moment: float) -> Path:
+def copy_before_upgrade(
+    connection: sqlite3.Connection, label: str, data: Path, moment: float
+) -> Path:
     """Copy an open file before its next steps; the caller holds its writer lock.
 
-    Gives the copy's path, `<label>-v<version>-<time>.db`. Raises NotUpgraded.
+    Returns the path of the copy, `<label>-v<version>-<time>.db`; `moment` is that time, in epoch
+    seconds. Raises NotUpgraded, Busy.
     """
     version = migrations.version(connection)
     to = folder(data, label)
-    unseen = to / f".new-{label}-{secrets.token_hex(4)}"
+    draft = to / f".new-{label}-{secrets.token_hex(4)}"
     try:
         disk.make_folder(to.parent)
         disk.make_folder(to)
-        for left in to.glob(f".new-{label}-????????"):  # by a dead process: the lock is ours
-            left.unlink()
+        # Left by a dead process: this one holds the lock.
+        for abandoned in to.glob(f".new-{label}-????????"):
+            abandoned.unlink()
         _require_room(connection, to)
-        disk.make(unseen)
+        disk.make(draft)
         try:
-            _copy(connection, unseen)
-            _check(connection, unseen)
-            disk.sync(unseen)
-            found = to / f"{label}-v{version}-{disk.stamp(moment)}.db"
-            os.replace(unseen, found)
+            _copy(connection, draft)
+            _check(connection, draft)
+            disk.sync(draft)
+            copy = to / f"{label}-v{version}-{disk.stamp(moment)}.db"
+            os.replace(draft, copy)
         finally:
-            unseen.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
         disk.sync(to)
     except (OSError, sqlite3.Error) as error:
         if is_busy(error):
             raise Busy from error
-        why = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise NotUpgraded(
-            f"the file of {label} is not upgraded: no copy of it can be made first: {why}"
+            f"the file of {label} is not upgraded: no copy of it can be made first: {reason}"
         ) from error
-    _let_older_go(to, found)
-    return found
+    _delete_older(to, copy)
+    return copy
 
 
-def copies(data: Path, label: str) -> list[Path]:
-    """The copies of a tenant's file, that of the newest version first."""
+def list_copies(data: Path, label: str) -> list[Path]:
+    """List the copies of a tenant's file, that of the newest version first."""
     return [path for _, path in sorted(_copies(folder(data, label)), reverse=True)]
 
 
-def forget(data: Path, label: str) -> None:
-    """Let go the copies of a tenant that is no more."""
+def delete_copies(data: Path, label: str) -> None:
+    """Delete the copies of a tenant that was deleted."""
     shutil.rmtree(folder(data, label), ignore_errors=True)
 
 
 def _copies(within: Path) -> Iterator[tuple[int, Path]]:
     with suppress(FileNotFoundError):
         for name in os.listdir(within):
-            if named := NAME.match(name):
-                yield int(named["version"]), within / name
+            if match := NAME.match(name):
+                yield int(match["version"]), within / name
 
 
-def _let_older_go(within: Path, newest: Path) -> None:
-    """One copy of a version stays, and those of the two newest versions."""
-    found = sorted(_copies(within), key=lambda copy: (copy[1] == newest, *copy))
-    kept = dict(found)  # by version, the last one of each
-    stay = sorted(kept, reverse=True)[:VERSIONS]
-    for version, path in found:
-        if path != newest and (version not in stay or kept[version] != path):
+def _delete_older(within: Path, newest: Path) -> None:
+    """Keep the last copy of each of the newest versions and delete the others."""
+    copies = sorted(_copies(within), key=lambda copy: (copy[1] == newest, *copy))
+    last_by_version = dict(copies)
+    kept_versions = sorted(last_by_version, reverse=True)[:MAX_VERSIONS]
+    for version, path in copies:
+        is_kept = version in kept_versions and last_by_version[version] == path
+        if path != newest and not is_kept:
             path.unlink(missing_ok=True)
 
 
 def _require_room(connection: sqlite3.Connection, within: Path) -> None:
     (pages,), (size,) = (
-        connection.execute(f"PRAGMA {each}").fetchone() for each in ("page_count", "page_size")
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
     )
-    if shutil.disk_usage(within).free < pages * size + SPARE:
+    if shutil.disk_usage(within).free < pages * size + MIN_FREE_BYTES:
         raise OSError(None, "there is no room for it on the disk")
 
 
 def _copy(connection: sqlite3.Connection, to: Path) -> None:
-    """Page by page: VACUUM INTO, which builds each index anew, takes ten times as long for a small
-    file. Nobody writes meanwhile."""
-    with closing(sqlite3.connect(to)) as made:
-        made.execute("PRAGMA journal_mode = OFF")
-        made.execute("PRAGMA synchronous = OFF")  # it is synced as a whole, before it has its name
-        connection.backup(made)
+    # Page by page: VACUUM INTO, which builds each index anew, takes ten times as long for a small
+    # file. Nobody writes meanwhile.
+    with closing(sqlite3.connect(to)) as copy:
+        copy.execute("PRAGMA journal_mode = OFF")
+        copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole, before it has its name
+        connection.backup(copy)
 
 
 def _check(connection: sqlite3.Connection, copy: Path) -> None:
-    """Is it like the file, by version, schema and size?"""
-    asked = ("PRAGMA user_version", "SELECT count(*), sum(length(sql)) FROM sqlite_schema")
-    with closing(sqlite3.connect(f"{copy.resolve().as_uri()}?immutable=1", uri=True)) as made:
-        told = [made.execute(sql).fetchone() for sql in asked]
+    """Compare a copy with the file by version, schema and size. Raises sqlite3.DatabaseError."""
+    queries = ("PRAGMA user_version", "SELECT count(*), sum(length(sql)) FROM sqlite_schema")
+    with closing(sqlite3.connect(f"{copy.resolve().as_uri()}?immutable=1", uri=True)) as opened:
+        copied = [opened.execute(sql).fetchone() for sql in queries]
         (pages,), (size,) = (
-            made.execute(f"PRAGMA {each}").fetchone() for each in ("page_count", "page_size")
+            opened.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
         )
-    if told != [connection.execute(sql).fetchone() for sql in asked]:
+    if copied != [connection.execute(sql).fetchone() for sql in queries]:
         raise sqlite3.DatabaseError("the copy is not like the file")
     if copy.stat().st_size != pages * size:
         raise sqlite3.DatabaseError("the copy is not whole")

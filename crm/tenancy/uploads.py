@@ -1,8 +1,8 @@
-"""Files that wait between two pages until a person has decided about them.
+"""Uploaded files kept between two pages, until their user has confirmed what to do with them.
 
-A file waits in the data folder under a random name, for an hour, for one session of one tenant:
-whoever else names it finds nothing. A session's oldest make room for its newest, and so do a
-tenant's. Whoever keeps a file lets those go that have waited too long, at any tenant.
+A file is kept in the data folder under a random name, for an hour, for one login session of one
+tenant: to anybody else it does not exist. When a session, or a tenant, has too many, its oldest
+files are deleted. Saving a file also deletes the expired files of all tenants.
 """
 
 import os
@@ -18,19 +18,19 @@ from crm.tenancy.database import current_session, settings
 from crm.tenancy.file_errors import Cause, cause_of
 
 FOLDER = "uploads"  # of the data folder
-WAITS = 3600  # seconds
-MOST_OF_SESSION, MOST_OF_TENANT = 3, 30
+MAX_AGE_SECONDS = 3600
+MAX_PER_SESSION, MAX_PER_TENANT = 3, 30
 NAME = re.compile(r"[0-9a-f]{32}\Z")
 
 
-def keep(session_id: int, data: bytes) -> str:
-    """Let a file wait and give its name. Raises StorageFull."""
+def save(session_id: int, data: bytes) -> str:
+    """Save a file for a login session and return its name. Raises StorageFull."""
     folder = _folder()
     disk.make_folder(folder)
-    forget_old()
+    delete_expired()
     tenant = f"{current_session().label}."
-    _make_room(tenant, MOST_OF_TENANT)
-    _make_room(f"{tenant}{session_id}.", MOST_OF_SESSION)
+    _make_room(tenant, MAX_PER_TENANT)
+    _make_room(f"{tenant}{session_id}.", MAX_PER_SESSION)
     name = secrets.token_hex(16)
     path = _path(session_id, name)
     try:
@@ -46,10 +46,10 @@ def keep(session_id: int, data: bytes) -> str:
 
 
 def read(session_id: int, name: str) -> bytes:
-    """What waits under that name. Raises NotFound."""
+    """Return the content of a file. Raises NotFound."""
     path = _path(session_id, name)
     try:
-        if path.stat().st_mtime <= current_session().clock() - WAITS:
+        if path.stat().st_mtime <= current_session().clock() - MAX_AGE_SECONDS:
             raise NotFound
         return path.read_bytes()
     except FileNotFoundError:
@@ -57,62 +57,62 @@ def read(session_id: int, name: str) -> bytes:
 
 
 @contextmanager
-def taken(session_id: int, name: str) -> Iterator[bytes]:
-    """What waits under that name, for one taker only; it waits on if what is done with it fails.
+def claim(session_id: int, name: str) -> Iterator[bytes]:
+    """Use the content of a file in a `with` block, once; an exception in it leaves the file.
 
-    Raises NotFound.
+    Raises NotFound, also while or after another request uses it.
     """
     data = read(session_id, name)
     path = _path(session_id, name)
-    mine = path.with_suffix(".taken")
+    claimed = path.with_suffix(".taken")
     try:
-        path.rename(mine)
+        path.rename(claimed)
     except FileNotFoundError:
-        raise NotFound from None  # another took it meanwhile
+        raise NotFound from None  # another request took it meanwhile
     try:
         yield data
     except BaseException:
         with suppress(FileNotFoundError):
-            mine.rename(path)
+            claimed.rename(path)
         raise
-    mine.unlink(missing_ok=True)
+    claimed.unlink(missing_ok=True)
 
 
-def drop(session_id: int, name: str) -> None:
-    """It need not wait any more; nothing happens if it doesn't."""
+def delete(session_id: int, name: str) -> None:
+    """Delete a file, if it is still there."""
     _path(session_id, name).unlink(missing_ok=True)
 
 
-def forget_old() -> None:
-    """Let go what has waited too long, at any tenant."""
-    limit = current_session().keeper.steady.for_erasing() - WAITS
-    for written_at, path in _waiting(""):
-        if written_at <= limit:
+def delete_expired() -> None:
+    """Delete the expired files of all tenants."""
+    expired_before = current_session().source.steady_clock.erasing_now() - MAX_AGE_SECONDS
+    for written_at, path in _files(""):
+        if written_at <= expired_before:
             path.unlink(missing_ok=True)
 
 
-def forget_all(data: Path, label: str) -> None:
-    """Let go all that waits of a tenant that is no more, in an installation's data folder."""
+def delete_all(data: Path, label: str) -> None:
+    """Delete the files of a tenant that was deleted; `data` is the installation's data folder."""
     for path in (data / FOLDER).glob(f"{label}.*"):
         path.unlink(missing_ok=True)
 
 
-def _make_room(start: str, most: int) -> None:
-    """For one more of the files whose names start so."""
-    found = sorted(_waiting(start))
-    for _, path in found[: max(0, len(found) - most + 1)]:
+def _make_room(prefix: str, max_files: int) -> None:
+    """Delete the oldest files of a name prefix, so that one more makes at most `max_files`."""
+    files = sorted(_files(prefix))
+    for _, path in files[: max(0, len(files) - max_files + 1)]:
         path.unlink(missing_ok=True)
 
 
-def _waiting(start: str) -> list[tuple[float, Path]]:
-    """(when it was written, path) of the files whose names start so."""
-    found = []
+def _files(prefix: str) -> list[tuple[float, Path]]:
+    """List (time of writing, path) of the files of a name prefix."""
+    files = []
     with suppress(FileNotFoundError), os.scandir(_folder()) as entries:
         for entry in entries:
-            if entry.name.startswith(start):
+            if entry.name.startswith(prefix):
                 with suppress(FileNotFoundError):
-                    found.append((entry.stat().st_mtime, Path(entry.path)))
-    return found
+                    files.append((entry.stat().st_mtime, Path(entry.path)))
+    return files
 
 
 def _path(session_id: int, name: str) -> Path:
@@ -126,6 +126,6 @@ def _folder() -> Path:
 
 
 def _touch(path: Path) -> None:
-    """Its time is the tenant's clock's, by which it is counted."""
+    """Set its time of writing by the tenant's clock, by which it expires."""
     moment = current_session().clock()
     os.utime(path, (moment, moment))

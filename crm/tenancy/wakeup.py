@@ -1,8 +1,7 @@
-"""The bell: any process of the installation tells the one that works in the background which tenant
-has work for it.
+"""The wake-up pipe: any process tells the background sender which tenant has work for it.
 
-It is a named pipe in the data folder, with a lock that makes sure that one listens at a time. A
-ring that nobody hears is lost, so whoever begins to listen looks at every tenant once.
+It is a named pipe in the data folder, with a lock so that one process listens at a time. A
+notification that nobody reads is lost, so a new listener looks at every tenant once.
 """
 
 import contextlib
@@ -16,23 +15,25 @@ from pathlib import Path
 
 from crm.tenancy import disk
 
-# Who is told, in this process, of each event as it is written: its tenant, kind, sequence and id.
-# What that gives is called once the event is committed.
+# Called with each event as it is written: its tenant's label, kind, sequence and id. What it
+# returns is called once the event is committed.
 OnEvent = Callable[[str, str, int, str], Callable[[], None] | None]
 
-FULL = 60_000  # bytes in the pipe from which on a ring may have been lost
+# A pipe holds 65,536 bytes. From so many on, notifications may have been lost.
+LOSS_BYTES = 60_000
+READ_BYTES = 1 << 20
 
 
 class WakeupPipe:
-    """To ring, and to listen."""
+    """The pipe of one installation: to notify through it, and to listen to it."""
 
     def __init__(self, folder: Path):
         self._folder = folder
         self._pipe = folder / "bell"
 
-    def ring(self, label: str) -> None:
-        """There is work for the tenant: never waits, never raises."""
-        with contextlib.suppress(OSError):  # nobody listens, or so much is in the pipe already
+    def notify(self, label: str) -> None:
+        """Say that there is work for a tenant. Never waits, never raises."""
+        with contextlib.suppress(OSError):  # nobody listens, or the pipe is full
             pipe = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 os.write(pipe, f"{label}\n".encode())
@@ -41,7 +42,7 @@ class WakeupPipe:
 
     @contextmanager
     def listening(self) -> Iterator["WakeupListener"]:
-        """Wait until no other process listens, then be the one that does."""
+        """Wait until no other process listens, then be the only listener."""
         disk.make_folder(self._folder)
         lock = os.open(self._folder / "sender.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -59,20 +60,23 @@ class WakeupPipe:
 
 
 class WakeupListener:
-    """What whoever listens hears."""
+    """Reading end of the wake-up pipe."""
 
     def __init__(self, pipe: int):
         self._pipe = pipe
         self._poll = select.poll()
         self._poll.register(pipe, select.POLLIN)
-        self._cut = b""
+        self._incomplete = b""  # the beginning of a label whose end was not read yet
 
-    def hear(self, seconds: float | None) -> tuple[set[str], bool]:
-        """The labels rung, at the latest after `seconds`; True: rings may have been lost."""
+    def wait(self, seconds: float | None) -> tuple[set[str], bool]:
+        """Wait for notifications, at most `seconds`, or without limit if None.
+
+        Returns the labels, and whether notifications may have been lost.
+        """
         if not self._poll.poll(None if seconds is None else math.ceil(seconds * 1000)):
             return set(), False
-        heard = b""
+        data = b""
         with contextlib.suppress(BlockingIOError):
-            heard = os.read(self._pipe, 1 << 20)
-        *labels, self._cut = (self._cut + heard).split(b"\n")
-        return {label.decode(errors="replace") for label in labels}, len(heard) >= FULL
+            data = os.read(self._pipe, READ_BYTES)
+        *labels, self._incomplete = (self._incomplete + data).split(b"\n")
+        return {label.decode(errors="replace") for label in labels}, len(data) >= LOSS_BYTES

@@ -10,25 +10,26 @@ from pathlib import Path
 
 from crm.errors import Busy
 
-LONGEST_WAIT = 10.0  # seconds a writer waits for its turn before Busy
+MAX_LOCK_WAIT_SECONDS = 10.0  # that a writer waits for its turn before Busy
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.0001, 0.01  # between two tries
 
 
 class WriterLock:
-    """One writer at a time for one file, among the threads of this process and all processes."""
+    """The lock of one file, held by one thread of one process; `path` is the lock's own file."""
 
     def __init__(self, path: Path):
         self._path = path
         self._threads = threading.Lock()
         self._file = -1
 
-    def acquire(self, wait: float = LONGEST_WAIT) -> None:
-        """Take the lock within `wait` seconds or raise Busy."""
-        deadline = time.monotonic() + wait
-        if not self._threads.acquire(timeout=wait):
+    def acquire(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> None:
+        """Take the lock. Raises Busy if it is not free in time, OSError if it can't be opened."""
+        deadline = time.monotonic() + wait_seconds
+        if not self._threads.acquire(timeout=wait_seconds):
             raise Busy
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            pause = 0.0001
+            pause = FIRST_PAUSE_SECONDS
             while True:
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -37,21 +38,24 @@ class WriterLock:
                     if time.monotonic() + pause > deadline:
                         raise Busy from None
                     time.sleep(pause)
-                    pause = min(pause * 1.5, 0.01)
+                    pause = min(pause * 1.5, MAX_PAUSE_SECONDS)
         except BaseException:
             self.release()
             raise
 
     def release(self) -> None:
+        """Give up the lock, which this thread holds."""
         if self._file >= 0:
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # a child forked meanwhile keeps the file open
+            # Unlocked too: a child that was forked meanwhile keeps the file open.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
             self._file = -1
         self._threads.release()
 
     @contextmanager
-    def __call__(self, wait: float = LONGEST_WAIT) -> Iterator[None]:
-        self.acquire(wait)
+    def __call__(self, wait_seconds: float = MAX_LOCK_WAIT_SECONDS) -> Iterator[None]:
+        """Hold the lock in a `with` block. Raises what `acquire` does."""
+        self.acquire(wait_seconds)
         try:
             yield
         finally:

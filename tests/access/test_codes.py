@@ -193,7 +193,7 @@ def test_a_guess_at_no_good_code_waits_for_no_writer(crm, clock):
         code = ask()
         for _ in range(5):
             check(wrong(code))
-        here.wait = 0
+        here.lock_wait_seconds = 0
         with crm.tenants.tenant("acme").lock():
             assert not check(code)
             assert not check(code, browser=CHROME)

@@ -12,7 +12,7 @@ from crm.access.sms_limits import HOUR, SmsLimits
 from crm.config import SMS_LIMITS
 from crm.errors import StorageFull
 from crm.tenancy import sms_log
-from crm.tenancy.sms_log import DAY, HEADER, RECORD, RESERVE, SmsLog
+from crm.tenancy.sms_log import DAY_SECONDS, HEADER, RECORD, RESERVE, SmsLog
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 
 each = pytest.mark.parametrize
@@ -74,9 +74,9 @@ def test_a_phone_gets_five_an_hour_and_ten_a_day(limits):
     assert taken(limits, 20, NOON + HOUR - 1, MARIA) == 0
     assert taken(limits, 20, NOON + HOUR, MARIA) == 5
     assert taken(limits, 20, NOON + 2 * HOUR, MARIA) == 0
-    assert taken(limits, 20, NOON + DAY - 1, MARIA) == 0
-    assert taken(limits, 20, NOON + DAY, MARIA) == 5
-    assert taken(limits, 20, NOON + DAY, PETRO) == 5
+    assert taken(limits, 20, NOON + DAY_SECONDS - 1, MARIA) == 0
+    assert taken(limits, 20, NOON + DAY_SECONDS, MARIA) == 5
+    assert taken(limits, 20, NOON + DAY_SECONDS, PETRO) == 5
 
 
 def test_hours_and_days_slide(limits):
@@ -126,7 +126,7 @@ def test_from_one_network_a_phone_gets_half_of_its_sms(limits, addresses):
     assert ask(NOON) == 3
     assert taken(limits, 5, NOON, MARIA, "203.0.113.9") == 2  # its owner
     assert ask(NOON + HOUR) == 2  # five of a day
-    assert ask(NOON + DAY - 1) == 0
+    assert ask(NOON + DAY_SECONDS - 1) == 0
     assert taken(limits, 5, NOON + HOUR, MARIA, "203.0.113.9") == 3
 
 
@@ -172,8 +172,8 @@ def test_what_was_refused_does_not_count(limited):
 def test_each_budget_is_of_a_day(limited, numbers, tenant, sent):
     limits = limited(**numbers)
     assert taken(limits, 1100, NOON, tenant=tenant) == sent
-    assert taken(limits, 20, NOON + DAY - 1, tenant=tenant) == 0
-    assert taken(limits, 1100, NOON + DAY, tenant=tenant) == sent
+    assert taken(limits, 20, NOON + DAY_SECONDS - 1, tenant=tenant) == 0
+    assert taken(limits, 1100, NOON + DAY_SECONDS, tenant=tenant) == sent
 
 
 def test_a_phone_that_nobody_has_uses_up_no_budget(limited):
@@ -257,7 +257,7 @@ def test_the_operator_is_warned_once_a_day_when_four_fifths_are_used(limited, ca
     assert warned() == [
         "4 of 5 SMS in 24 hours are used by the reserve (CRM_SMS_LIMITS)",
     ]
-    taken(limits, 9, NOON + DAY + 1)
+    taken(limits, 9, NOON + DAY_SECONDS + 1)
     (line,) = warned()
     assert line.startswith("8 of 10")
     assert not [line for line in caplog.text.splitlines() if "+380" in line or "10.0." in line]
@@ -305,7 +305,7 @@ def test_the_file_is_bounded_by_a_days_sms(path, limited):
     limits = limited(day=50)
     for day in range(3):
         for number in range(200):
-            at = NOON + day * DAY + number
+            at = NOON + day * DAY_SECONDS + number
             limits.take(f"{day}-{number}", f"{day}.{number}", at, tenant="acme")
         assert path.stat().st_size == 52 * RECORD.size  # with the warning
 
@@ -325,8 +325,8 @@ def test_reading_the_state_changes_nothing(path, limits):
     assert state(limits)["sign-up"] == (0, 200) and not path.exists()
     taken(limits, 7, NOON)
     raw = path.read_bytes()
-    assert state(limits, NOON - DAY, "acme")["tenant acme"] == (7, 10**6)
-    assert state(limits, NOON + DAY, "acme")["tenant acme"] == (0, 10**6)
+    assert state(limits, NOON - DAY_SECONDS, "acme")["tenant acme"] == (7, 10**6)
+    assert state(limits, NOON + DAY_SECONDS, "acme")["tenant acme"] == (0, 10**6)
     assert path.read_bytes() == raw
     path.write_bytes(b"x")
     assert state(limits)["sign-up"] == (0, 200) and path.read_bytes() == b"x"
@@ -339,7 +339,7 @@ def test_a_damaged_file_is_made_anew(path, limits, raw):
     assert len(path.read_bytes()) == 6 * RECORD.size
 
 
-@each("moment", [float("nan"), float("inf"), NOON + 40 * DAY])
+@each("moment", [float("nan"), float("inf"), NOON + 40 * DAY_SECONDS])
 def test_a_moment_to_come_counts_as_now(path, limits, moment):
     assert taken(limits, 5, NOON, MARIA) == 5
     raw = path.read_bytes()
@@ -401,7 +401,7 @@ def test_two_processes_of_8_threads_get_exactly_the_limit(path, limited):
     assert tenants == {label: sent[label] for label in "abc"}
     assert found["the reserve"][0] == sum(sent.values()) - 200
     records = SmsLog(path.parent, lambda: b"a key").read(NOON)
-    parts = {label: records.count(DAY, [RESERVE], tenant=label) for label in "abc"}
+    parts = {label: records.count(DAY_SECONDS, [RESERVE], tenant=label) for label in "abc"}
     assert all(sent[label] == 100 or parts[label] == 30 for label in "abc")
     assert max(sent.values()) <= 100 and max(parts.values()) <= 30
 

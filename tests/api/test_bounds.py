@@ -265,8 +265,8 @@ def test_small_pages_are_not_looked_at(crm, api):
     with crm.tenants.session("acme"):
         found = BoundedRows(31, 134_000, pagination.PAGE_BYTES)
         assert found._cannot_be_cut
-        found.read("SELECT id FROM lead LIMIT ?", [found.wanted])
-        assert (found.rows, found.is_cut, found.wanted) == ([(1,)], False, 30)
+        found.read("SELECT id FROM lead LIMIT ?", [found.remaining])
+        assert (found.rows, found.is_cut, found.remaining) == ([(1,)], False, 30)
 
 
 # Events

@@ -20,21 +20,21 @@ def folder(crm):
 
 
 def test_a_file_waits_for_its_session(acme):
-    name = uploads.keep(1, b"sku\nA")
+    name = uploads.save(1, b"sku\nA")
     assert uploads.read(1, name) == uploads.read(1, name) == b"sku\nA"
 
 
 def test_another_session_finds_nothing(acme):
-    name = uploads.keep(1, b"sku")
+    name = uploads.save(1, b"sku")
     with pytest.raises(NotFound):
         uploads.read(2, name)
-    uploads.drop(2, name)
+    uploads.delete(2, name)
     assert uploads.read(1, name) == b"sku"
 
 
 def test_another_tenant_finds_nothing(crm):
     with crm.tenants.session("acme"):
-        name = uploads.keep(1, b"sku")
+        name = uploads.save(1, b"sku")
     with crm.tenants.session("globex"), pytest.raises(NotFound):
         uploads.read(1, name)
 
@@ -49,17 +49,17 @@ def test_only_a_name_that_was_given_reaches_a_file(acme, name):
 
 
 def test_nobody_else_on_the_machine_may_read_it(acme, folder):
-    uploads.keep(1, b"sku")
+    uploads.save(1, b"sku")
     (file,) = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_it_is_taken_once(acme, folder):
-    name = uploads.keep(1, b"sku")
-    with uploads.taken(1, name) as data:
+    name = uploads.save(1, b"sku")
+    with uploads.claim(1, name) as data:
         assert data == b"sku"
-        with pytest.raises(NotFound), uploads.taken(1, name):
+        with pytest.raises(NotFound), uploads.claim(1, name):
             pass
     with pytest.raises(NotFound):
         uploads.read(1, name)
@@ -67,26 +67,26 @@ def test_it_is_taken_once(acme, folder):
 
 
 def test_it_waits_on_when_its_taker_fails(acme):
-    name = uploads.keep(1, b"sku")
-    with pytest.raises(ZeroDivisionError), uploads.taken(1, name):
+    name = uploads.save(1, b"sku")
+    with pytest.raises(ZeroDivisionError), uploads.claim(1, name):
         raise ZeroDivisionError
     assert uploads.read(1, name) == b"sku"
 
 
 def test_it_waits_for_an_hour(acme, clock, folder):
-    name = uploads.keep(1, b"sku")
+    name = uploads.save(1, b"sku")
     clock.tick(3599)
     assert uploads.read(1, name)
     clock.tick(1)
     with pytest.raises(NotFound):
         uploads.read(1, name)
-    uploads.keep(2, b"another")
+    uploads.save(2, b"another")
     assert len(list(folder.iterdir())) == 1
 
 
 def test_any_later_visit_tidies(crm, clock, folder):
     with crm.tenants.session("acme"):
-        uploads.keep(1, b"sku")
+        uploads.save(1, b"sku")
     clock.tick(3601)
     with crm.tenants.session("globex"):
         pass
@@ -96,9 +96,9 @@ def test_any_later_visit_tidies(crm, clock, folder):
 def test_the_newest_of_a_session_stay(acme, clock):
     names = []
     for n in range(4):
-        names.append(uploads.keep(1, b"%d" % n))
+        names.append(uploads.save(1, b"%d" % n))
         clock.tick(1)
-    others = uploads.keep(12, b"other")
+    others = uploads.save(12, b"other")
     assert [uploads.read(1, name) for name in names[1:]] == [b"1", b"2", b"3"]
     assert uploads.read(12, others)
     with pytest.raises(NotFound):
@@ -107,9 +107,9 @@ def test_the_newest_of_a_session_stay(acme, clock):
 
 def test_a_tenant_has_room_for_thirty(acme, clock, folder):
     for session in range(32):
-        uploads.keep(session, b"")
+        uploads.save(session, b"")
         clock.tick(1)
-    assert len(list(folder.iterdir())) == uploads.MOST_OF_TENANT
+    assert len(list(folder.iterdir())) == uploads.MAX_PER_TENANT
     assert not list(folder.glob("acme.[01].*"))
 
 
@@ -119,5 +119,5 @@ def test_a_full_disk_is_told_and_leaves_nothing(acme, folder, monkeypatch):
 
     monkeypatch.setattr(uploads, "_touch", full)
     with pytest.raises(StorageFull):
-        uploads.keep(1, b"sku")
+        uploads.save(1, b"sku")
     assert not list(folder.iterdir())

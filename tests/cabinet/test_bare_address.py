@@ -8,7 +8,7 @@ import pytest
 from crm import create_app
 from crm.access import sessions
 from crm.config import Config
-from crm.tenancy.tenants import is_ip_address
+from crm.tenancy.hosts import is_ip_address
 from tests.conftest import OLENA
 from tests.page_client import Person
 from tests.raw_wsgi import send_request

@@ -419,7 +419,7 @@ def test_another_file_may_be_sent_instead(crm, olena):
     assert not list((crm.tenants.config.data / "uploads").iterdir())
     for _ in range(5):
         sent(olena, "tasks")
-    assert len(list((crm.tenants.config.data / "uploads").iterdir())) == uploads.MOST_OF_SESSION
+    assert len(list((crm.tenants.config.data / "uploads").iterdir())) == uploads.MAX_PER_SESSION
 
 
 def test_the_file_waits_on_when_the_import_fails(crm, olena, monkeypatch):

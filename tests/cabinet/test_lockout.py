@@ -11,7 +11,7 @@ from crm.access import known_browsers, passwords, sessions
 from crm.config import SMS_LIMITS, Config
 from crm.resources import users
 from crm.tenancy.database import execute, row, transaction
-from crm.tenancy.sms_log import DAY
+from crm.tenancy.sms_log import DAY_SECONDS
 from crm.tenancy.tenants import Tenants
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
@@ -120,7 +120,7 @@ def test_known_phones_of_one_tenant_close_no_other_tenant(crm, post, clock):
     assert not gets_an_sms(crm, "acme", OLENAS)
     assert gets_an_sms(crm, "globex", IVANS)
     assert gets_an_sms(crm, "", "+380931112233", "/signup")
-    clock.tick(DAY)
+    clock.tick(DAY_SECONDS)
     assert gets_an_sms(crm, "acme", OLENAS)
 
 
@@ -146,7 +146,7 @@ def test_an_unknown_phone_is_told_the_same_while_the_budgets_are_used_up(crm, po
     assert gets_an_sms(crm, "acme", TARASS)
     statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (OLENAS, IVANS)]
     assert statuses == [429, 429]
-    clock.tick(DAY)
+    clock.tick(DAY_SECONDS)
     statuses = [send(Person(crm), "/login", HOME, phone=phone) for phone in (IVANS, OLENAS)]
     assert statuses == [303, 303]
 
@@ -420,7 +420,7 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
 
 
 def test_a_browser_is_known_for_half_a_year(crm, known, clock):
-    clock.tick(180 * DAY - 1)
+    clock.tick(180 * DAY_SECONDS - 1)
     assert is_known(crm, known)
     clock.tick(3600)
     assert not is_known(crm, known)

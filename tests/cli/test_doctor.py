@@ -255,7 +255,7 @@ def test_the_secret_key_is_for_its_owner_and_whole(data: Path, crm: CRMApp) -> N
     ("free", "level", "said"),
     [
         (1 << 40, OK, "MiB free"),
-        (integrity.LEAST_FREE + 1000, WARNING, "too little to restore the largest"),
+        (integrity.MIN_FREE_BYTES + 1000, WARNING, "too little to restore the largest"),
         (10 << 20, FAULT, ": the disk is full, or soon will be"),
     ],
 )
@@ -269,11 +269,13 @@ def test_a_disk_without_room_is_told(
 
 
 def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integrity, "NEEDED", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",))
+    monkeypatch.setattr(
+        integrity, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
+    )
     level, said = doctor(data).one("sqlite")
     assert level == FAULT and said.endswith("no such module: of_tomorrow")
     monkeypatch.undo()
-    monkeypatch.setattr(integrity, "WAL_RESET", (3, 0, 0))
+    monkeypatch.setattr(integrity, "FIXED_SQLITE", (3, 0, 0))
     assert "fault" not in doctor(data).one("sqlite")[1]
 
 
@@ -520,7 +522,7 @@ def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
         return answer.status == strangers.status == 404 and names[0] == names[1]
 
     assert is_a_stranger(ask(crm, None)) and is_a_stranger(ask(crm, ""))
-    with integrity.visiting_pass(crm.tenants) as token:
+    with integrity.doctor_token(crm.tenants) as token:
         file = crm.tenants.config.data / ".doctor"
         assert file.stat().st_mode & 0o777 == 0o600
         for wrong in (None, "", token[:-1], token + "a", "ї"):
@@ -540,9 +542,9 @@ def test_only_who_shows_the_pass_is_answered_and_once(crm: CRMApp) -> None:
 
 
 def test_a_pass_that_was_left_behind_is_good_for_nothing(crm: CRMApp) -> None:
-    with integrity.visiting_pass(crm.tenants) as token:
+    with integrity.doctor_token(crm.tenants) as token:
         file = crm.tenants.config.data / ".doctor"
-        os.utime(file, (time.time() - 2 * integrity.PASS_SECONDS,) * 2)
+        os.utime(file, (time.time() - 2 * integrity.TOKEN_SECONDS,) * 2)
         assert ask(crm, token).status == 404
     file.write_bytes(b"")
     assert ask(crm, "").status == 404
@@ -704,7 +706,7 @@ def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None
 
 def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
     tenants = Tenants(Config(data=data), lambda: time.time() - 40 * 86_400, boot_seconds)
-    tenants.steady.now()
+    tenants.steady_clock.now()
     before = (data / "clock").read_bytes()
     (_, _), (level, told) = doctor(data).of("clock")
     assert level == WARNING

@@ -85,7 +85,7 @@ def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
         assert archive.testzip() is None
         assert archive.namelist() == ["README.txt", "acme.db", *moving.FILES.values()]
         archive.extractall(tmp_path / "out")
-    assert backup.check(tmp_path / "out" / "acme.db")
+    assert backup.check_copy(tmp_path / "out" / "acme.db")
     assert look(tmp_path / "out" / "acme.db", "SELECT name FROM lead") == [("In the log",)]
     (product,) = csv.DictReader(io.StringIO((tmp_path / "out" / "price-list.csv").read_text()))
     assert (product["sku"], product["name"]) == ("T-1", "Стіл, дубовий")
@@ -294,7 +294,7 @@ def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, 
     assert kept == crm.tenants.config.data / "trash" / "acme.deleted-20260302T090000Z.db"
     assert files(kept.parent) == [kept.name]
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert backup.check(kept)
+    assert backup.check_copy(kept)
     assert look(kept, "SELECT name FROM lead") == [("In the log",)]
     assert api.get("/leads").status_code == 404
     assert ivan.get("/leads").status_code == 200
@@ -315,7 +315,7 @@ def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
     command(crm, "restore", kept, "--tenant", "acme")
     assert [lead["name"] for lead in api.read("/leads")] == ["Back again"]
     assert api.create("/leads", name="Next", phone=PHONE) == "2"
-    assert backup.check(kept)
+    assert backup.check_copy(kept)
     clock.tick(1)
     assert trash.delete(crm.tenants, "acme") != kept
 
@@ -344,9 +344,11 @@ def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
     data = crm.tenants.config.data
     for label in ("acme", "globex"):
         with crm.tenants.session(label) as here:
-            uploads.keep(1, b"sku\n")
-            with here.keeper.lock():
-                upgrades.keep(here.keeper.take(writes=True), label, data, here.clock())
+            uploads.save(1, b"sku\n")
+            with here.source.lock():
+                upgrades.copy_before_upgrade(
+                    here.source.take(writes=True), label, data, here.clock()
+                )
     trash.delete(crm.tenants, "acme")
     assert [name.split(".")[0] for name in files(data / "uploads")] == ["globex"]
     assert files(data / "upgrades") == ["globex"]
@@ -362,14 +364,14 @@ def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open
         another = Api(crm, "acme", api.key)
         answers.append(another.post("/leads", {"name": "x", "phone": PHONE}).status_code)
 
-    waits, fold = threading.Thread(target=write), trash.fold
+    waits, fold = threading.Thread(target=write), trash.checkpoint
 
     def slowly(path: Path, kept: Path) -> Any:
         waits.start()
         time.sleep(0.3)
         return fold(path, kept)
 
-    monkeypatch.setattr(trash, "fold", slowly)
+    monkeypatch.setattr(trash, "checkpoint", slowly)
     api.create("/leads", name="Kept", phone=PHONE)
     kept = trash.delete(crm.tenants, "acme")
     waits.join()
@@ -415,7 +417,7 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
 @pytest.mark.parametrize(
     ("module", "name", "deleted"),
     [("trash", "fold", False), ("disk", "sync", False), ("os", "rename", False)]
-    + [("disk", "drop_logs", True), ("uploads", "forget_all", True)],
+    + [("disk", "delete_logs", True), ("uploads", "forget_all", True)],
 )
 def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     crm, api, module, name, deleted
@@ -431,7 +433,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     if deleted:
         assert answer.status_code == 404
         (kept,) = bin_.iterdir()
-        assert backup.check(kept)
+        assert backup.check_copy(kept)
         assert look(kept, "SELECT name FROM lead") == [("Kept",)]
         tenant.open_tenant(crm.tenants, "acme")  # whose log is its own
         assert names(crm, "acme") == []

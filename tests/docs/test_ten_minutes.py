@@ -234,7 +234,7 @@ def test_the_lines_lead_to_a_service_behind_a_proxy(server: Server, many: bool) 
     assert cron[:6] == ["15", "3", "*", "*", "*", "crm"]
     server.run(cron[6].replace(str(server.folder), ""))
     (copy,) = (server.folder / "var/lib/crm/backups").glob("acme-*.db")
-    assert backup.check(copy)
+    assert backup.check_copy(copy)
     server.end()
     assert '"level":"error"' not in server.said()
 

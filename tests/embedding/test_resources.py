@@ -451,7 +451,7 @@ from crm import CRM
 from crm.tenancy.database import current_session
 crm = CRM(data="d", tenant="acme", sends=False)
 with crm.tenant():
-    current_session().wait = 1
+    current_session().lock_wait_seconds = 1
     with crm.transaction():
         crm.leads.create(name="a", email="a@a.example")
         come, go = os.pipe()

@@ -302,7 +302,7 @@ def test_the_sender_goes_on_with_others(
     ivan.create("/webhooks", url=hook.url, events=["lead.created"])
     sending.tenants.forget_idle()
     no_database(sending.tenants.path("acme"))
-    sending.tenants.bell.ring("acme")
+    sending.tenants.wakeup_pipe.notify("acme")
     ivan.create("/leads", name="Olha", phone="+380671234568")
     hook.wait_for(1)
     time.sleep(0.2)
@@ -340,6 +340,6 @@ def test_an_embedding_program_gets_the_errors_of_the_service(crm: CRMApp) -> Non
     with pytest.raises(TenantUnavailable), crm.tenants.session("acme"):
         row("SELECT count(*) FROM lead")
     with pytest.raises(TenantUnavailable):
-        crm.tenants.peek("acme", "SELECT count(*) FROM lead")
+        crm.tenants.read_first_row("acme", "SELECT count(*) FROM lead")
     with crm.tenants.session("globex"):
         assert row("SELECT count(*) FROM lead") == (0,)

@@ -224,7 +224,7 @@ def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
         assert row(count) == (2,)
         disk.free()
         with pytest.raises(Busy), other.session("bare") as here:
-            here.wait = 0.2
+            here.lock_wait_seconds = 0.2
             with transaction():
                 pass
         assert row(count) == (2,)

@@ -275,7 +275,7 @@ def check_copies(data: Path) -> set[str]:
     copies = copying.list_copies(data / "backups")
     for copy in (copy for each in copies.values() for copy in each):
         with contextlib.suppress(FileNotFoundError):  # a newer one took its place
-            assert copying.check(copy)
+            assert copying.check_copy(copy)
     return set(copies)
 
 

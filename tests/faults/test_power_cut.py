@@ -22,7 +22,7 @@ import pytest
 from crm import CRMApp, create_app
 from crm.config import Config
 from crm.tenancy import migrations, upgrades
-from crm.tenancy.copies import check
+from crm.tenancy.copies import check_copy
 from tests import releases
 from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
@@ -221,8 +221,8 @@ def test_an_upgrade_has_the_copy_from_before_it(tracer: Path, app: CRMApp, tmp_p
         disk.play(place)
         folder = tmp_path / f"cut-{number}"
         disk.write_to(folder, how)
-        copies = upgrades.copies(folder, "acme")
-        assert [check(copy) for copy in copies] in ([], [old])
+        copies = upgrades.list_copies(folder, "acme")
+        assert [check_copy(copy) for copy in copies] in ([], [old])
         with contextlib.closing(sqlite3.connect(folder / "tenants" / "acme.db")) as file:
             (version,) = file.execute("PRAGMA user_version").fetchone()
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

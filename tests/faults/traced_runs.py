@@ -14,7 +14,7 @@ from typing import Any
 from crm import CRMApp, cabinet
 from crm.config import PLANS, Config
 from crm.resources.leads.record import LEAD
-from crm.tenancy.copies import check, list_copies
+from crm.tenancy.copies import check_copy, list_copies
 from crm.tenancy.tenants import Tenants
 from tests.faults.losses import faults_inside, losses
 from tests.faults.power_cuts import Cut, Disk, Trace
@@ -129,7 +129,7 @@ class Recovered:
                     return None
             case ["copy", name]:
                 copy = self.folder / name
-                return True if copy.exists() and check(copy) else None
+                return True if copy.exists() and check_copy(copy) else None
             case ["names", label]:
                 tenants = self.app.tenants
                 if not tenants.exists(label):
@@ -163,7 +163,7 @@ class Recovered:
         for copies in list_copies(self.folder / "backups").values():
             for copy in copies:
                 try:
-                    check(copy)
+                    check_copy(copy)
                 except Exception as error:
                     yield f"{copy.name}: {error!r}"
         page = self.client.get("/", headers={"Host": "localhost"})

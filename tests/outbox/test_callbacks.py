@@ -421,7 +421,7 @@ def test_nobody_who_listens_costs_nothing(crm):
 
 
 def test_without_a_program_around_nobody_is_told(wired, furnished):
-    assert wired.tenants.hears is None
+    assert wired.tenants.on_event is None
 
 
 EXITING = """

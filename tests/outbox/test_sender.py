@@ -294,48 +294,48 @@ def test_the_server_ends_within_25_seconds_while_a_receiver_hangs(crm, hook):
     assert [attempt["error"] for attempt in log["attempts"]] == ["timeout"]
 
 
-# The bell
+# The wake-up pipe
 
 
-def test_a_ring_without_a_listener_is_lost_and_no_error(tmp_path):
-    WakeupPipe(tmp_path / "none").ring("acme")
-    with WakeupPipe(tmp_path).listening() as ear:
-        assert ear.hear(0) == (set(), False)
-    WakeupPipe(tmp_path).ring("acme")
+def test_a_notification_without_a_listener_is_lost_and_no_error(tmp_path):
+    WakeupPipe(tmp_path / "none").notify("acme")
+    with WakeupPipe(tmp_path).listening() as listener:
+        assert listener.wait(0) == (set(), False)
+    WakeupPipe(tmp_path).notify("acme")
 
 
-def test_every_ring_is_heard_and_many_of_one_as_one(tmp_path):
-    rings = WakeupPipe(tmp_path)
-    with rings.listening() as ear:
+def test_every_notification_arrives_and_many_of_one_tenant_as_one(tmp_path):
+    pipe = WakeupPipe(tmp_path)
+    with pipe.listening() as listener:
         for label in ("acme", "globex", "acme"):
-            rings.ring(label)
-        assert ear.hear(1) == ({"acme", "globex"}, False)
-        assert ear.hear(0.01) == (set(), False)
+            pipe.notify(label)
+        assert listener.wait(1) == ({"acme", "globex"}, False)
+        assert listener.wait(0.01) == (set(), False)
 
 
-def test_a_full_pipe_says_that_rings_may_be_lost_and_holds_nobody_up(tmp_path):
-    rings = WakeupPipe(tmp_path)
-    with rings.listening() as ear:
+def test_a_full_pipe_says_that_notifications_may_be_lost_and_holds_nobody_up(tmp_path):
+    pipe = WakeupPipe(tmp_path)
+    with pipe.listening() as listener:
         begun = time.monotonic()
         for number in range(8000):
-            rings.ring(f"tenant-{number}")
+            pipe.notify(f"tenant-{number}")
         assert time.monotonic() - begun < 2
-        labels, lost = ear.hear(1)
+        labels, lost = listener.wait(1)
         assert lost
         assert "tenant-7999" not in labels
-        rings.ring("acme")
-        heard, lost = ear.hear(1)
+        pipe.notify("acme")
+        heard, lost = listener.wait(1)
         assert "acme" in heard
         assert not lost
 
 
-def test_lost_rings_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
+def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
     endpoint(sending.tenants, "globex", hook)
-    monkeypatch.setattr(wakeup, "FULL", 1)
+    monkeypatch.setattr(wakeup, "LOSS_BYTES", 1)
     with open_to_loopback(sending).session("globex") as here:
-        here.keeper.bell = WakeupPipe(sending.tenants.config.data / "elsewhere")
+        here.source.wakeup_pipe = WakeupPipe(sending.tenants.config.data / "elsewhere")
         create_lead({"name": "Марія", "phone": "+380501234567"})
-    sending.tenants.bell.ring("acme")
+    sending.tenants.wakeup_pipe.notify("acme")
     hook.wait_for(1)
 
 

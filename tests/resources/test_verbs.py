@@ -104,7 +104,7 @@ def test_a_deletion_of_another_version_than_expected_is_refused(acme, noun):
 
 
 def test_a_contact_and_the_list_of_items_expect_a_version_too(acme):
-    contact = clients.Client.find(1).contacts()[0]
+    contact = clients.Client.find(1).list_contacts()[0]
     with pytest.raises(Stale):
         clients.update_contact(1, contact.id, {"name": "Павло"}, contact.version + 1)
     with pytest.raises(Stale):

@@ -264,7 +264,7 @@ def test_an_export_that_the_disk_does_not_take_is_503(crm, deals, monkeypatch):
         def write(self, data: Any) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(reading.tempfile, "SpooledTemporaryFile", lambda *_, **__: Full())
+    monkeypatch.setattr(reading, "SpooledTemporaryFile", lambda *_, **__: Full())
     answer = deals.get("/deals/export")
     assert (answer.status_code, answer.json["code"]) == (503, "storage_full")
 

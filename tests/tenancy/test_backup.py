@@ -38,7 +38,7 @@ def copies(tmp_path) -> Path:
     return tmp_path / "copies"
 
 
-def copy_of(crm, label: str, to: Path, keep: int = backup.KEEP) -> Path:
+def copy_of(crm, label: str, to: Path, keep: int = backup.MAX_COPIES) -> Path:
     with crm.tenants.session(label):
         return backup.create(to, keep)
 
@@ -66,7 +66,7 @@ def command(crm, *words: object, code: int = 0, told: str | None = None) -> Resu
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != backup_run.INDEX)
+    return sorted(path.name for path in folder.iterdir() if path.name != backup_run.INDEX_NAME)
 
 
 # Copies
@@ -77,7 +77,7 @@ def test_a_copy_has_all_that_is_committed_also_what_is_only_in_the_log(crm, api,
     assert crm.tenants.path("acme").with_suffix(".db-wal").stat().st_size > 0
     copy = copy_of(crm, "acme", copies)
     assert sql(copy, "SELECT name FROM lead") == [("In the log",)]
-    assert backup.check(copy) == len(migrations.STEPS)
+    assert backup.check_copy(copy) == len(migrations.STEPS)
 
 
 def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copies):
@@ -103,8 +103,8 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
 
 
 def test_a_copy_is_made_while_another_writes_and_holds_nobody_up(crm, copies):
-    with crm.tenants.session("acme") as here, here.keeper.lock():
-        assert backup.check(backup.create(copies))
+    with crm.tenants.session("acme") as here, here.source.lock():
+        assert backup.check_copy(backup.create(copies))
 
 
 def test_the_newest_of_each_label_stay(crm, clock, copies):
@@ -134,7 +134,7 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     def no(path, name=""):
         raise backup.BadCopy("no")
 
-    monkeypatch.setattr(backup_run, "check", no)
+    monkeypatch.setattr(backup_run, "check_copy", no)
     with pytest.raises(backup.BadCopy):
         copy_of(crm, "acme", copies, keep=1)
     assert files(copies) == [old.name]
@@ -248,7 +248,7 @@ def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copi
     sql(copy, change)
     before = files(crm.tenants.folder)
     with pytest.raises((backup.BadCopy, migrations.NewerFile)) as refused:
-        backup.check(copy)
+        backup.check_copy(copy)
     with pytest.raises(type(refused.value)) as again:
         put(crm, copy, "acme")
     assert str(again.value) == str(refused.value)
@@ -266,7 +266,7 @@ def test_a_part_of_a_file_is_no_copy(crm, api, copies):
     copies.mkdir()
     for suffix in (".db", ".db-wal"):
         (copies / f"half{suffix}").write_bytes(live.with_suffix(suffix).read_bytes())
-    for refuses in (backup.check, lambda path: put(crm, path, "globex")):
+    for refuses in (backup.check_copy, lambda path: put(crm, path, "globex")):
         with pytest.raises(backup.BadCopy, match="a part of it is in half.db-wal"):
             refuses(copies / "half.db")
 
@@ -363,10 +363,10 @@ def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monke
     crm.tenants.create("early")
     copy = copy_of(crm, "early", copies)
     monkeypatch.setattr(migrations, "STEPS", steps)
-    assert backup.check(copy) == len(steps) - 1
+    assert backup.check_copy(copy) == len(steps) - 1
     put(crm, copy, "acme")
     assert sql(crm.tenants.path("acme"), "PRAGMA user_version") == [(len(steps),)]
-    assert backup.check(copy) == len(steps) - 1
+    assert backup.check_copy(copy) == len(steps) - 1
     assert names(crm, "acme") == []
 
 
@@ -404,7 +404,7 @@ def test_a_reader_that_does_not_make_way_stops_a_restore_and_nothing_has_changed
 
 def test_a_restore_waits_for_a_writer(crm, copies):
     copy = copy_of(crm, "acme", copies)
-    with crm.tenants.session("acme") as here, here.keeper.lock():
+    with crm.tenants.session("acme") as here, here.source.lock():
         lock = backup.Tenant("acme", crm.tenants.path("acme"), crm.tenants).lock
         with pytest.raises(Busy):
             lock.acquire(0)
@@ -427,7 +427,7 @@ def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copi
         assert len(deliveries.claim("sender", 1, 1)[0]) == 1
         deliveries.test(id)
     copy = copy_of(crm, "acme", copies)
-    assert put(crm, copy, "acme").settled == 3
+    assert put(crm, copy, "acme").prepared == 3
     with crm.tenants.session("acme"):
         assert deliveries.claim("sender", 50, 50) == ([], None)
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 2
@@ -461,7 +461,7 @@ def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
     assert table[2] == ["acme", "client", "0", "0", "0", "same"]
     assert ["acme", "event", "1", "1", "2", "+1 since"] in table
     assert ["hooli", "lead", "0", "0", "-", "no such tenant"] in table
-    assert [row[1] for row in table[1:]] == [*backup.COUNTED, *backup.COUNTED]
+    assert [row[1] for row in table[1:]] == [*backup.COUNTED_TABLES, *backup.COUNTED_TABLES]
     assert told.stderr.splitlines()[1:] == ["globex: has no copy"]
     assert names(crm, "acme") == ["Kept", "Later"]
 
@@ -469,13 +469,13 @@ def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
 def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
     api.create("/leads", name="Kept", phone=PHONE)
     copy_of(crm, "acme", copies)
-    build = backup._build
+    build = backup._prepare
 
-    def lose(tenants, unseen, settle):
-        sql(unseen.path, "DELETE FROM event", "DELETE FROM lead")
-        return build(tenants, unseen, settle)
+    def lose(tenants, draft, prepare):
+        sql(draft.path, "DELETE FROM event", "DELETE FROM lead")
+        return build(tenants, draft, prepare)
 
-    monkeypatch.setattr(backup, "_build", lose)
+    monkeypatch.setattr(backup, "_prepare", lose)
     told = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "acme\tlead\t1\t0\t1\tDIFFERS" in told.stdout.splitlines()
     assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
@@ -511,12 +511,12 @@ from crm.config import Config
 from crm.outbox.subscriptions import hold_all
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
-drop_logs = disk.drop_logs
+delete_logs = disk.delete_logs
 def slowly(path):
     print("half way", flush=True)
     time.sleep(0.5)
-    drop_logs(path)
-disk.drop_logs = slowly
+    delete_logs(path)
+disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
 backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
 """

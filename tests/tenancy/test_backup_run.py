@@ -15,8 +15,8 @@ from crm.errors import TenantUnavailable
 from crm.outbox.subscriptions import hold_all
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run
-from crm.tenancy.backup_run import INDEX, Made, Run
-from crm.tenancy.copies import BadCopy, check, list_copies
+from crm.tenancy.backup_run import INDEX_NAME, BackupRun, NewCopy
+from crm.tenancy.copies import BadCopy, check_copy, list_copies
 from crm.tenancy.database import execute, transaction
 from crm.tenancy.tenants import Tenants
 
@@ -28,7 +28,7 @@ SETTLED_SECONDS = 0.05  # far above the ticks of the file system's clock
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """A file is settled soon after it was written to."""
-    monkeypatch.setattr(backup_run, "RACY_NS", int(SETTLED_SECONDS * 1e9))
+    monkeypatch.setattr(backup_run, "RACY_NANOSECONDS", int(SETTLED_SECONDS * 1e9))
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def settle() -> None:
     time.sleep(SETTLED_SECONDS + 0.02)
 
 
-def run(crm, copies: Path, keep: int = 99) -> dict[str, Made]:
+def run(crm, copies: Path, keep: int = 99) -> dict[str, NewCopy]:
     """A run over all tenants, by a process of its own as far as SQLite knows."""
     home = Tenants(crm.tenants.config, crm.tenants.clock)
-    made = Run(copies, keep, home.clock, home.steady.for_erasing())
+    made = BackupRun(copies, keep, home.clock, home.steady_clock.erasing_now())
     try:
         found = [each for label in home.labels() for each in made.add(home.tenant(label))]
         found += made.finish()
@@ -79,7 +79,7 @@ def test_a_tenant_that_did_not_change_gets_a_link(crm, copies):
     assert first["acme"].path != second["acme"].path
     assert list_copies(copies)["acme"] == [first["acme"].path, second["acme"].path]
     for made in (*first.values(), *second.values()):
-        assert check(made.path)
+        assert check_copy(made.path)
 
 
 def test_any_write_makes_the_next_copy_a_new_one(crm, copies):
@@ -104,7 +104,7 @@ def test_a_file_that_is_open_and_has_a_log_is_linked_too(crm, copies):
 
 
 def test_what_was_written_to_a_moment_ago_is_copied_again(crm, copies, monkeypatch):
-    monkeypatch.setattr(backup_run, "RACY_NS", 60 * 10**9)
+    monkeypatch.setattr(backup_run, "RACY_NANOSECONDS", 60 * 10**9)
     add_lead(crm, "acme")
     assert not run(crm, copies)["acme"].is_link
     assert not run(crm, copies)["acme"].is_link
@@ -155,12 +155,12 @@ def test_a_lost_copy_or_index_costs_a_new_copy(crm, copies, loss):
     elif loss == "spoiled":
         first.write_bytes(b"not a database")
     elif loss == "index removed":
-        (copies / INDEX).unlink()
+        (copies / INDEX_NAME).unlink()
     else:
-        (copies / INDEX).write_bytes((copies / INDEX).read_bytes()[:-9])
+        (copies / INDEX_NAME).write_bytes((copies / INDEX_NAME).read_bytes()[:-9])
     made = run(crm, copies)["acme"]
     assert not made.is_link
-    assert check(made.path)
+    assert check_copy(made.path)
 
 
 def test_a_copy_of_its_own_comes_after_ten_days_at_the_latest(crm, clock, copies):
@@ -183,7 +183,7 @@ def test_the_newest_stay_and_links_count(crm, copies):
         run(crm, copies, keep=2)
     kept = list_copies(copies)
     assert [len(paths) for paths in kept.values()] == [2, 2]
-    assert all(check(path) for paths in kept.values() for path in paths)
+    assert all(check_copy(path) for paths in kept.values() for path in paths)
 
 
 def test_without_links_on_the_file_system_it_copies(crm, copies, monkeypatch):
@@ -197,7 +197,7 @@ def test_without_links_on_the_file_system_it_copies(crm, copies, monkeypatch):
     monkeypatch.setattr(os, "link", no_links)
     made = run(crm, copies)["acme"]
     assert not made.is_link
-    assert check(made.path)
+    assert check_copy(made.path)
 
 
 def test_making_a_copy_does_not_change_the_tenant(crm, clock, copies):
@@ -205,9 +205,9 @@ def test_making_a_copy_does_not_change_the_tenant(crm, clock, copies):
     crm.tenants.forget_idle()
     clock.tick(2 * DAY)
     settle()
-    before = backup_run.state_of(crm.tenants.path("acme"))
+    before = backup_run.file_state(crm.tenants.path("acme"))
     run(crm, copies)
-    assert backup_run.state_of(crm.tenants.path("acme")) == before
+    assert backup_run.file_state(crm.tenants.path("acme")) == before
 
 
 def test_copies_of_links_restore_and_test_restore(crm, copies):
@@ -217,7 +217,7 @@ def test_copies_of_links_restore_and_test_restore(crm, copies):
     run(crm, copies)
     link = run(crm, copies)["acme"]
     assert link.is_link
-    drilled = backup.drill(crm.tenants, link.path, "acme", hold_all)
+    drilled = backup.test_restore(crm.tenants, link.path, "acme", hold_all)
     assert drilled.copy == drilled.restored
     add_lead(crm, "acme", "Undone")
     backup.restore(crm.tenants, link.path, "acme", hold_all)
@@ -239,15 +239,15 @@ def test_a_copy_stands_alone_without_a_log(crm, copies):
 
 
 def test_a_large_file_is_copied_page_by_page(crm, copies, monkeypatch):
-    monkeypatch.setattr(backup_run, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(backup_run, "MAX_IN_MEMORY_BYTES", 0)
     add_lead(crm, "acme")
     path = run(crm, copies)["acme"].path
-    assert check(path)
+    assert check_copy(path)
     assert content(path) == content(crm.tenants.path("acme"))
 
 
 def test_each_batch_is_on_the_disk_before_it_has_its_names(crm, copies, monkeypatch):
-    monkeypatch.setattr(backup_run, "BATCH_FILES", 1)
+    monkeypatch.setattr(backup_run, "MAX_BATCH_FILES", 1)
     copies.mkdir()
     synced = []
     sync = backup_run.disk.sync
@@ -265,7 +265,7 @@ def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 16_384)
     home = Tenants(crm.tenants.config)
-    made = Run(copies, 9, home.clock, 0.0)
+    made = BackupRun(copies, 9, home.clock, 0.0)
     with pytest.raises((BadCopy, TenantUnavailable, sqlite3.DatabaseError)):
         made.add(home.tenant("acme"))
     made.add(home.tenant("globex"))
@@ -323,4 +323,4 @@ def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
     assert links
     for path, before in was.items():
         assert content(path) == before, path
-        assert check(path)
+        assert check_copy(path)

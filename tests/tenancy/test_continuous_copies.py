@@ -20,7 +20,7 @@ from crm import cli
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy import integrity, litestream
-from crm.tenancy.database import LOG_BYTES, transaction
+from crm.tenancy.database import CHECKPOINT_BYTES, transaction
 from crm.tenancy.tenants import PAGE_BYTES, Tenants
 from crm.timed_checks import FAULT, OK, WARNING
 from tests import storage
@@ -66,13 +66,13 @@ def wait_until_copied(tenants: Tenants) -> None:
     """Until each file was copied after this moment, twice: what was read then is there."""
     for _ in range(2):
         began = time.time()
-        names = {f"{label}.db" for label in tenants.labels()} | {litestream.LABELS}
+        names = {f"{label}.db" for label in tenants.labels()} | {litestream.LABELS_NAME}
         wait_until(
             lambda began=began, names=names: (
                 {
                     name
-                    for name, each in litestream.copied(tenants.config.data).items()
-                    if each.at and each.at > began and not each.error
+                    for name, status in litestream.copy_statuses(tenants.config.data).items()
+                    if status.synced_at and status.synced_at > began and not status.error
                 }
                 >= names
             )
@@ -172,7 +172,7 @@ def test_the_unit_runs_it_as_the_services_user_before_the_service(tmp_path: Path
 
 def test_the_list_of_tenants_goes_with_every_change_of_them(tenants: Tenants) -> None:
     data = tenants.config.data
-    assert litestream.labels_in(data / litestream.LABELS) == ["acme", "globex"]
+    assert litestream.labels_in(data / litestream.LABELS_NAME) == ["acme", "globex"]
     crm_(data, "tenant", "clone", "acme", "tryout")
     assert litestream.is_listed(data, ["acme", "globex", "tryout"])
     (copy,) = crm_(data, "backup", "create", "--tenant", "acme").stdout.split("\t")[:1]
@@ -186,7 +186,7 @@ def test_a_list_that_cannot_be_written_stops_nobody_and_is_mended_later(
     tenants: Tenants, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = tenants.config.data
-    list_, aside = data / litestream.LABELS, data / "aside"
+    list_, aside = data / litestream.LABELS_NAME, data / "aside"
     list_.rename(aside)
     list_.mkdir()
     tenant.open_tenant(tenants, "third")
@@ -204,12 +204,12 @@ def test_numbers_are_skipped_in_tables_that_gave_none_too(tenants: Tenants) -> N
         before = dict(here.connection.execute(counted).fetchall())
         assert "user" in before and "lead" not in before
         with transaction():
-            litestream.skip_numbers()
+            litestream.skip_ids()
         after = dict(here.connection.execute(counted).fetchall())
         tables = here.connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
         ).fetchall()
-    assert after == {name: before.get(name, 0) + litestream.SKIPPED_NUMBERS for (name,) in tables}
+    assert after == {name: before.get(name, 0) + litestream.SKIPPED_IDS for (name,) in tables}
 
 
 # Beside Litestream
@@ -226,7 +226,7 @@ def test_checkpoints_are_left_to_litestream_where_it_is_used(tenants: Tenants) -
             finally:
                 here.give(connection, writes=True)
 
-    assert pages() == LOG_BYTES // PAGE_BYTES
+    assert pages() == CHECKPOINT_BYTES // PAGE_BYTES
     litestream.state_folder(tenants.config.data).mkdir()
     assert pages() == litestream.CHECKPOINT_LOG_BYTES // PAGE_BYTES
 
@@ -312,7 +312,7 @@ def test_the_doctor_tells_how_far_the_copies_lag_behind(
     tenants: Tenants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told() -> list[tuple[str, str]]:
-        return list(integrity.continuous_copies(tenants))
+        return list(integrity.check_litestream(tenants))
 
     assert told() == []
     with (
@@ -325,12 +325,12 @@ def test_the_doctor_tells_how_far_the_copies_lag_behind(
         assert " litestream   3 files" in crm_(tenants.config.data, "doctor").stdout
         place.stop()
         add_user(tenants, "acme", "Unheard")
-        monkeypatch.setattr(integrity, "LAG_SECONDS", 2)
+        monkeypatch.setattr(integrity, "MAX_LAG_SECONDS", 2)
         wait_until(lambda: told()[0][0] == FAULT)
         said = told()[0][1]
         assert "the copies lag by" in said and "acme.db" in said
         tenants.forget_idle()
-        (tenants.config.data / litestream.LABELS).unlink()
+        (tenants.config.data / litestream.LABELS_NAME).unlink()
         assert told()[-1] == (WARNING, "labels.db does not list the tenants: restart the server")
         copier.kill()  # it would try for half a minute to copy the rest
     ((level, said),) = told()

@@ -232,7 +232,7 @@ def test_the_memory_of_names_is_bounded(counters, limiter, monkeypatch):
     monkeypatch.setattr(counters_module, "MAX_CACHED_NAMES", 100)
     for number in range(1000):
         limiter.take(f"tenant-{number}", 60, START)
-    assert len(counters.tables[REQUESTS]._places) <= 100
+    assert len(counters.tables[REQUESTS]._cache) <= 100
     assert limiter.used("tenant-0", START) == 1
 
 

@@ -181,7 +181,7 @@ def test_a_query_without_a_tenant_is_an_error(crm):
         lambda: transaction().__enter__(),
         database.now,
     ):
-        with pytest.raises(NoTenant, match="no tenant is being visited"):
+        with pytest.raises(NoTenant, match="there is no tenant session"):
             query()
     assert database.session_or_none() is None
 
@@ -311,7 +311,7 @@ def test_what_is_not_committed_nobody_else_sees(crm):
 def test_a_rollback_frees_the_writers_turn(crm):
     def write(_: int) -> int:
         with crm.tenants.session("acme") as here:
-            here.wait = 1
+            here.lock_wait_seconds = 1
             return lead("b")
 
     for failure in (RuntimeError, Busy, sqlite3.OperationalError, KeyboardInterrupt):
@@ -390,7 +390,7 @@ def test_many_threads_write_one_file_without_an_error(crm):
 
 
 def test_busy_while_another_process_writes(crm, api, monkeypatch):
-    monkeypatch.setattr(database, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.05)
     assert api.get("/leads").status_code == 200
     with held_elsewhere(crm, "acme") as holder:
         answer = api.post("/leads", {"name": "Марія", "phone": "+380671234567"})
@@ -410,10 +410,10 @@ def test_busy_while_another_process_writes(crm, api, monkeypatch):
 
 def test_a_killed_writer_leaves_the_turn_free(crm):
     with held_elsewhere(crm, "acme") as holder, crm.tenants.session("acme") as here:
-        here.wait = 0.05
+        here.lock_wait_seconds = 0.05
         with pytest.raises(Busy):
             lead("x")
-        here.wait = 5
+        here.lock_wait_seconds = 5
         threading.Timer(0.05, holder.kill).start()
         assert lead("x") == 1  # it waited, and went on
 

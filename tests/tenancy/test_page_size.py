@@ -6,7 +6,7 @@ import pytest
 
 from crm.config import Config
 from crm.tenancy import tenants as rules
-from crm.tenancy.database import LOG_BYTES, connect, execute, transaction
+from crm.tenancy.database import CHECKPOINT_BYTES, connect, execute, transaction
 from crm.tenancy.tenants import Tenants
 
 
@@ -38,7 +38,7 @@ def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
     assert connection.execute("PRAGMA page_size").fetchone() == (page,)
     (pages,) = connection.execute("PRAGMA wal_autocheckpoint").fetchone()
     connection.close()
-    assert pages * page == LOG_BYTES
+    assert pages * page == CHECKPOINT_BYTES
 
 
 def test_a_tenant_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):

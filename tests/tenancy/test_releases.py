@@ -101,13 +101,13 @@ def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Fr
     before = content(frozen.file)
     assert frozen.caller.do("GET", "/leads")
     assert ask(frozen.live, "PRAGMA user_version") == [(len(migrations.STEPS),)]
-    copies = upgrades.copies(frozen.app.tenants.config.data, LABEL)
+    copies = upgrades.list_copies(frozen.app.tenants.config.data, LABEL)
     if frozen.version == len(migrations.STEPS):
         assert not copies
         return
     (copy,) = copies
     assert content(copy) == before
-    assert backup.check(copy) == frozen.version
+    assert backup.check_copy(copy) == frozen.version
 
 
 def test_it_is_whole_afterwards_and_so_is_what_is_searched(frozen: Frozen) -> None:

@@ -64,12 +64,12 @@ def watch(clock: SteadyClock, machine: Machine, seconds: float, every: float = 6
     """The machine runs, and the clock is looked at in between."""
     for _ in range(int(seconds / every)):
         machine.run(every)
-        clock.now(), clock.for_erasing()
+        clock.now(), clock.erasing_now()
 
 
 def times(clock: SteadyClock, machine: Machine) -> tuple[float, float]:
     """How far both times are from the wall clock."""
-    return clock.now() - machine.wall, clock.for_erasing() - machine.wall
+    return clock.now() - machine.wall, clock.erasing_now() - machine.wall
 
 
 # The times
@@ -152,12 +152,12 @@ def test_a_server_off_for_two_months_erases_from_its_second_day_on(machine, of):
     clock.now()
     machine.restart(off=60 * DAY)
     again = of(is_new=False)
-    assert again.for_erasing() < machine.wall - 59 * DAY
+    assert again.erasing_now() < machine.wall - 59 * DAY
     watch(again, machine, DAY - 60)
-    assert again.for_erasing() < machine.wall - 59 * DAY
+    assert again.erasing_now() < machine.wall - 59 * DAY
     assert again.now() == machine.wall
     watch(again, machine, 120)
-    assert again.for_erasing() == machine.wall
+    assert again.erasing_now() == machine.wall
 
 
 def test_the_day_of_doubt_may_be_several_short_ones(machine, of):
@@ -166,7 +166,7 @@ def test_the_day_of_doubt_may_be_several_short_ones(machine, of):
         machine.restart(off=16 * HOUR)
         clock = of(is_new=False)
         watch(clock, machine, 8 * HOUR)
-    assert clock.for_erasing() == machine.wall
+    assert clock.erasing_now() == machine.wall
 
 
 @pytest.mark.parametrize("up", [1, 20, 4999.5, 5001, 90_000])
@@ -182,16 +182,16 @@ def test_a_restart_of_the_machine_is_never_taken_for_more_time_than_passed(machi
 def test_without_its_file_nothing_is_erased_for_a_day_unless_there_is_nothing(
     machine, of, tmp_path
 ):
-    assert of(is_new=True).for_erasing() == machine.wall
+    assert of(is_new=True).erasing_now() == machine.wall
     for spoiled in (None, b"", b"{", b"[]", b'{"uptime": 1}'):
         (tmp_path / "clock").unlink()
         if spoiled is not None:
             (tmp_path / "clock").write_bytes(spoiled)
         clock = of(is_new=False)
         assert clock.now() == machine.wall
-        assert clock.for_erasing() < DAY
+        assert clock.erasing_now() < DAY
         watch(clock, machine, DAY + 120)
-        assert clock.for_erasing() == machine.wall
+        assert clock.erasing_now() == machine.wall
 
 
 def test_where_the_file_cannot_be_written_a_process_goes_on_by_itself(machine, tmp_path):
@@ -219,7 +219,7 @@ def acme(crm, machine):
     """The tenant acme on that machine, whose clock has been right for a day."""
     (crm.tenants.config.data / "clock").unlink()
     start_anew(crm, machine)
-    watch(crm.tenants.steady, machine, DAY + 120)
+    watch(crm.tenants.steady_clock, machine, DAY + 120)
     with crm.tenants.session("acme"):
         sweeps.run()
     return crm.tenants
@@ -251,7 +251,7 @@ def test_first_visits_by_a_clock_ahead_erase_nothing(acme, machine, crm, api):
         codes.ask(codes.LOGIN, PHONE, "browser")
         sessions.open(1, "")
         links.make(links.RESET, 1)
-        name = uploads.keep(1, b"sku")
+        name = uploads.save(1, b"sku")
     api.create("/leads", **MARIA)
     tables = (
         *("event", "delivery", "idempotency_response", "lead"),
@@ -451,7 +451,7 @@ def test_tries_of_a_password_are_not_given_anew_by_a_step(acme, machine):
     for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
         machine.step(step)
         try:
-            tries.take(acme.steady.uptime(), account="acme/1")
+            tries.take(acme.steady_clock.uptime(), account="acme/1")
         except Exception as error:
             refused += error.code == "too_many_tries"
     assert refused == 3
@@ -463,12 +463,12 @@ def test_sms_and_codes_are_not_given_anew_by_a_step(acme, machine, tmp_path):
         waits = []
         for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
             machine.step(step)
-            limits.take(PHONE, "192.0.2.1", acme.steady.now(), tenant="acme")
+            limits.take(PHONE, "192.0.2.1", acme.steady_clock.now(), tenant="acme")
             waits.append(codes.wait(codes.LOGIN, PHONE))
             if not waits[-1]:
                 code = codes.ask(codes.LOGIN, PHONE, "browser").code
         assert waits == [0, 60, 60, 60, 60]
-        assert not limits.take(PHONE, "192.0.2.1", acme.steady.now(), tenant="acme")
+        assert not limits.take(PHONE, "192.0.2.1", acme.steady_clock.now(), tenant="acme")
         machine.run(61)
         assert codes.wait(codes.LOGIN, PHONE) == 0
         assert codes.check(codes.LOGIN, PHONE, "browser", code)

@@ -488,21 +488,21 @@ def test_of_many_that_want_a_label_one_gets_it(crm):
 
 
 def test_nobody_sees_a_tenant_before_it_is_furnished(crm):
-    def furnish():
+    def on_created():
         assert not crm.tenants.exists("slow")
         assert crm.tenants.labels() == ["acme", "globex"]
 
-    crm.tenants.create("slow", furnish=furnish)
+    crm.tenants.create("slow", on_created=on_created)
     assert crm.tenants.exists("slow")
 
 
 def test_a_tenant_that_cannot_be_furnished_leaves_nothing(crm):
-    def furnish():
+    def on_created():
         raise RuntimeError("no")
 
     before = files(crm.tenants.config.data)
     with pytest.raises(RuntimeError):
-        crm.tenants.create("slow", furnish=furnish)
+        crm.tenants.create("slow", on_created=on_created)
     assert files(crm.tenants.config.data) == before
 
 

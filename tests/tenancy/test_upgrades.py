@@ -57,7 +57,7 @@ def steps(crm, monkeypatch):
 
 def kept(crm, label: str = "acme") -> list[str]:
     """The names of a tenant's copies, that of the oldest version first."""
-    return [path.name for path in reversed(upgrades.copies(crm.tenants.config.data, label))]
+    return [path.name for path in reversed(upgrades.list_copies(crm.tenants.config.data, label))]
 
 
 def look(path: Path, sql: str) -> list[tuple]:
@@ -92,11 +92,11 @@ def test_a_file_is_copied_before_its_next_step(crm, api, steps):
     crm.tenants.forget_idle()
     steps.append(("next", ["CREATE TABLE next (id INTEGER) STRICT", "DELETE FROM lead"]))
     assert api.read("/leads") == []
-    (copy,) = upgrades.copies(crm.tenants.config.data, "acme")
+    (copy,) = upgrades.list_copies(crm.tenants.config.data, "acme")
     assert copy.name == f"acme-v{KNOWN}-20260302T090000Z.db"
     assert copy.stat().st_mode & 0o777 == 0o600
     assert {each.stat().st_mode & 0o777 for each in copy.parents[:2]} == {0o700}
-    assert backup.check(copy) == KNOWN
+    assert backup.check_copy(copy) == KNOWN
     assert look(copy, "SELECT name FROM lead") == [("In the log",)]
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
 
@@ -176,7 +176,7 @@ def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
     assert [path.name[:10] for path in folder.iterdir()] == [".new-acme-"]
     data, path = crm.tenants.config.data, crm.tenants.path("acme")
     with crm.tenants.tenant("acme").lock(), contextlib.closing(connect(path)) as file:
-        copy = upgrades.keep(file, "acme", data, crm.tenants.clock())
+        copy = upgrades.copy_before_upgrade(file, "acme", data, crm.tenants.clock())
     assert list(folder.iterdir()) == [copy]
 
 
@@ -302,7 +302,7 @@ def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clo
     crm.tenants.forget_idle()
     steps.append(STEP)
     api.create("/leads", name="After", phone=PHONE)
-    (copy,) = upgrades.copies(crm.tenants.config.data, "acme")
+    (copy,) = upgrades.list_copies(crm.tenants.config.data, "acme")
     del steps[-1]  # the code of the release before
     crm.tenants.forget_idle()
     assert api.get("/leads").json["code"] == "newer_file"
@@ -337,7 +337,7 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
         server.terminate()
         said = server.communicate(timeout=30)[1]
     assert server.returncode == 0, said
-    (copy,) = upgrades.copies(data, "acme")
+    (copy,) = upgrades.list_copies(data, "acme")
     assert look(copy, "SELECT count(*) FROM note") == [(20_000,)]
     assert look(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
 
@@ -356,6 +356,6 @@ def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     asked = f"curl --fail {headers} http://127.0.0.1:{port}/api/v1/users/me"
     said = run(f"{before.replace('.venv/bin/pip', ': pip')}\n{asked}", tmp_path, port)
     assert json.loads(said.strip().splitlines()[-1])["tenant"]["name"] == "Меблі «Затишок» і Ко"
-    copies = upgrades.copies(tmp_path / "data", "acme")
+    copies = upgrades.list_copies(tmp_path / "data", "acme")
     assert f"acme: version {was} of {KNOWN}\nacme: version {KNOWN}, was {was}\n" in said
     assert [path.name.split("-")[1] for path in copies] == [f"v{was}"]

@@ -54,7 +54,7 @@ def show_list() -> Response:
         narrowed=lists.is_narrowed(),
         ways=exports.ways("deals"),
         pipelines=PIPELINE.every("1 ORDER BY position, id"),
-        stages=choices.list_stages(),
+        stages=choices.stages(),
         statuses=labels.statuses("deal"),
         people=user_choices.names(),
         everyone=user_choices.everyone(),

@@ -65,7 +65,7 @@ def send_file(noun: str) -> Response:
             moving.read(data, noun)
     except Invalid as unfit:
         raise _unusable(reasons.why_not(noun, unfit.faults[0])) from None
-    name = uploads.keep(me().id, _packed(noun, sent.filename, data))
+    name = uploads.save(me().id, _packed(noun, sent.filename, data))
     return see_other(f"/{noun}/import/{name}")
 
 
@@ -97,7 +97,7 @@ def preview_import(noun: str, name: str) -> Response:
 @each(pages, "POST", "import/<name>")
 def run_import(noun: str, name: str) -> Response:
     try:
-        with uploads.taken(me().id, name) as kept:
+        with uploads.claim(me().id, name) as kept:
             file_name, data = _unpacked(noun, kept)
             with heavy_work():
                 sheet = check.read(data, noun, request.form.get("dialect", ""))
@@ -109,7 +109,7 @@ def run_import(noun: str, name: str) -> Response:
 
 @each(pages, "POST", "import/<name>/drop")
 def drop_file(noun: str, name: str) -> Response:
-    uploads.drop(me().id, name)
+    uploads.delete(me().id, name)
     return see_other(f"/{noun}/import")
 
 

@@ -149,7 +149,7 @@ def _bring_all(table: Table, progress: Progress | None) -> Arrivals:
     found = Arrivals(table)
     report = imports.reporter(progress, len(table.rows))
     waiting = 0
-    with filling(table.noun.name, anew=False):
+    with filling(table.noun.name, rebuild_indexes=False):
         for entry in table.entries:
             found.bring(entry)
             waiting += len(entry.rows)

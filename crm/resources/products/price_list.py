@@ -242,7 +242,7 @@ def _add(new: list[tuple[Any, ...]], report: Report) -> None:
         return
     (last,) = row("SELECT coalesce(max(id), 0) FROM product")
     rest = tenant.currency(), now(), now()
-    with filling("product", anew=len(new) > max(last, AT_ONCE)):
+    with filling("product", rebuild_indexes=len(new) > max(last, AT_ONCE)):
         for start in range(0, len(new), AT_ONCE):
             part = new[start : start + AT_ONCE]
             folded = _folded(part)

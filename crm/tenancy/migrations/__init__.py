@@ -1,7 +1,7 @@
-"""Numbered steps of a tenant's file. The file's version is the number of steps it has had.
+"""Migrations: numbered steps of a tenant's file, whose version is the number of steps it has had.
 
-A step is a page of SQL statements; each runs in one transaction with the version it leads to, so a
-step happens whole or not at all. Never change a step that was released: add the next one.
+A step is a file of SQL statements, executed in one transaction with the version it leads to, so a
+step happens wholly or not at all. Never change a step that was released: add the next one.
 """
 
 import sqlite3
@@ -22,67 +22,68 @@ RENAMED_TABLES = {
 
 
 class NewerFile(CRMError):
-    """The file was written by a newer release; older code must not touch it."""
+    """The file was written by a newer release; older code must not use it."""
 
     code = "newer_file"
 
 
 def _steps() -> list[tuple[str, list[str]]]:
-    pages = [page for page in resources.files(__name__).iterdir() if page.name.endswith(".sql")]
-    return [(page.name, _statements(page.read_text("utf-8"))) for page in sorted(pages, key=str)]
+    files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
+    return [(file.name, _statements(file.read_text("utf-8"))) for file in sorted(files, key=str)]
 
 
-def _statements(page: str) -> list[str]:
-    """The statements of a page: `executescript` would commit the step's transaction."""
-    found, begun = [], ""
-    for line in page.splitlines(keepends=True):
-        begun += line
-        if sqlite3.complete_statement(begun):
-            found.append(begun.strip())
-            begun = ""
-    return found
+def _statements(script: str) -> list[str]:
+    """Split a file into statements: `executescript` would commit the step's transaction."""
+    statements, statement = [], ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            statements.append(statement.strip())
+            statement = ""
+    return statements
 
 
 STEPS = _steps()
 
 
 def version(connection: sqlite3.Connection) -> int:
+    """Return the number of steps that a file has had."""
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def has_schema(connection: sqlite3.Connection) -> bool:
-    """Are the tables and indexes of an up to date file those that the steps make?"""
+    """Whether an up to date file has the tables and indexes that the steps create."""
     return _schema(connection) == _expected_schema()
 
 
 @cache
 def _expected_schema() -> frozenset[tuple[str, ...]]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
-        migrate(made, "")
-        return _schema(made)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, "")
+        return _schema(connection)
 
 
 def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
-    asked = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    return frozenset(connection.execute(asked).fetchall())
+    sql = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    return frozenset(connection.execute(sql).fetchall())
 
 
 def newer(name: str, version: int) -> NewerFile:
-    """The error that tells of a file ahead of this code."""
+    """Make the error to raise for a file of a later version than this code knows."""
     return NewerFile(
         f"the file of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
     )
 
 
 def migrate(connection: sqlite3.Connection, name: str) -> int:
-    """Bring an open file up to date; the caller holds its writer lock. Gives the steps taken.
+    """Bring an open file up to date; the caller holds its writer lock.
 
-    Raises NewerFile when the file is ahead of this code.
+    `name` is what errors call the file. Returns the number of steps taken. Raises NewerFile.
     """
-    begun = version(connection)
-    if begun > len(STEPS):
-        raise newer(name, begun)
-    for number, (_, statements) in enumerate(STEPS[begun:], begun + 1):
+    version_before = version(connection)
+    if version_before > len(STEPS):
+        raise newer(name, version_before)
+    for number, (_, statements) in enumerate(STEPS[version_before:], version_before + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
             for statement in statements:
@@ -92,4 +93,4 @@ def migrate(connection: sqlite3.Connection, name: str) -> int:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-    return len(STEPS) - begun
+    return len(STEPS) - version_before
