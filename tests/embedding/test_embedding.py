@@ -769,7 +769,7 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     assert made.stdout == "https://shop.example.ua/crm\n"
     folder, entry = made.stderr.splitlines()
     assert folder == f"data folder: {tmp_path / 'instance' / 'crm'}"
-    assert re.search(r", by https://shop\.example\.ua/crm/enter/\S+$", entry)
+    assert re.search(r": https://shop\.example\.ua/crm/enter/\S+$", entry)
     link = flask("crm", "user", "login-link", "acme", "1")
     assert link.stdout.startswith("https://shop.example.ua/crm/enter/"), link.stderr
     other = tmp_path / "other"
