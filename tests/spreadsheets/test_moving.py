@@ -699,7 +699,7 @@ def add_hostile(number: int, text: str) -> None:
             lines = [items.ITEM_ENTRY.take({**line, **more}) for _ in range(number % 4)]
             items.create_all(deal.id, lines)
         if number % 5 == 0:
-            deal.update_fields({"amount": 990_000})
+            deals.update(deal.id, {"amount": 990_000})
         about = {"title": text, "description": long, "result": long, "assigned_to": None}
         belongs = {"client_id": client, "deal_id": deal.id, "status": "done"}
         tasks.create(tasks.TASK_IN.take({**about, **belongs}))
