@@ -46,7 +46,7 @@ def save(
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Returns
-    the names of the fields that somebody else has changed since the form was opened. Raises
+    the labels of the fields that somebody else has changed since the form was opened. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
     while True:
@@ -72,7 +72,7 @@ def sent_version() -> int | None:
 def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values that were edited in the form, and the names of what somebody else has changed."""
+    """The values that were edited in the form, and the labels of what somebody else has changed."""
     opened = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
@@ -92,13 +92,13 @@ def _merge(
         now = {name: _digest(name, record[name]) for name in both}
         shown = " ".join(f"{name}:{digest}" for name, digest in {**opened, **now}.items())
         raise Overtaken(_faults(view.table, record, both), {"shown": shown})
-    return edited, [name for name in theirs if name not in edited]
+    return edited, [labels.field(view.table, name) for name in theirs if name not in edited]
 
 
 def tell_saved(theirs: list[str]) -> None:
     """Say that the change is saved, and what of somebody else's was kept beside it."""
     if theirs:
-        fields = ", ".join(labels.field(name) for name in theirs)
+        fields = ", ".join(theirs)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",

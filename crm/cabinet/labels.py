@@ -1,4 +1,4 @@
-"""What fields and their values are called on the pages of leads, clients and deals."""
+"""What the fields of records and their values are called on the pages."""
 
 from typing import Any
 
@@ -7,12 +7,13 @@ from crm.cabinet.languages import gettext
 from crm.json import dumps
 from crm.tenancy.database import row
 
-NAMED = ("lead", "client", "contact", "pipeline", "stage")
-LONGEST = 200  # characters of a value in a sentence
+NAME_COLUMNS = {"lead": "name", "client": "name", "contact": "name", "deal": "title"}
+NAME_COLUMNS |= {"pipeline": "name", "stage": "name"}
+MAX_VALUE_CHARACTERS = 200  # of a value in a sentence
 
 
 def statuses(noun: str) -> dict[str, str]:
-    """The statuses of a lead, a deal or a task and what they are called."""
+    """The labels of the statuses of a lead, a deal or a task."""
     if noun == "deal":
         return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
     if noun == "task":
@@ -35,8 +36,8 @@ def client_types() -> dict[str, str]:
     return {"company": gettext("Company"), "person": gettext("Person")}
 
 
-def task_types() -> list[tuple[str, str]]:
-    return [("call", gettext("Call")), ("meeting", gettext("Meeting")), ("email", "E-mail")]
+def task_types() -> dict[str, str]:
+    return {"call": gettext("Call"), "meeting": gettext("Meeting"), "email": "E-mail"}
 
 
 def stage_types() -> dict[str, str]:
@@ -57,10 +58,39 @@ def roles() -> dict[str, str]:
     }
 
 
-def field(name: str) -> str:
-    """What a field is called; one that is not known here, by its name on the wire."""
-    found = {
-        "name": gettext("Name or company"),
+def priorities() -> dict[str, str]:
+    return {"low": gettext("Low"), "normal": gettext("Normal"), "high": gettext("High")}
+
+
+def amount_modes() -> dict[str, str]:
+    return {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
+
+
+def choices(noun: str, name: str) -> list[tuple[str, str]]:
+    """The values of a field that has a fixed set of them, each with its label; else nothing."""
+    labelled: dict[str, str] = {}
+    if name == "status":
+        labelled = statuses(noun)
+    elif name == "type":
+        labelled = {"task": task_types, "stage": stage_types}.get(noun, client_types)()
+    elif name == "role":
+        labelled = roles()
+    elif name == "priority":
+        labelled = priorities()
+    elif name == "amount_mode":
+        labelled = amount_modes()
+    return [*labelled.items()]
+
+
+def field(noun: str, name: str) -> str:
+    """The label of a noun's field; of a field without one, its name on the wire."""
+    if name == "name":
+        names = {"client": gettext("Name or company"), "product": gettext("Name")}
+        names |= dict.fromkeys(("stage", "pipeline"), gettext("Name"))
+        return names.get(noun, gettext("Full name"))
+    if noun == "task" and name in ("title", "assigned_to"):
+        return gettext("Task") if name == "title" else gettext("Who")
+    common = {
         "phone": gettext("Phone"),
         "email": gettext("E-mail"),
         "company": gettext("Company"),
@@ -108,53 +138,60 @@ def field(name: str) -> str:
         "color": gettext("Colour"),
         "lost_reasons": gettext("Why deals are lost"),
     }
-    return found.get(name, name)
+    return common.get(name, name)
 
 
-def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
-    """A value as people read it, the empty text for none. `shown` is its form on the wire, and
-    `record` has the currency of its amounts."""
-    if shown in (None, "", [], {}):
+def hint(noun: str, name: str) -> str:
+    """What a form says below a field, the empty text for nothing."""
+    if noun == "deal" and name == "title":
+        return gettext("If empty, the client's name is used.")
+    hints = {
+        "tags": gettext("Separated by commas."),
+        "external_id": gettext("The ID of this record in another system."),
+        "sku": gettext("Identifies the product in price lists."),
+    }
+    return hints.get(name, "")
+
+
+def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
+    """A value as people read it, the empty text for none.
+
+    `record` has the currency of its amounts.
+    """
+    if wire_value in (None, "", [], {}):
         return ""
     if name == "phone":
-        return formatting.phone(shown)
+        return formatting.phone(wire_value)
     if name == "amount":
-        return formatting.money(shown, record.get("currency"))
+        return formatting.money(wire_value, record.get("currency"))
     if name == "assigned_to":
-        return user_choices.everyone().get(str(shown), str(shown))
+        return user_choices.everyone().get(str(wire_value), str(wire_value))
     if name.endswith("_at"):
-        return formatting.moment(shown)
+        return formatting.moment(wire_value)
     if name.endswith("_date"):
-        return formatting.day(shown)
-    if name.endswith("_id") and (known := name_of(name.removesuffix("_id"), shown)):
-        return known
+        return formatting.day(wire_value)
+    if name.endswith("_id") and (record_name := name_of(name.removesuffix("_id"), wire_value)):
+        return record_name
     if name == "items":
-        shown = [f"{line['name']} × {formatting.number(line['quantity'])}" for line in shown]
+        wire_value = [
+            f"{item['name']} × {formatting.number(item['quantity'])}" for item in wire_value
+        ]
     if name == "contacts":
-        return ", ".join(contact["name"] for contact in shown)
+        return ", ".join(contact["name"] for contact in wire_value)
     if name == "extra":
-        shown = plain(shown)
-    words: dict[str, str] = {}
-    if name == "status":
-        words = statuses(noun)
-    elif name == "role":
-        words = roles()
-    elif name == "type":
-        words = stage_types() if noun == "stage" else client_types() | dict(task_types())
-    elif name == "amount_mode":
-        words = {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
-    text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)
-    text = words.get(text, text)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        wire_value = plain(wire_value)
+    text = ", ".join(map(str, wire_value)) if isinstance(wire_value, list) else str(wire_value)
+    text = dict(choices(noun, name)).get(text, text)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
 
 
 def name_of(noun: str, id: str | None, live: bool = False) -> str:
-    """What a record is called, unless `live` also one that was deleted; the empty text for none."""
-    column = "title" if noun == "deal" else "name" if noun in NAMED else ""
+    """The name or title of a record; the empty text if there is none, or it is not live."""
+    column = NAME_COLUMNS.get(noun)
     if id is None or not column:
         return ""
-    kept = "AND deleted_at IS NULL" if live else ""
-    found = row(f"SELECT {column} FROM {noun} WHERE id = ? {kept}", (int(id),))
+    is_live = "AND deleted_at IS NULL" if live else ""
+    found = row(f"SELECT {column} FROM {noun} WHERE id = ? {is_live}", (int(id),))
     return found[0] if found else ""
 
 

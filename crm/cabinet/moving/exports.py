@@ -43,7 +43,7 @@ def export_records(noun: str) -> Response:
     def export(to: BinaryIO, *wanted: Any) -> None:
         moving.export_csv(to, noun, *wanted, _may_read)
 
-    data = csv_files.export_of(lists.asked(chosen), chosen.fields["sort"], export)
+    data = csv_files.export_of(lists.read_query(chosen), chosen.fields["sort"], export)
     return as_file(moving.FILES[noun], data)
 
 
