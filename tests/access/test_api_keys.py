@@ -11,6 +11,7 @@ from crm.errors import Forbidden, Invalid, NotFound, Unauthorized
 from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.database import execute, row, time_text, transaction
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import send_request
 
@@ -211,7 +212,7 @@ def test_any_number_of_keys(crm):
         assert len(api_keys.every()) == before + 60
 
 
-@each(
+@loop_over(
     ("scopes", "code"),
     [
         ("", "required"),

@@ -25,6 +25,7 @@ from crm import create_app
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.outbox import events
+from tests.cases import loop_over
 from tests.conftest import Api, Clock
 from tests.raw_wsgi import send_request
 from tests.server_process import run_server
@@ -42,7 +43,7 @@ OPERATIONS = {
 }
 PAGE = "/api/v1/docs"
 KNOWN = Registry().with_resource("urn:crm", Resource(DOCUMENT, DRAFT202012))
-each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+each_operation = loop_over("operation", OPERATIONS.values())
 
 
 def validator(schema: dict[str, Any]) -> Draft202012Validator:

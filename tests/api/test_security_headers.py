@@ -10,6 +10,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from crm import CRM, CRMApp, create_app
 from crm.config import Config
+from tests.cases import loop_over
 from tests.conftest import key_for
 from tests.embedding.test_embedding import copied
 from tests.raw_wsgi import WsgiResponse, send_request
@@ -132,7 +133,7 @@ def shown(answer: WsgiResponse) -> str:
     return f"{answer.headers}{answer.body.decode()}"
 
 
-@each("prefix", NOT_PLAIN)
+@loop_over("prefix", NOT_PLAIN)
 def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, prefix: str) -> None:
     headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1")}
     for path in PAGES:

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-import pytest
 from babel.messages import extract, pofile
 
 import crm
 from crm.cabinet import languages
+from tests.cases import loop_over
 
 CABINET = Path(crm.__file__).parent / "cabinet"
 METHODS = [("**.py", "python"), ("**/templates/**.html", "jinja2.ext:babel_extract")]
@@ -36,7 +36,7 @@ def test_every_text_is_translated():
     assert missing == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@loop_over("page", PAGES)
 def test_a_translation_has_the_same_places(page):
     with page.open("rb") as file:
         for message in pofile.read_po(file, locale="uk"):

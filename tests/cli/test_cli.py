@@ -34,6 +34,7 @@ from crm.resources import webhooks
 from crm.tenancy import migrations
 from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import Api
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
@@ -256,7 +257,7 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
     assert script == f"{cli.main.__module__}:{cli.main.__name__}"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "words",
     [
         ("dance",),
@@ -281,7 +282,7 @@ def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None
     assert "Error: " in folder.run(*words, code=2).stderr
 
 
-@pytest.mark.parametrize("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
+@loop_over("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
 def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
     for name, text in FILES.items():
         (empty.path.parent / name).write_text(text)
@@ -493,7 +494,7 @@ def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
     assert form.post("/leads", lead).status_code == 403
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("words", "said"),
     [
         (("--scopes", "leads:steal"), "leads:steal"),

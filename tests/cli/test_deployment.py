@@ -22,6 +22,7 @@ from crm.cli import deployment
 from crm.config import Config, ConfigError
 from crm.config.file import quoted, read
 from tests import external_programs
+from tests.cases import loop_over
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
 SECRET = "top-secret"
@@ -431,8 +432,8 @@ def test_the_service_is_where_it_is_told_to_be(name: str) -> None:
     assert "[::1]:9001" in there and "9000" not in there
 
 
-@pytest.mark.parametrize("option", ["--upstream", "--plain"])
-@pytest.mark.parametrize(
+@loop_over("option", ["--upstream", "--plain"])
+@loop_over(
     "text", ["", "8000", "a", "a:0", "a:65536", "a b:1", "127.1:80", "a:1;", "a:1\n", "[::1:1"]
 )
 def test_an_address_is_a_host_with_its_port(option: str, text: str) -> None:

@@ -25,6 +25,8 @@ from tests.readme import ROOT, blocks, read
 from tests.server_process import find_free_port, wait_until_listening
 from tests.sites import logged_in
 
+pytestmark = pytest.mark.browser
+
 LOGIN = """<!doctype html><title>shop</title><link rel="icon" href="data:,">
 <h1>The shop</h1><form method="post"><label>Name <input name="name"></label>
 <button>Log in</button></form>"""

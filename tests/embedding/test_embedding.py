@@ -21,6 +21,7 @@ from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
+from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
 from tests.raw_wsgi import WsgiResponse, send_request
 from tests.readme import blocks, read, run
@@ -600,7 +601,7 @@ def test_texts_are_read_as_the_environments_are(tmp_path):
     assert (found.base_domain, found.signup) == ("crm.example.ua", False)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("wrong", "said"),
     [
         ({"url_prefix": "crm"}, "url_prefix='crm': it looks like /crm"),

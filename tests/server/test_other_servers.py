@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import external_programs
+from tests.cases import loop_over
 from tests.raw_wsgi import send_request
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
@@ -201,9 +202,7 @@ def test_which_servers_drop_names_with_underscores(served: Served) -> None:
     assert len(ids) == (2 if served.name in DROPS_UNDERSCORES else 1)
 
 
-@pytest.mark.parametrize(
-    "fields", [("SCRIPT_NAME: /api",), ("SCRIPT_NAME: /api", "Script-Name: /x")], ids=", ".join
-)
+@loop_over("fields", [("SCRIPT_NAME: /api",), ("SCRIPT_NAME: /api", "Script-Name: /x")])
 def test_no_header_of_a_client_names_the_mount_point(
     served: Served, fields: tuple[str, ...]
 ) -> None:

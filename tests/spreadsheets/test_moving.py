@@ -21,6 +21,7 @@ from crm.resources.moving.references import ids_of
 from crm.resources.tasks import TASK
 from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import (
     HOSTILE,
@@ -221,7 +222,7 @@ def test_a_rejected_record_leaves_nothing_behind(acme, api):
     assert [event["sequence"] for event in api.events()] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("data", "code"),
     [
         (b"", "empty_file"),
@@ -231,7 +232,7 @@ def test_a_rejected_record_leaves_nothing_behind(acme, api):
         (b"name\n" + b"A\n" * 10_001, "too_many_rows"),
     ],
 )
-@pytest.mark.parametrize("noun", moving.MOVING)
+@loop_over("noun", moving.MOVING)
 def test_a_file_that_cannot_be_used_is_refused_as_a_whole(noun, data, code):
     data = data.replace(b"name", b"external_id").replace(b"Name", b"External_id")
     with pytest.raises(Invalid) as refused:
