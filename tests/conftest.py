@@ -28,6 +28,16 @@ pytest_plugins = ["tests.log_leaks", "tests.markers"]
 OLENA, TARAS = 1, 2  # user ids at acme
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Write lone surrogates of a test's output as escapes: pytest-xdist cannot send them."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
+
+
 class Clock:
     """A clock that the test moves."""
 

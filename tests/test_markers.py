@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import ROOT
+from tests.concurrency import ROOT
 
 pytestmark = pytest.mark.process
 TESTS = """

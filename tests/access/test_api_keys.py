@@ -36,6 +36,7 @@ def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
         assert checksum == zlib.crc32(key[4:-6].encode())
 
 
+@pytest.mark.process
 def test_the_file_has_the_hash_and_nowhere_the_key(crm):
     with crm.tenants.session("acme"):
         _, key = api_keys.create("site", "*", OLENA)

@@ -381,6 +381,7 @@ for label, sent, asked in run_in_threads(8, take):
 """
 
 
+@pytest.mark.process
 def test_two_processes_of_8_threads_get_exactly_the_limit(path, limited):
     limits = limited(day=300, reserve=100, signup=50, tenant=100)
     both = [start_python(TAKE, path.parent, number) for number in (1, 2)]
@@ -423,6 +424,7 @@ print(sum(run_in_threads(8, take)))
 """
 
 
+@pytest.mark.process
 def test_two_processes_warn_of_a_budget_once(path):
     both = [start_python(f"import logging; logging.basicConfig(stream=sys.stdout){EVERYBODY}"
                     .replace("import logging", "import logging, sys"), path.parent, number)
@@ -447,6 +449,7 @@ with SmsLog(Path(sys.argv[1]), lambda: b"a key").locked(1_772_442_000.0) as sent
 """
 
 
+@pytest.mark.process
 def test_a_killed_process_keeps_no_lock(path, limits):
     keeper = start_python(KEEP_LOCKED, path.parent)
     assert keeper.stdout.readline() == "locked\n"

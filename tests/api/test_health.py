@@ -210,6 +210,7 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
     assert reason(crm) is None
 
 
+@pytest.mark.process
 def test_a_real_server_is_alive_and_ready(tmp_path: Path) -> None:
     with run_server(tmp_path / "data") as port:
         for path in ("/livez", "/readyz"):

@@ -416,6 +416,7 @@ print(made.status, made.lead_id == lead.id == again.id, lead.phone, lead.status,
 """
 
 
+@pytest.mark.process
 def test_a_generated_client_creates_and_lists_a_lead(furnished, tmp_path):
     folder, keys = furnished
     shutil.copytree(folder, tmp_path / "data")

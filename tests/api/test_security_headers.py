@@ -167,6 +167,7 @@ def test_a_plain_one_of_a_trusted_proxy_is_followed(
     assert root not in shown(send_request(crm, path="/login", **headers))
 
 
+@pytest.mark.process
 def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> None:
     """gunicorn would believe who is on its own machine, and whom its variable names."""
     data = copied(furnished, tmp_path / "served")

@@ -273,6 +273,7 @@ def values(text: str, name: str) -> list[str]:
     return [word.replace("%%", "%") for line in found for word in shlex.split(line)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("data", ["/var/lib/crm", "/srv/of the crm/100%", "/home/crm/data"])
 def test_systemd_understands_the_unit(data: str, tmp_path: Path) -> None:
     text = unit("--data", data, "--user", "root", **GIVEN)
@@ -357,6 +358,7 @@ def test_a_user_is_a_name(name: str) -> None:
     assert "a user's name looks like crm" in told("systemd", f"--user={name}", code=2).stderr
 
 
+@pytest.mark.process
 def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
     port = find_free_port()
     data = tmp_path / "of the crm"
@@ -443,6 +445,7 @@ def test_an_address_is_a_host_with_its_port(option: str, text: str) -> None:
         assert refused.stdout == ""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [(), ("--plain", "127.0.0.1:8080")])
 def test_caddy_understands_its_file(words: tuple[str, ...], tmp_path: Path) -> None:
     text = told("proxy", "caddy", *words, CRM_BASE_DOMAIN="crm.example.ua").stdout

@@ -324,6 +324,7 @@ def test_the_environment_is_read_when_the_app_is_made_not_imported(monkeypatch, 
     assert app.tenants.folder == tmp_path / "tenants"
 
 
+@pytest.mark.process
 def test_the_command_line_shows_the_line_and_no_trace():
     done = subprocess.run(
         [sys.executable, "app.py", "tenant", "list"],

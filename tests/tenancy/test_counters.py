@@ -264,7 +264,11 @@ def test_its_blocks_are_written_when_it_is_made(tmp_path, limiter):
     assert found.st_size == FILE_BYTES and found.st_blocks * 512 >= FILE_BYTES
 
 
-@each("raw", [b"", b"x", b"x" * FILE_BYTES, os.urandom(FILE_BYTES + 5), b"\xff" * FILE_BYTES])
+@each(
+    "raw",
+    [b"", b"x", b"x" * FILE_BYTES, os.urandom(FILE_BYTES + 5), b"\xff" * FILE_BYTES],
+    ids=["empty", "short", "text", "random", "ones"],  # the same in every process of pytest-xdist
+)
 def test_a_damaged_file_is_made_anew(tmp_path, limiter, raw):
     (tmp_path / "counters").write_bytes(raw)
     assert limiter.take("acme", 60, START).remaining == 59
