@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from crm import CRM, CRMApp, create_app
@@ -207,20 +208,25 @@ def test_a_mount_point_that_a_client_names_is_none(crm: CRMApp, behind: CRMApp) 
     assert send_request(crm, path="/login", SCRIPT_NAME="/crm", HTTP_SCRIPT_NAME="/x").status == 200
 
 
-@each("prefix", NOT_PLAIN)
-def test_below_a_site_the_sites_own_mount_is_checked_too(
-    furnished: Any, tmp_path: Any, prefix: str
-) -> None:
+@pytest.fixture
+def embedding_site(furnished: Any, tmp_path: Any) -> Iterator[Flask]:
     site = plain(tmp_path)
     data = copied(furnished, tmp_path / "embedded")
     crm = CRM(
         site, url_prefix="/crm", tenant="acme", data=data, sends=False, current_user=lambda: None
     )
     site.wsgi_app = ProxyFix(site.wsgi_app, x_prefix=1)
-    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1"), "host": "shop.ua"}
-    page = send_request(site, path="/crm/leads", **headers)
-    assert page.headers["Location"] == "/crm/login?next=/leads"
-    assert shape(send_request(site, path="/crm/login", **headers)) == shape(
-        send_request(site, path="/crm/login", host="shop.ua")
-    )
+    yield site
     crm.close()
+
+
+@loop_over("prefix", NOT_PLAIN)
+def test_below_a_site_the_sites_own_mount_is_checked_too(
+    embedding_site: Flask, prefix: str
+) -> None:
+    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1"), "host": "shop.ua"}
+    page = send_request(embedding_site, path="/crm/leads", **headers)
+    assert page.headers["Location"] == "/crm/login?next=/leads"
+    assert shape(send_request(embedding_site, path="/crm/login", **headers)) == shape(
+        send_request(embedding_site, path="/crm/login", host="shop.ua")
+    )

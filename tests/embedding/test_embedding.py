@@ -719,6 +719,7 @@ print(threading.active_count(), held() - before, file=sys.stderr)
 """
 
 
+@pytest.mark.process
 def test_many_that_are_closed_leave_no_thread_and_no_open_file(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", MANY],
@@ -755,6 +756,7 @@ CRM(app, url_prefix="/crm", tenant="acme", public_url="https://shop.example.ua/c
 """
 
 
+@pytest.mark.process
 def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     (tmp_path / "shop.py").write_text(SITE_APP.format(instance=str(tmp_path / "instance")))
 
@@ -793,6 +795,7 @@ with crm.tenant("acme"):
 """
 
 
+@pytest.mark.process
 def test_the_guides_lines_work_as_they_stand(tmp_path):
     text = read("embedding")
     shop, won = blocks(text, "python")

@@ -201,6 +201,7 @@ def test_without_a_listener_nothing_is_measured(
     assert api.get("/leads").status_code == 200
 
 
+@pytest.mark.process
 def test_no_import_and_no_app_sets_a_log_up() -> None:
     code = (
         "import logging, crm, crm.cli, crm.server\n"
@@ -356,6 +357,7 @@ else:
 """
 
 
+@pytest.mark.process
 def test_each_process_writes_its_own_lines_at_its_end() -> None:
     ran = subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True)
     lines = map(json.loads, ran.stderr.splitlines())
@@ -450,6 +452,7 @@ def test_what_is_none_is_shown(text: str) -> None:
 # Served
 
 
+@pytest.mark.process
 def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
     """Refusals of the server before the application, and gunicorn's own lines, too."""
     port = find_free_port()
@@ -512,6 +515,7 @@ class Client(threading.Thread):
                 self.answered[id] = time.monotonic()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
     """Of a process that is killed, all but what it answered in its last second."""

@@ -1019,6 +1019,7 @@ if child:
 """
 
 
+@pytest.mark.process
 def test_each_process_sends_its_own_and_sends_it_before_it_ends():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT],

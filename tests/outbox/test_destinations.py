@@ -456,6 +456,7 @@ print("allowed", plain.status)
 """
 
 
+@pytest.mark.process
 @each("nonlocal_bind", [0, 1])
 def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
     """A service that listens there may have a firewall in front, which such a call gets past."""
