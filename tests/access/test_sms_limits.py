@@ -153,6 +153,7 @@ def test_what_was_refused_does_not_count(limited):
 # Budgets
 
 
+@pytest.mark.slow
 @each(
     ("numbers", "tenant", "sent"),
     [
@@ -176,6 +177,7 @@ def test_each_budget_is_of_a_day(limited, numbers, tenant, sent):
     assert taken(limits, 1100, NOON + DAY_SECONDS, tenant=tenant) == sent
 
 
+@pytest.mark.slow
 def test_a_phone_that_nobody_has_uses_up_no_budget(limited):
     limits = limited(day=40, tenant=30, signup=10)
     assert taken(limits, 1000, NOON, known=False) == 1000

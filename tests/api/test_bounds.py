@@ -297,6 +297,7 @@ def test_an_event_is_bounded_because_its_records_are():
     assert found["client.updated"] < 2 * PARTS_BYTES + 600_000
 
 
+@pytest.mark.slow
 def test_the_contacts_of_a_client_are_bounded_together(crm, api):
     long = "\U0001f4a3" * 20_000
     id = api.create("/clients", name="x", contacts=[{"name": "A", "comment": long}] * 4)

@@ -17,6 +17,8 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
 
+pytestmark = pytest.mark.slow
+
 each = pytest.mark.parametrize
 OLENAS, TARASS, IVANS = "+380501110001", "+380501110002", "+380501110009"
 OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"

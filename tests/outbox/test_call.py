@@ -26,6 +26,8 @@ from crm.outbox.call import Outcome
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 
+pytestmark = pytest.mark.slow
+
 each = pytest.mark.parametrize
 SHORT = 0.15  # seconds for those who never end
 LATE = SHORT * 1000 + 700  # milliseconds: a busy machine may be late, a hanging call is later

@@ -414,6 +414,7 @@ def test_searching_writes_nothing(leads):
     assert leads.found("олена") == leads.found("ол", "name, id") == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["id DESC", "name, id"])
 @pytest.mark.parametrize(
     "q", ["щщ", "щ", "ко", "щщ ко", "щщ коваль", "коваль ко", "о ле", "коваль щщ"]

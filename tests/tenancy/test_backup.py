@@ -562,6 +562,7 @@ def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, 
     assert sql(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
 
 
+@pytest.mark.slow
 def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     crm, clock, copies, restores=30
 ):

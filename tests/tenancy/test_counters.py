@@ -200,6 +200,7 @@ def test_every_tenant_has_its_row(limiter):
         assert left == {59 - turn}
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_addresses_reset_no_count_that_matters(limiter):
     for _ in range(FAILED_KEYS + 1):
         limiter.failed("192.0.2.1", START)

@@ -104,6 +104,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
         assert len(set(found)) == len(found)
 
 
+@pytest.mark.slow
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
     crm = create_app(Config(data=tmp_path, max_idle_connections=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
