@@ -231,6 +231,7 @@ def comparable(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
     return answer.status_code, text
 
 
+@pytest.mark.slow
 @each_operation
 def test_no_key_reaches_another_tenant(here, two_tenants, name):
     method, _, path = name.partition(" ")

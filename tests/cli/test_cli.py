@@ -198,6 +198,7 @@ def test_no_command_is_forgotten_here() -> None:
     assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_tells_its_data_folder_on_stderr(
     command: str, folder: Folder, monkeypatch: pytest.MonkeyPatch

@@ -28,6 +28,8 @@ from tests.readme import blocks, read, run
 from tests.server_process import find_free_port
 from tests.sites import Site, hostile, plain
 
+pytestmark = pytest.mark.slow
+
 HOST = "shop.example.ua"
 ROOT = Path(__file__).resolve().parents[2]
 CSV = "sku,name,price\r\nST-1,Стіл,1250.50\r\n"
