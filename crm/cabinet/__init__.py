@@ -15,12 +15,12 @@ from crm.cabinet import (
     formatting,
     leads,
     login,
-    moving,
     products,
     record_sections,
     search,
     settings,
     signup,
+    spreadsheets,
     start_page,
     tasks,
 )
@@ -43,7 +43,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     leads,
     clients,
     products,
-    *moving.BLUEPRINTS,
+    *spreadsheets.BLUEPRINTS,
     settings,
 )
 
@@ -86,7 +86,7 @@ def _common() -> dict[str, Any]:
     return {
         "company": company,
         "menu": _menu() if company else (),
-        "here_is": here_is,
+        "is_current": is_current,
         "with_query": with_query,
         "local_input": formatting.local_input,
     }
@@ -106,7 +106,7 @@ def _menu() -> list[tuple[str, str, str]]:
     return found
 
 
-def here_is(path: str) -> bool:
+def is_current(path: str) -> bool:
     """Does the page that is shown belong to this path?"""
     return request.path == path or (path != "/" and request.path.startswith(f"{path}/"))
 

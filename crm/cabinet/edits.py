@@ -46,7 +46,7 @@ def save(
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Returns
-    the names of the fields that somebody else has changed since the form was opened. Raises
+    the labels of the fields that somebody else has changed since the form was opened. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
     while True:
@@ -57,7 +57,7 @@ def save(
         except Stale:
             record = None  # somebody changed it since it was read: compare with what it is now
         else:
-            return theirs
+            return [labels.field(view.table, name) for name in theirs]
 
 
 def sent_version() -> int | None:
@@ -98,7 +98,7 @@ def _merge(
 def tell_saved(theirs: list[str]) -> None:
     """Say that the change is saved, and what of somebody else's was kept beside it."""
     if theirs:
-        fields = ", ".join(labels.field(name) for name in theirs)
+        fields = ", ".join(theirs)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",

@@ -98,7 +98,7 @@ def context(purpose: str, known_browser: str | None = None) -> dict[str, object]
     return {
         "phone": asked,
         "again_when": formatting.later(seconds) if seconds else "",
-        "shown": current_app.post.last(asked),
+        "demo_sms": current_app.post.last(asked),
     }
 
 

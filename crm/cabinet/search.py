@@ -137,20 +137,22 @@ def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
         facts.append(Markup.escape(formatting.moment(record["due_at"])))
     others = []
     if not excerpts.has_all([name, *shown], wanted):
-        others = list(_other_excerpts(record, wanted))
+        others = list(_other_excerpts(noun.removesuffix("s"), record, wanted))
     return Match(record, excerpts.marked(name, wanted), facts, others)
 
 
-def _other_excerpts(record: dict[str, Any], wanted: Sequence[Word]) -> Iterator[tuple[str, Markup]]:
+def _other_excerpts(
+    noun: str, record: dict[str, Any], wanted: Sequence[Word]
+) -> Iterator[tuple[str, Markup]]:
     """What matched in texts that are not shown otherwise, with the names of their fields."""
     for field in ("comment", "category", "description"):
         if (part := excerpts.excerpt(record.get(field), wanted)) is not None:
-            yield labels.field(field), part
+            yield labels.field(noun, field), part
     for contact in record.get("contacts") or ():
         shown = [text for name in ("name", "phone", "email") if (text := contact[name])]
         if excerpts.excerpt(", ".join(shown), wanted) is not None:
             yield (
-                labels.field("contact_id"),
+                labels.field("client", "contact_id"),
                 Markup(", ").join(_linked(each, wanted) for each in shown),
             )
 

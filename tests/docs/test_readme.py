@@ -18,7 +18,7 @@ from crm import cli, create_app, errors, log
 from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
 from crm.json import pretty
 from crm.outbox import deliveries, events, signature
-from crm.resources import moving
+from crm.spreadsheets import all_resources
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
 from tests.server_process import find_free_port, run_listening_process
 
@@ -156,11 +156,12 @@ def test_an_import_works_as_it_stands(tmp_path):
 def test_each_column_of_a_file_is_named():
     rows = re.findall(r"^\| ([\w ]+) \| (`.*) \|$", section("importing", "Columns"), re.M)
     named = {name: set(re.findall(r"`(\w+)`", columns)) for name, columns in rows}
-    for noun, moves in moving.MOVING.items():
-        own = {column.name for column in moves.columns}
-        assert named[noun] | named["all"] == own, noun
-        if moves.part:
-            assert named[f"their {moves.part}s"] == {column.name for column in moves.part_columns}
+    for resource in all_resources()[1:]:  # without products, whose file is the price list
+        own = {column.name for column in resource.columns}
+        assert named[resource.plural] | named["all"] == own, resource.plural
+        if resource.part:
+            parts = {column.name for column in resource.part_columns}
+            assert named[f"their {resource.part}s"] == parts
 
 
 def test_each_event_and_plan_is_named():

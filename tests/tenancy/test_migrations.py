@@ -12,7 +12,7 @@ from crm.access import api_keys, codes, known_browsers, links, sessions
 from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
-from crm.resources.imports import IMPORT
+from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.tenancy import migrations, sweeps
 from crm.tenancy.database import connect, current_session, execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
@@ -133,7 +133,7 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(c
                 rows("SELECT instance_id FROM tenant WHERE length(instance_id) = 8")
             )
             if label == "early":
-                assert IMPORT.one(1)["noun"] == "product"
+                assert IMPORT_RUN.one(1)["noun"] == "product"
     assert len(instance_ids) == 3
 
 

@@ -27,7 +27,7 @@ ASKED = 20  # when it could be several
 CURRENCIES = ("UAH", "USD", "EUR", "PLN", "GBP")
 
 
-def stages() -> list[tuple[str, str]]:
+def list_stages() -> list[tuple[str, str]]:
     """All stages in the order of the boards, named with their pipeline where there are several."""
     pipelines = PIPELINE.every("1 ORDER BY position, id")
     return [
