@@ -186,6 +186,7 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
     assert api.get("/leads").status_code == 200
 
 
+@pytest.mark.process
 def test_a_killed_step_leaves_the_version_before(crm):
     crm.tenants.forget_idle()
     died = start_python(DIE, crm.tenants.config.data)
@@ -197,6 +198,7 @@ def test_a_killed_step_leaves_the_version_before(crm):
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.process
 def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     crm.tenants.forget_idle()
     labels = ("acme", "globex")
