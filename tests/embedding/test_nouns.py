@@ -448,7 +448,7 @@ def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
 WRITING = """
 import os
 from crm import CRM
-from crm.tenancy.database import visit
+from crm.tenancy.database import current_session
 crm = CRM(data="d", tenant="acme", sends=False)
 with crm.tenant():
     current_session().lock_wait_seconds = 1

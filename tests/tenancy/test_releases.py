@@ -144,6 +144,31 @@ def test_nothing_that_it_had_is_lost_or_changed(frozen: Frozen) -> None:
     assert not wrong
 
 
+def test_a_step_that_fails_at_its_end_leaves_the_file_as_it_was(
+    frozen: Frozen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Search indexes too, which a step may drop and create again."""
+    before = content(frozen.file)
+    for number, (name, statements) in enumerate(migrations.STEPS):
+        if number < frozen.version:
+            continue
+        broken = (name, [*statements, "CREATE NONSENSE"])
+        with monkeypatch.context() as patch, closing(sqlite3.connect(frozen.file)) as file:
+            file.isolation_level = None
+            patch.setattr(migrations, "STEPS", [*migrations.STEPS[:number], broken])
+            with pytest.raises(sqlite3.OperationalError, match="NONSENSE"):
+                migrations.migrate(file, LABEL)
+            assert migrations.version(file) == number
+        if number == frozen.version:
+            assert content(frozen.file) == before
+        with monkeypatch.context() as patch, closing(sqlite3.connect(frozen.file)) as file:
+            file.isolation_level = None
+            patch.setattr(migrations, "STEPS", migrations.STEPS[: number + 1])
+            assert migrations.migrate(file, LABEL) == 1
+            for table in ("lead", "client", "deal", "product", "task"):
+                file.execute(f"INSERT INTO {table}_search ({table}_search, rank) {CHECK}")
+
+
 def test_its_imports_were_of_products_and_it_has_an_instance_id_now(frozen: Frozen) -> None:
     with frozen.app.tenants.session(LABEL):
         pass
