@@ -187,7 +187,7 @@ def _update_deal(deal: Deal, items_before: list[dict[str, Any]]) -> None:
         values = {"amount_mode": "items", "amount": total}
     items = items_of(deal)
     check_parts("items", items_before, items)
-    related = {"items": (items_before, items)}
+    related: dict[str, tuple] = {"items": (items_before, items)}
     if count != len(items_before):
         related["items_count"] = (len(items_before), count)
     before = deal.put(values, related)

@@ -56,10 +56,10 @@ def sent_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple[St
     else:
         stages = _pipeline(data.get("pipeline_id")).stages()
         first_of_type = {stage.type: stage for stage in reversed(stages)}
-        stage = first_of_type.get(status) or first_of_type["open"]
+        stage = first_of_type.get(status or "open") or first_of_type["open"]
     if stage.type == "open":
-        stays = deal is not None and deal.stage_id == stage.id
-        return stage, status or (deal.status if stays else "open")
+        old_status = deal.status if deal and deal.stage_id == stage.id else "open"
+        return stage, status or old_status
     if status not in (None, stage.type):
         raise Invalid.field(
             "status", "stage_status_conflict", "a deal in this stage has another status"
