@@ -94,7 +94,7 @@ def keys(disk: Disk) -> dict[str, str]:
         killed = (
             f"import os; from crm import create_app; from crm.config import Config\n"
             f"from pathlib import Path; from crm.resources.leads.record import create\n"
-            f"here = create_app(Config(data=Path({str(data)!r})), sends=False).tenants.visit"
+            f"here = create_app(Config(data=Path({str(data)!r})), sends=False).tenants.session"
             f"({label!r}).__enter__()\n"
             f"create({{'name': 'Late', 'phone': '+380671234568'}})\n"
             f"os.kill(os.getpid(), 9)"
