@@ -1,16 +1,17 @@
-"""Files of records for the tests of moving in and out, and what there is afterwards."""
+"""Files of records for the tests of imports and exports, and what there is afterwards."""
 
 import csv
 import io
 from typing import Any
 
-from crm.resources import moving, users
+from crm import spreadsheets
+from crm.resources import users
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL
-from crm.resources.imports import Result
 from crm.resources.leads.record import LEAD
 from crm.resources.tasks import TASK
+from crm.spreadsheets import Result, all_resources, find_resource
 from crm.tenancy.database import row, rows
 from tests.conftest import Api
 
@@ -46,19 +47,20 @@ OWN = ("id", "version", "updated_at", "created_by")
 def load(noun: str, text: str | bytes, excel: bool = False, **options: Any) -> Result:
     """Import a file at the tenant visited."""
     data = text if isinstance(text, bytes) else text.encode()
-    return moving.import_csv(moving.read(data, noun, excel), **options)
+    file = spreadsheets.read_file(data, find_resource(noun), excel)
+    return spreadsheets.import_file(file, **options)
 
 
 def file_of(noun: str, *wanted: Any, **options: Any) -> bytes:
     """The file of a noun's records at the tenant visited."""
     to = io.BytesIO()
-    moving.export_csv(to, noun, *wanted, **options)
+    spreadsheets.export_csv(to, find_resource(noun), *wanted, **options)
     return to.getvalue()
 
 
 def all_files(excel: bool = False) -> dict[str, bytes]:
     """The files of all nouns by name, in the order in which they move in elsewhere."""
-    return {moving.FILES[noun]: file_of(noun, excel=excel) for noun in moving.NOUNS}
+    return {each.file_name: file_of(each.plural, excel=excel) for each in all_resources()}
 
 
 def counts(result: Result) -> tuple[int, int, int, int]:

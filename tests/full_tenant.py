@@ -23,7 +23,8 @@ from crm.outbox.call import Outcome
 from crm.resources import notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.resources.products import price_list
+from crm.resources.products.columns import PRODUCTS
+from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, now, transaction
 
 LABEL = "acme"
@@ -190,7 +191,7 @@ def _products(app: CRMApp, caller: Caller, clock: Clock) -> None:
     caller.do("POST", "/products/import", data=sent)
     clock.tick(60)
     with app.tenants.session(LABEL):
-        price_list.import_csv(price_list.read("sku,price\nT-2,1900\n".encode("utf-16")))
+        import_file(read_file("sku,price\nT-2,1900\n".encode("utf-16"), PRODUCTS))
     caller.do("PATCH", "/products/1", {"name": "Доставка містом", "category": "Послуги"})
 
 

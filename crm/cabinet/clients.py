@@ -6,10 +6,11 @@ from typing import Any
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, labels, lists, record_sections, user_choices
+from crm.cabinet import edits, labels, list_pages, record_sections
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
+from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
+from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import (
     MANAGER,
     Pages,
@@ -37,30 +38,54 @@ from crm.tenancy.database import rows
 from crm.values import as_number
 from crm.values.ids import integer_id
 
-NEW = ("type", "name", "phone", "email", "tags", "assigned_to", "comment")
-FIELDS = (
-    *("type", "name", "phone", "email", "website", "address", "tax_number", "tags"),
-    *("assigned_to", "source", "external_id", "comment"),
-)
-CONTACT_FIELDS = ("name", "position", "phone", "email", "comment")
-MOST_DEALS = 100  # of each kind on a card
-MOST_TAGS = 200  # to choose from
+NEW = form_names("client", new=True)
+FIELDS = form_names("client")
+CONTACT_FIELDS = form_names("contact")
+MAX_DEALS = 100  # in each table of a card
+MAX_KNOWN_TAGS = 200
 
 pages = Pages("clients")
 
 
 @pages.get("/clients")
 def list_clients(form: Form | None = None) -> Response:
-    return render(
+    types = labels.client_types()
+    page = ListPage(
+        noun="client",
+        path="/clients",
+        title=gettext("Clients"),
+        filters=(
+            FilterField("select", "type", gettext("Type"), [*types.items()]),
+            FilterField("tags", "tag", gettext("Tag"), suggestions=_known_tags()),
+            list_pages.assigned_to_filter(),
+        ),
+        sorts=(
+            ("", gettext("Newest first")),
+            ("id", gettext("Oldest first")),
+            ("-updated_at", gettext("Recently updated first")),
+            ("name", gettext("By name")),
+        ),
+        columns=(
+            (gettext("Name or company"), ""),
+            (gettext("Contact"), ""),
+            (gettext("Tags"), ""),
+            (gettext("Responsible"), ""),
+            (gettext("Open deals"), NUMBER),
+            (gettext("Total purchases"), NUMBER),
+        ),
+        empty=gettext(
+            "No clients yet. They are created when leads are converted, or you can add them here."
+        ),
+        new=gettext("New client"),
+    )
+    return list_pages.render_list(
         "clients/list.html",
-        page=lists.page(LISTED_CLIENT, CLIENT_FILTER),
-        active_filters=lists.active_filters("client"),
+        page,
+        LISTED_CLIENT,
+        CLIENT_FILTER,
         form=form or Form({"type": "company", "assigned_to": str(me().user_id)}),
-        asked_tags=[tag for tag in request.args.getlist("tag") if tag.strip()],
-        tags=_known_tags(),
-        narrowed=lists.is_narrowed(),
-        ways=exports.ways("clients"),
-        **_choices(),
+        fields=record_fields("client", NEW),
+        types=types,
     )
 
 
@@ -75,22 +100,29 @@ def create_client() -> Response:
 @pages.get("/clients/<id>")
 def show_client(id: str, form: Form | None = None, refused: Form | None = None) -> Response:
     client = CLIENT.expanded(["possible_duplicates"]).one(id)
-    shown = {
-        "open_deals": _deals(id, "status = 'open'"),
-        "closed_deals": _deals(id, "status <> 'open'"),
-        "open_amounts": _open_amounts(id),
-        "stages": {str(id): name for id, name in rows("SELECT id, name FROM stage")},
-        "extra": [(name, labels.plain(value)) for name, value in client["extra"].items()],
-    }
-    parts = {**shown, **_choices(), **record_sections.parts("client", id)}
-    return render("clients/card.html", client=client, form=form or Form(), refused=refused, **parts)
+    return render(
+        "clients/card.html",
+        client=client,
+        fields=[field for field in _fields(client) if field.name != "name"],
+        contact_fields=record_fields("contact", CONTACT_FIELDS),
+        form=form or Form(),
+        refused=refused,
+        open_deals=_deals(id, "status = 'open'"),
+        closed_deals=_deals(id, "status <> 'open'"),
+        open_amounts=_open_amounts(id),
+        stages={str(id): name for id, name in rows("SELECT id, name FROM stage")},
+        statuses=labels.statuses("deal"),
+        extra=[(name, labels.plain(value)) for name, value in client["extra"].items()],
+        **record_sections.sections("client", id),
+    )
 
 
 @pages.get("/clients/<id>/edit", role=MANAGER)
 def edit_client(id: str, form: Form | None = None) -> Response:
     client = CLIENT.one(id)
-    shown = {"form": form or edits.open_form(client, FIELDS), "tags": _known_tags()}
-    return render("clients/edit.html", client=client, **shown, **_choices(client["assigned_to"]))
+    form = form or edits.open_form(client, FIELDS)
+    path = f"/clients/{client['id']}"
+    return render("edit.html", heading=client["name"], path=path, form=form, fields=_fields(client))
 
 
 @pages.post("/clients/<id>/edit")
@@ -98,7 +130,7 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 def change_client(id: str) -> Response:
     data = load_form(CLIENT_PATCH, request.form, FIELDS)
     theirs = edits.save(CLIENT, id, data, partial(clients.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/clients/{id}")
 
 
@@ -106,7 +138,7 @@ def change_client(id: str) -> Response:
 @rerender_on_error(lambda form, id: show_client(id, refused=form))
 def delete_client(id: str) -> Response:
     client = clients.delete(id)
-    record_sections.deleted("client", id, client.name)
+    record_sections.flash_deleted("client", id, client.name)
     return see_other("/clients")
 
 
@@ -131,7 +163,8 @@ def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response
     client = Client.find(id)
     contact = CONTACT.one(client.contact(contact_id).id)
     form = form or edits.open_form(contact, CONTACT_FIELDS)
-    return render("clients/contact.html", client=client, contact=contact, form=form)
+    fields = record_fields("contact", CONTACT_FIELDS)
+    return render("clients/contact.html", client=client, contact=contact, form=form, fields=fields)
 
 
 @pages.post("/clients/<id>/contacts/<contact_id>")
@@ -140,7 +173,7 @@ def change_contact(id: str, contact_id: str) -> Response:
     data = load_form(CONTACT_PATCH, request.form, CONTACT_FIELDS)
     update = partial(clients.update_contact, id, contact_id)
     theirs = edits.save(CONTACT, contact_id, data, update)
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/clients/{id}#contacts")
 
 
@@ -160,36 +193,32 @@ def delete_contact(id: str, contact_id: str) -> Response:
     return see_other(f"/clients/{id}#contacts")
 
 
-def _choices(assigned_to: str | None = None) -> dict[str, Any]:
-    return {
-        "types": labels.client_types(),
-        "assignees": user_choices.choices(assigned_to),
-        "everyone": user_choices.everyone(),
-        "statuses": labels.statuses("deal"),
-    }
+def _fields(client: dict[str, Any]) -> list[RecordField]:
+    return record_fields("client", FIELDS, client)
 
 
 def _known_tags() -> list[str]:
-    found = rows(
+    """The tags of live clients, at most MAX_KNOWN_TAGS."""
+    tags = rows(
         "SELECT DISTINCT tag FROM client_tag JOIN client ON client.id = client_tag.client_id"
         " WHERE client.deleted_at IS NULL ORDER BY tag LIMIT ?",
-        (MOST_TAGS,),
+        (MAX_KNOWN_TAGS,),
     )
-    return [tag for (tag,) in found]
+    return [tag for (tag,) in tags]
 
 
 def _deals(id: str, condition: str) -> list[dict[str, Any]]:
     """The client's deals, the newest first."""
     order = "ORDER BY id DESC LIMIT ?"
     condition = f"client_id = ? AND {condition} AND deleted_at IS NULL"
-    return DEAL.every(f"{condition} {order}", integer_id(id), MOST_DEALS)
+    return DEAL.every(f"{condition} {order}", integer_id(id), MAX_DEALS)
 
 
 def _open_amounts(id: str) -> list[dict[str, Any]]:
-    """What the open deals come to in each currency, as `won_amounts` of the client."""
-    found = rows(
+    """The sums of the open deals by currency, in the form of the client's `won_amounts`."""
+    sums = rows(
         "SELECT currency, sum(amount / 100) FROM deal WHERE client_id = ? AND status = 'open'"
         " AND deleted_at IS NULL AND amount IS NOT NULL GROUP BY currency ORDER BY currency",
         (integer_id(id),),
     )
-    return [{"currency": code, "amount": as_number(total, 100)} for code, total in found]
+    return [{"currency": code, "amount": as_number(total, 100)} for code, total in sums]

@@ -22,7 +22,7 @@ from crm.records.views import RecordView
 
 DIGEST_BYTES = 6
 MAX_VERSION_DIGITS = 18
-MINUTES = len("2026-03-02T09:01")  # of a moment: forms show no seconds
+CHARACTERS_TO_THE_MINUTE = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
 def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> Form:
@@ -46,7 +46,7 @@ def save(
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Returns
-    the names of the fields that somebody else has changed since the form was opened. Raises
+    the labels of the fields that somebody else has changed since the form was opened. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
     while True:
@@ -57,7 +57,7 @@ def save(
         except Stale:
             record = None  # somebody changed it since it was read: compare with what it is now
         else:
-            return theirs
+            return [labels.field(view.table, name) for name in theirs]
 
 
 def sent_version() -> int | None:
@@ -72,7 +72,7 @@ def sent_version() -> int | None:
 def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values that were edited in the form, and the names of what somebody else has changed."""
+    """The values that were edited in the form, and the labels of what somebody else has changed."""
     opened = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
@@ -95,10 +95,10 @@ def _merge(
     return edited, [name for name in theirs if name not in edited]
 
 
-def tell_saved(theirs: list[str]) -> None:
+def flash_saved(theirs: list[str]) -> None:
     """Say that the change is saved, and what of somebody else's was kept beside it."""
     if theirs:
-        fields = ", ".join(labels.field(name) for name in theirs)
+        fields = ", ".join(theirs)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",
@@ -128,5 +128,5 @@ def _digests(record: dict[str, Any]) -> str:
 
 def _digest(name: str, value: Any) -> str:
     if name.endswith("_at") and value:
-        value = value[:MINUTES]
+        value = value[:CHARACTERS_TO_THE_MINUTE]
     return blake2b(dumps(value), digest_size=DIGEST_BYTES).hexdigest()

@@ -1,18 +1,39 @@
-"""What fields and their values are called on the pages of leads, clients and deals."""
+"""The labels of the fields of records, from their declarations, and values as people read them."""
 
 from typing import Any
 
 from crm.cabinet import formatting, user_choices
 from crm.cabinet.languages import gettext
 from crm.json import dumps
+from crm.records import columns, fields
+from crm.records.record import Record
+from crm.resources.clients.record import Client, Contact
+from crm.resources.deals.record import Deal
+from crm.resources.leads.record import Lead
+from crm.resources.pipelines.record import Pipeline, Stage
+from crm.resources.products.record import Product
+from crm.resources.tasks import Task
+from crm.resources.users import User
 from crm.tenancy.database import row
 
-NAMED = ("lead", "client", "contact", "pipeline", "stage")
-LONGEST = 200  # characters of a value in a sentence
+MODELS: dict[str, type[Record]] = {
+    "lead": Lead,
+    "client": Client,
+    "contact": Contact,
+    "deal": Deal,
+    "product": Product,
+    "task": Task,
+    "pipeline": Pipeline,
+    "stage": Stage,
+    "user": User,
+}
+NAME_COLUMNS = {"lead": "name", "client": "name", "contact": "name", "deal": "title"}
+NAME_COLUMNS |= {"pipeline": "name", "stage": "name"}
+MAX_VALUE_CHARACTERS = 200  # of a value in a sentence
 
 
 def statuses(noun: str) -> dict[str, str]:
-    """The statuses of a lead, a deal or a task and what they are called."""
+    """The labels of the statuses of a lead, a deal or a task."""
     if noun == "deal":
         return {"open": gettext("Still open"), "won": gettext("Won"), "lost": gettext("Lost")}
     if noun == "task":
@@ -35,12 +56,11 @@ def client_types() -> dict[str, str]:
     return {"company": gettext("Company"), "person": gettext("Person")}
 
 
-def task_types() -> list[tuple[str, str]]:
-    return [("call", gettext("Call")), ("meeting", gettext("Meeting")), ("email", "E-mail")]
+def task_types() -> dict[str, str]:
+    return {"call": gettext("Call"), "meeting": gettext("Meeting"), "email": "E-mail"}
 
 
 def stage_types() -> dict[str, str]:
-    """The types of stages and what they are called."""
     return {
         "open": gettext("Open stage"),
         "won": gettext("Won stage"),
@@ -49,7 +69,6 @@ def stage_types() -> dict[str, str]:
 
 
 def roles() -> dict[str, str]:
-    """The roles of users and what each may do."""
     return {
         "owner": gettext("Owner: everything, settings too"),
         "manager": gettext("Manager: works with clients and deals"),
@@ -57,105 +76,102 @@ def roles() -> dict[str, str]:
     }
 
 
-def field(name: str) -> str:
-    """What a field is called; one that is not known here, by its name on the wire."""
-    found = {
-        "name": gettext("Name or company"),
-        "phone": gettext("Phone"),
-        "email": gettext("E-mail"),
-        "company": gettext("Company"),
-        "position": gettext("Position"),
-        "source": gettext("Source"),
-        "status": gettext("Status"),
-        "assigned_to": gettext("Responsible"),
-        "comment": gettext("Comment"),
-        "category": gettext("Category"),
-        "description": gettext("Description"),
-        "amount": gettext("Amount"),
-        "currency": gettext("Currency"),
-        "tags": gettext("Tags"),
-        "page_url": gettext("Page"),
-        "referrer": gettext("Referrer"),
-        "lost_reason": gettext("Lost reason"),
-        "client_id": gettext("Client"),
-        "deal_id": gettext("Deal"),
-        "lead_id": gettext("Lead"),
-        "contact_id": gettext("Contact"),
-        "contacts": gettext("Contacts"),
-        "type": gettext("Type"),
-        "website": gettext("Website"),
-        "address": gettext("Address"),
-        "tax_number": gettext("Tax number"),
-        "title": gettext("Title"),
-        "pipeline_id": gettext("Pipeline"),
-        "stage_id": gettext("Stage"),
-        "amount_mode": gettext("Amount is"),
-        "items": gettext("Items"),
-        "expected_close_date": gettext("Expected close date"),
-        "closed_at": gettext("Closed on"),
-        "deleted_at": gettext("Deleted"),
-        "external_id": gettext("External ID"),
-        "extra": gettext("Other data"),
-        "due_at": gettext("Due"),
-        "priority": gettext("Priority"),
-        "result": gettext("Result"),
-        "sku": gettext("SKU"),
-        "price": gettext("Price"),
-        "unit": gettext("Unit"),
-        "active": gettext("For sale"),
-        "role": gettext("Role"),
-        "probability": gettext("Probability, %%") % (),
-        "color": gettext("Colour"),
-        "lost_reasons": gettext("Why deals are lost"),
-    }
-    return found.get(name, name)
+def priorities() -> dict[str, str]:
+    return {"low": gettext("Low"), "normal": gettext("Normal"), "high": gettext("High")}
 
 
-def value(noun: str, name: str, shown: Any, record: dict[str, Any]) -> str:
-    """A value as people read it, the empty text for none. `shown` is its form on the wire, and
-    `record` has the currency of its amounts."""
-    if shown in (None, "", [], {}):
-        return ""
-    if name == "phone":
-        return formatting.phone(shown)
-    if name == "amount":
-        return formatting.money(shown, record.get("currency"))
-    if name == "assigned_to":
-        return user_choices.everyone().get(str(shown), str(shown))
-    if name.endswith("_at"):
-        return formatting.moment(shown)
-    if name.endswith("_date"):
-        return formatting.day(shown)
-    if name.endswith("_id") and (known := name_of(name.removesuffix("_id"), shown)):
-        return known
-    if name == "items":
-        shown = [f"{line['name']} × {formatting.number(line['quantity'])}" for line in shown]
-    if name == "contacts":
-        return ", ".join(contact["name"] for contact in shown)
-    if name == "extra":
-        shown = plain(shown)
-    words: dict[str, str] = {}
+def amount_modes() -> dict[str, str]:
+    return {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
+
+
+def choices(noun: str, name: str) -> list[tuple[str, str]]:
+    """The values of a field that has a fixed set of them, each with its label; else nothing."""
+    labelled: dict[str, str] = {}
     if name == "status":
-        words = statuses(noun)
+        labelled = statuses(noun)
     elif name == "role":
-        words = roles()
+        labelled = roles()
     elif name == "type":
-        words = stage_types() if noun == "stage" else client_types() | dict(task_types())
+        types = {"task": task_types, "stage": stage_types}
+        labelled = types.get(noun, client_types)()
+    elif name == "priority":
+        labelled = priorities()
     elif name == "amount_mode":
-        words = {"manual": gettext("entered manually"), "items": gettext("calculated from items")}
-    text = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)
-    text = words.get(text, text)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        labelled = amount_modes()
+    return [*labelled.items()]
+
+
+def field(noun: str, name: str) -> str:
+    """The label of a noun's field, which its model declares; else its name on the wire."""
+    declaration = _declaration(noun, name)
+    if declaration and declaration.label:
+        return gettext(declaration.label)
+    undeclared = {"items": gettext("Items"), "deleted_at": gettext("Deleted")}
+    return undeclared.get(name, name)
+
+
+def _declaration(noun: str, name: str) -> Any:
+    return columns.declared(MODELS[noun]).get(name) if noun in MODELS else None
+
+
+def hint(noun: str, name: str) -> str:
+    """What a form says below a field, the empty text for nothing."""
+    if noun == "deal" and name == "title":
+        return gettext("If empty, the client's name is used.")
+    if noun == "stage" and name == "type":
+        return gettext("Status of deals in this stage: open, won or lost.")
+    hints = {
+        "tags": gettext("Separated by commas."),
+        "external_id": gettext("The ID of this record in another system."),
+        "sku": gettext("Identifies the product in price lists."),
+    }
+    return hints.get(name, "")
+
+
+def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
+    """A value as people read it, the empty text for none.
+
+    `record` has the currency of its amounts.
+    """
+    if wire_value in (None, "", [], {}):
+        return ""
+    if name == "items":
+        wire_value = [
+            f"{item['name']} × {formatting.number(item['quantity'])}" for item in wire_value
+        ]
+    if name == "contacts":
+        return ", ".join(contact["name"] for contact in wire_value)
+    if name == "assigned_to":
+        return user_choices.everyone().get(str(wire_value), str(wire_value))
+    declaration = _declaration(noun, name)
+    wire = declaration.wire if declaration else None
+    if isinstance(wire, fields.Phone):
+        return formatting.phone(wire_value)
+    if isinstance(wire, fields.Number):
+        return formatting.money(wire_value, record.get("currency"))
+    if isinstance(wire, fields.Boolean):
+        return gettext("Yes") if wire_value else gettext("No")
+    if isinstance(wire, fields.DateTime) or name == "deleted_at":
+        return formatting.moment(wire_value)
+    if isinstance(wire, fields.Date):
+        return formatting.day(wire_value)
+    if isinstance(wire, fields.Id) and (referred := name_of(name.removesuffix("_id"), wire_value)):
+        return referred
+    if isinstance(wire, fields.Extra):
+        wire_value = plain(wire_value)
+    text = ", ".join(map(str, wire_value)) if isinstance(wire_value, list) else str(wire_value)
+    text = dict(choices(noun, name)).get(text, text)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
 
 
 def name_of(noun: str, id: str | None, live: bool = False) -> str:
-    """What a record is called, unless `live` also one that was deleted; the empty text for none."""
-    column = "title" if noun == "deal" else "name" if noun in NAMED else ""
+    """The name or title of a record; the empty text if there is none, or it is not live."""
+    column = NAME_COLUMNS.get(noun)
     if id is None or not column:
         return ""
-    kept = "AND deleted_at IS NULL" if live else ""
-    found = row(f"SELECT {column} FROM {noun} WHERE id = ? {kept}", (int(id),))
-    return found[0] if found else ""
+    is_live = "AND deleted_at IS NULL" if live else ""
+    values = row(f"SELECT {column} FROM {noun} WHERE id = ? {is_live}", (int(id),))
+    return values[0] if values else ""
 
 
 def plain(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Lists of records: the API's filters in the address of the page, and what there is to choose.
+"""Lists of records: the API's filters in the address of a page, and the values to choose from.
 
 In these addresses a time may also be a day of the tenant's time zone: `created_since=2026-03-01` is
 its beginning, `created_until=2026-03-01` its end, so that both name the days that are included.
@@ -22,76 +22,78 @@ from crm.records.queries import Before, Filter, Query, Since
 from crm.records.views import RecordView
 from crm.tenancy.database import rows
 
-MOST = 100  # values to choose from
-VIEW = "view"  # in the address of a page with several views; no filter
+MAX_KNOWN_VALUES = 100
+VIEW = "view"  # the parameter of a page with several views; not a filter
 NOT_FILTERS = ("sort", "cursor", "limit", "total", "include_deleted", VIEW)
-ALL = "all"  # of tasks: everybody's, and of every status
+ALL = "all"  # the value of a parameter that lifts its default filter
 
 
 class ActiveFilter(NamedTuple):
-    """A filter that is on: what it says, and the address of the page without it."""
+    """A filter that is on: its sentence, and the address of the page without it."""
 
     text: str
     without: str
 
 
-def asked(filter: Filter, usual: Mapping[str, Iterable[str]] | None = None) -> Query:
-    """The query that the page's address asks for; a field left blank narrows nothing.
+def read_query(filter: Filter, defaults: Mapping[str, Iterable[str]] | None = None) -> Query:
+    """The query in the address of the page; parameters without a value are ignored.
 
-    `usual` are the values of parameters that the address doesn't name; named as `all`, such a
-    parameter narrows nothing either. Raises Invalid as the API does.
+    `defaults` are the values of parameters that the address does not have; the value `all` lifts
+    such a default. Raises Invalid as the API does.
     """
-    sent = [(name, _as_moment(filter, name, text)) for name, text in _sent()]
-    usual = usual or {}
-    named = {name for name, _ in sent}
-    sent += [(name, text) for name in usual.keys() - named for text in usual[name]]
-    return filter.read(MultiDict(each for each in sent if each[0] not in usual or each[1] != ALL))
+    defaults = defaults or {}
+    parameters = [(name, _as_moment(filter, name, text)) for name, text in _parameters()]
+    named = {name for name, _ in parameters}
+    parameters += [(name, text) for name in defaults.keys() - named for text in defaults[name]]
+    return filter.read(
+        MultiDict((name, text) for name, text in parameters if name not in defaults or text != ALL)
+    )
 
 
-def page(
-    shape: RecordView, filter: Filter, usual: Mapping[str, Iterable[str]] | None = None
+def read_page(
+    view: RecordView, filter: Filter, defaults: Mapping[str, Iterable[str]] | None = None
 ) -> Page:
-    """The page of a list that the address asks for; a part of the list tells how many it has.
+    """The page of a list that the address asks for; a filtered list has its total.
 
-    Not so for `q`: to count the matches of a common word takes longer than to find a page.
+    Not with `q`: to count the matches of a common word takes longer than to find a page.
     """
-    query = asked(filter, usual)
-    query.total = query.total or ((is_narrowed() or bool(usual)) and not request.args.get("q"))
-    return pagination.page(shape, query, filter.fields["sort"])
+    query = read_query(filter, defaults)
+    query.total = query.total or ((is_filtered() or bool(defaults)) and not request.args.get("q"))
+    return pagination.page(view, query, filter.fields["sort"])
 
 
-def is_narrowed() -> bool:
-    """Is this only a part of the list?"""
-    return any(name not in NOT_FILTERS for name, _ in _sent())
+def is_filtered() -> bool:
+    """Whether the address has a filter."""
+    return any(name not in NOT_FILTERS for name, _ in _parameters())
 
 
 def active_filters(noun: str) -> list[ActiveFilter]:
-    """The filters that the page's address names, each with the address without it."""
-    sent = [each for each in request.args.items(multi=True) if each[0] != "cursor"]
-    found = []
-    for place, (name, text) in enumerate(sent):
+    """The filters in the address of the page, each with the address without it."""
+    parameters = [pair for pair in request.args.items(multi=True) if pair[0] != "cursor"]
+    active = []
+    for position, (name, text) in enumerate(parameters):
         is_all = noun == "task" and name in ("status", "assigned_to") and text == ALL
         if name in NOT_FILTERS or not text.strip() or is_all:
             continue
-        others = sent[:place] + sent[place + 1 :]
+        others = parameters[:position] + parameters[position + 1 :]
         address = f"{request.root_path}{request.path}"
         without = f"{address}?{urlencode(others)}" if others else address
-        found.append(ActiveFilter(_told(noun, name, text), without))
-    return found
+        active.append(ActiveFilter(_sentence(noun, name, text), without))
+    return active
 
 
-def known(table: str, column: str) -> list[str]:
-    """The values that live records of a table have in a column."""
+def known_values(table: str, column: str) -> list[str]:
+    """The values that live records of a table have in a column, at most MAX_KNOWN_VALUES."""
     return [
         value
         for (value,) in rows(
             f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"
-            f" AND deleted_at IS NULL ORDER BY {column} LIMIT {MOST}"
+            f" AND deleted_at IS NULL ORDER BY {column} LIMIT {MAX_KNOWN_VALUES}"
         )
     ]
 
 
-def _sent() -> list[tuple[str, str]]:
+def _parameters() -> list[tuple[str, str]]:
     return [
         (name, text)
         for name, text in request.args.items(multi=True)
@@ -100,7 +102,7 @@ def _sent() -> list[tuple[str, str]]:
 
 
 def _as_moment(filter: Filter, name: str, text: str) -> str:
-    """A day as the moment at which it begins or ends; any other text as it is."""
+    """The moment at which a day begins or ends; any other text as it is."""
     parameter = filter.fields.get(name)
     if isinstance(parameter, Since):
         with suppress(values.InvalidValue, OverflowError):
@@ -110,8 +112,8 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
     return text
 
 
-def _told(noun: str, name: str, text: str) -> str:
-    """What a filter says, for people."""
+def _sentence(noun: str, name: str, text: str) -> str:
+    """What a filter says to people."""
     when = _when(text)
     sentences = {
         "q": gettext("Search: %(q)s", q=text),
@@ -132,7 +134,7 @@ def _told(noun: str, name: str, text: str) -> str:
     }
     if name in sentences:
         return sentences[name]
-    return f"{labels.field(name)}: {_value(noun, name, text)}"
+    return f"{labels.field(noun, name)}: {_value(noun, name, text)}"
 
 
 def _when(text: str) -> str:
@@ -145,10 +147,8 @@ def _when(text: str) -> str:
 
 def _value(noun: str, name: str, text: str) -> str:
     if name == "assigned_to":
-        others = {"me": gettext("Me"), "none": gettext("Nobody")}
-        return others.get(text) or user_choices.everyone().get(text, text)
-    if name == "type" and noun == "task":
-        return dict(labels.task_types()).get(text, text)
+        special = {"me": gettext("Me"), "none": gettext("Nobody")}
+        return special.get(text) or user_choices.everyone().get(text, text)
     if name.endswith("_id") and name != "external_id" and not text.isdecimal():
         return text
     return labels.value(noun, name, text, {})

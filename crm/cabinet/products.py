@@ -1,15 +1,15 @@
-"""Products: the price list and each product's card."""
+"""Pages of products: the list and the card, which is the edit form."""
 
 from functools import partial
-from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, languages, lists
+from crm.cabinet import edits, languages, list_pages, lists
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
+from crm.cabinet.list_pages import NUMBER, FilterField, ListPage
+from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import (
     Pages,
     confirmed,
@@ -23,27 +23,50 @@ from crm.cabinet.rendering import (
 from crm.resources import products, tenant
 from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, PRODUCT_PATCH, Product
-from crm.sheets import decimal_text
+from crm.spreadsheets.csv_format import decimal_text
 
-FIELDS = (
-    *("name", "sku", "price", "currency", "unit", "category", "external_id", "description"),
-    "active",
-)
-NEW = tuple(name for name in FIELDS if name != "external_id")
+NEW = form_names("product", new=True)
+FIELDS = form_names("product")
 
 pages = Pages("products")
 
 
 @pages.get("/products")
 def list_products(form: Form | None = None) -> Response:
-    return render(
+    categories = lists.known_values("product", "category")
+    sale = [("true", gettext("For sale")), ("false", gettext("Not for sale"))]
+    page = ListPage(
+        noun="product",
+        path="/products",
+        title=gettext("Products"),
+        filters=(
+            FilterField(
+                "text", "category", gettext("Category"), suggestions=categories, max_length=128
+            ),
+            FilterField("select", "active", gettext("Sale"), sale),
+        ),
+        sorts=(
+            ("", gettext("By product name")),
+            ("-id", gettext("Newest first")),
+            ("-updated_at", gettext("Recently updated first")),
+        ),
+        columns=(
+            (gettext("Name"), ""),
+            (gettext("Price"), NUMBER),
+            (gettext("Unit"), ""),
+            (gettext("Category"), ""),
+            (gettext("Sale"), ""),
+        ),
+        empty=gettext("No products yet. Import a price list, or add them here."),
+        new=gettext("New product"),
+    )
+    return list_pages.render_list(
         "products/list.html",
-        page=lists.page(PRODUCT, PRODUCT_FILTER),
-        active_filters=lists.active_filters("product"),
+        page,
+        PRODUCT,
+        PRODUCT_FILTER,
         form=form or Form({"active": True, "currency": tenant.currency()}),
-        narrowed=lists.is_narrowed(),
-        ways=exports.ways("products"),
-        **_choices(),
+        fields=record_fields("product", NEW),
     )
 
 
@@ -60,7 +83,8 @@ def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
     price = decimal_text(Product.find(id).price, 4, comma=languages.language() == "uk")
     form = form or edits.open_form(product, FIELDS, price=price)
-    return render("products/card.html", product=product, form=form, **_choices())
+    fields = record_fields("product", FIELDS)
+    return render("products/card.html", product=product, form=form, fields=fields)
 
 
 @pages.post("/products/<id>")
@@ -68,7 +92,7 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 def change_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, FIELDS)
     theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/products/{id}")
 
 
@@ -89,15 +113,18 @@ def switch_product(id: str) -> Response:
 def delete_product(id: str) -> Response:
     product = Product.find(id)
     name = product.name
-    question, detail = gettext("Delete the product “%(name)s”?", name=name), _end_of(product)
+    question, detail = (
+        gettext("Delete the product “%(name)s”?", name=name),
+        _deletion_notice(product),
+    )
     with confirmed(question, gettext("Delete"), f"/products/{id}", detail):
         products.delete(id, product.version)
     flash(gettext("“%(name)s” deleted", name=name))
     return see_other("/products")
 
 
-def _end_of(product: Product) -> str:
-    """What becomes of a product that is deleted."""
+def _deletion_notice(product: Product) -> str:
+    """What happens to a product when it is deleted, as a sentence."""
     if PRODUCT.one(product.id)["used_in_deals"]:
         return gettext(
             "Existing deals keep their items. To stop offering the product, make it unavailable"
@@ -107,10 +134,3 @@ def _end_of(product: Product) -> str:
         "It is not used in any deal and will be deleted permanently. To stop offering the product,"
         " make it unavailable instead."
     )
-
-
-def _choices() -> dict[str, Any]:
-    return {
-        "categories": lists.known("product", "category"),
-        "units": lists.known("product", "unit"),
-    }

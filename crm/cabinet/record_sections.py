@@ -1,11 +1,7 @@
-"""What the cards of leads, clients and deals share: notes, history, tasks, and undoing a deletion.
+"""Sections that the cards of leads, clients and deals share: notes, tasks and history.
 
-A room's card says `render("leads/card.html", **cards.parts("lead", id), …)`, and its template
-includes `_notes.html`, `_tasks.html` and `_history.html`, which need nothing else. The forms there
-lead to the pages of this room and of tasks, and back to the card.
-
-`history("lead", id)` gives [{when, who, lines: [{field, before, after}]}], the newest first;
-`notes("lead", id)` gives [{id, text, who, when}]; `tasks("lead", id)` tasks as the API shows them.
+A card is rendered with `**sections("lead", id)`, and its template includes `_notes.html`,
+`_tasks.html` and `_history.html`, which need nothing else.
 """
 
 from typing import Any
@@ -16,6 +12,7 @@ from werkzeug.wrappers import Response
 from crm.cabinet import labels, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
+from crm.cabinet.record_fields import record_fields
 from crm.cabinet.rendering import (
     Pages,
     confirmed,
@@ -33,18 +30,20 @@ from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
 from crm.resources.tasks import TASK
 from crm.values.ids import integer_id
 
-SHOWN = 10  # notes and changes on a card; the rest has pages of its own
-MOST_TASKS = 50
+MAX_ENTRIES = 10  # notes and changes on a card; pages of their own have the others
+MAX_TASKS = 50
+PAGE_SIZE = 50
+TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 NOUN_OF = {plural: noun for noun, plural in NOUNS.items()}
-EACH = "/<any(leads, clients, deals):plural>/<id>"
-# Of one change, what another of its fields tells better.
-UNTOLD = {"client_name", "stage_changed_at", "converted_at", "items_count"}
+RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
+# Not shown in the history: another field of the same change says the same to people.
+NOT_IN_HISTORY = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
 pages = Pages("record_sections")
 
 
-def parts(noun: str, id: str) -> dict[str, Any]:
-    """What the shared parts of a card's template need, of the live record of that id."""
+def sections(noun: str, id: str) -> dict[str, Any]:
+    """The context of the shared sections for a live record; raises NotFound."""
     return {
         "card": {
             "noun": noun,
@@ -53,56 +52,54 @@ def parts(noun: str, id: str) -> dict[str, Any]:
             "notes": notes(noun, id),
             "history": history(noun, id),
             "tasks": tasks(noun, id),
-            "most": SHOWN,
+            "max_entries": MAX_ENTRIES,
         },
         "note_form": Form(),
         "task_form": Form({"assigned_to": str(me().user_id)}),
-        "task_types": labels.task_types(),
-        "people": user_choices.names(),
+        "task_fields": record_fields("task", TASK_FIELDS),
         "everyone": user_choices.everyone(),
     }
 
 
-def notes(noun: str, id: str, limit: int = SHOWN) -> list[dict[str, Any]]:
-    """The newest notes to a live record."""
-    return [_note(found) for found in _notes_page(noun, id, limit).records]
+def notes(noun: str, id: str, limit: int = MAX_ENTRIES) -> list[dict[str, Any]]:
+    """The newest notes of a live record: [{id, text, who, when}]."""
+    return [_note(note) for note in _notes_page(noun, id, limit).records]
 
 
-def history(noun: str, id: str, limit: int = SHOWN) -> list[dict[str, Any]]:
-    """The newest changes of a live record, each with its fields before and after, as texts."""
+def history(noun: str, id: str, limit: int = MAX_ENTRIES) -> list[dict[str, Any]]:
+    """The newest changes of a live record: [{when, who, lines: [{field, before, after}]}]."""
     query = changes.CHANGE_FILTER.unasked()
     query.limit = limit
-    return _told(noun, id, changes.of_record(SHAPES[NOUNS[noun]], id, query))
+    return _history_entries(noun, id, changes.of_record(SHAPES[NOUNS[noun]], id, query))
 
 
 def tasks(noun: str, id: str) -> list[dict[str, Any]]:
-    """The tasks of a record: first those to be done, by their time, then those that are done."""
+    """The tasks of a record as the API shows them: first those to do, by time, then those done."""
     return TASK.every(
         f"{noun}_id = ? AND status <> 'cancelled' AND deleted_at IS NULL"
         " ORDER BY status = 'done', coalesce(due_at, '9999'), id LIMIT ?",
         integer_id(id),
-        MOST_TASKS,
+        MAX_TASKS,
     )
 
 
-def deleted(noun: str, id: str, name: str) -> None:
-    """Say on the next page that the record is deleted, with a button that brings it back."""
+def flash_deleted(noun: str, id: str, name: str) -> None:
+    """Show on the next page that the record is deleted, with a button that restores it."""
     text = gettext("“%(name)s” deleted", name=name)
     flash_with_undo(text, f"{_path(noun, id)}/restore")
 
 
-@pages.get(f"{EACH}/notes")
+@pages.get(f"{RECORD_PATH}/notes")
 def list_notes(plural: str, id: str, form: Form | None = None) -> Response:
     noun = NOUN_OF[plural]
     page = _notes_page(noun, id, cursor=request.args.get("cursor", ""))
-    found = [_note(note) for note in page.records]
-    about = {"card": {"path": _path(noun, id), "notes": found}, "page": page}
-    return render(
-        "record_sections/notes.html", note_form=form or Form(), name=_name(plural, id), **about
-    )
+    card = {"path": _path(noun, id), "notes": [_note(note) for note in page.records]}
+    name = _name(plural, id)
+    form = form or Form()
+    return render("record_sections/notes.html", note_form=form, name=name, card=card, page=page)
 
 
-@pages.post(f"{EACH}/notes")
+@pages.post(f"{RECORD_PATH}/notes")
 @rerender_on_error(lambda form, plural, id: list_notes(plural, id, form))
 def create_note(plural: str, id: str) -> Response:
     rules.create(NOUN_OF[plural], id, load_form(NOTE_IN, request.form, ["text"]))
@@ -110,7 +107,7 @@ def create_note(plural: str, id: str) -> Response:
     return see_other(f"/{plural}/{id}#notes")
 
 
-@pages.post(f"{EACH}/notes/<note_id>/delete")
+@pages.post(f"{RECORD_PATH}/notes/<note_id>/delete")
 def delete_note(plural: str, id: str, note_id: str) -> Response:
     with confirmed(gettext("Delete this note?"), gettext("Delete"), f"/{plural}/{id}#notes"):
         rules.delete(NOUN_OF[plural], id, note_id)
@@ -118,21 +115,22 @@ def delete_note(plural: str, id: str, note_id: str) -> Response:
     return see_other(f"/{plural}/{id}#notes")
 
 
-@pages.get(f"{EACH}/history")
+@pages.get(f"{RECORD_PATH}/history")
 def list_history(plural: str, id: str) -> Response:
     noun = NOUN_OF[plural]
     query = changes.CHANGE_FILTER.unasked()
     query.cursor = request.args.get("cursor", "")
     page = changes.of_record(SHAPES[plural], id, query)
-    about = {"card": {"path": _path(noun, id), "history": _told(noun, id, page)}, "page": page}
-    return render("record_sections/history.html", name=_name(plural, id), **about)
+    card = {"path": _path(noun, id), "history": _history_entries(noun, id, page)}
+    name = _name(plural, id)
+    return render("record_sections/history.html", name=name, card=card, page=page)
 
 
-def _notes_page(noun: str, id: str, limit: int = 50, cursor: str = "") -> pagination.Page:
+def _notes_page(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") -> pagination.Page:
     query = NOTE_FILTER.unasked()
     query.limit, query.cursor = limit, cursor
-    about = "noun = ? AND record_id = ?", (noun, integer_id(id))
-    return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], *about)
+    condition = "noun = ? AND record_id = ?", (noun, integer_id(id))
+    return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], *condition)
 
 
 def _note(note: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +138,7 @@ def _note(note: dict[str, Any]) -> dict[str, Any]:
     return {"id": note["id"], "text": note["text"], "who": who, "when": note["created_at"]}
 
 
-def _told(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
+def _history_entries(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
     record = SHAPES[NOUNS[noun]].one(id)
     return [
         {"when": change["at"], "who": _who(change), "lines": _lines(noun, record, change)}
@@ -159,12 +157,12 @@ def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[di
     before, after = ({**record, **change[side]} for side in ("before", "after"))
     return [
         {
-            "field": labels.field(name),
+            "field": labels.field(noun, name),
             "before": labels.value(noun, name, before[name], before),
             "after": labels.value(noun, name, after[name], after),
         }
         for name in change["after"]
-        if name not in UNTOLD
+        if name not in NOT_IN_HISTORY
     ]
 
 

@@ -12,7 +12,7 @@ from crm import values
 from crm.cabinet import edits, formatting, labels, lists, user_choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
-from crm.cabinet.moving import exports
+from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import (
     Pages,
     flash,
@@ -23,17 +23,18 @@ from crm.cabinet.rendering import (
     rerender_on_error,
     see_other,
 )
+from crm.cabinet.spreadsheets.exports import export_links
 from crm.records import pagination
 from crm.resources import tasks
 from crm.resources.tasks import TASK, TASK_FILTER, TASK_IN, TASK_PATCH, Task
 from crm.tenancy.database import now
 
-FIELDS = ("title", "type", "priority", "assigned_to", "due_at", "description")
-EDITED = (*FIELDS, "status", "result")
+NEW = form_names("task", new=True)
+FIELDS = form_names("task")
 LINKS = ("lead_id", "client_id", "deal_id")
 PAGE_SIZE = 200
-# The tasks shown unless the address says otherwise.
-USUAL = {
+# Filters that hold unless the address of the list has others.
+DEFAULT_FILTERS = {
     "status": ("open", "in_progress"),
     "assigned_to": ("me",),
     "sort": ("due_at",),
@@ -45,20 +46,25 @@ pages = Pages("tasks")
 
 @pages.get("/tasks")
 def list_tasks(form: Form | None = None) -> Response:
-    page = lists.page(TASK, TASK_FILTER, USUAL)
+    page = lists.read_page(TASK, TASK_FILTER, DEFAULT_FILTERS)
     statuses = {text for text in request.args.getlist("status") if text}
-    is_agenda = statuses <= {*USUAL["status"]} and request.args.get("sort", "due_at") == "due_at"
+    is_agenda = (
+        statuses <= {*DEFAULT_FILTERS["status"]} and request.args.get("sort", "due_at") == "due_at"
+    )
     return render(
         "tasks/list.html",
         page=page,
         groups=_grouped(page.records) if is_agenda else [("", page.records)],
-        is_whole=page.next_cursor is None and "cursor" not in request.args,
-        whose=request.args.get("assigned_to") or "me",
+        is_complete=page.next_cursor is None and "cursor" not in request.args,
+        assigned_to=request.args.get("assigned_to") or "me",
         active_filters=lists.active_filters("task"),
         back=request.full_path.rstrip("?") if request.method == "GET" else "/tasks",
-        ways=exports.ways("tasks", _export_filters()),
-        form=form or _new(),
-        **_choices(),
+        export_links=export_links("tasks", _export_filters()),
+        form=form or Form({"assigned_to": str(me().user_id), "priority": "normal"}),
+        fields=record_fields("task", NEW),
+        people=user_choices.names(),
+        types=labels.task_types(),
+        statuses=[*labels.statuses("task").items()],
     )
 
 
@@ -66,15 +72,15 @@ def list_tasks(form: Form | None = None) -> Response:
 def list_done() -> Response:
     query = TASK_FILTER.read(request.args)
     page = pagination.page(TASK, query, TASK_FILTER.fields["sort"], "status = 'done'")
-    ways = exports.ways("tasks", [("status", "done")])
-    return render("tasks/done.html", page=page, ways=ways, people=user_choices.names())
+    links = export_links("tasks", [("status", "done")])
+    return render("tasks/done.html", page=page, export_links=links, people=user_choices.names())
 
 
 @pages.post("/tasks")
 @rerender_on_error(lambda form: list_tasks(form))
 def create_task() -> Response:
     data = load_form(
-        TASK_IN, request.form, (*FIELDS, *(name for name in LINKS if name in request.form))
+        TASK_IN, request.form, (*NEW, *(name for name in LINKS if name in request.form))
     )
     tasks.create(data)
     flash(gettext("Task added"))
@@ -86,19 +92,19 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
     """`refused` is another form than that of the task's fields."""
     task = TASK.one(id)
     due_at = formatting.local_input(task["due_at"])
-    form = form or edits.open_form(task, EDITED, due_at=due_at)
+    form = form or edits.open_form(task, FIELDS, due_at=due_at)
     if refused:
         form.messages = refused.messages
-    choices = _choices() | {"people": dict(user_choices.choices(task["assigned_to"]))}
-    return render("tasks/card.html", task=task, form=form, **choices)
+    fields = record_fields("task", FIELDS, task)
+    return render("tasks/card.html", task=task, form=form, fields=fields)
 
 
 @pages.post("/tasks/<id>")
 @rerender_on_error(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
-    data = load_form(TASK_PATCH, request.form, EDITED)
+    data = load_form(TASK_PATCH, request.form, FIELDS)
     theirs = edits.save(TASK, id, data, partial(tasks.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other("/tasks")
 
 
@@ -139,7 +145,7 @@ def restore_task(id: str) -> Response:
     return see_other(f"/tasks/{id}")
 
 
-def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Open tasks under their headings."""
     moment, midnight = now(), _end_of_today()
     headings: dict[str, list[dict[str, Any]]] = {
@@ -148,7 +154,7 @@ def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
         gettext("Later"): [],
     }
     overdue, today, later = headings.values()
-    for task in found:
+    for task in tasks:
         due = task["due_at"]
         group = later if not due or due >= midnight else today if due >= moment else overdue
         group.append(task)
@@ -156,32 +162,20 @@ def _grouped(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
 
 
 def _export_filters() -> list[tuple[str, str]]:
-    """The filters of the list that is shown, for a file of it."""
-    sent = [(name, text) for name, text in request.args.items(multi=True) if text.strip()]
-    named = {name for name, _ in sent}
-    usual = [(name, text) for name in ("status", "assigned_to") for text in USUAL[name]]
-    return [
-        each
-        for each in [*sent, *(each for each in usual if each[0] not in named)]
-        if each[0] not in USUAL or each[1] != lists.ALL
+    """The filters of the list that is shown, for an export of the same tasks."""
+    parameters = [(name, text) for name, text in request.args.items(multi=True) if text.strip()]
+    named = {name for name, _ in parameters}
+    parameters += [
+        (name, text)
+        for name in ("status", "assigned_to")
+        if name not in named
+        for text in DEFAULT_FILTERS[name]
     ]
-
-
-def _new() -> Form:
-    return Form({"assigned_to": str(me().user_id), "priority": "normal"})
-
-
-def _choices() -> dict[str, Any]:
-    return {
-        "people": user_choices.names(),
-        "types": labels.task_types(),
-        "priorities": [
-            ("low", gettext("Low")),
-            ("normal", gettext("Normal")),
-            ("high", gettext("High")),
-        ],
-        "statuses": [*labels.statuses("task").items()],
-    }
+    return [
+        (name, text)
+        for name, text in parameters
+        if name not in DEFAULT_FILTERS or text != lists.ALL
+    ]
 
 
 def _end_of_today() -> str:

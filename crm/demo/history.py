@@ -23,9 +23,10 @@ from crm.resources.deals import record as deals
 from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.pipelines import Pipeline
-from crm.resources.products import price_list
 from crm.resources.products import record as products
+from crm.resources.products.columns import PRODUCTS
 from crm.resources.tenant import KYIV
+from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, time_text
 
 FOLDER = Path(__file__).parent
@@ -96,8 +97,8 @@ class Replay:
         create, update, schema, patch_schema = NOUNS[noun]
         match verb:
             case "import":
-                prices = price_list.read((FOLDER / data["file"]).read_bytes())
-                price_list.import_csv(prices, file_name=data["file"])
+                file = read_file((FOLDER / data["file"]).read_bytes(), PRODUCTS)
+                import_file(file, file_name=data["file"])
                 for product in products.Product.every("1"):
                     self._ids[f"product {product.sku}"] = product.id
             case "create":

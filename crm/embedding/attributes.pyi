@@ -63,6 +63,12 @@ class Converted(TypedDict):
     deal_id: str
     client_id: str
 
+class Imported(TypedDict):
+    status: Literal["ok"]
+    created: int
+    updated: int
+    skipped: int
+
 class Client(TypedDict):
     id: str
     type: Literal["company", "person"]
@@ -227,12 +233,6 @@ class Product(TypedDict):
     updated_at: str
     version: int
 
-class Imported(TypedDict):
-    status: Literal["ok"]
-    created: int
-    updated: int
-    skipped: int
-
 class Task(TypedDict):
     id: str
     title: str
@@ -297,7 +297,7 @@ class User(TypedDict):
 
 class Import(TypedDict):
     id: str
-    noun: Literal["lead", "client", "deal", "product", "task"]
+    noun: Literal["product", "client", "deal", "lead", "task"]
     file_name: str | None
     encoding: str
     delimiter: str

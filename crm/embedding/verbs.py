@@ -10,11 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from crm import spreadsheets
 from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.records.pagination import Page
 from crm.records.queries import Query
-from crm.resources import csv_files, moving, notes, tasks, webhooks
+from crm.resources import notes, tasks, webhooks
 from crm.resources.clients import record as clients
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
@@ -24,6 +25,7 @@ from crm.resources.leads import record as leads
 from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
 from crm.resources.products import record as products
+from crm.spreadsheets import ParsedFile
 from crm.tenancy.heavy_work import heavy_work
 from crm.values.ids import integer_id
 
@@ -34,12 +36,12 @@ Values = dict[str, Any]
 def read_file(resource: str, data: bytes, excel: bool) -> Any:
     """The rows of a CSV file of a resource, each cell checked. Raises Invalid, TooLarge."""
     with heavy_work():
-        return moving.read(data, resource, excel)
+        return spreadsheets.read_file(data, spreadsheets.find_resource(resource), excel)
 
 
-def _import_file(query: Query, sheet: Any) -> Values:
-    answer, _ = csv_files.answer_of(moving.import_csv(sheet, None, csv_files.is_dry(query)))
-    return answer
+def _import_file(query: Query, file: ParsedFile) -> Values:
+    is_dry = query.chosen.get("dry_run") == "true"
+    return {"status": "ok", **spreadsheets.import_file(file, dry_run=is_dry).counts()}
 
 
 def _convert_lead(id: str, data: Values) -> Values:

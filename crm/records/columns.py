@@ -36,7 +36,8 @@ class Column(PeeweeField):
     searched: whether `q` looks into it.
     filtered: the query parameter of its name (queries.py); its value is read as the column's.
     sorted: whether lists may be sorted by it; an SQL expression where null needs a place.
-    csv: whether spreadsheets have it as a column. aliases: other headers of it in files.
+    csv: whether spreadsheets have it as a column; of a read-only time: new records bring it along.
+    aliases: other headers of it in files, in lower case.
     form: whether forms show it; "new": also the short form of a new record.
     """
 

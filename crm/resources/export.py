@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from crm.resources import moving
+from crm import spreadsheets
 from crm.tenancy import backup, disk
 from crm.tenancy.database import now
 from crm.tenancy.files import UnknownTenant
@@ -70,13 +70,13 @@ def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
     with tenants.session(label):
         backup.write(copy)
     with backup.copy_session(tenants, copy, label), ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        names = [moving.FILES[noun] for noun in moving.NOUNS]
-        named = "\n".join(SHEET.format(name=name) for name in names)
+        resources = spreadsheets.all_resources()
+        named = "\n".join(SHEET.format(name=resource.file_name) for resource in resources)
         archive.writestr("README.txt", README.format(label=label, moment=now(), sheets=named))
         archive.write(copy, f"{label}.db")
-        for noun in moving.NOUNS:
-            with _entry(archive, moving.FILES[noun], tenants.clock()) as sheet:
-                moving.export_csv(sheet, noun)
+        for resource in resources:
+            with _entry(archive, resource.file_name, tenants.clock()) as file_of_resource:
+                spreadsheets.export_csv(file_of_resource, resource)
 
 
 def _entry(archive: ZipFile, name: str, seconds: float) -> IO[bytes]:

@@ -100,7 +100,7 @@ class Task(SoftDeletedRecord):
     )
     description = columns.LongText(searched=True, label=N_("Description"), form="new")
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
-    completed_at = columns.DateTime(dump_only=True, allow_none=True, null=True)
+    completed_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
 
     def search_texts(self) -> tuple[str | None, ...]:
         return self.title, self.description

@@ -1,6 +1,6 @@
 """What stands around the CRM, as ratios of one run: `python -m tests.benchmarks.around`.
 
-A site that embeds the CRM, the log's line of a request, and moving in, each against the
+A site that embeds the CRM, the log's line of a request, and imports, each against the
 same without it; and what it takes to count a request against its limit.
 """
 
@@ -18,8 +18,10 @@ from crm import CRM, CRMApp, create_app, log
 from crm.access import api_keys
 from crm.access.limits import Limiter
 from crm.config import Config
-from crm.resources import moving, tenant, users
+from crm.resources import tenant, users
+from crm.resources.leads.columns import LEADS
 from crm.resources.leads.record import LEAD_IN, create
+from crm.spreadsheets import export_csv, import_file, read_file
 from crm.tenancy.counters import Counters
 from crm.tenancy.database import transaction
 from crm.tenancy.reading import SpooledFile
@@ -125,13 +127,13 @@ def limits(folder: Path) -> None:
 
 
 def _export() -> None:
-    SpooledFile(lambda to: moving.export_csv(to, "leads")).close()
+    SpooledFile(lambda to: export_csv(to, LEADS)).close()
 
 
 def moves(folder: Path) -> None:
     rows = [lead(number) for number in range(ROWS)]
     text = HEADER + "".join(",".join(row.values()) + "\n" for row in rows)
-    crm = create_app(Config(data=folder / "moving"), sends=False)
+    crm = create_app(Config(data=folder / "imports"), sends=False)
     taken: dict[str, list[float]] = {"file": [], "again": [], "verbs": [], "export": []}
     for turn in range(3):
         for label in (f"file{turn}", f"verbs{turn}"):
@@ -156,7 +158,7 @@ def _at(crm: CRMApp, label: str, act: Callable[[], Any]) -> float:
 
 
 def _import(text: str, created: int) -> None:
-    assert moving.import_csv(moving.read(text.encode(), "leads")).created == created
+    assert import_file(read_file(text.encode(), LEADS)).created == created
 
 
 def _create(rows: list[dict[str, str]]) -> None:

@@ -18,7 +18,8 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.leads.record import LEAD_IN, create
-from crm.resources.products import price_list as products
+from crm.resources.products.columns import PRODUCTS
+from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import transaction
 from tests.benchmarks.bare import bare_app
 
@@ -186,7 +187,7 @@ def price_list(crm: CRMApp, folder: Path) -> None:
         crm.tenants.forget_idle()
         begun = time.perf_counter()
         with crm.tenants.session(f"ours{turn}"):
-            result = products.import_csv(products.read(data))
+            result = import_file(read_file(data, PRODUCTS))
         taken["crm"].append(time.perf_counter() - begun)
         assert result.created == 50_000
         taken["same"].append(upsert(crm.tenants.path(f"same{turn}"), data, SAME))

@@ -404,7 +404,7 @@ STEPS = (
 
 def steps(text):
     """{path: is it done} of the list of first steps."""
-    (found,) = re.findall(r'<ol class="steps">(.*?)</ol>', text, re.S) or [""]
+    (found,) = re.findall(r'<ol class="first-steps">(.*?)</ol>', text, re.S) or [""]
     items = re.findall(r"<li>(.*?)</li>", found, re.S)
     return {re.search(r'<a href="([^"]*)"', item)[1]: "готово" in item for item in items}
 

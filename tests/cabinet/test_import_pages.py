@@ -1,5 +1,5 @@
-"""The pages of moving in and out, of leads, clients, deals and tasks; price lists have their own
-in test_cabinet_products."""
+"""The pages of imports and exports of leads, clients, deals and tasks; price lists have their own
+in test_products_pages."""
 
 import csv
 import html
@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from crm import sheets
+from crm import spreadsheets
 from crm.cabinet import formatting
-from crm.cabinet.moving import columns, nouns, reasons
+from crm.cabinet.spreadsheets import column_help, fault_texts
 from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources import moving
-from crm.resources.imports import MOST_BYTES
-from crm.resources.moving import engine
+from crm.spreadsheets import all_resources, csv_format, find_resource
+from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
 from crm.tenancy.database import rows
-from tests.conftest import OLENA, TARAS
+from tests.cases import loop_over
+from tests.conftest import OLENA
 from tests.csv_helpers import load
 from tests.page_client import TOKEN, Person, cells, counts, file, sent_whole
 
@@ -51,6 +51,7 @@ L-5,П’ята,067 123 45 60,,,Хтось,,
 L-6,Шоста,067 123 45 61,,,,,2099-01-01
 L-7,Сьома,067 123 45 62,,,,,,зайве
 """
+NAMES = [resource.plural for resource in all_resources()]
 each_noun = pytest.mark.parametrize("noun", FILES)
 
 
@@ -80,7 +81,7 @@ def kinds(crm: Any) -> list[str]:
 def test_the_first_step_tells_every_column_the_limit_and_the_order(manager, noun):
     page = manager.sees(f"/{noun}/import")
     told = {row[0]: row[1] for row in cells(page) if len(row) == 2}
-    expected = {column.name for column in moving.MOVING[noun].all_columns}
+    expected = set(find_resource(noun).column_names)
     assert told.keys() - {"Стовпчик"} == expected
     assert all(told.values())
     assert f"10{NBSP}000 рядків" in page
@@ -93,32 +94,34 @@ def test_the_first_step_tells_every_column_the_limit_and_the_order(manager, noun
 @each_noun
 def test_columns_with_few_words_name_them_all(crm, noun):
     with crm.tenants.session("acme"), crm.test_request_context("/"):
-        told = dict(pair for _, group in columns.groups(noun) for pair in group)
-    for name, field in moving.MOVING[noun].body.fields.items():
+        told = dict(
+            pair for _, group in column_help.column_groups(find_resource(noun)) for pair in group
+        )
+    for name, field in find_resource(noun).body.fields.items():
         for word in getattr(field, "choices", ()):
             assert name not in told or word in told[name]
 
 
-def test_the_samples_move_in_one_after_the_other(crm, manager):
-    for noun in moving.NOUNS:
+def test_each_sample_makes_a_record(crm, manager):
+    for noun in NAMES:
         answer = manager.get(f"/{noun}/import/sample.csv")
         assert f'filename="{noun}-sample.csv"' in answer.headers["Content-Disposition"]
         assert answer.data.startswith(b"\xef\xbb\xbf")
         header, row = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")), delimiter=";")
-        assert set(header) <= set(nouns.columns(noun)) and len(row) == len(header)
+        assert set(header) <= set(find_resource(noun).column_names) and len(row) == len(header)
         page = manager.sees(manager.sends(sent(manager, noun, answer.data)))
         assert counts(page) == {"created": 1, "updated": 0, "unchanged": 0, "rejected": 0}, noun
     with crm.tenants.session("acme"):
-        assert rows("SELECT amount, assigned_to FROM deal") == [(237_500_000, TARAS)]
-        assert rows("SELECT client_id FROM task") == rows("SELECT id FROM client")
+        assert rows("SELECT title, amount FROM deal") == [("Крісла для офісу", 112_500_000)]
+        assert rows("SELECT product_id FROM deal_item") == rows("SELECT id FROM product")
 
 
 def test_a_sample_keeps_a_spreadsheet_from_counting_with_phones(manager):
-    assert b";'+380501110002;" in manager.get("/leads/import/sample.csv").data
+    assert b";'+380501234567;" in manager.get("/leads/import/sample.csv").data
 
 
 @each_noun
-@pytest.mark.parametrize(
+@loop_over(
     ("data", "why"),
     [
         (b"", "Файл порожній"),
@@ -144,7 +147,7 @@ def test_without_a_file_the_page_asks_for_one(olena, noun):
 
 @each_noun
 def test_more_than_10_mib_are_413(crm, olena, noun):
-    page = sent_whole(olena, f"/{noun}/import", b"external_id\n" + b"x" * MOST_BYTES)
+    page = sent_whole(olena, f"/{noun}/import", b"external_id\n" + b"x" * MAX_FILE_BYTES)
     assert page.status_code == 413 and "не більшим за 10 МБ" in page.text
     assert not (crm.tenants.config.data / "uploads").exists()
 
@@ -192,7 +195,7 @@ def test_the_check_names_columns_that_are_there_and_that_are_not(olena):
     page = olena.sees(sent(olena, "tasks"))
     facts = page[page.index('id="read"') : page.index('id="first"')]
     assert re.findall(r"<code>(\w+)</code>", facts) == ["external_id", "title", "type", "due_at"]
-    assert "id, status, priority, assigned_to" in facts and "ids_of" in facts
+    assert "id, status, priority, assigned_to" in facts and "source_tenant" in facts
 
 
 def test_each_rejected_row_has_its_reason_and_its_cells_are_marked(olena):
@@ -232,7 +235,7 @@ def test_reasons_are_told_in_english_too(olena):
     assert "Write one of these: new, in_progress" in page
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("noun", "row", "column", "why"),
     [
         ("deals", "title,client\nА,Ніхто\n", "client", "спершу імпортуйте клієнтів. Ніхто"),
@@ -267,9 +270,11 @@ def test_a_reason_names_the_cell_and_the_way_out(olena, noun, row, column, why):
 def test_a_reason_without_words_here_is_told_in_those_of_the_api(crm):
     with crm.tenants.session("acme"), crm.test_request_context("/"):
         error = {"line": 2, "column": "name", "code": "new_rule", "message": "name: must rhyme"}
-        assert reasons.why("leads", error) == "name: must rhyme"
+        assert fault_texts.of_row(find_resource("leads"), error) == "name: must rhyme"
         error = {**error, "code": "currency_fixed"}
-        assert reasons.why("deals", error) == formatting.refusal(TooLarge("x", "currency_fixed"))
+        assert fault_texts.of_row(find_resource("deals"), error) == formatting.refusal(
+            TooLarge("x", "currency_fixed")
+        )
 
 
 def test_many_rejected_rows_are_told_in_short(olena):
@@ -353,7 +358,7 @@ FORMULAS = ["=1+1", "+380-x", "-2+3", "@SUM(A1)", "\tx", "\rx", "'=1", '="a";b']
 def test_rejected_rows_are_no_formulas_and_come_back_unchanged(crm, api, olena, by):
     """Whoever sent them, in whichever dialect: a person opens them in a spreadsheet."""
     table = [[f"A-{at}", text, "", text] for at, text in enumerate(FORMULAS)]  # no phone, no e-mail
-    plain = sheets.write(["external_id", "name", "phone", "comment"], table)
+    plain = csv_format.write(["external_id", "name", "phone", "comment"], table)
     if by == "api":
         answer = api.post("/leads/import", data={"file": (io.BytesIO(plain), "a.csv")})
         assert answer.json["skipped"] == len(table)
@@ -378,7 +383,7 @@ def test_rejected_rows_are_no_formulas_and_come_back_unchanged(crm, api, olena, 
 def test_a_report_is_shown_to_its_own_noun_only(crm, olena, noun):
     with crm.tenants.session("acme"):
         load(noun, FILES[noun], file_name="наш.csv")
-    for other in moving.NOUNS:
+    for other in NAMES:
         status = 200 if other == noun else 404
         assert olena.get(f"/{other}/imports/1").status_code == status
         assert olena.get(f"/{other}/imports/1/errors.csv").status_code == status
@@ -430,7 +435,7 @@ def test_the_file_waits_on_when_the_import_fails(crm, olena, monkeypatch):
         raise TooLarge
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "import_csv", fails)
+        patch.setattr(spreadsheets, "import_file", fails)
         assert olena.post(path).status_code == 413
     assert olena.sends(path) == "/leads/imports/1"
 
@@ -462,7 +467,7 @@ def ways(page: str) -> tuple[str, str]:
     return excel, plain
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("path", "expected"),
     [
         ("/leads", ["L-2", "L-1"]),
@@ -486,7 +491,7 @@ def test_an_export_has_the_filters_of_its_list(busy, viewer, olena, path, expect
     answer = person.get(plain)
     found = [row["external_id"] for row in csv.DictReader(io.StringIO(answer.data.decode()))]
     assert found == expected
-    name = moving.FILES[plain.split("/")[1]]
+    name = find_resource(plain.split("/")[1]).file_name
     assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}"'
     assert answer.mimetype == "text/csv" and answer.headers["X-Content-Type-Options"] == "nosniff"
     spreadsheet = person.get(excel).data
@@ -570,7 +575,7 @@ def test_every_form_has_its_token(olena, noun):
         assert len(TOKEN.findall(page)) == page.count('method="post"') > 0
 
 
-@pytest.mark.parametrize("path", ["import", "export", "imports", "import/sample.csv"])
+@loop_over("path", ["import", "export", "imports", "import/sample.csv"])
 @each_noun
 def test_a_stranger_is_sent_to_the_login(crm, noun, path):
     page = Person(crm).get(f"/{noun}/{path}")

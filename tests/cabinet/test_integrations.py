@@ -64,7 +64,6 @@ def test_a_key_is_shown_once_with_a_line_that_works(crm, olena):
 @each(
     ("preset", "scopes"),
     [
-        ("form", {"leads:create"}),
         ("price", {"products:read", "products:write"}),
         ("read", {f"{noun}:read" for noun in api_keys.rights.RESOURCES}),
         ("full", {"*"}),

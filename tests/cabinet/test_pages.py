@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
-from crm.resources import moving
+from crm.spreadsheets import all_resources
 from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.server_process import ROOT, find_free_port
 
@@ -21,7 +21,7 @@ PAGES = (
     *("/", "/leads", "/leads/1", "/deals", "/deals?view=list", "/deals/1", "/deals/new"),
     *("/clients", "/clients/1", "/tasks", "/tasks/done", "/tasks/1"),
     *("/products", "/products/1", "/search?q=стіл"),
-    *(f"/{noun}/import" for noun in moving.NOUNS),
+    *(f"/{each.plural}/import" for each in all_resources()),
     *("/leads/imports", "/products/imports"),
     *("/settings", "/settings/profile", "/settings/company", "/settings/pipelines"),
     *("/settings/users", "/settings/api-keys", "/settings/webhooks", "/settings/plan"),

@@ -1,4 +1,4 @@
-"""The pages of products and of the import of a price list; other nouns: test_cabinet_moving."""
+"""The pages of products and of the import of a price list; other resources: test_import_pages."""
 
 import html
 import io
@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from crm import spreadsheets
 from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources import moving
-from crm.resources.imports import MOST_BYTES
-from crm.resources.products import price_list
+from crm.resources.products.columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
+from crm.spreadsheets import find_resource, import_file, read_file
+from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
 from crm.tenancy.database import rows
 from tests.conftest import OLENA
@@ -263,7 +264,7 @@ def test_an_export_sent_back_changes_nothing(crm, olena, dialect):
 
 def test_the_first_step_names_the_columns_and_offers_a_pattern(manager):
     page = manager.sees("/products/import")
-    assert all(f"<code>{name}</code>" in page for name in price_list.COLUMNS)
+    assert all(f"<code>{name}</code>" in page for name in COLUMNS)
     assert 'href="/products/export?dialect=excel"' in page and 'href="/products/export"' in page
 
 
@@ -302,20 +303,20 @@ def of_size(size: int) -> bytes:
 
 @pytest.mark.parametrize("surplus", [1, 1 << 20])
 def test_more_than_10_mib_are_413(crm, olena, surplus):
-    page = sent_whole(olena, "/products/import", of_size(MOST_BYTES + surplus))
+    page = sent_whole(olena, "/products/import", of_size(MAX_FILE_BYTES + surplus))
     assert page.status_code == 413
     assert "не більшим за 10 МБ" in page.text
     assert not (crm.tenants.config.data / "uploads").exists()
 
 
 def test_exactly_10_mib_are_taken(olena):
-    assert sent_whole(olena, "/products/import", of_size(MOST_BYTES)).status_code == 303
+    assert sent_whole(olena, "/products/import", of_size(MAX_FILE_BYTES)).status_code == 303
 
 
 def test_a_body_without_a_length_is_not_cut_in_silence(olena):
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
     page = sent_whole(
-        olena, "/products/import", b"sku\n" + b"A\n" * MOST_BYTES, environ_overrides=environ
+        olena, "/products/import", b"sku\n" + b"A\n" * MAX_FILE_BYTES, environ_overrides=environ
     )
     assert page.status_code == 413
 
@@ -521,7 +522,7 @@ def test_the_run_waits_on_when_it_fails(crm, olena, monkeypatch):
         raise TooLarge
 
     with monkeypatch.context() as patch:
-        patch.setattr(price_list, "import_csv", fails)
+        patch.setattr(spreadsheets, "import_file", fails)
         assert olena.post(path).status_code == 413
     assert olena.sends(path) == "/products/imports/1"
 
@@ -597,8 +598,8 @@ def test_a_file_that_waits_is_small_and_few(crm, olena):
 
 def test_the_list_of_imports_is_of_price_lists(olena, crm):
     with crm.tenants.session("acme"):
-        price_list.import_csv(price_list.read(LIST.encode()), "price.csv")
-        moving.import_csv(moving.read(b"name,phone\n", "leads"), "leads.csv")
+        import_file(read_file(LIST.encode(), PRODUCTS), "price.csv")
+        import_file(read_file(b"name,phone\n", find_resource("leads")), "leads.csv")
     page = olena.sees("/products/imports")
     assert "price.csv" in page
     assert "leads.csv" not in page

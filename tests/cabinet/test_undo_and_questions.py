@@ -203,7 +203,7 @@ def test_two_people_edit_a_task_and_both_changes_are_kept(crm, olena, api):
     assert task["due_at"] == "2026-03-05T10:00:30Z"  # forms show no seconds, and keep them
     assert "(Пріоритет): обидві зміни збережено." in olena.sees("/tasks")
     page = olena.post("/tasks/1", {**form, "priority": "low"})
-    assert page.status_code == 422 and "«high»" in page.text
+    assert page.status_code == 422 and "«Високий»" in page.text
 
 
 # Order

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from crm import cli
+from crm import cli, spreadsheets
 from crm.access import api_keys, codes, links, sessions
 from crm.errors import Busy, Conflict, Invalid
 from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all
-from crm.resources import export, moving, tenant, users, webhooks
+from crm.resources import export, tenant, users, webhooks
 from crm.resources.leads.record import LEAD
 from crm.tenancy import backup, database, trash, upgrades, uploads
 from crm.tenancy.database import row, rows
@@ -83,7 +83,11 @@ def test_an_archive_has_the_whole_file_and_what_people_read(crm, api, tmp_path):
     assert files(tmp_path) == ["acme.zip", "data"]
     with zipfile.ZipFile(to) as archive:
         assert archive.testzip() is None
-        assert archive.namelist() == ["README.txt", "acme.db", *moving.FILES.values()]
+        assert archive.namelist() == [
+            "README.txt",
+            "acme.db",
+            *(each.file_name for each in spreadsheets.all_resources()),
+        ]
         archive.extractall(tmp_path / "out")
     assert backup.check_copy(tmp_path / "out" / "acme.db")
     assert look(tmp_path / "out" / "acme.db", "SELECT name FROM lead") == [("In the log",)]
@@ -107,7 +111,7 @@ def test_all_in_an_archive_is_of_one_moment(crm, api, tmp_path, monkeypatch):
     """What comes after the copy is in none of the sheets."""
     api.create("/products", name="Before", sku="1", price=1)
 
-    write_sheet = moving.export_csv
+    write_sheet = spreadsheets.export_csv
 
     def export_later(*wanted: Any) -> None:
         later = {"name": "After", "sku": "2", "price": 1}
@@ -116,7 +120,7 @@ def test_all_in_an_archive_is_of_one_moment(crm, api, tmp_path, monkeypatch):
         another.join()
         write_sheet(*wanted)
 
-    monkeypatch.setattr(moving, "export_csv", export_later)
+    monkeypatch.setattr(spreadsheets, "export_csv", export_later)
     export.write(crm.tenants, "acme", tmp_path / "a.zip")
     assert len(api.read("/products")) == 2
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -134,12 +138,13 @@ def test_an_archive_is_whole_before_it_has_its_name(crm, tmp_path, monkeypatch):
     def no(*_: Any) -> None:
         raise Busy
 
-    monkeypatch.setattr(moving, "export_csv", no)
+    monkeypatch.setattr(spreadsheets, "export_csv", no)
     command(crm, "tenant", "export", "acme", "--to", to, code=1)
     assert to.read_text() == "the one before"
     assert files(tmp_path) == ["a.zip", "data"]
 
 
+@pytest.mark.process
 def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
     api.create("/leads", name="Piped", phone=PHONE)
     crm.tenants.forget_idle()
@@ -414,6 +419,7 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
     assert names(crm, "acme") == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "name", "deleted"),
     [("trash", "fold", False), ("disk", "sync", False), ("os", "rename", False)]
@@ -445,6 +451,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.process
 def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnished):
     """Deleted and restored twice; each answer is 201, 503, or 404 while it is gone."""
     data = crm.tenants.config.data

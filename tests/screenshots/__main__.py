@@ -45,7 +45,7 @@ def take(home: str, link: str, hook_url: str) -> None:
         page.locator("main form[action*=import] button").first.click()
         page.wait_for_load_state()
         shot("import-report")
-        page.goto(f"{home}/settings/api-keys/new?preset=prices")
+        page.goto(f"{home}/settings/api-keys/new?preset=price")
         shot("keys")
         page.goto(f"{home}/settings/webhooks")
         page.locator("main [name=url]").fill(hook_url)

@@ -20,8 +20,8 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.config import Config
-from crm.resources import moving, tenant
-from crm.resources.moving import export
+from crm.resources import tenant
+from crm.spreadsheets import exporter, find_resource
 from crm.tenancy import reading
 from crm.tenancy.database import current_session, execute, transaction
 from crm.tenancy.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
@@ -86,6 +86,7 @@ def command(folder: Path, *words: str, to: Path) -> float:
     return int(ran.stderr.splitlines()[-1]) / 1024
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_large_export_takes_little_more_memory_than_an_empty_one(large, tmp_path, noun):
     to = tmp_path / "file.csv"
@@ -97,6 +98,7 @@ def test_a_large_export_takes_little_more_memory_than_an_empty_one(large, tmp_pa
         assert sum(1 for _ in csv.reader(file)) == ROWS + 1
 
 
+@pytest.mark.process
 def test_the_archive_of_a_tenant_takes_little_memory(large, tmp_path):
     to = tmp_path / "a.zip"
     without = command(large[0], "tenant", "export", "globex", "--to", "-", to=to)
@@ -104,7 +106,7 @@ def test_the_archive_of_a_tenant_takes_little_memory(large, tmp_path):
     assert taken - without < MORE_MIB
     with zipfile.ZipFile(to) as archive:
         for noun in NOUNS:
-            assert archive.read(moving.FILES[noun]).count(b"\r\n") == ROWS + 1
+            assert archive.read(find_resource(noun).file_name).count(b"\r\n") == ROWS + 1
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,7 @@ def asking(port: int, key: str, path: str, method: str = "GET") -> http.client.H
     return connection
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_server_takes_little_memory_for_a_large_export(large, server, noun):
     port, process = server
@@ -215,7 +218,7 @@ def deals(crm: CRMApp, api: Api) -> Api:
 
 def test_an_export_is_of_one_moment(crm, deals, monkeypatch):
     """Records, and what belongs to them, are read by several statements."""
-    parts, written = export._parts, []
+    parts, written = exporter._parts, []
 
     def write_before(*wanted: Any) -> Any:
         def write() -> None:
@@ -230,7 +233,7 @@ def test_an_export_is_of_one_moment(crm, deals, monkeypatch):
         written.append(1)
         return parts(*wanted)
 
-    monkeypatch.setattr(export, "_parts", write_before)
+    monkeypatch.setattr(exporter, "_parts", write_before)
     answer = deals.get("/deals/export")
     assert len(written) > 1
     assert answer.status_code == 200
@@ -241,7 +244,7 @@ def test_an_export_is_of_one_moment(crm, deals, monkeypatch):
 
 
 def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, monkeypatch):
-    rows_of, told = export._rows, []
+    rows_of, told = exporter._rows, []
 
     def fail(*wanted: Any) -> Iterator[list[str]]:
         for cells in rows_of(*wanted):
@@ -250,7 +253,7 @@ def test_a_failure_in_the_middle_is_an_error_and_no_shorter_file(crm, deals, mon
                 raise RuntimeError("it fails in the middle")
             yield cells
 
-    monkeypatch.setattr(export, "_rows", fail)
+    monkeypatch.setattr(exporter, "_rows", fail)
     answer = deals.get("/deals/export")
     assert answer.status_code == 500
     assert answer.json["code"] == "internal_error"

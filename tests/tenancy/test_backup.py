@@ -523,6 +523,7 @@ backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
 
+@pytest.mark.process
 def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, copies):
     """The restore stands still between the new file's arrival and the old log's end."""
     api.create("/leads", name="Kept", phone=PHONE)
@@ -543,6 +544,7 @@ def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, c
     assert names(crm, "acme") == ["Kept", "Just then"]
 
 
+@pytest.mark.process
 def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = copy_of(crm, "acme", copies)
@@ -560,6 +562,7 @@ def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, 
     assert sql(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
 
 
+@pytest.mark.slow
 def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     crm, clock, copies, restores=30
 ):
@@ -630,6 +633,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
 # Beside a real server
 
 
+@pytest.mark.process
 def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     crm, furnished, copies
 ):
@@ -715,6 +719,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     }
 
 
+@pytest.mark.process
 def test_the_guides_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
     titles = ("Backups", "Restore a copy", "Export, clone or delete a tenant")

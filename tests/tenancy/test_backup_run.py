@@ -296,6 +296,7 @@ def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
 # Whatever happens between
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
     """Random writes, closes and restores between the runs, by a server that keeps files open."""

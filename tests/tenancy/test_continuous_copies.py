@@ -231,6 +231,7 @@ def test_checkpoints_are_left_to_litestream_where_it_is_used(tenants: Tenants) -
     assert pages() == litestream.CHECKPOINT_LOG_BYTES // PAGE_BYTES
 
 
+@pytest.mark.process
 def test_files_that_change_places_are_copied_as_they_are_now(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
@@ -258,6 +259,7 @@ def test_files_that_change_places_are_copied_as_they_are_now(
     tenants.forget_idle()
 
 
+@pytest.mark.process
 def test_nothing_is_lost_when_the_server_lets_go_of_a_file_or_litestream_pauses(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
@@ -279,6 +281,7 @@ def test_nothing_is_lost_when_the_server_lets_go_of_a_file_or_litestream_pauses(
     assert found == {"acme": {"Olena", *names}, "globex": {"Olena"}, "third": {"Olha"}}
 
 
+@pytest.mark.process
 def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
@@ -308,6 +311,7 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
 # The doctor
 
 
+@pytest.mark.process
 def test_the_doctor_tells_how_far_the_copies_lag_behind(
     tenants: Tenants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +405,7 @@ def run_guide(title: str, machine: Path, url: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.process
 def test_the_guide_leads_from_one_machine_to_another(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     tenants = Tenants(Config(data=one / "var/lib/crm"))

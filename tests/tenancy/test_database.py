@@ -104,6 +104,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
         assert len(set(found)) == len(found)
 
 
+@pytest.mark.slow
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
     crm = create_app(Config(data=tmp_path, max_idle_connections=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
@@ -149,6 +150,7 @@ def test_a_connection_is_kept_for_the_next_visit(crm):
     assert len(seen) == 1
 
 
+@pytest.mark.process
 def test_a_kept_connection_of_a_busy_tenant_is_closed_later(crm):
     with crm.tenants.session("globex"):
         lead("x")
@@ -389,6 +391,7 @@ def test_many_threads_write_one_file_without_an_error(crm):
     assert len(set(names_in(crm, "acme"))) == 320
 
 
+@pytest.mark.process
 def test_busy_while_another_process_writes(crm, api, monkeypatch):
     monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.05)
     assert api.get("/leads").status_code == 200
@@ -408,6 +411,7 @@ def test_busy_while_another_process_writes(crm, api, monkeypatch):
         assert api.create("/leads", name="Марія", phone="+380671234567") == "1"
 
 
+@pytest.mark.process
 def test_a_killed_writer_leaves_the_turn_free(crm):
     with held_elsewhere(crm, "acme") as holder, crm.tenants.session("acme") as here:
         here.lock_wait_seconds = 0.05
@@ -418,6 +422,7 @@ def test_a_killed_writer_leaves_the_turn_free(crm):
         assert lead("x") == 1  # it waited, and went on
 
 
+@pytest.mark.process
 def test_a_killed_process_loses_its_open_change_and_no_other(crm):
     code = WRITE.replace(
         'with tenants.session("acme"):',
@@ -442,6 +447,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
     assert names_in(crm, "acme") == ["committed 0", "committed 1", "committed 2", "after"]
 
 
+@pytest.mark.process
 def test_two_processes_lose_no_row(crm):
     folder = crm.tenants.config.data
     tenants = Tenants(crm.tenants.config)  # by the true clock, as the others
@@ -464,6 +470,7 @@ def test_two_processes_lose_no_row(crm):
     tenants.forget_idle()
 
 
+@pytest.mark.process
 def test_noting_a_keys_use_waits_for_nobody(crm, furnished):
     api = Api(crm, "acme", key_for(crm, "acme", "*"))
     with held_elsewhere(crm, "acme"):

@@ -42,6 +42,7 @@ def test_one_runs_at_a_time(crm):
     assert most == 1
 
 
+@pytest.mark.process
 def test_another_process_holds_it_and_its_death_releases_it(crm):
     other = start_python(HOLD, crm.tenants.config.data)
     try:

@@ -12,7 +12,7 @@ from crm.access import api_keys, codes, known_browsers, links, sessions
 from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
-from crm.resources.imports import IMPORT
+from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.tenancy import migrations, sweeps
 from crm.tenancy.database import connect, current_session, execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
@@ -133,7 +133,7 @@ def test_imports_of_before_were_price_lists_and_every_file_gets_an_instance_id(c
                 rows("SELECT instance_id FROM tenant WHERE length(instance_id) = 8")
             )
             if label == "early":
-                assert IMPORT.one(1)["noun"] == "product"
+                assert IMPORT_RUN.one(1)["noun"] == "product"
     assert len(instance_ids) == 3
 
 
@@ -186,6 +186,7 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
     assert api.get("/leads").status_code == 200
 
 
+@pytest.mark.process
 def test_a_killed_step_leaves_the_version_before(crm):
     crm.tenants.forget_idle()
     died = start_python(DIE, crm.tenants.config.data)
@@ -197,6 +198,7 @@ def test_a_killed_step_leaves_the_version_before(crm):
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.process
 def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     crm.tenants.forget_idle()
     labels = ("acme", "globex")

@@ -22,6 +22,7 @@ from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
 from crm.tenancy.writer_lock import WriterLock
+from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for
 from tests.raw_wsgi import make_api_caller, send_request
@@ -118,7 +119,7 @@ NOT_A_TENANTS_HOST = [
 ]
 
 
-@each("host", NOT_A_TENANTS_HOST)
+@loop_over("host", NOT_A_TENANTS_HOST)
 def test_anything_else_names_none(tmp_path, host):
     assert tenants(tmp_path).label_of(host) in (None, BASE_HOST_FILE)
 

@@ -166,6 +166,7 @@ def test_the_base_hosts_file_is_copied_too(crm, steps):
     assert len(kept(crm, "_front")) == 1
 
 
+@pytest.mark.process
 def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
     crm.tenants.forget_idle()
     died = start_python(DIE, crm.tenants.config.data)
@@ -313,6 +314,7 @@ def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clo
     assert [lead["name"] for lead in api.read("/leads")] == ["Before"]
 
 
+@pytest.mark.process
 def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
     """20 MB of it, and every request of the first moment is answered."""
     with crm.tenants.session("acme"), transaction():
@@ -342,6 +344,7 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
     assert look(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
 
 
+@pytest.mark.process
 def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     """The lines as they stand, on a file of the first frozen release, beside no other server; the
     first line is the old release's."""

@@ -1,16 +1,17 @@
-"""A deal's card: what it is, how far it has come, and the forms that change it."""
+"""The card of a deal and the forms that create, edit, delete and restore it."""
 
 from typing import Any
 
 from flask import request
 from werkzeug.wrappers import Response
 
-from crm.cabinet import edits, labels, lists, record_sections, user_choices
+from crm.cabinet import edits, labels, record_sections
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
+from crm.cabinet.record_fields import RecordField, form_names, record_fields
 from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on_error, see_other
-from crm.errors import Invalid, NotFound
+from crm.errors import Fault, Invalid, NotFound
 from crm.records.schemas import Body, Payload
 from crm.resources import deals, tenant
 from crm.resources.clients.record import CLIENT
@@ -19,61 +20,65 @@ from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH
 from crm.resources.pipelines.record import Pipeline
 
-NEW = (
-    *("title", "stage_id", "amount", "currency", "assigned_to", "expected_close_date", "source"),
-    *("tags", "comment"),
-)
-FIELDS = (*NEW, "lost_reason", "external_id")
-NEW_LINE = {"discount_type": "percent"}
+REFERENCES = ("client_id", "contact_id", "stage_id")  # their choices are made here
+NEW = form_names("deal", new=True, also=REFERENCES)
+FIELDS = form_names("deal", also=(*REFERENCES, "amount_mode"))
+# Of those, the ones that the card shows elsewhere: in its heading or beside the stage.
+CARD_FIELDS = tuple(name for name in FIELDS if name not in ("title", "lost_reason"))
+CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
+NEW_ITEM = {"discount_type": "percent"}
 
 pages = Pages("deal")
 
 
 @pages.get("/deals/new", role=MANAGER)
 def new_deal(form: Form | None = None) -> Response:
-    return render("deals/new.html", **_choices(form or Form(_proposed())))
+    return render("deals/new.html", **_form_context(form or Form(_proposed()), NEW))
 
 
 @pages.post("/deals")
 @rerender_on_error(lambda form: new_deal(form))
 def create_deal() -> Response:
-    id = deals.create(_taken(DEAL_IN, (*NEW, "lead_id")))
+    id = deals.create(_load_form(DEAL_IN, (*NEW, "lead_id")))
     flash(gettext("Deal added"))
     return see_other(f"/deals/{id}")
 
 
 @pages.get("/deals/<id>")
 def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> Response:
-    """`form` is what was refused of the stage or the status, `lines` of the items."""
+    """`form` is a refused form of the stage or the status, `lines` one of the items."""
     deal = DEAL.one(id)
     items = ITEM.every("deal_id = ? ORDER BY position, id", int(deal["id"]))
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
-    typed = lines[f"items-{len(items)}-name"]
-    shown = {
-        "form": form or Form(),
-        "client": labels.name_of("client", deal["client_id"], live=True),
-        "contact": labels.name_of("contact", deal["contact_id"]),
-        "lead": labels.name_of("lead", deal["lead_id"], live=True),
-        "pipeline": labels.name_of("pipeline", deal["pipeline_id"]),
-        "stages": choices.stages(),
-        "statuses": labels.statuses("deal"),
-        "moves": STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
-        "items": items,
-        "lines": lines,
-        "products": choices.first_products() if me().role != "viewer" else [],
-        "meant": choices.products(typed) if lines.faults and typed else [],
-        "extra": [(name, labels.plain(value)) for name, value in deal["extra"].items()],
-    }
-    return render("deals/card.html", deal=deal, **shown | record_sections.parts("deal", id))
+    product = lines[f"items-{len(items)}-name"]
+    return render(
+        "deals/card.html",
+        deal=deal,
+        fields=record_fields("deal", CARD_FIELDS, deal),
+        form=form or Form(),
+        client=labels.name_of("client", deal["client_id"], live=True),
+        contact=labels.name_of("contact", deal["contact_id"]),
+        lead=labels.name_of("lead", deal["lead_id"], live=True),
+        stages=choices.list_stages(),
+        statuses=labels.statuses("deal"),
+        moves=STAGE_MOVE.every("deal_id = ? ORDER BY id", int(deal["id"])),
+        items=items,
+        lines=lines,
+        products=choices.first_products() if me().role != "viewer" else [],
+        candidates=choices.products(product) if lines.faults and product else [],
+        extra=[(name, labels.plain(value)) for name, value in deal["extra"].items()],
+        **record_sections.sections("deal", id),
+    )
 
 
 @pages.get("/deals/<id>/edit", role=MANAGER)
 def edit_deal(id: str, form: Form | None = None) -> Response:
     deal = DEAL.one(id)
-    names = (*FIELDS, "client_id", "amount_mode")
-    shown = form or edits.open_form(deal, names, client=deal["client_name"])
-    return render("deals/edit.html", deal=deal, **_choices(shown, deal))
+    form = form or edits.open_form(deal, FIELDS, client=deal["client_name"])
+    path = f"/deals/{deal['id']}"
+    context = _form_context(form, FIELDS, deal)
+    return render("deals/edit.html", heading=deal["title"], path=path, **context)
 
 
 @pages.post("/deals/<id>/edit")
@@ -82,8 +87,8 @@ def change_deal(id: str) -> Response:
     deal = DEAL.one(id)
     names = FIELDS
     if request.form.get("amount_mode") == "items" != deal["amount_mode"]:
-        names = tuple(name for name in names if name != "amount")  # it is what the items come to
-    data = _taken(DEAL_PATCH, (*names, "amount_mode"), deal)
+        names = tuple(name for name in names if name != "amount")  # it is the sum of the items
+    data = _load_form(DEAL_PATCH, names, deal)
     mode = data.get("amount_mode")
 
     def update(values: dict[str, Any], expected_version: int) -> None:
@@ -92,14 +97,14 @@ def change_deal(id: str) -> Response:
         deals.update(id, values, expected_version)
 
     theirs = edits.save(DEAL, id, data, update, deal)
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/deals/{id}")
 
 
 @pages.post("/deals/<id>/delete")
 def delete_deal(id: str) -> Response:
     deal = deals.delete(id)
-    record_sections.deleted("deal", id, deal.title)
+    record_sections.flash_deleted("deal", id, deal.title)
     return see_other(f"/deals?pipeline_id={deal.pipeline_id}")
 
 
@@ -110,78 +115,94 @@ def restore_deal(id: str) -> Response:
     return see_other(f"/deals/{id}")
 
 
-def _taken(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
-    """The sent ones of these fields, and the client; raises Invalid with the faults of all."""
-    faults, more = [], {}
+def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
+    """Read the named fields that were sent, and the client; raises Invalid with all faults."""
+    faults: list[Fault] = []
+    client: dict[str, Any] = {}
     try:
         if "client" in request.form:
-            more = _client(deal)
-    except Invalid as refused:
-        faults += refused.faults
+            client = _client(deal)
+    except Invalid as error:
+        faults += error.faults
     try:
-        sent = [name for name in names if name in request.form]
-        data = load_form(schema, request.form, sent, **more)
-    except Invalid as refused:
-        faults += refused.faults
+        sent = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
+        data = load_form(schema, request.form, sent, **client)
+    except Invalid as error:
+        faults += error.faults
     if faults:
         raise Invalid(faults)
     return data
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
-    """The client that the form names, with the contact if that was one of its."""
-    found = {"client_id": choices.chosen_client(deal)}
-    if found["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
-        found["contact_id"] = request.form["contact_id"] or None
-    return found
+    """The client that the form names, and the contact unless the client is another one now."""
+    client = {"client_id": choices.chosen_client(deal)}
+    if client["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
+        client["contact_id"] = request.form["contact_id"] or None
+    return client
 
 
 def _proposed() -> dict[str, Any]:
-    """A new deal, with what the page that leads here says of it."""
-    shown = {"assigned_to": str(me().user_id), "currency": tenant.currency()}
+    """The values of a new deal, as far as the address of the page has them."""
+    values = {"assigned_to": str(me().user_id), "currency": tenant.currency()}
     for name in ("client_id", "lead_id", "stage_id"):
-        shown[name] = request.args.get(name, "")
-    if not shown["stage_id"]:
-        wanted = request.args.get("pipeline_id")
-        pipeline = Pipeline.find(wanted) if wanted else Pipeline.default()
-        shown["stage_id"] = next(str(s.id) for s in pipeline.list_stages() if s.type == "open")
-    if shown["client_id"]:
-        shown["client"] = CLIENT.one(shown["client_id"])["name"]
-    return shown
+        values[name] = request.args.get(name, "")
+    if not values["stage_id"]:
+        pipeline_id = request.args.get("pipeline_id")
+        pipeline = Pipeline.find(pipeline_id) if pipeline_id else Pipeline.default()
+        values["stage_id"] = next(str(s.id) for s in pipeline.list_stages() if s.type == "open")
+    if values["client_id"]:
+        values["client"] = CLIENT.one(values["client_id"])["name"]
+    return values
 
 
-def _choices(form: Form, deal: dict[str, Any] | None = None) -> dict[str, Any]:
+def _form_context(
+    form: Form, names: tuple[str, ...], deal: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    candidates = choices.clients(form["client"].strip()) if form.fault("client") else []
+    contacts = _contacts(form["client_id"]) if not candidates else []
+    hidden = set()
+    if not contacts:
+        hidden.add("contact_id")
+    if deal and deal["items_count"]:
+        hidden.add("currency")  # that of the items
+    if deal and deal["status"] != "lost" and not form["lost_reason"]:
+        hidden.add("lost_reason")
+    fields = record_fields(
+        "deal",
+        [name for name in names if name not in hidden],
+        deal,
+        contact_id=contacts,
+        stage_id=choices.list_stages(),
+        currency=choices.currencies(deal["currency"] if deal else ""),
+    )
     return {
         "form": form,
+        "fields": [_with_reasons(field) for field in fields],
         "clients": choices.newest_clients(),
-        "meant": choices.clients(form["client"].strip()) if form.fault("client") else [],
-        "contacts": _contacts(form["client_id"]),
-        "stages": choices.stages(),
-        "assignees": user_choices.choices(deal and deal["assigned_to"]),
-        "currencies": choices.currencies(deal["currency"] if deal else ""),
-        "sources": lists.known("deal", "source"),
-        "reasons": choices.reasons(),
-        "modes": [
-            ("manual", gettext("entered manually")),
-            ("items", gettext("calculated from items")),
-        ],
+        "candidates": candidates,
     }
+
+
+def _with_reasons(field: RecordField) -> RecordField:
+    """Propose the most common reasons first."""
+    return field._replace(suggestions=choices.reasons()) if field.name == "lost_reason" else field
 
 
 def _contacts(client_id: str) -> list[tuple[str, str]]:
     try:
-        return [(each["id"], each["name"]) for each in CLIENT.one(client_id)["contacts"]]
+        return [(contact["id"], contact["name"]) for contact in CLIENT.one(client_id)["contacts"]]
     except NotFound:
         return []
 
 
 def _lines(items: list[dict[str, Any]], refused: Form | None) -> Form:
-    """The form of the items as they are; what was refused is said above it."""
+    """The form of the items as they are now, with the messages of one that was refused."""
     values: dict[str, Any] = {
-        f"items-{number}-{name}": line[name]
-        for number, line in enumerate([*items, NEW_LINE])
+        f"items-{number}-{name}": item[name]
+        for number, item in enumerate([*items, NEW_ITEM])
         for name in ("quantity", "price", "discount", "discount_type")
-        if name in line
+        if name in item
     }
     form = Form(values)
     form.messages = refused.messages if refused else []

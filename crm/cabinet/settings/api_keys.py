@@ -21,13 +21,13 @@ PATH = "/settings/api-keys"
 
 @pages.get(PATH)
 def list_keys() -> Response:
-    found = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
+    keys = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
     states = {
         "live": gettext("Active"),
         "expired": gettext("Expired"),
         "revoked": gettext("Revoked"),
     }
-    return show("api_keys.html", keys=found, people=user_choices.everyone(), states=states)
+    return show("api_keys.html", keys=keys, people=user_choices.everyone(), states=states)
 
 
 @pages.get(f"{PATH}/new")
@@ -77,19 +77,17 @@ def revoke_key(id: str) -> Response:
 
 
 def presets() -> dict[str, tuple[str, list[str]]]:
-    """What keys are mostly for: {word: (name, scopes)}."""
-    reading = [f"{noun}:read" for noun in rights.RESOURCES]
+    """What most keys are for: {word in the address: (name, scopes)}; forms have their own page."""
     return {
-        "form": (gettext("Website form"), [rights.FORM]),
         "price": (gettext("Price list"), ["products:read", "products:write"]),
-        "read": (gettext("Read only"), reading),
+        "read": (gettext("Read only"), [f"{noun}:read" for noun in rights.RESOURCES]),
         "full": (gettext("Full access"), [rights.EVERYTHING]),
     }
 
 
 def nouns() -> list[tuple[str, str]]:
-    """What keys have rights to, and what it is called."""
-    called = {
+    """The resources that keys have rights to, each with its label."""
+    labels = {
         "leads": gettext("Leads"),
         "clients": gettext("Clients"),
         "deals": gettext("Deals"),
@@ -99,11 +97,11 @@ def nouns() -> list[tuple[str, str]]:
         "users": gettext("Users"),
         "webhooks": gettext("Webhooks"),
     }
-    return [(noun, called[noun]) for noun in rights.RESOURCES]
+    return [(noun, labels[noun]) for noun in rights.RESOURCES]
 
 
 def curl(secret: str, origins: str = "") -> str:
-    """A line that tries the key; one for a form works from its site alone."""
+    """A command that tries the key; one for a form works from its site alone."""
     origin = origins.split(",")[0].strip().rstrip("/").lower()
     from_site = f' -H "Origin: {origin}"' if origin else ""
     return f'curl -H "Authorization: Bearer {secret}"{from_site} "{api()}/users/me"'
@@ -118,7 +116,7 @@ def _end_of(day: str) -> str | None:
         ends = datetime.combine(following, time(), ZoneInfo(formatting.time_zone())).astimezone(UTC)
     except (values.InvalidValue, OverflowError):
         raise Invalid.field("expires_on", "invalid_date", "must be a date") from None
-    found = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
-    if found <= now():
+    moment = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
+    if moment <= now():
         raise Invalid.field("expires_on", "in_the_past", "must not be over already")
-    return found
+    return moment

@@ -10,6 +10,7 @@ from crm.cabinet import edits, labels, languages
 from crm.cabinet.deals import choices
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
+from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings.sections import beside, pages, show
 from crm.records import fields
@@ -28,15 +29,15 @@ from crm.resources.pipelines.record import (
 )
 
 PATH = "/settings/pipelines"
-EDITED = ("name", "lost_reasons")  # of a pipeline
-FIELDS = ("name", "type", "probability", "color")  # of a stage
+PIPELINE_FIELDS = ("name", "lost_reasons")
+STAGE_FIELDS = form_names("stage")
 GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
 
 
 @pages.get(PATH)
 def list_pipelines(form: Form | None = None) -> Response:
-    found = PIPELINE.every("1 ORDER BY position, id")
-    return show("pipelines.html", pipelines=found, form=form or Form())
+    every = PIPELINE.every("1 ORDER BY position, id")
+    return show("pipelines.html", pipelines=every, form=form or Form())
 
 
 @pages.post(PATH)
@@ -61,11 +62,13 @@ def edit_pipeline(
     return show(
         "pipeline.html",
         pipeline=pipeline,
-        form=form or beside(edits.with_digests(pipeline, EDITED, lost_reasons=reasons), refused),
+        form=form
+        or beside(edits.with_digests(pipeline, PIPELINE_FIELDS, lost_reasons=reasons), refused),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
-        deals={found.id: found.deals() for found in Pipeline.find(id).list_stages()},
-        types=[*labels.stage_types().items()],
+        deals={stage.id: stage.deals() for stage in Pipeline.find(id).list_stages()},
+        fields=record_fields("stage", STAGE_FIELDS),
+        types=labels.stage_types(),
         takers=[
             (stage["id"], f"{other['name']}: {stage['name']}")
             for other in others
@@ -81,7 +84,7 @@ def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
     reasons = [line for line in lines if line.strip()]
     data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
-    edits.tell_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
+    edits.flash_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
     return see_other(f"{PATH}/{id}")
 
 
@@ -113,7 +116,7 @@ def delete_pipeline(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/stages")
 @rerender_on_error(lambda form, id: edit_pipeline(id, stage=form))
 def add_stage(id: str) -> Response:
-    data = load_form(STAGE_IN, request.form, FIELDS)
+    data = load_form(STAGE_IN, request.form, STAGE_FIELDS)
     pipelines.create_stage(id, _coloured(data))
     flash(gettext("Stage added"))
     return see_other(f"{PATH}/{id}")
@@ -124,26 +127,26 @@ def edit_stage(
     id: str, stage_id: str, form: Form | None = None, refused: Form | None = None
 ) -> Response:
     stage = Stage.of(id, stage_id)
-    shown = STAGE.one(stage.id)
-    color = shown["color"] or GREY
+    stage_view = STAGE.one(stage.id)
+    color = stage_view["color"] or GREY
     pipeline = PIPELINE.one(id)
     return show(
         "stage.html",
         pipeline=pipeline,
-        stage=shown,
-        form=form or beside(edits.with_digests(shown, FIELDS, color=color), refused),
+        stage=stage_view,
+        form=form or beside(edits.with_digests(stage_view, STAGE_FIELDS, color=color), refused),
         deals=stage.deals(),
-        types=[*labels.stage_types().items()],
-        takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
+        fields=record_fields("stage", STAGE_FIELDS),
+        takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != stage_view["id"]],
     )
 
 
 @pages.post(f"{PATH}/<id>/stages/<stage_id>")
 @rerender_on_error(lambda form, id, stage_id: edit_stage(id, stage_id, form))
 def change_stage(id: str, stage_id: str) -> Response:
-    data = load_form(STAGE_PATCH, request.form, FIELDS)
+    data = load_form(STAGE_PATCH, request.form, STAGE_FIELDS)
     update = partial(pipelines.update_stage, id, stage_id)
-    edits.tell_saved(edits.save(STAGE, stage_id, _coloured(data), update))
+    edits.flash_saved(edits.save(STAGE, stage_id, _coloured(data), update))
     return see_other(f"{PATH}/{id}")
 
 

@@ -9,6 +9,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
 from crm.resources.clients import record as clients
+from crm.resources.clients.columns import CLIENTS
 from crm.resources.clients.record import (
     CLIENT,
     CLIENT_IN,
@@ -21,6 +22,7 @@ from crm.resources.clients.record import (
     Contact,
     having,
 )
+from crm.spreadsheets.endpoints import add_endpoints
 
 
 class Reached(queries.Equals):
@@ -149,3 +151,6 @@ def change_contact(
 def delete_contact(id: str, contactId: str, expected_version: int | None = None) -> None:
     """Remove a contact; its deals go on without one."""
     clients.delete_contact(id, contactId, expected_version)
+
+
+add_endpoints(blueprint, CLIENTS, ClientFilter)

@@ -58,7 +58,7 @@ class Client(SoftDeletedRecord):
     website = columns.Text(2048, example="https://romashka.example.com", label=N_("Website"))
     address = columns.LongText(example="Київ, вул. Хрещатик, 1", label=N_("Address"))
     tax_number = columns.Text(64, example="12345678", label=N_("Tax number"))
-    tags = columns.Tags(label=N_("Tags"))
+    tags = columns.Tags(label=N_("Tags"), form="new")
     assigned_to = columns.Id(
         example="1",
         filtered=queries.User(about="A user's id, `me` or `none`."),
@@ -177,7 +177,9 @@ class Contact(Record):
     noun = "contact"
 
     client_id = IntegerField()
-    name = columns.Text(255, required=True, sorted=True, label=N_("Full name"))
+    name = columns.Text(
+        255, required=True, example="Олена Коваль", sorted=True, label=N_("Full name")
+    )
     position = columns.Text(255, example="бухгалтерка", label=N_("Position"))
     phone = columns.Phone(label=N_("Phone"))
     email = columns.Email(label=N_("E-mail"))

@@ -12,6 +12,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
+from crm.resources.deals.columns import DEALS
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import (
@@ -20,6 +21,7 @@ from crm.resources.deals.record import (
     DEAL_PATCH,
     Deal,
 )
+from crm.spreadsheets.endpoints import add_endpoints
 
 
 class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declaration
@@ -156,3 +158,6 @@ def change_deal_item(
 def delete_deal_item(id: str, itemId: str, expected_version: int | None = None) -> None:
     """Remove an item from a deal."""
     items.delete(id, itemId, expected_version)
+
+
+add_endpoints(blueprint, DEALS, DealFilter)

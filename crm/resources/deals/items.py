@@ -70,7 +70,7 @@ class DealItem(Record):
     discount_amount = columns.Amount(dump_only=True)
     total = columns.Amount(dump_only=True)
     position = columns.Integer(
-        1, LAST_POSITION, allow_none=False, null=False, about="By default the last."
+        1, LAST_POSITION, allow_none=False, null=False, about="By default the last.", csv=False
     )
     comment = columns.LongText()
 

@@ -114,7 +114,11 @@ class Deal(SoftDeletedRecord):
         form=False,
     )
     currency = columns.Currency(
-        allow_none=False, null=False, about="By default the tenant's.", label=N_("Currency")
+        allow_none=False,
+        null=False,
+        about="By default the tenant's.",
+        label=N_("Currency"),
+        form="new",
     )
     assigned_to = columns.Id(
         example="1",
@@ -137,12 +141,12 @@ class Deal(SoftDeletedRecord):
         label=N_("Expected close date"),
         form="new",
     )
-    source = columns.Text(64, example="site-form", label=N_("Source"))
-    tags = columns.Tags(label=N_("Tags"))
+    source = columns.Text(64, example="site-form", label=N_("Source"), form="new")
+    tags = columns.Tags(label=N_("Tags"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
     items_count = Shown(lambda: fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
-    stage_changed_at = columns.DateTime(dump_only=True)
+    stage_changed_at = columns.DateTime(dump_only=True, csv=True)
     closed_at = columns.PastDateTime(
         about="May be sent with a deal won or lost.", label=N_("Closed on"), form=False
     )

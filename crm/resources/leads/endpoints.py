@@ -12,6 +12,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
 from crm.resources.leads import conversion
+from crm.resources.leads.columns import LEADS
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
 from crm.resources.leads.record import (
     LEAD,
@@ -25,6 +26,7 @@ from crm.resources.leads.record import (
     next_id,
     with_known_assignee,
 )
+from crm.spreadsheets.endpoints import add_endpoints
 
 
 class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declaration
@@ -107,3 +109,6 @@ def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[st
     ids = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
     body = {"status": "ok", "lead_id": str(lead.id), **ids}
     return body, {"Location": address(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
+
+
+add_endpoints(blueprint, LEADS, LeadFilter)

@@ -41,7 +41,13 @@ class Lead(SoftDeletedRecord):
     noun = "lead"
 
     name = columns.Text(
-        255, required=True, searched=True, sorted=True, label=N_("Full name"), form="new"
+        255,
+        required=True,
+        example="Олена Коваль",
+        searched=True,
+        sorted=True,
+        label=N_("Full name"),
+        form="new",
     )
     phone = columns.Phone(
         about="`phone` or `email` must be present.",
@@ -100,7 +106,7 @@ class Lead(SoftDeletedRecord):
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
     client_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Client"))
     deal_id = columns.Id(dump_only=True, allow_none=True, null=True, label=N_("Deal"))
-    converted_at = columns.DateTime(dump_only=True, allow_none=True, null=True)
+    converted_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
     created_by = columns.Id(dump_only=True, allow_none=True, null=True)
     possible_duplicates = Shown(duplicates.field("lead"))
 

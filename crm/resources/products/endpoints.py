@@ -2,17 +2,12 @@
 
 from typing import Any
 
-from flask import Response
-
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import pagination
 from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
-from crm.resources import csv_files
-from crm.resources.csv_files import CSV, IMPORT_FILTER, ImportedOut, as_file
-from crm.resources.products import price_list
-from crm.resources.products.price_list import PriceList
+from crm.resources.products.columns import PRODUCTS
 from crm.resources.products.record import (
     PRODUCT,
     PRODUCT_IN,
@@ -22,10 +17,10 @@ from crm.resources.products.record import (
     delete,
     update,
 )
+from crm.spreadsheets.endpoints import add_endpoints
 
 ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
 PRODUCT_FILTER = ProductFilter()
-EXPORT_FILTER = csv_files.export_filter(ProductFilter)
 
 blueprint = Blueprint("products", "What is sold, and the price list as CSV.")
 
@@ -74,22 +69,10 @@ def delete_product(id: str, expected_version: int | None = None) -> None:
     delete(id, expected_version)
 
 
-@blueprint.post("/products/import")
-@blueprint.arguments(IMPORT_FILTER, location="query")
-@blueprint.upload(csv_files.sent_by(price_list.read))
-@blueprint.answer(ImportedOut())
-def import_products(
-    query: Query, sent: tuple[str | None, PriceList]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Import a price list: rows with a new sku create products, others change them."""
-    file_name, prices = sent
-    return csv_files.answer_of(price_list.import_csv(prices, file_name, csv_files.is_dry(query)))
-
-
-@blueprint.get("/products/export")
-@blueprint.arguments(EXPORT_FILTER, location="query")
-@blueprint.raw(CSV)
-def export_products(query: Query) -> Response:
-    """Export the price list, with the filters of the list."""
-    sort = EXPORT_FILTER.fields["sort"]
-    return as_file("price-list.csv", csv_files.export_of(query, sort, price_list.export_csv))
+add_endpoints(
+    blueprint,
+    PRODUCTS,
+    ProductFilter,
+    "Import a price list: rows with a new sku create products, others change them.",
+    "Export the price list, with the filters of the list.",
+)

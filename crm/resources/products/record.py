@@ -51,7 +51,11 @@ class Product(SoftDeletedRecord):
     )
     price = columns.Price(required=True, label=N_("Price"), form="new")
     currency = columns.Currency(
-        allow_none=False, null=False, about="By default the tenant's.", label=N_("Currency")
+        allow_none=False,
+        null=False,
+        about="By default the tenant's.",
+        label=N_("Currency"),
+        form="new",
     )
     unit = columns.Text(32, example="шт", label=N_("Unit"), form="new")
     category = columns.Text(
@@ -70,6 +74,7 @@ class Product(SoftDeletedRecord):
         default=True,
         filtered=queries.BooleanFilter(),
         label=N_("For sale"),
+        form="new",
     )
     used_in_deals = Shown(
         fields.Boolean(

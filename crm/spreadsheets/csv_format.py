@@ -1,0 +1,353 @@
+"""CSV as spreadsheet programs write it, read and written, whatever its rows mean.
+
+Two dialects (D9): the plain one is RFC 4180 and exact; the excel one has a BOM, `;` and a leading
+`'` on text that Excel would take for a formula. What is written in a dialect and read in the same
+one gives the same cells: only column names are trimmed, and only rows without any content are
+dropped, because spreadsheets save deleted rows as `;;;`.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import BinaryIO, NamedTuple
+
+FORMULA_STARTS = frozenset("=+-@'\t\r")
+MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
+BLOCK_ROWS = 1000
+MAX_REREAD_CHARACTERS = 20_000_000  # bounds the work that crafted quotes can cause
+
+NOT_TEXT = "this is not a text file; save the sheet as CSV first"
+BOOLEANS = dict.fromkeys(("true", "1", "yes", "так"), True)
+BOOLEANS |= dict.fromkeys(("false", "0", "no", "ні"), False)
+SEP_LINE = re.compile(r'"?sep=([,;\t])"?[ ,;\t]*', re.IGNORECASE)
+NUMBER = re.compile(
+    r"(-?)"
+    r"([0-9]{1,40}|[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019.,])[0-9]{3}(?:\3[0-9]{3}){0,9})"
+    r"(?:(?!\3)[.,]([0-9]{1,40}))?"
+)
+
+
+WRITTEN_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n)')  # by `write`, plain
+
+
+class UnusableFile(ValueError):
+    """Nothing in the file can be used. `detail` is a sentence; `code` is one of empty_file,
+    not_text, bad_encoding, field_too_long (the header), unknown_column, duplicate_column,
+    missing_column, too_many_rows."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code, self.detail = code, detail
+
+
+class RowError(NamedTuple):
+    """A row that could not be read: too_many_cells (`cells` has them all), bad_quotes,
+    unclosed_quote or field_too_long (`cells` has one, the first line as it stands)."""
+
+    line: int
+    code: str
+    message: str
+    cells: list[str]
+
+
+class Sheet(NamedTuple):
+    """`rows` are (line where the row starts, cells in the order of `columns`); lines count from 1
+    with the header. The file's data rows are `rows` and `errors` together."""
+
+    columns: list[str]
+    rows: list[tuple[int, tuple[str, ...]]]
+    errors: list[RowError]
+    encoding: str
+    delimiter: str
+
+
+def read(
+    data: bytes,
+    columns: Sequence[str],
+    required: Sequence[str],
+    max_rows: int,
+    excel: bool = False,
+    aliases: Mapping[str, str] | None = None,
+) -> Sheet:
+    """The rows of a CSV file, or UnusableFile (D9).
+
+    `columns` are the names there may be, lower case, `required` those there must be; `aliases`
+    {other header: column}. A column the file lacks is absent from `Sheet.columns`; cells a row
+    lacks are empty. In the excel dialect one leading `'` is taken off each cell.
+    """
+    encoding, content = _decode(data)
+    file = io.StringIO(content, newline="")
+    names = {name: name for name in columns} | dict(aliases or {})
+    line, header, delimiter = _read_header(file, names, ";,\t" if excel else ",;\t")
+    header = [names.get(name, name) for name in header]
+    _check_header(header, columns, required)
+    places = [at for at, name in enumerate(header) if name]
+    sheet = Sheet([header[at] for at in places], [], [], encoding, delimiter)
+    width = len(header) if len(header) == len(places) else None
+    if width and not excel and (rows := _read_regular(file, delimiter, line, width)):
+        if len(rows) > max_rows:
+            raise UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
+        return sheet._replace(rows=rows)
+    records = _read_records(file, delimiter, line, len(header), sheet.errors)
+    for count, (line, cells) in enumerate(records, 1):
+        if count > max_rows:
+            raise UnusableFile("too_many_rows", f"the file has more than {max_rows} rows")
+        if excel:
+            cells = [cell.removeprefix("'") for cell in cells]
+        if len(cells) != width:
+            strays = [at for at, cell in enumerate(cells) if cell.strip() and at not in places]
+            if strays:
+                message = f"cell {strays[0] + 1} stands under no column of the header"
+                sheet.errors.append(RowError(line, "too_many_cells", message, cells))
+            if strays or not cells:
+                continue
+            cells = [cells[at] if at < len(cells) else "" for at in places]
+        sheet.rows.append((line, tuple(cells)))  # the collector lets go of tuples: a third faster
+    return sheet
+
+
+def write(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    excel: bool = False,
+    text_columns: Collection[str] = (),
+) -> bytes:
+    """A CSV file, as `write_to` writes it."""
+    data = io.BytesIO()
+    write_to(data, header, rows, excel, text_columns)
+    return data.getvalue()
+
+
+def write_to(
+    to: BinaryIO,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    excel: bool = False,
+    text_columns: Collection[str] = (),
+) -> None:
+    """Write a CSV file row by row. In the excel dialect no cell is a formula, and none of
+    `text_columns` a number; the other numbers come rendered by the caller: `decimal_text(…,
+    comma=True)`."""
+    file = io.TextIOWrapper(to, "utf-8-sig" if excel else "utf-8", newline="")
+    try:
+        writer = csv.writer(file, delimiter=";" if excel else ",", lineterminator="\r\n")
+        writer.writerow(header)
+        texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
+        writer.writerows(_guarded(rows, texts) if excel else rows)
+    finally:
+        file.detach()  # it would close the file of whoever called
+
+
+def in_excel_dialect(data: bytes, text_columns: Collection[str] = ()) -> bytes:
+    """A file of `write`, in whichever dialect, in the excel one: no cell of it is a formula.
+
+    Read in that dialect it gives the cells that the plain file has, however long they are.
+    """
+    if data.startswith(codecs.BOM_UTF8):
+        return data
+    rows = _written_rows(data.decode())
+    return write(next(rows), rows, True, text_columns)
+
+
+def _written_rows(text: str) -> Iterator[list[str]]:
+    cells: list[str] = []
+    for quoted, bare, end in WRITTEN_CELL.findall(text):
+        cells.append(quoted.replace('""', '"') or bare)
+        if end != ",":
+            yield cells
+            cells = []
+
+
+def parse_decimal(text: str) -> str:
+    """`1250.00` from `1250.00`, `1 250,00`, `1'250.00`, `1,250.00` or `1.250,00`; ValueError.
+
+    A single comma or point is the decimal one whatever follows it: `1,250` is one and a quarter.
+    """
+    match = NUMBER.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00")
+    sign, whole, gap, part = match.groups()
+    return sign + (whole.replace(gap, "") if gap else whole) + (f".{part}" if part else "")
+
+
+def parse_boolean(text: str) -> bool:
+    """true, 1, yes, так or false, 0, no, ні, in any case; ValueError."""
+    value = BOOLEANS.get(text.strip().lower())
+    if value is None:
+        raise ValueError(f"{text.strip()[:40]!r} is none of true, false, 1, 0, yes, no, так, ні")
+    return value
+
+
+def decimal_text(units: int, scale: int, comma: bool = False, at_least: int = 2) -> str:
+    """An integer number of 10**-scale as text, exact, with `at_least` decimals: 12.50, 12.3456."""
+    whole, part = divmod(abs(units), 10**scale)
+    decimals = (f"{part:0{scale}}".rstrip("0") if part else "").ljust(at_least, "0")
+    point = ("," if comma else ".") if decimals else ""
+    return f"{'-' if units < 0 else ''}{whole}{point}{decimals}"
+
+
+def _decode(data: bytes) -> tuple[str, str]:
+    """The encoding's name and the text."""
+    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not utf16 and b"\0" in data:
+        raise UnusableFile("not_text", NOT_TEXT)
+    encoding = "utf-16" if utf16 else "utf-8"
+    try:
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            if utf16 or _is_damaged_utf8(data):
+                raise
+            encoding = "windows-1251"
+            text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        detail = f"line {line} is not {encoding} text, as the file seems to be; save it as utf-8"
+        raise UnusableFile("bad_encoding", detail) from None
+    if "\0" in text:
+        raise UnusableFile("not_text", NOT_TEXT)
+    return encoding, text.lstrip("\ufeff")
+
+
+def _is_damaged_utf8(data: bytes) -> bool:
+    """One bad byte must not make Windows-1251 of a UTF-8 file: that garbles every name in it."""
+    valid = data.decode("utf-8", "ignore")
+    bad_bytes = len(data) - len(valid.encode())
+    return len(valid) - len(valid.encode("ascii", "ignore")) >= 10 * bad_bytes
+
+
+def _read_header(
+    file: io.StringIO, columns: Collection[str], marks: str
+) -> tuple[int, list[str], str]:
+    """The header's line number, its names, and which of `marks` makes most sense of it."""
+    number = 0
+    for line in file:
+        number += 1
+        if sep := SEP_LINE.fullmatch(line.rstrip("\r\n")):
+            marks = sep[1]
+        elif line.strip(" \r\n,;\t"):
+            break
+    else:
+        raise UnusableFile("empty_file", "the file is empty: it needs a header line")
+    if len(line) > csv.field_size_limit():
+        raise UnusableFile("field_too_long", f"the header, line {number}, is too long")
+    best = (-1, 0)
+    for mark in marks:
+        cells = [cell.strip().lower() for cell in next(csv.reader([line], delimiter=mark))]
+        sense = (sum(cell in columns for cell in cells), len(cells))
+        if sense > best:
+            best, header, delimiter = sense, cells, mark
+    return number, header, delimiter
+
+
+def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:
+    if unknown := list(dict.fromkeys(name for name in header if name and name not in columns)):
+        names = ", ".join(repr(name[:40]) for name in unknown[:MAX_NAMED_COLUMNS])
+        what = "unknown column" if len(unknown) == 1 else "unknown columns"
+        detail = f"{what} {names}: the columns are {', '.join(columns)}"
+        raise UnusableFile("unknown_column", detail)
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            raise UnusableFile("duplicate_column", f"the column {name!r} is there more than once")
+    for name in required:
+        if name not in header:
+            raise UnusableFile("missing_column", f"the column {name!r} is missing from the header")
+
+
+def _read_regular(
+    file: io.StringIO, delimiter: str, end: int, width: int
+) -> list[tuple[int, tuple[str, ...]]] | None:
+    """All rows below line `end` of a file in which each line is a whole row, else None.
+
+    Most files are; asking each row on its own takes twice as long. Between the blocks that are
+    read in one call, other threads get their turn.
+    """
+    start = file.tell()
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    rows: list[tuple[str, ...]] = []
+    try:
+        while block := list(map(tuple, islice(reader, BLOCK_ROWS))):
+            rows += block
+        regular = reader.line_num == len(rows) and set(map(len, rows)) == {width}
+        if regular and all(cells[0].strip() for cells in rows):
+            return list(zip(range(end + 1, end + 1 + len(rows)), rows, strict=True))
+    except csv.Error:
+        pass  # reported row by row
+    file.seek(start)
+    return None
+
+
+def _read_records(
+    file: io.StringIO, delimiter: str, end: int, width: int, errors: list[RowError]
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows below line `end`, each with the line where it starts; no cells: see `errors`.
+
+    A quote without its partner makes the parser take the rows below into one cell. Such a row is
+    an error and the rows below are read again, in doubt until one has all its cells: what stands
+    there may be the middle of a cell with line breaks. A row that has all its cells is believed.
+    """
+    budget, doubted = MAX_REREAD_CHARACTERS, False
+    while True:
+        base, start = end, file.tell()
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            for cells in reader:
+                last = base + reader.line_num
+                if len(cells) == width:
+                    doubted = False
+                elif cells:
+                    if doubted:
+                        raise csv.Error("part of a row")
+                    if last > end + 1 and _took_in_rows(file, start, delimiter, width):
+                        raise csv.Error("several rows")
+                if cells and (cells[0].strip() or "".join(cells).strip()):
+                    yield end + 1, cells
+                end, start = last, file.tell()
+            return
+        except csv.Error as error:
+            first, last, after = end + 1, base + reader.line_num, file.tell()
+            code, message = _explain(error, first, last)
+            file.seek(start)
+            text = file.readline().rstrip("\r\n")
+            errors.append(RowError(first, code, message, [text]))
+            yield first, []
+            budget -= after - start
+            doubted = doubted or last > first or text.count('"') % 2 == 1
+            end = first
+            if budget <= 0:
+                end = last
+                file.seek(after)
+
+
+def _took_in_rows(file: io.StringIO, start: int, delimiter: str, width: int) -> bool:
+    """Whether a row of several lines, just read and not whole, has lines that look like rows."""
+    after = file.tell()
+    file.seek(start)
+    lines = file.read(after - start).splitlines()
+    return any(line.count(delimiter) >= width - 1 for line in lines[1:])
+
+
+def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
+    if last > first or "end of data" in str(error):
+        return "unclosed_quote", f"a quote is opened here and not closed properly by line {last}"
+    if "part of a row" in str(error):
+        return "unclosed_quote", "this is not a whole row, and a quote above was not closed"
+    if "field limit" in str(error):
+        return "field_too_long", f"a cell is longer than {csv.field_size_limit()} characters"
+    return "bad_quotes", "a quote inside a quoted cell must be doubled"
+
+
+def _guarded(
+    rows: Iterable[Sequence[str | None]], texts: Collection[int]
+) -> Iterator[list[str | None]]:
+    # Rejected rows come by here too: a column of numbers may have anything, and a row any width.
+    for row in rows:
+        yield [
+            f"'{cell}"
+            if cell and cell[0] in FORMULA_STARTS and (at in texts or not NUMBER.fullmatch(cell))
+            else cell
+            for at, cell in enumerate(row)
+        ]

@@ -1,0 +1,136 @@
+"""Exporting records as files that an import takes as they are (D9)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+from crm.json import dumps
+from crm.spreadsheets import csv_format
+from crm.spreadsheets.columns import Column, Write
+from crm.spreadsheets.references import References
+from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.tenancy.reading import batches, snapshot
+
+MayRead = Callable[[str], bool]  # may the reader see the resource of this plural?
+Writers = list[tuple[int, Write]]  # (place of a column, what makes its cells)
+Row = Sequence[str | None]
+
+
+def export_csv(
+    to: BinaryIO,
+    resource: ImportableResource,
+    condition: str = "1",
+    params: Sequence[Any] = (),
+    order: str = "",
+    excel: bool = False,
+    may_read: MayRead = lambda plural: True,
+) -> None:
+    """Write all live records that meet an SQL condition, as a file of all columns.
+
+    Records are written in batches, all as of one moment. A record with parts has a row for each;
+    only its keys are repeated. Deleted records are named nowhere. Of resources that the reader may
+    not read, the file has only ids (D12).
+    """
+    references = References()
+    own = [column for column in resource.columns if column.sql]
+    sql = (
+        f"SELECT {resource.singular}.id, {', '.join(column.sql for column in own)}"
+        f" FROM {resource.singular} WHERE deleted_at IS NULL AND {condition}"
+        f" ORDER BY {order or resource.export_order}"
+    )
+    writers = _own_writers(resource, own, references, excel, may_read)
+    part_writers = _writers(resource.part_columns, excel)
+
+    def rows() -> Iterator[Row]:
+        for records in batches(sql, params):
+            ids, *columns = zip(*records, strict=True)
+            cells = _write_cells(columns, writers)
+            yield from _rows(resource, own, cells, _parts(resource, ids, part_writers))
+
+    header = [column.name for column in resource.all_columns if column.sql]
+    with snapshot():
+        csv_format.write_to(to, header, rows(), excel, resource.text_columns)
+
+
+def _own_writers(
+    resource: ImportableResource,
+    columns: list[Column],
+    references: References,
+    excel: bool,
+    may_read: MayRead,
+) -> Writers:
+    names = resource.reference_names(references)
+    names[SOURCE_TENANT] = lambda _: references.own_tenant
+    writers = dict(_writers(columns, excel))
+    for place, column in enumerate(columns):
+        if column.shows and not may_read(column.shows):
+            # The id of a user has no column of its own; those of other records stand beside.
+            writers[place] = str if column.shows == "users" else lambda _: ""
+        elif column.name in names:
+            writers[place] = _Names(names[column.name]).__getitem__
+    return list(writers.items())
+
+
+def _writers(columns: Sequence[Column], excel: bool) -> Writers:
+    """What makes the cells of those columns whose stored value is not the cell."""
+    return [(place, each.write(excel)) for place, each in enumerate(columns) if each.write]
+
+
+class _Names(dict[Any, str]):
+    """{id: its name}: users, pipelines and stages repeat, so each is looked up once."""
+
+    def __init__(self, find: Write):
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, id: Any) -> str:
+        self[id] = name = self._find(id)
+        return name
+
+
+def _write_cells(columns: list[Sequence[Any]], writers: Writers) -> Iterator[Row]:
+    """The rows of cells of columns of stored values; None is an empty cell."""
+    # Column by column: most have nothing to convert, and csv writes their values as they are.
+    for place, write in writers:
+        values = columns[place]
+        if None in values:
+            columns[place] = [None if value is None else write(value) for value in values]
+        else:
+            columns[place] = list(map(write, values))
+    return zip(*columns, strict=True)
+
+
+def _parts(
+    resource: ImportableResource, ids: Sequence[int], writers: Writers
+) -> list[list[Row]] | None:
+    """The cells of the parts of each record, None for a resource without parts."""
+    if not resource.part:
+        return None
+    by_record: dict[int, list[Row]] = defaultdict(list)
+    parts = resource.parts_of(dumps(ids).decode())
+    if parts:
+        record_ids, *columns = zip(*parts, strict=True)
+        for id, row in zip(record_ids, _write_cells(columns, writers), strict=True):
+            by_record[id].append(row)
+    return [by_record.get(id, []) for id in ids]
+
+
+def _rows(
+    resource: ImportableResource,
+    columns: list[Column],
+    records: Iterator[Row],
+    parts: list[list[Row]] | None,
+) -> Iterator[Row]:
+    """The rows of a file: the record's own cells, those of a part, and the source of the ids."""
+    if parts is None:
+        yield from records
+        return
+    repeated = (*resource.key_columns, SOURCE_TENANT)
+    is_repeated = [column.name in repeated for column in columns]
+    no_part = [""] * len(resource.part_columns)
+    for cells, part_rows in zip(records, parts, strict=True):
+        for number, part in enumerate(part_rows or [no_part]):
+            if number == 1:
+                pairs = zip(cells, is_repeated, strict=True)
+                cells = [cell if repeat else "" for cell, repeat in pairs]
+            yield [*cells[:-1], *part, cells[-1]]

@@ -1,0 +1,98 @@
+"""How a file refers to other records: what all kinds of references share (D2, D17).
+
+A record is named by its id, by its external_id, or by a text that its own resource understands.
+What is not found, or could be several records, is Invalid under the name of the column, and so are
+two columns that name different records.
+
+An exported file says in the column `source_tenant` which tenant its ids belong to. At another
+tenant those ids mean nothing: a record without an external_id gets one made of both, by which
+later files find it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from crm.errors import Invalid
+from crm.tenancy.database import current_session, row, rows
+
+MAX_QUOTED_CHARACTERS = 60  # of a cell in a message
+
+Lookup = TypeVar("Lookup")
+
+
+def source_tenant() -> str:
+    """The text that stands for this tenant in files; no other tenant has the same."""
+    return f"{current_session().label}-{row('SELECT instance_id FROM tenant')[0]}"
+
+
+class References:
+    """What the files of one import or export refer to, looked up once."""
+
+    def __init__(self) -> None:
+        self.own_tenant = source_tenant()
+        self._lookups: dict[type, Any] = {}
+
+    def lookup(self, kind: type[Lookup]) -> Lookup:
+        """The lookup of this class, made when it is first asked for."""
+        if kind not in self._lookups:
+            self._lookups[kind] = kind()
+        return self._lookups[kind]
+
+    def find_record(self, noun: str, values: dict[str, Any], source: str | None) -> int | None:
+        """The id of the live record that `<noun>_id` and `<noun>_external_id` name, if any.
+
+        Takes both out of `values`. `source` is the tenant that the ids belong to, None for this
+        one. Raises Invalid.
+        """
+        id, external_id = values.pop(f"{noun}_id", None), values.pop(f"{noun}_external_id", None)
+        column = f"{noun}_id" if external_id is None else f"{noun}_external_id"
+        if source is not None:
+            external_id = external_id or made_external_id(source, id)
+            id = None
+        record_id = None
+        if external_id is not None:
+            ids = _live_ids(noun, "external_id", external_id)
+            record_id = require_one(ids, noun, external_id, column)
+        if id is not None:
+            by_id = require_one(_live_ids(noun, "id", id), noun, str(id), f"{noun}_id")
+            if record_id not in (None, by_id):
+                raise contradiction(column, f"is not that of the {noun} {id}")
+            record_id = by_id
+        return record_id
+
+
+def made_external_id(source: str | None, id: int | None) -> str | None:
+    """The external_id of a record of another tenant that had none there."""
+    return None if source is None or id is None else f"{source}-{id}"
+
+
+def require_one(ids: list[int], noun: str, text: str, column: str) -> int:
+    """The only one of the ids found for a text; raises Invalid `not_found` or `ambiguous`."""
+    if len(ids) == 1:
+        return ids[0]
+    is_long = len(text) > MAX_QUOTED_CHARACTERS
+    quoted = f"{text[:MAX_QUOTED_CHARACTERS]}…" if is_long else text
+    if not ids:
+        raise Invalid.field(column, "not_found", f"there is no {noun} “{quoted}”")
+    raise Invalid.field(column, "ambiguous", f"{len(ids)} {noun}s are called “{quoted}”")
+
+
+def contradiction(column: str, detail: str) -> Invalid:
+    """The error of two cells of a row that say different things."""
+    return Invalid.field(column, "contradiction", f"{detail}: leave one of the cells empty")
+
+
+def name_for_file(id: int, texts: Iterable[str | None], find: Callable[[str], int]) -> str:
+    """The first of the texts by which `find` gives this id again, else the id as a text."""
+    for text in filter(None, texts):
+        try:
+            if find(text) == id:
+                return text
+        except Invalid:
+            continue
+    return str(id)
+
+
+def _live_ids(table: str, column: str, value: Any) -> list[int]:
+    sql = f"SELECT id FROM {table} WHERE {column} = ? AND deleted_at IS NULL"
+    return [id for (id,) in rows(sql, (value,))]

@@ -1,0 +1,126 @@
+"""Columns of files from the declaration of a record's fields (D2, D9)."""
+
+from typing import Any
+
+import pytest
+
+from crm.errors import Invalid
+from crm.records import columns
+from crm.records.record import SoftDeletedRecord
+from crm.spreadsheets import read_file
+from crm.spreadsheets.columns import BadCell, declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_format import write
+from crm.spreadsheets.resource import ImportableResource
+
+
+class Machine(SoftDeletedRecord):
+    """A record that only these tests have."""
+
+    noun = "machine"
+
+    name = columns.Text(20, required=True, label="Name", aliases=("title", "назва"))
+    serial = columns.Text(20, csv=False)
+    seats = columns.Integer(1, 9)
+    price = columns.Price()
+    weight = columns.Quantity()
+    color = columns.Color()
+    is_sold = columns.Boolean()
+    built_on = columns.Date()
+    kind = columns.Choice("old", "new")
+    owner_id = columns.Id()
+    lead_id = columns.Id()
+    sold_at = columns.DateTime(dump_only=True, csv=True)
+    checked_at = columns.DateTime(dump_only=True)
+
+
+class ImportableMachines(ImportableResource):
+    singular, plural, file_name, import_order = "machine", "machines", "machines.csv", 9
+    record = Machine
+    own_columns = declared_columns(
+        Machine, {"owner_id": (id_column("owner_id", "1"), reference_column("owner", "1"))}
+    )
+
+
+MACHINES = ImportableMachines()
+
+
+def values(header: str, *cells: str, excel: bool = False) -> list[Any]:
+    """The stored values of the one column of a file."""
+    data = write([header], [[cell] for cell in cells], excel)
+    file = read_file(data, MACHINES, excel)
+    (column,) = file.values.values()
+    return column
+
+
+def test_a_declared_field_is_a_column_unless_it_says_otherwise():
+    assert MACHINES.column_names == (
+        *("id", "external_id", "name", "seats", "price", "weight", "color", "is_sold", "built_on"),
+        *("kind", "owner_id", "owner", "sold_at", "extra", "created_at", "source_tenant"),
+    )
+
+
+def test_a_label_comes_along():
+    assert MACHINES.column("name").label == "Name"
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "stored", "written"),
+    [
+        ("name", " Їжак ", "Їжак", "Їжак"),
+        ("seats", "4", 4, "4"),
+        ("price", "1250.5", 12_505_000, "1250.50"),
+        ("price", "12345678901", None, None),
+        ("weight", "0,125", 125, "0.125"),
+        ("weight", "0", None, None),
+        ("color", "#1F6FEB", "#1f6feb", "#1f6feb"),
+        ("is_sold", "так", 1, "true"),
+        ("built_on", "31.12.2025", "2025-12-31", "2025-12-31"),
+        ("kind", "NEW", "new", "new"),
+        ("seats", "4.5", None, None),
+        ("seats", "10", None, None),
+        ("seats", "багато", None, None),
+        ("kind", "broken", None, None),
+    ],
+)
+def test_each_kind_of_field_is_read_and_written(name, cell, stored, written):
+    column = MACHINES.column(name)
+    (value,) = column.read_cells([cell])
+    if stored is None:
+        assert isinstance(value, BadCell)
+    else:
+        assert (value, column.text(value)) == (stored, written)
+
+
+def test_numbers_are_no_texts_for_a_spreadsheet():
+    numbers = {"seats", "price", "weight"}
+    assert MACHINES.text_columns == set(MACHINES.column_names) - numbers
+
+
+def test_a_read_only_time_of_a_file_is_history():
+    column = MACHINES.column("sold_at")
+    assert (column.is_create_only, column.is_past) == (True, True)
+    assert not MACHINES.column("built_on").is_past
+
+
+@pytest.mark.parametrize("header", ["name", "Title", " НАЗВА "])
+def test_a_column_goes_by_each_of_its_names(header):
+    assert values(header, "Їжак") == ["Їжак"]
+
+
+def test_two_names_of_one_column_are_it_twice():
+    with pytest.raises(Invalid) as refused:
+        read_file(b"name,title\n", MACHINES)
+    assert refused.value.code == "duplicate_column"
+
+
+def test_a_rejected_row_comes_back_under_the_name_of_the_column():
+    file = read_file("Title,seats\nЇжак,x\n".encode(), MACHINES)
+    assert file.sheet.columns == ["name", "seats"]
+    assert [(fault.column, fault.code) for fault in file.faults[0]] == [("seats", "invalid_number")]
+
+
+def test_plain_texts_are_read_as_others_are():
+    """A column of plain texts is trimmed at once, any other cell by cell."""
+    plain, column = [" а ", "б" * 20, "", "  ", "x"], MACHINES.column("name")
+    assert column.read_cells(plain) == ["а", "б" * 20, None, None, "x"]
+    assert column.read_cells([*plain, "\u00a0", "\ttab"])[:5] == column.read_cells(plain)

@@ -1,0 +1,817 @@
+"""Imports and exports: what all resources share, leads and tasks (D4, D5, D9, D10, D15, D17)."""
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+
+from crm import demo
+from crm.config import Config
+from crm.errors import Invalid, TooLarge
+from crm.outbox import events
+from crm.resources import tasks, tenant, users
+from crm.resources.clients import record as clients
+from crm.resources.deals import items
+from crm.resources.deals import record as deals
+from crm.resources.leads import record as leads
+from crm.resources.leads.record import LEAD, Lead
+from crm.resources.tasks import TASK
+from crm.spreadsheets import all_resources, find_resource, read_file
+from crm.spreadsheets.references import source_tenant
+from crm.tenancy.database import execute, row, rows, transaction
+from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
+from tests.conftest import OLENA, TARAS, Api, key_for
+from tests.csv_helpers import (
+    HOSTILE,
+    SHAPES,
+    all_files,
+    contents,
+    counts,
+    errors,
+    everybody,
+    exported,
+    load,
+    said,
+    send,
+)
+
+NAMES = [resource.plural for resource in all_resources()]
+NOUNS = [plural for plural in NAMES if plural != "products"]  # products: test_import_products
+LEADS = find_resource("leads")
+PEOPLE = """external_id,name,phone,email,status,assigned_to,amount,tags,created_at
+L-1,Марія Коваль,067 123 45 67,,qualified,olena@acme.example,"1 250,50","опт, vip",2024-03-01
+L-2,Богдан,,bohdan@example.com,new,Taras,,,2024-03-02T10:00:00+02:00
+L-3,Ігор,0671234569,,unqualified,+380501110002,7,,
+"""
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def lead(external_id: str) -> dict[str, Any]:
+    return LEAD.one(Lead.first("external_id = ?", external_id).id)
+
+
+def everything(crm: Any, label: str = "acme") -> list[list[tuple]]:
+    """Every row of a tenant that an import could write."""
+    tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "audit_entry")
+    more = ("import_run", "stage_move", "sqlite_sequence")
+    with crm.tenants.session(label):
+        return [rows(f"SELECT * FROM {table}") for table in (*tables, *more)]
+
+
+# New and known records
+
+
+def test_new_rows_make_leads_in_stored_form(acme):
+    assert counts(load("leads", PEOPLE)) == (3, 0, 0, 0)
+    maria = lead("L-1")
+    assert (maria["name"], maria["phone"]) == ("Марія Коваль", "+380671234567")
+    assert (maria["status"], maria["assigned_to"]) == ("qualified", str(OLENA))
+    assert (maria["amount"], maria["currency"], maria["tags"]) == (1250.5, "UAH", ["опт", "vip"])
+    assert (maria["created_at"], maria["version"]) == ("2024-03-01T00:00:00Z", 1)
+    assert lead("L-2")["created_at"] == "2024-03-02T08:00:00Z"
+    assert lead("L-2")["assigned_to"] == lead("L-3")["assigned_to"] == str(TARAS)
+    assert lead("L-3")["created_at"] == "2026-03-02T09:00:00Z"
+
+
+def test_an_empty_cell_of_a_new_record_is_empty_and_a_missing_column_by_default(acme):
+    load("leads", "external_id,name,phone,source\nA,Марія,0671234567,\n")
+    load("leads", "external_id,name,phone\nB,Марія,0671234567\n")
+    assert (lead("A")["source"], lead("B")["source"]) == (None, "api")
+    acme.user_id = OLENA
+    load("tasks", "external_id,title,assigned_to,priority\nA,Дзвінок,,\n")
+    load("tasks", "external_id,title\nB,Дзвінок\n")
+    nobodys, hers = TASK.every("1 ORDER BY id")
+    assert (nobodys["assigned_to"], nobodys["priority"]) == (None, "normal")
+    assert hers["assigned_to"] == str(OLENA)
+
+
+def test_a_known_external_id_or_id_changes_what_the_file_has(acme, clock):
+    load("leads", PEOPLE)
+    clock.tick(60)
+    before = lead("L-3")
+    text = "external_id,name,status,comment\nL-1,,in_progress,Передзвонити\nL-2,Богдан,,\n"
+    assert counts(load("leads", text)) == (0, 1, 1, 0)
+    maria = lead("L-1")
+    assert (maria["name"], maria["status"], maria["version"]) == ("Марія Коваль", "in_progress", 2)
+    assert (maria["comment"], maria["updated_at"]) == ("Передзвонити", "2026-03-02T09:01:00Z")
+    assert counts(load("leads", "id,company\n3,ТОВ Ромашка\n")) == (0, 1, 0, 0)
+    assert lead("L-3") == {
+        **before,
+        "company": "ТОВ Ромашка",
+        "version": 2,
+        "updated_at": "2026-03-02T09:01:00Z",
+    }
+
+
+def test_rows_without_a_key_make_records_each_time(acme):
+    text = "name,phone\nМарія,0671234567\nМарія,0671234567\n"
+    assert counts(load("leads", text)) == (2, 0, 0, 0)
+    assert counts(load("leads", text)) == (2, 0, 0, 0)
+
+
+def test_an_unknown_id_is_rejected(acme, api):
+    id = api.create("/leads", name="Марія", phone="0671234567")
+    api.delete(f"/leads/{id}")
+    text = f"id,name,phone\n9,Марія,0671234567\nabc,Марія,0671234567\n{id},Марія,0671234567\n"
+    result = load("leads", text)
+    assert errors(result) == [(line, "id", "unknown_id") for line in (2, 3, 4)]
+    assert result.errors[0]["message"] == "id: there is no lead 9"
+
+
+def test_an_id_and_the_external_id_of_another_record_are_a_contradiction(acme):
+    load("leads", PEOPLE)
+    result = load("leads", "id,external_id,name\n1,L-2,Хтось\n")
+    assert errors(result) == [(2, "external_id", "contradiction")]
+    api_made = load("leads", "name,phone\nОксана,0671234567\n")
+    assert api_made.created == 1
+    assert counts(load("leads", "id,external_id\n4,L-4\n")) == (0, 1, 0, 0)
+    assert lead("L-4")["name"] == "Оксана"
+
+
+def test_of_a_key_twice_the_later_row_is_rejected(acme):
+    load("leads", PEOPLE)
+    text = "id,external_id,name,phone\n,N,a,0671234567\n,N,b,0671234567\n1,,c,\n1,,d,\n,L-1,e,\n"
+    result = load("leads", text)
+    assert errors(result) == [
+        (3, "external_id", "duplicate_in_file"),
+        (5, "id", "duplicate_in_file"),
+        (6, "external_id", "duplicate_in_file"),
+    ]
+    assert "line 4" in result.errors[2]["message"]
+    assert (lead("N")["name"], lead("L-1")["name"]) == ("a", "c")
+
+
+def test_nothing_is_cleared_and_nothing_deleted(acme):
+    load("leads", PEOPLE)
+    before = contents()
+    assert counts(load("leads", "external_id,name,email,tags,amount\nL-1,,,,\n")) == (0, 0, 1, 0)
+    assert contents() == before
+
+
+# Bad rows
+
+
+@pytest.mark.parametrize(
+    ("cells", "column", "code"),
+    [
+        (",0671234567,,,,,", "name", "required"),
+        ("Марія,,,,,,", "phone", "phone_or_email"),
+        ("Марія,12,,,,,", "phone", "invalid_phone"),
+        ("Марія,,так,,,,", "email", "invalid_email"),
+        ("Марія,0671234567,,sold,,,", "status", "invalid_choice"),
+        ("Марія,0671234567,,converted,,,", "deal_id", "required"),
+        ("Марія,0671234567,,,багато,,", "amount", "invalid_number"),
+        ("Марія,0671234567,,,1.001,,", "amount", "too_precise"),
+        ("Марія,0671234567,,,,Хтось,", "assigned_to", "not_found"),
+        ("Марія,0671234567,,,,9,", "assigned_to", "not_found"),
+        ("Марія,0671234567,,,,,вчора", "created_at", "invalid_time"),
+        ("Марія,0671234567,,,,,2026-03-02T12:00:00", "created_at", "invalid_time"),
+        ("Марія,0671234567,,,,,2026-03-03", "created_at", "in_the_future"),
+        ("Марія,0671234567,,,,,1969-12-31", "created_at", "invalid_time"),
+        ("Марія,0671234567,,,,,,,,x", None, "too_many_cells"),
+        ('Марія,0671234567,"a" b,,,,', None, "bad_quotes"),
+    ],
+)
+def test_a_bad_row_is_told_and_stops_no_other(acme, cells, column, code):
+    header = "name,phone,email,status,amount,assigned_to,created_at,deal_id,extra"
+    result = load("leads", f"{header}\nДобра,0671234567\n{cells}\nДобра,0671234568\n")
+    assert counts(result) == (2, 0, 0, 1)
+    assert (3, column, code) in errors(result)
+    assert {line for line, _, _ in errors(result)} == {3}
+    assert [found.name for found in Lead.every("1")] == ["Добра", "Добра"]
+
+
+def test_all_that_is_wrong_with_the_cells_of_a_row_is_told(acme):
+    result = load("leads", "name,phone,amount,status\nМарія,12,x,y\n")
+    assert [column for _, column, _ in errors(result)] == ["phone", "amount", "status"]
+    assert result.rejected == 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "code"),
+    [("{", "invalid_json"), ("[1]", "invalid_type"), ('{"a":{"b":{"c":{"d":{}}}}}', "too_deep")],
+)
+def test_extra_is_a_json_object(acme, cell, code):
+    quoted = cell.replace('"', '""')
+    result = load("leads", f'name,phone,extra\nМарія,0671234567,"{quoted}"\n')
+    assert errors(result) == [(2, "extra", code)]
+
+
+def test_a_message_names_what_was_looked_for(acme):
+    result = load("leads", "name,phone,assigned_to\nМарія,0671234567,Степан\n")
+    assert result.errors[0]["message"] == "assigned_to: there is no user “Степан”"
+    users.create({"name": "taras"})
+    result = load("leads", "name,phone,assigned_to\nМарія,0671234567,Taras\n")
+    assert result.errors[0]["message"] == "assigned_to: 2 users are called “Taras”"
+
+
+def test_a_rejected_record_leaves_nothing_behind(acme, api):
+    load("leads", PEOPLE)
+    before = [
+        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "audit_entry")
+    ]
+    text = "external_id,name,phone,email\nL-1,Інша,нікуди,\nL-9,Марія,,\n"
+    assert load("leads", text).rejected == 2
+    assert before == [
+        rows(f"SELECT * FROM {table}") for table in ("lead", "lead_search", "event", "audit_entry")
+    ]
+    assert [event["sequence"] for event in api.events()] == [1, 2, 3]
+
+
+@loop_over(
+    ("data", "code"),
+    [
+        (b"", "empty_file"),
+        (b"name,colour\n", "unknown_column"),
+        (b"name,Name\n", "duplicate_column"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "not_text"),
+        (b"name\n" + b"A\n" * 10_001, "too_many_rows"),
+    ],
+)
+@loop_over("noun", NOUNS)
+def test_a_file_that_cannot_be_used_is_refused_as_a_whole(noun, data, code):
+    data = data.replace(b"name", b"external_id").replace(b"Name", b"External_id")
+    with pytest.raises(Invalid) as refused:
+        read_file(data, find_resource(noun))
+    assert refused.value.code == code
+
+
+def test_limits_are_10_000_rows_and_10_mib():
+    assert len(read_file(b"name\n" + b"A\n" * 10_000, LEADS).entries) == 10_000
+    with pytest.raises(TooLarge):
+        read_file(b"name\n".ljust((10 << 20) + 1), LEADS)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter", "amount"),
+    [("utf-8", ",", "1250.50"), ("cp1251", ";", "1 250,50"), ("utf-16", "\t", "1250,5")],
+)
+def test_spreadsheets_may_spell_a_file_their_way(acme, encoding, delimiter, amount):
+    cells = [["Tags", "NAME", "", "phone", "amount"], ["опт", "Їжак", "", "0671234567", amount]]
+    text = "\r\n".join(delimiter.join(line) for line in cells)
+    assert counts(load("leads", text.encode(encoding))) == (1, 0, 0, 0)
+    (found,) = LEAD.every("1")
+    assert (found["name"], found["tags"], found["amount"]) == ("Їжак", ["опт"], 1250.5)
+
+
+def test_dates_may_be_spelled_as_spreadsheets_save_them(acme):
+    text = "title,status,closed_at,created_at,expected_close_date\n"
+    text += "A,won,5.03.2024,01.02.2024,31.12.2026\nB,,,31.02.2024,\nC,,,,13.13.2026\n"
+    assert errors(load("deals", text)) == [
+        (3, "created_at", "invalid_time"),
+        (4, "expected_close_date", "invalid_date"),
+    ]
+    (deal,) = SHAPES["deals"].every("1")
+    assert (deal["created_at"], deal["closed_at"], deal["expected_close_date"]) == (
+        "2024-02-01T00:00:00Z",
+        "2024-03-05T00:00:00Z",
+        "2026-12-31",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "tags"),
+    [
+        ("опт,vip", ["опт", "vip"]),
+        (" опт ,, VIP ,vip", ["опт", "VIP"]),
+        ("один\nдва", ["один", "два"]),
+        ('"24"" монітор", "a,b"', ['24" монітор', "a,b"]),
+        ('24" монітор', ['24" монітор']),
+        (",", []),
+    ],
+)
+def test_tags_stand_in_one_cell(acme, cell, tags):
+    quoted = cell.replace('"', '""')
+    load("leads", f'name,phone,tags\nМарія,0671234567,"{quoted}"\n')
+    assert LEAD.every("1")[0]["tags"] == tags
+
+
+# Events, the trail, the report
+
+
+def test_each_record_fires_the_events_of_any_other_door(api, acme):
+    send(api, "leads", PEOPLE)
+    assert api.kinds() == ["lead.created"] * 3
+    told = api.events()[0]["data"]["lead"]
+    assert (told["external_id"], told["created_by"]) == ("L-1", str(OLENA))
+    send(api, "leads", "external_id,status\nL-1,in_progress\n")
+    (change,) = api.read("/leads/1/changes")
+    assert (change["before"], change["after"]) == (
+        {"status": "qualified"},
+        {"status": "in_progress"},
+    )
+    assert change["key"]["name"] == "tests"
+    text = "external_id,title,status,created_at\nT-1,Дзвінок,done,2024-03-05\nT-2,Лист,open,\n"
+    send(api, "tasks", text)
+    send(api, "tasks", "external_id,status\nT-2,done\n")
+    tasks = ["task.created", "task.completed", "task.created", "task.completed"]
+    assert api.kinds()[3:] == tasks
+
+
+def test_an_event_reaches_the_webhooks_that_want_it(api):
+    api.create("/webhooks", url="https://erp.example.com/crm", events=["lead.created"])
+    send(api, "leads", PEOPLE)
+    deliveries = api.read("/webhooks/1/deliveries")
+    assert [each["type"] for each in deliveries] == ["lead.created"] * 3
+
+
+def test_the_answer_and_the_report_are_those_of_a_price_list(api):
+    answer = send(api, "leads", PEOPLE + "L-1,x,0671234567,,,,,,\n", name="люди.csv")
+    assert said(answer) == (3, 0, 1)
+    assert answer.headers["Location"] == "/api/v1/imports/1"
+    report = api.read("/imports/1")
+    (error,) = report.pop("errors")
+    assert report == {
+        "id": "1",
+        "noun": "lead",
+        "file_name": "люди.csv",
+        "encoding": "utf-8",
+        "delimiter": ",",
+        "rows": 4,
+        "created": 3,
+        "updated": 0,
+        "skipped": 1,
+        "unchanged": 0,
+        "rejected": 1,
+        "user_id": str(OLENA),
+        "created_at": "2026-03-02T09:00:00Z",
+        "updated_at": "2026-03-02T09:00:00Z",
+        "version": 1,
+    }
+    assert (error["line"], error["column"], error["code"]) == (
+        *(5, "external_id"),
+        "duplicate_in_file",
+    )
+
+
+@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
+def test_rejected_rows_can_be_mended_and_imported(api, dialect):
+    text = "name,phone,comment\nДобра,0671234567,\n=Марія,ніякий,'x\nІгор,ніякий,\n"
+    assert send(api, "leads", text, dialect).json["skipped"] == 2
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    assert re.split("[,;]", repair.splitlines()[0]) == ["error", "name", "phone", "comment"]
+    assert len(repair.splitlines()) == 3
+    answer = send(api, "leads", repair.replace("ніякий", "0671234568"), dialect)
+    assert said(answer) == (2, 0, 0)
+    names = {found["name"]: found["comment"] for found in api.read("/leads")}
+    assert names == {"Добра": None, "=Марія": "x" if dialect else "'x", "Ігор": None}
+
+
+@pytest.mark.parametrize("noun", ["leads", "products"])
+def test_rows_that_cannot_be_read_are_told_in_the_excel_dialect_too(api, noun):
+    text = {
+        "leads": 'amount;name\n1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
+        "products": 'price;sku\n=1+1;A\n=1+1;B\n"=2+2"x;C\n5;D;=3\n=4;"E\n',
+    }[noun]
+    answer = send(api, noun, text, "?dialect=excel")
+    assert said(answer) == (0, 0, 5)
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    found = list(csv.reader(io.StringIO(repair), delimiter=";"))
+    assert len(found) == 6
+    assert all(not cell.startswith(("=", "+", "-", "@")) for cells in found for cell in cells)
+    again = send(api, noun, repair.encode("utf-8-sig"), "?dialect=excel")
+    assert said(again) == (0, 0, 5)
+    assert "''" not in api.get("/imports/2/errors.csv").data.decode().replace("'=1+1'", "")
+
+
+def test_a_dry_run_counts_and_writes_nothing(api, crm):
+    send(api, "leads", PEOPLE)
+    before = everything(crm)
+    text = "external_id,name,phone,status\nL-1,,,new\nL-2,Богдан,,\nN,Нова,0671234567,\nM,,,\n"
+    answer = send(api, "leads", text, "?dry_run=true")
+    assert said(answer) == (1, 1, 2)
+    assert "Location" not in answer.headers
+    assert everything(crm) == before
+    assert send(api, "leads", text, "?dry_run=false").json == answer.json
+
+
+def test_an_import_is_all_or_nothing(crm, acme, monkeypatch):
+    before = everything(crm)
+    emitted = []
+
+    def fail(*told: Any) -> None:
+        emitted.append(told)
+        if len(emitted) == 3:
+            raise RuntimeError("no event can be written")
+
+    monkeypatch.setattr(events, "emit", fail)
+    with pytest.raises(RuntimeError):
+        load("leads", PEOPLE)
+    assert everything(crm) == before
+
+
+def test_the_same_idempotency_key_imports_once(api):
+    headers = {"Idempotency-Key": "night-1"}
+    first = send(api, "leads", "name,phone\nМарія,0671234567\n", headers=headers)
+    again = send(api, "leads", "name,phone\nМарія,0671234567\n", headers=headers)
+    assert again.json == first.json
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert api.kinds() == ["lead.created"]
+
+
+def test_progress_goes_up_to_the_number_of_rows(acme):
+    seen: list[tuple[int, int]] = []
+    lines = "".join(f"Марія {n},067{n:07}\n" for n in range(250))
+    text = f"name,phone\n{lines},\n,0671234567\n"
+    load("leads", text, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(100, 251), (200, 251), (251, 251)]
+
+
+def test_a_request_is_read_as_that_of_a_price_list(api):
+    assert send(api, "leads", "name\n", "?dry_run=1").status_code == 422
+    assert send(api, "leads", "name\n", "?dialect=lotus").status_code == 422
+    assert api.call("POST", "/leads/import", data=b"name\n").status_code == 415
+    two = {"file": (io.BytesIO(b"name\n"), "a.csv"), "other": "x"}
+    assert api.call("POST", "/leads/import", data=two).status_code == 422
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nname\n'
+    body, kind = head.ljust(11 << 20) + b"\r\n--x--\r\n", "multipart/form-data; boundary=x"
+    large = api.call("POST", "/leads/import", data=body, content_type=kind)
+    assert (large.status_code, large.json["code"]) == (413, "too_large")
+    refused = send(api, "leads", "colour\n")
+    assert (refused.status_code, refused.json["errors"][0]["pointer"]) == (422, "/file")
+    for query in ("limit=5", "cursor=x", "total=true", "include_deleted=true", "expand=contacts"):
+        assert api.get(f"/clients/export?{query}").status_code == 422, query
+
+
+# Who may
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_importing_needs_writing_and_the_rest_reading(api, crm, noun, reader, form):
+    send(api, noun, "external_id\nA\n")
+    assert send(reader, noun, "external_id\n").status_code == 403
+    assert send(form, noun, "external_id\n").status_code == 403
+    writer = Api(crm, "acme", key_for(crm, "acme", f"{noun}:write"))
+    assert send(writer, noun, "external_id\n").status_code == 200
+    other = "tasks" if noun != "tasks" else "leads"
+    stranger = Api(crm, "acme", key_for(crm, "acme", f"{other}:read"))
+    own = Api(crm, "acme", key_for(crm, "acme", f"{noun}:read"))
+    for path in ("/imports/1", "/imports/1/errors.csv"):
+        assert own.get(path).status_code == reader.get(path).status_code == 200
+        for refused in (stranger, writer, form):
+            answer = refused.get(path)
+            assert (answer.status_code, answer.json["code"]) == (403, "missing_scope")
+    assert own.get(f"/{noun}/export").status_code == 200
+    assert writer.get(f"/{noun}/export").status_code == 403
+    assert stranger.get("/imports/9").status_code == 404
+
+
+def test_an_export_tells_of_other_nouns_what_the_key_may_read_of_them(api, crm):
+    person = {"name": "Таємна Особа", "phone": "0671234567"}
+    client = api.create("/clients", name="Ромашка", external_id="C-9", contacts=[person])
+    ids = {"client_id": client, "contact_id": api.read(f"/clients/{client}")["contacts"][0]["id"]}
+    deal = api.create("/deals", title="Столи", external_id="D-9", assigned_to=OLENA, **ids)
+    lead = api.create("/leads", name="Марія", phone="0671234568", assigned_to=TARAS)
+    api.post(f"/leads/{lead}/convert", {"deal_id": deal})
+    api.create("/tasks", title="Дзвінок", assigned_to=TARAS, client_id=client, deal_id=deal)
+    hidden = ("olena@acme", "38050", "C-9", "D-9", "Таємна")
+    own = {"leads": (), "clients": ("C-9", "Таємна"), "deals": ("D-9",), "tasks": ()}
+    for noun in NOUNS:
+        alone = Api(crm, "acme", key_for(crm, "acme", f"{noun}:read"))
+        text = alone.get(f"/{noun}/export").text
+        assert [each for each in hidden if each in text] == [*own[noun]], noun
+        writer = Api(crm, "acme", key_for(crm, "acme", f"{noun}:write,deals:write"))
+        assert said(send(writer, noun, text))[:2] == (0, 0), noun
+    (told,) = exported(Api(crm, "acme", key_for(crm, "acme", "deals:read")), "deals")
+    assert (told["assigned_to"], told["client_id"], told["contact_id"]) == (
+        str(OLENA),
+        *ids.values(),
+    )
+    both = Api(crm, "acme", key_for(crm, "acme", "deals:read,users:read,clients:read"))
+    (told,) = exported(both, "deals")
+    assert (told["assigned_to"], told["contact"]) == ("olena@acme.example", "Таємна Особа")
+    assert told["client_external_id"] == "C-9"
+
+
+def test_to_convert_by_a_file_needs_the_right_to_write_deals(api, crm):
+    api.create("/deals", title="Столи", external_id="D-1", client_id=None)
+    writer = Api(crm, "acme", key_for(crm, "acme", "leads:write"))
+    text = "name,phone,status,deal_external_id\nМарія,0671234567,converted,D-1\n"
+    answer = send(writer, "leads", text)
+    assert (answer.status_code, answer.json["scope"]) == (403, "deals:write")
+    assert send(writer, "leads", text.replace("converted,D-1", "new,")).json["created"] == 1
+    assert send(api, "leads", text).json["created"] == 1
+
+
+def test_another_tenant_sees_nothing_of_it(api, ivan):
+    send(api, "leads", PEOPLE)
+    send(ivan, "leads", "external_id,name,phone\nL-1,Ivan's,0671234567\n")
+    assert [found["name"] for found in ivan.read("/leads")] == ["Ivan's"]
+    assert [found["name"] for found in api.read("/leads?external_id=L-1")] == ["Марія Коваль"]
+    assert [line["name"] for line in exported(ivan, "leads")] == ["Ivan's"]
+    assert ivan.get("/imports/2").status_code == 404
+    assert send(ivan, "leads", "id,name\n2,Хтось\n").json["skipped"] == 1
+
+
+# Converted leads
+
+
+def test_a_converted_lead_moves_in_with_its_deal_whatever_became_of_it(api):
+    client = api.create("/clients", name="ТОВ Ромашка")
+    dates = {"created_at": "2024-01-05T00:00:00Z", "closed_at": "2024-02-01T00:00:00Z"}
+    deal = api.create("/deals", external_id="D-1", client_id=client, status="won", **dates)
+    text = (
+        "external_id,name,phone,status,deal_external_id,converted_at,created_at\n"
+        "L-1,Марія,0671234567,converted,D-1,2024-01-05,2024-01-01\n"
+        "L-2,Ігор,0671234568,converted,D-1,2024-01-06,2024-01-02\n"
+    )
+    assert send(api, "leads", text).json["created"] == 2
+    maria, igor = sorted(api.read("/leads"), key=lambda found: found["id"])
+    assert (maria["status"], maria["deal_id"], maria["client_id"]) == ("converted", deal, client)
+    assert maria["converted_at"] == "2024-01-05T00:00:00Z"
+    assert igor["deal_id"] == deal
+    after = api.read(f"/deals/{deal}")
+    assert (after["lead_id"], after["status"]) == (maria["id"], "won")
+    assert after["closed_at"] == dates["closed_at"]
+    assert api.kinds()[3:] == ["lead.created", "lead.converted"] * 2
+    assert said(send(api, "leads", text)) == (0, 0, 2)
+    changed = send(api, "leads", "external_id,status\nL-1,new\n")
+    assert changed.json["skipped"] == 1
+    (error,) = api.read("/imports/3")["errors"]
+    assert (error["column"], error["code"]) == ("status", "lead_already_converted")
+
+
+def test_a_deal_goes_only_with_a_converted_lead_and_stays_its(api):
+    for number in (1, 2):
+        api.create("/deals", title="Столи", external_id=f"D-{number}")
+    text = "external_id,name,phone,status,deal_external_id\nL-1,Марія,0671234567,{},{}\n"
+    for status, deal, column, code in (
+        ("new", "D-1", "deal_id", "not_converted"),
+        ("converted", "D-9", "deal_external_id", "not_found"),
+        ("converted", "D-1", None, None),
+        ("converted", "D-2", "deal_id", "read_only"),
+    ):
+        location = send(api, "leads", text.format(status, deal)).headers["Location"]
+        found = api.read(location.removeprefix("/api/v1"))["errors"]
+        assert [(e["column"], e["code"]) for e in found] == ([(column, code)] if code else [])
+    assert api.kinds().count("lead.converted") == 1
+
+
+# Tasks
+
+
+def test_tasks_find_what_they_belong_to_and_keep_their_dates(api, clock):
+    client = api.create("/clients", name="ТОВ Ромашка", external_id="C-1")
+    deal = api.create("/deals", title="Столи", external_id="D-1")
+    lead_id = api.create("/leads", name="Марія", phone="0671234567")
+    text = (
+        "external_id,title,type,status,priority,assigned_to,due_at,client_external_id,"
+        "deal_id,lead_id,result,completed_at,created_at\n"
+        f"T-1,Дзвінок,call,Done,high,2,2024-03-05,C-1,{deal},{lead_id},Так,2024-03-04,2024-03-01\n"
+    )
+    assert send(api, "tasks", text).json["created"] == 1
+    (task,) = api.read("/tasks")
+    assert (task["client_id"], task["deal_id"], task["lead_id"]) == (client, deal, lead_id)
+    assert (task["status"], task["type"], task["priority"]) == ("done", "call", "high")
+    assert (task["assigned_to"], task["result"]) == (str(TARAS), "Так")
+    assert (task["due_at"], task["completed_at"], task["created_at"]) == (
+        "2024-03-05T00:00:00Z",
+        "2024-03-04T00:00:00Z",
+        "2024-03-01T00:00:00Z",
+    )
+    assert send(api, "tasks", text).json["updated"] == 0
+
+
+def test_nothing_was_done_before_it_began(api):
+    text = (
+        "title,status,completed_at,created_at\nA,done,2024-03-04,2024-03-05\nB,done,2024-03-04,\n"
+    )
+    assert said(send(api, "tasks", text)) == (0, 0, 2)
+    api.create("/deals", title="Столи", external_id="D-1")
+    text = "name,phone,status,deal_external_id,converted_at,created_at\nA,0671234567,converted,D-1,"
+    assert said(send(api, "leads", f"{text}2024-03-04,2024-03-05\n")) == (0, 0, 1)
+    told = [api.read(f"/imports/{id}")["errors"] for id in (1, 2)]
+    assert [(e["line"], e["column"], e["code"]) for found in told for e in found] == [
+        (2, "completed_at", "before_created_at"),
+        (3, "completed_at", "before_created_at"),
+        (2, "converted_at", "before_created_at"),
+    ]
+
+
+def test_a_task_without_what_it_belongs_to_is_rejected(api):
+    one = api.create("/clients", name="ТОВ Ромашка", external_id="C-1")
+    api.create("/clients", name="ТОВ Липа", external_id="C-2")
+    text = (
+        "title,client_id,client_external_id,lead_id,deal_external_id,completed_at\n"
+        "a,,C-9,,,\nb,,,7,,\nc,,,,D-9,\n"
+        f"d,{one},C-2,,,\ne,{one},C-1,,,2030-01-01\n,{one},,,,\nf,{one},C-1,,,\n"
+    )
+    assert said(send(api, "tasks", text)) == (1, 0, 6)
+    found = [(e["line"], e["column"], e["code"]) for e in api.read("/imports/1")["errors"]]
+    assert found == [
+        (2, "client_external_id", "not_found"),
+        (3, "lead_id", "not_found"),
+        (4, "deal_external_id", "not_found"),
+        (5, "client_external_id", "contradiction"),
+        (6, "completed_at", "in_the_future"),
+        (7, "title", "required"),
+    ]
+
+
+def test_a_cancelled_task_is_not_completed_by_a_file(api):
+    api.create("/tasks", title="Дзвінок", external_id="T-1", status="cancelled")
+    send(api, "tasks", "external_id,status\nT-1,done\n")
+    (error,) = api.read("/imports/1")["errors"]
+    assert (error["column"], error["code"]) == ("status", "task_cancelled")
+
+
+# Exporting
+
+
+def test_an_export_is_a_file_to_save_with_all_columns(api, acme):
+    send(api, "leads", PEOPLE)
+    answer = api.get("/leads/export")
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="leads.csv"'
+    header, first, *_ = answer.data.decode().split("\r\n")
+    columns = header.split(",")
+    assert set(columns) == set(LEADS.column_names)
+    assert (columns[0], columns[-1]) == ("id", "source_tenant")
+    line = exported(api, "leads")[0]
+    assert line["phone"] == "+380671234567"
+    assert (line["assigned_to"], line["amount"]) == ("olena@acme.example", "1250.50")
+    assert (line["tags"], line["created_at"]) == ("опт,vip", "2024-03-01T00:00:00Z")
+    assert line["source_tenant"] == source_tenant()
+
+
+def test_an_export_takes_the_filters_of_the_list_and_has_no_deleted_rows(api):
+    send(api, "leads", PEOPLE)
+    for query, found in (
+        ("", ["L-1", "L-2", "L-3"]),
+        ("?sort=-id", ["L-3", "L-2", "L-1"]),
+        ("?sort=name", ["L-2", "L-1", "L-3"]),
+        ("?status=new&status=qualified", ["L-1", "L-2"]),
+        ("?q=коваль", ["L-1"]),
+        ("?assigned_to=2", ["L-2", "L-3"]),
+        ("?phone=0671234567", ["L-1"]),
+        ("?created_since=2024-03-02T00:00:00Z", ["L-2", "L-3"]),
+    ):
+        names = [line["external_id"] for line in exported(api, "leads", query)]
+        assert sorted(names) == sorted(found) if query == "?sort=name" else names == found, query
+    api.delete("/leads/2")
+    assert [line["external_id"] for line in exported(api, "leads")] == ["L-1", "L-3"]
+
+
+def test_the_excel_dialect_is_for_spreadsheets(api):
+    api.create("/leads", name="=1+1", phone="0671234567", amount=1250.5)
+    data = api.get("/leads/export?dialect=excel").data.decode()
+    assert data.startswith("\ufeffid;external_id;name;")
+    assert ";'=1+1;'+380671234567;" in data
+    assert ";1250,50;UAH;" in data
+
+
+# There and back
+
+
+@pytest.fixture(scope="module")
+def demo_tenants(tmp_path_factory) -> Tenants:
+    """The two businesses of the demo, to whom hostile texts and gaps were added."""
+    tenants = Tenants(Config(data=tmp_path_factory.mktemp("demo")))
+    demo.prepare(tenants)
+    with tenants.session("acme") as here:
+        here.user_id = OLENA
+        for number, text in enumerate(HOSTILE):
+            add_hostile(number, text)
+    return tenants
+
+
+def add_hostile(number: int, text: str) -> None:
+    long = f"{text}\n\n {text}\n{text}"
+    tags = [text, "a,b", 'c"d', f"{text},"]
+    kept = {"tags": tags, "comment": long, "extra": {text: long, "n": number}}
+    contacts = [
+        {"name": text, "comment": long},
+        {"name": text, "phone": "+380671234567", "is_primary": number % 2 == 1},
+    ]
+    with transaction():
+        named = {"name": text, "address": long, "external_id": f"{text} {number}"}
+        client = clients.create(clients.CLIENT_IN.parse({**kept, **named, "contacts": contacts}))
+        reached = {"name": text, "phone": "+380671234567", "source": None, "utm_source": text}
+        leads.create(leads.LEAD_IN.parse({**kept, **reached}))
+        sold = {"title": text, "client_id": client, "assigned_to": None}
+        deal = deals.Deal.find(deals.create(deals.DEAL_IN.parse({**kept, **sold})))
+        line = {"name": text, "price": "1.0001", "quantity": "1.5", "unit": text[:9]}
+        more = {"discount": "12.5", "comment": long}
+        if number % 4:
+            lines = [items.ITEM_ENTRY.parse({**line, **more}) for _ in range(number % 4)]
+            items.create_all(deal.id, lines)
+        if number % 5 == 0:
+            deals.update(deal.id, {"amount": 990_000})
+        about = {"title": text, "description": long, "result": long, "assigned_to": None}
+        belongs = {"client_id": client, "deal_id": deal.id, "status": "done"}
+        tasks.create(tasks.TASK_IN.parse({**about, **belongs}))
+
+
+@pytest.mark.parametrize("excel", [False, True], ids=["plain", "excel"])
+@pytest.mark.parametrize("label", ["acme", "globex"])
+def test_what_was_exported_changes_nothing_when_imported(demo_tenants, label, excel):
+    with demo_tenants.session(label):
+        before = contents()
+        for noun, data in zip(NAMES, all_files(excel).values(), strict=True):
+            result = load(noun, data, excel)
+            assert (result.created, result.updated, result.errors) == (0, 0, [])
+            assert result.unchanged > 10
+        assert contents() == before
+
+
+@pytest.mark.parametrize("excel", [False, True], ids=["plain", "excel"])
+def test_what_was_exported_makes_the_same_records_elsewhere(demo_tenants, excel):
+    label = f"copy-{excel}".lower()
+    tenant.open_tenant(demo_tenants, label, language="uk")
+    with demo_tenants.session("acme"):
+        files, people, wanted = all_files(excel), everybody(), contents()
+    with demo_tenants.session(label):
+        for person in people:
+            users.create(person)
+        # Others are here already, under the ids that the file has.
+        load("clients", "name\nСвій\n")
+        load("leads", "name,phone\nСвоя,0671234567\n")
+        own = {noun: len(found) for noun, found in contents().items()}
+        for noun, data in zip(NAMES, files.values(), strict=True):
+            result = load(noun, data, excel)
+            assert (result.updated, result.skipped, result.errors) == (0, 0, [])
+        found = contents()
+        assert found["clients"][0]["name"] == "Свій"
+        assert found["leads"][0]["name"] == "Своя"
+        shift = {f"{noun[:-1]}_id": count for noun, count in own.items()}
+        for noun, records in wanted.items():
+            moved = [
+                {
+                    n: v - shift.get(n, 0) if n in shift and v is not None else v
+                    for n, v in r.items()
+                }
+                for r in found[noun][own[noun] :]
+            ]
+            assert moved == records
+        again = {
+            noun: counts(load(noun, data, excel))
+            for noun, data in zip(NAMES, files.values(), strict=True)
+        }
+        assert {found[:2] for found in again.values()} == {(0, 0)}
+
+
+def test_ids_of_another_tenant_hit_nobody(api, ivan):
+    send(api, "leads", PEOPLE)
+    for name in ("Своя", "Своя", "Своя"):
+        ivan.create("/leads", name=name, phone="0671234567")
+    ivan.create("/deals", title="Свій")
+    data = api.get("/leads/export").data
+    users_of = {"olena@acme.example": "Ivan", "+380501110002": "Ivan"}
+    text = data.decode()
+    for theirs, ours in users_of.items():
+        text = text.replace(f",{theirs},", f",{ours},")
+    assert said(send(ivan, "leads", text)) == (3, 0, 0)
+    assert [found["name"] for found in ivan.read("/leads?sort=id")][:3] == ["Своя"] * 3
+    nameless = re.sub(r"(?m)^(\d+),L-\d,", r"\1,,", text)
+    assert send(ivan, "leads", nameless).json["created"] == 3
+    assert send(ivan, "leads", nameless).json["created"] == 0
+    (made,) = [f for f in ivan.read("/leads") if (f["external_id"] or "").endswith("-3")][:1]
+    assert made["external_id"].startswith("acme-")
+
+
+def test_everything_is_one_file_for_each_noun_in_the_order_they_move_in(acme):
+    files = all_files()
+    assert list(files) == ["price-list.csv", "clients.csv", "deals.csv", "leads.csv", "tasks.csv"]
+    assert all(data.count(b"\r\n") == 1 for data in files.values())
+
+
+def test_every_tenant_has_a_mark_of_its_own(crm, acme):
+    own = source_tenant()
+    with crm.tenants.session("globex"):
+        assert source_tenant() != own.replace("acme", "globex")
+    assert re.fullmatch(r"acme-[0-9a-f]{8}", own)
+    assert row("SELECT count(*) FROM tenant") == (1,)
+
+
+def test_what_an_import_leaves_is_whole(acme, api):
+    load("leads", PEOPLE)
+    load("leads", "external_id,name,phone\nL-1,Інша,\nL-2,,дома\nL-9,Нова,0671234567\nL-8,,\n")
+    load("clients", "external_id,name,contact_name\nC-1,А,x\nC-1,,\nC-2,,\n")
+    load("clients", "external_id,name,contact_name,contact_is_primary\nC-1,Б,y,1\n,,z,1\n")
+    load("deals", "external_id,title,item_name,item_price\nD-1,А,x,1\n,,y,\nD-2,Б,x,1\n")
+    load("tasks", "external_id,title,assigned_to\nT-1,А,\nT-2,Б,Ніхто\n")
+    with transaction():
+        for table in ("lead", "client", "deal", "task"):
+            execute(f"INSERT INTO {table}_search ({table}_search) VALUES ('integrity-check')")
+    assert row("PRAGMA integrity_check") == ("ok",)
+    assert rows("PRAGMA foreign_key_check") == []
+    assert row("PRAGMA cache_size") == (-2000,)
+    sequences = [event["sequence"] for event in api.events()]
+    assert sequences == [*range(1, len(sequences) + 1)]
+    assert api.kinds() == [
+        *["lead.created"] * 4,
+        *("client.created", "deal.created", "deal.items_changed", "task.created"),
+    ]
+
+
+def test_what_moved_in_is_found_by_search_at_once(api):
+    send(api, "tasks", "title,description\nДзвінок,Запитати про дуб\n")
+    assert [found["title"] for found in api.read("/tasks?q=ДУБ")] == ["Дзвінок"]

@@ -1,0 +1,246 @@
+"""Clients with their contacts by CSV: one row per contact (D6, D9)."""
+
+from typing import Any
+
+import pytest
+
+from crm.resources.clients.record import CLIENT, Client
+from tests.conftest import OLENA
+from tests.csv_helpers import counts, errors, exported, load, said, send
+
+ROMASHKA = """external_id,type,name,phone,tags,contact_name,contact_position,contact_phone
+C-1,company,ТОВ Ромашка,0441234567,опт,Олена,директорка,0671234567
+C-1,,,,,Ігор,,0671234568
+C-2,person,Марія,,,,,
+"""
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def client(external_id: str) -> dict[str, Any]:
+    return CLIENT.one(Client.first("external_id = ?", external_id).id)
+
+
+def people(external_id: str) -> list[tuple[str, str | None, bool]]:
+    """(name, phone, is_primary) of a client's contacts."""
+    return [(c["name"], c["phone"], c["is_primary"]) for c in client(external_id)["contacts"]]
+
+
+# Rows to records
+
+
+@pytest.mark.parametrize(
+    "further",
+    ["C-1,,,,,Ігор,,0671234568", ",,,,,Ігор,,0671234568"]
+    + ["C-1,company,ТОВ Ромашка,0441234567,опт,Ігор,,0671234568"],
+    ids=["key", "empty", "repeated"],
+)
+def test_further_rows_are_further_contacts_of_one_client(acme, api, further):
+    lines = ROMASHKA.splitlines()
+    lines[2] = further
+    assert counts(load("clients", "\n".join(lines))) == (2, 0, 0, 0)
+    assert people("C-1") == [("Олена", "+380671234567", True), ("Ігор", "+380671234568", False)]
+    assert (client("C-1")["version"], client("C-1")["tags"]) == (1, ["опт"])
+    assert client("C-2")["contacts"] == []
+    assert api.kinds() == ["client.created"] * 2
+
+
+def test_without_keys_rows_with_the_same_cells_are_one_client(acme):
+    text = "name,phone,contact_name\nА,0441234567,x\nА,0441234567,y\nА,,z\nБ,,\nБ,,\n"
+    assert counts(load("clients", text)) == (4, 0, 0, 0)
+    found = [(c["name"], [p["name"] for p in c["contacts"]]) for c in CLIENT.every("1 ORDER BY id")]
+    assert found == [("А", ["x", "y"]), ("А", ["z"]), ("Б", []), ("Б", [])]
+
+
+def test_without_contacts_each_row_is_a_client(acme):
+    assert counts(load("clients", "name,phone\nА,0441234567\nА,0441234567\n")) == (2, 0, 0, 0)
+
+
+def test_a_further_row_may_tell_what_the_first_did_not(acme):
+    text = "external_id,name,email,contact_name\nC-1,А,,x\nC-1,,a@example.com,y\n"
+    assert counts(load("clients", text)) == (1, 0, 0, 0)
+    assert client("C-1")["email"] == "a@example.com"
+
+
+def test_rows_of_one_client_must_not_contradict_each_other(acme):
+    text = ROMASHKA.replace("C-1,,,", "C-1,,ТОВ Липа,")
+    result = load("clients", text)
+    assert errors(result) == [(3, "name", "contradiction")]
+    assert counts(result) == (1, 0, 0, 1)
+    assert result.errors[0]["message"] == "name: differs from line 2 of the same client"
+
+
+def test_rows_of_one_client_stand_together(acme):
+    result = load("clients", ROMASHKA + "C-1,,,,,Тарас,,\n")
+    assert errors(result) == [(5, "external_id", "duplicate_in_file")]
+    assert counts(result) == (2, 0, 0, 1)
+
+
+def test_a_row_of_contacts_needs_a_client_above(acme):
+    result = load("clients", "name,contact_name\n,Олена\n")
+    assert errors(result) == [(2, "name", "required")]
+
+
+# Known clients
+
+
+def test_known_contacts_change_and_new_ones_come_and_the_others_stay(acme, api, clock):
+    load("clients", ROMASHKA)
+    clock.tick(60)
+    text = (
+        "external_id,comment,contact_name,contact_phone,contact_is_primary\n"
+        "C-1,Постійний,ІГОР,0671111111,так\n,,Тарас,,\n"
+    )
+    assert counts(load("clients", text)) == (0, 1, 0, 0)
+    assert people("C-1") == [
+        ("Олена", "+380671234567", False),
+        ("ІГОР", "+380671111111", True),
+        ("Тарас", None, False),
+    ]
+    assert client("C-1")["version"] == 2
+    assert api.kinds() == ["client.created", "client.created", "client.updated"]
+    (change,) = api.read("/clients/1/changes")
+    assert set(change["after"]) == {"comment", "contacts"}
+    assert counts(load("clients", text)) == (0, 0, 1, 0)
+
+
+def test_a_contact_is_found_by_its_id_and_may_get_another_name(acme):
+    load("clients", ROMASHKA)
+    assert counts(load("clients", "id,contact_id,contact_name\n1,2,Ігор Іванович\n")) == (
+        0,
+        1,
+        0,
+        0,
+    )
+    assert [name for name, *_ in people("C-1")] == ["Олена", "Ігор Іванович"]
+
+
+def test_the_nth_of_a_name_is_the_nth_row(acme):
+    header = "external_id,name,contact_name,contact_phone"
+    text = header + "\nC-1,А,Олена,067111111{}\nC-1,,олена,067222222{}\n"
+    assert counts(load("clients", text.format(1, 2))) == (1, 0, 0, 0)
+    assert counts(load("clients", text.format(1, 3))) == (0, 1, 0, 0)
+    phones = [phone for _, phone, _ in people("C-1")]
+    assert phones == ["+380671111111", "+380672222223"]
+
+
+def test_a_client_without_a_primary_contact_stays_so(acme):
+    text = "external_id,name,contact_name,contact_is_primary\nC-1,А,Олена,ні\nC-1,,Ігор,false\n"
+    load("clients", text)
+    assert [is_primary for *_, is_primary in people("C-1")] == [False, False]
+    assert counts(load("clients", text)) == (0, 0, 1, 0)
+
+
+# Bad rows
+
+
+@pytest.mark.parametrize(
+    ("cells", "line", "column", "code"),
+    [
+        ("C-1,А,,ніякий,,\nC-1,,Ігор,,,", 2, "contact_phone", "invalid_phone"),
+        ("C-1,А,Олена,,,\nC-1,,,,,стривай", 3, "contact_is_primary", "invalid_choice"),
+        ("C-1,А,Олена,,,так\nC-1,,Ігор,,,так", 3, "contact_is_primary", "second_primary"),
+        ("C-1,А,Олена,,,\nC-1,,,0671234567,,", 3, "contact_name", "required"),
+        ("C-1,А,Олена,,7,", 2, "contact_id", "unknown_id"),
+        ("C-1,,Олена,,,\nC-1,,Ігор,,,", 2, "name", "required"),
+    ],
+)
+def test_a_bad_contact_rejects_its_client_whole(acme, cells, line, column, code):
+    header = "external_id,name,contact_name,contact_phone,contact_id,contact_is_primary"
+    result = load("clients", f"{header}\n{cells}\nC-2,Б,,,,\n")
+    assert (errors(result), counts(result)) == ([(line, column, code)], (1, 0, 0, 1))
+    assert [found.name for found in Client.every("1")] == ["Б"]
+
+
+def test_another_clients_contact_is_unknown(acme):
+    load("clients", ROMASHKA)
+    result = load("clients", "external_id,contact_id,contact_name\nC-2,1,Олена\n")
+    assert errors(result) == [(2, "contact_id", "unknown_id")]
+    result = load("clients", "external_id,contact_id\nC-1,1\nC-1,1\n")
+    assert errors(result) == [(3, "contact_id", "repeated")]
+
+
+@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
+def test_rejected_clients_are_mended_with_all_their_rows(api, dialect):
+    mark = ";" if dialect else ","
+    text = ROMASHKA.replace("0671234568", "ніякий").replace(",", mark)
+    assert send(api, "clients", text, dialect).json["skipped"] == 1
+    report = api.read("/imports/1")
+    assert (report["noun"], report["rows"], report["rejected"]) == ("client", 3, 1)
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    reasons = [line.partition(mark)[0].lstrip("'") for line in repair.splitlines()]
+    assert reasons[:2] == ["error", ""]
+    assert reasons[2].startswith('"contact_phone' if not dialect else "contact_phone")
+    answer = send(api, "clients", repair.replace("ніякий", "0671234568"), dialect)
+    assert said(answer) == (1, 0, 0)
+    (found,) = api.read("/clients?external_id=C-1&expand=contacts")
+    assert [contact["name"] for contact in found["contacts"]] == ["Олена", "Ігор"]
+
+
+def test_a_row_that_cannot_be_read_takes_the_client_above_along(api):
+    lines = ROMASHKA.splitlines()
+    lines[2] = ',,,,,"Ігор" x,,0671234568'
+    text = "\n".join(lines)
+    assert said(send(api, "clients", text)) == (1, 0, 2)
+    found = [(e["line"], e["column"], e["code"]) for e in api.read("/imports/1")["errors"]]
+    assert found == [(2, None, "unreadable_row"), (3, None, "bad_quotes")]
+    repair = api.get("/imports/1/errors.csv").data.decode()
+    header, first, bad = repair.splitlines()
+    mended = "\r\n".join([header, first, ",,,,,,Ігор,,0671234568"])
+    assert "C-1" in first
+    assert send(api, "clients", mended).json["created"] == 1
+    (made,) = api.read("/clients?external_id=C-1&expand=contacts")
+    assert [contact["name"] for contact in made["contacts"]] == ["Олена", "Ігор"]
+
+
+def test_without_contacts_a_row_that_cannot_be_read_stands_alone(api):
+    text = 'name,phone\nА,0441234567\n"Б" x,\nВ,0441234568\n'
+    assert said(send(api, "clients", text)) == (2, 0, 1)
+
+
+# Exporting
+
+
+def test_an_export_has_a_row_for_each_contact(api):
+    send(api, "clients", ROMASHKA.replace("C-2", ""))
+    first, second, alone = exported(api, "clients")
+    assert (first["external_id"], first["name"], first["contact_name"]) == (
+        *("C-1", "ТОВ Ромашка"),
+        "Олена",
+    )
+    assert (first["contact_is_primary"], second["contact_is_primary"]) == ("true", "false")
+    assert (second["id"], second["external_id"], second["name"]) == ("1", "C-1", "")
+    assert (second["contact_name"], second["contact_phone"]) == ("Ігор", "+380671234568")
+    assert second["source_tenant"] == first["source_tenant"]
+    assert (alone["name"], alone["contact_id"]) == ("Марія", "")
+
+
+def test_an_export_takes_the_filters_of_the_list(api):
+    send(api, "clients", ROMASHKA)
+    for query, rows in (("", 3), ("?tag=ОПТ", 2), ("?type=person", 1), ("?phone=0671234568", 2)):
+        assert len(exported(api, "clients", query)) == rows, query
+    api.delete("/clients/1")
+    assert [line["name"] for line in exported(api, "clients")] == ["Марія"]
+
+
+def test_rows_may_be_dropped_from_an_export_and_added(api):
+    send(api, "clients", ROMASHKA)
+    lines = api.get("/clients/export").data.decode().splitlines()
+    columns = lines[0].split(",")
+    added = dict.fromkeys(columns, "")
+    added |= {"id": "1", "contact_name": "Тарас"}
+    text = "\n".join([lines[0], lines[2], ",".join(added.values())])
+    assert said(send(api, "clients", text)) == (0, 1, 0)
+    (found,) = api.read("/clients?external_id=C-1&expand=contacts")
+    assert [contact["name"] for contact in found["contacts"]] == ["Олена", "Ігор", "Тарас"]
+
+
+def test_the_client_of_a_row_gets_the_user_whom_it_names(api):
+    send(api, "clients", ROMASHKA)
+    send(api, "clients", "external_id,assigned_to\nC-1,OLENA@acme.example\n")
+    found = {c["external_id"]: c["assigned_to"] for c in api.read("/clients")}
+    assert found == {"C-1": str(OLENA), "C-2": None}

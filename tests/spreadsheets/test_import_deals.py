@@ -1,0 +1,508 @@
+"""Deals with their items by CSV: one row per item (D7, D8, D9); a real history moves in whole."""
+
+import csv
+import io
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from crm import create_app
+from crm.config import Config
+from crm.resources import pipelines, tenant, users
+from crm.resources.clients.record import CLIENT
+from crm.resources.deals.items import ITEM
+from crm.resources.deals.record import DEAL, Deal
+from crm.tenancy.database import row, rows
+from tests.conftest import OLENA, TARAS
+from tests.csv_helpers import counts, errors, exported, file_of, load, said, send
+from tests.history import CURRENCY, STAGES, moment, price_list, sku_of, table
+
+ORDER = """external_id,title,client,stage,status,closed_at,created_at,manager,item_sku,item_name,\
+item_quantity,item_price,item_discount,item_discount_type
+D-1,Меблі,ТОВ Ромашка,Won,won,2024-02-01,2024-01-05,Taras,CH-1,Крісло,4,"1 250,50",10,
+D-1,,,,,,,,,Доставка,1,350,50,amount
+D-2,Столи,,Proposal,,,2024-01-06,,,,,,,
+"""
+
+
+@pytest.fixture
+def acme(crm, api):
+    """acme with a client, whose contact is Олена, and a chair in its price list."""
+    contacts = [{"name": "Олена"}, {"name": "Ігор"}]
+    api.create("/clients", name="ТОВ Ромашка", external_id="C-1", contacts=contacts)
+    api.create("/products", sku="CH-1", name="Крісло офісне", price=1300, unit="шт")
+    with crm.tenants.session("acme") as here:
+        here.user_id = OLENA
+        yield here
+
+
+def deal(external_id: str) -> dict[str, Any]:
+    return DEAL.one(Deal.first("external_id = ?", external_id).id)
+
+
+def lines(external_id: str) -> list[dict[str, Any]]:
+    return ITEM.every("deal_id = ? ORDER BY position", int(deal(external_id)["id"]))
+
+
+def named(external_id: str) -> list[tuple[str, Any, Any]]:
+    """(name, quantity, total) of a deal's items."""
+    return [(line["name"], line["quantity"], line["total"]) for line in lines(external_id)]
+
+
+# New deals
+
+
+def test_a_deal_moves_in_with_its_items_stage_status_and_dates(acme, api):
+    assert counts(load("deals", ORDER)) == (2, 0, 0, 0)
+    won, stands = deal("D-1"), deal("D-2")
+    assert (won["client_name"], won["manager"]) == (
+        "ТОВ Ромашка",
+        {"id": str(TARAS), "name": "Taras"},
+    )
+    assert (won["status"], won["closed_at"]) == ("won", "2024-02-01T00:00:00Z")
+    assert (won["created_at"], won["version"]) == ("2024-01-05T00:00:00Z", 1)
+    assert (won["amount"], won["amount_mode"], won["items_count"]) == (
+        Decimal("4801.8"),
+        "items",
+        2,
+    )
+    chair, delivery = lines("D-1")
+    assert (chair["sku"], chair["name"], chair["unit"]) == ("CH-1", "Крісло", "шт")
+    assert (chair["product_id"], chair["price"], chair["total"]) == ("1", 1250.5, Decimal("4501.8"))
+    assert (delivery["discount_type"], delivery["total"]) == ("amount", 300)
+    assert (stands["status"], stands["amount"], stands["items_count"]) == ("open", None, 0)
+    assert stands["assigned_to"] is None
+    (move,) = api.read(f"/deals/{won['id']}/history")
+    assert (move["to_name"], move["moved_at"]) == ("Won", "2024-02-01T00:00:00Z")
+
+
+def test_a_deal_and_its_items_are_told_once_each_as_they_came(acme, api):
+    load("deals", ORDER)
+    told = api.events()[2:]
+    assert [event["type"] for event in told] == [
+        *("deal.created", "deal.won", "deal.items_changed"),
+        "deal.created",
+    ]
+    for event in told[:3]:
+        assert (event["data"]["deal"]["amount"], event["data"]["deal"]["version"]) == (4801.8, 1)
+    assert len(told[2]["data"]["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("amount", "mode", "found"),
+    [
+        ("", "", (200, "items")),
+        ("200", "", (200, "items")),
+        ("150", "", (150, "manual")),
+        ("150", "manual", (150, "manual")),
+        ("", "manual", (None, "manual")),
+        ("200,00", "items", (200, "items")),
+        ("150", "items", "amount_of_items"),
+    ],
+)
+def test_the_amount_is_that_of_the_items_unless_another_is_written(acme, amount, mode, found):
+    header = "external_id,title,amount,amount_mode,item_name,item_price,item_quantity"
+    result = load("deals", f'{header}\nD-1,Столи,"{amount}",{mode},Стіл,100,2\n')
+    if isinstance(found, str):
+        assert errors(result) == [(2, "amount", found)]
+    else:
+        assert (deal("D-1")["amount"], deal("D-1")["amount_mode"]) == found
+
+
+def test_items_of_before_need_no_product_of_today(acme, api):
+    api.create("/products", sku="OLD", name="Старе", price=5, active=False)
+    header = "external_id,title,item_sku,item_name,item_price"
+    text = f"{header}\nD-1,Столи,OLD,Старе,7\nD-1,,GONE,Щезле,8\n"
+    assert counts(load("deals", text)) == (1, 0, 0, 0)
+    old, gone = lines("D-1")
+    assert (old["sku"], old["product_id"], old["price"]) == ("OLD", "2", 7)
+    assert (gone["sku"], gone["product_id"], gone["price"]) == ("GONE", None, 8)
+    result = load("deals", f"{header}\nD-2,Столи,OLD,,\nD-3,Столи,GONE,,\nD-4,Столи,CH-1,,\n")
+    assert errors(result) == [(2, "item_sku", "inactive_product"), (3, "item_sku", "unknown_sku")]
+    assert named("D-4") == [("Крісло офісне", 1, 1300)]
+
+
+# Known deals
+
+
+def test_a_known_deal_and_its_items_change_in_one_step(acme, api, clock):
+    load("deals", ORDER)
+    clock.tick(60)
+    text = (
+        "external_id,comment,item_sku,item_name,item_quantity,item_price\n"
+        "D-1,Терміново,CH-1,,5,\nD-1,,,Збирання,1,100\n"
+    )
+    assert counts(load("deals", text)) == (0, 1, 0, 0)
+    after = deal("D-1")
+    assert named("D-1") == [
+        ("Крісло", 5, 5627.25),
+        ("Доставка", 1, 300),
+        ("Збирання", 1, 100),
+    ]
+    assert (after["version"], after["amount"], after["comment"]) == (2, 6027.25, "Терміново")
+    assert api.kinds()[6:] == ["deal.items_changed"]
+    (change,) = api.read(f"/deals/{after['id']}/changes")
+    assert set(change["after"]) == {"comment", "amount", "items", "items_count"}
+    assert api.events()[-1]["previous"] == {
+        "comment": None,
+        "amount": 4801.8,
+        "items_count": 2,
+    }
+    assert counts(load("deals", text)) == (0, 0, 1, 0)
+
+
+def test_items_are_found_by_id_and_the_nth_of_a_name_by_the_nth_row(acme):
+    text = "external_id,title,item_name,item_price\nD-1,Столи,Стіл,{}\nD-1,,Стіл,{}\n"
+    load("deals", text.format(100, 200))
+    assert counts(load("deals", text.format(100, 300))) == (0, 1, 0, 0)
+    assert [line["price"] for line in lines("D-1")] == [100, 300]
+    second = lines("D-1")[1]["id"]
+    renamed = f"external_id,item_id,item_name\nD-1,{second},Тумба\n"
+    assert counts(load("deals", renamed)) == (0, 1, 0, 0)
+    assert [line["name"] for line in lines("D-1")] == ["Стіл", "Тумба"]
+
+
+def test_the_first_items_of_a_deal_make_its_amount(acme):
+    load("deals", "external_id,title,amount\nD-1,Столи,500\nD-2,Столи,500\n")
+    text = "external_id,amount,item_name,item_price\nD-1,,Стіл,100\nD-2,700,Стіл,100\n"
+    load("deals", text)
+    assert [(deal(id)["amount"], deal(id)["amount_mode"]) for id in ("D-1", "D-2")] == [
+        (100, "items"),
+        (700, "manual"),
+    ]
+
+
+def test_the_new_total_of_changed_items_is_theirs_and_no_other_amount(acme):
+    text = "external_id,title,amount,item_name,item_price\nD-1,Столи,{},Стіл,{}\n"
+    load("deals", text.format(100, 100))
+    for amount, price, found in ((200, 200, "items"), (250, 300, "manual"), (400, 400, "manual")):
+        assert counts(load("deals", text.format(amount, price))) == (0, 1, 0, 0)
+        assert (deal("D-1")["amount"], deal("D-1")["amount_mode"]) == (amount, found)
+
+
+def test_an_edited_export_needs_no_new_amount(acme, api):
+    load("deals", ORDER)
+    text = api.get("/deals/export?ids=1").data.decode()
+    assert said(send(api, "deals", text.replace(",1250.50,", ",1000,"))) == (0, 1, 0)
+    assert (deal("D-1")["amount"], deal("D-1")["version"]) == (3900, 2)
+    (stale,) = load("deals", text.replace(",4801.80,", ",1,")).errors
+    assert (stale["column"], stale["code"]) == ("amount", "amount_of_items")
+
+
+def test_a_move_is_told_as_by_any_other_door(acme, api):
+    load("deals", ORDER)
+    load("deals", "external_id,stage,status,closed_at\nD-2,Lost,lost,2024-03-01\n")
+    assert api.kinds()[6:] == ["deal.stage_changed", "deal.lost"]
+    assert deal("D-2")["closed_at"] == "2024-03-01T00:00:00Z"
+    load("deals", "external_id,stage\nD-2,qualified\n")
+    assert (deal("D-2")["status"], deal("D-2")["closed_at"]) == ("open", None)
+
+
+def test_dates_of_a_beginning_are_those_of_a_new_deal_only(acme):
+    text = "external_id,title,created_at,stage_changed_at\nD-1,Столи,2024-01-0{},2024-02-0{}\n"
+    load("deals", text.format(1, 1))
+    assert counts(load("deals", text.format(2, 2))) == (0, 0, 1, 0)
+    assert deal("D-1")["created_at"] == "2024-01-01T00:00:00Z"
+    assert deal("D-1")["stage_changed_at"] == "2024-02-01T00:00:00Z"
+
+
+# What a deal names
+
+
+def test_a_client_is_named_by_id_external_id_or_name(acme, api):
+    api.create("/clients", name="ТОВ Липа", external_id="C-2")
+    text = (
+        "title,client_id,client_external_id,client,contact\n"
+        "a,1,,,\nb,,C-1,,\nc,,, тов ромашка ,\nd,1,C-1,ТОВ Ромашка,олена\ne,,,,\n"
+    )
+    assert counts(load("deals", text)) == (5, 0, 0, 0)
+    found = [(d["client_id"], d["contact_id"]) for d in DEAL.every("1 ORDER BY id")]
+    assert found == [("1", None)] * 3 + [("1", "1"), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "column", "code"),
+    [
+        ("9,,,,,", "client_id", "not_found"),
+        (",C-9,,,,", "client_external_id", "not_found"),
+        (",,ТОВ Ніхто,,,", "client", "not_found"),
+        (",,Двоє,,,", "client", "ambiguous"),
+        ("1,C-2,,,,", "client_external_id", "contradiction"),
+        ("1,,Двоє,,,", "client", "contradiction"),
+        ("1,,,Степан,,", "contact", "not_found"),
+        (",,,Олена,,", "contact", "not_found"),
+        (",,,,Опт,", "pipeline", "not_found"),
+        (",,,,,Мрія", "stage", "not_found"),
+        (",,,,,1000", "stage", "not_found"),
+    ],
+)
+def test_what_is_not_found_or_not_clear_is_told(acme, api, cells, column, code):
+    for external_id in ("C-2", "C-3"):
+        api.create("/clients", name="Двоє", external_id=external_id)
+    header = "title,client_id,client_external_id,client,contact,pipeline,stage"
+    result = load("deals", f"{header}\nСтоли,{cells}\n")
+    assert errors(result) == [(2, column, code)]
+
+
+def test_a_message_names_the_client_that_is_not_there(acme):
+    (error,) = load("deals", "title,client\nСтоли,ТОВ Ніхто\n").errors
+    assert error["message"] == "client: there is no client “ТОВ Ніхто”"
+
+
+def test_stages_are_found_in_their_pipeline_by_name_or_id(acme):
+    stages = [{"name": "Розмова"}, {"name": "New"}, {"name": "Гаразд", "type": "won"}]
+    wholesale = pipelines.create({"name": "Опт", "stages": stages})
+    ids = dict(rows("SELECT name, id FROM stage WHERE pipeline_id = ?", (wholesale,)))
+    text = (
+        "external_id,title,pipeline,stage\nA,a,опт,new\nB,b,,New\nC,c,,гаразд\n"
+        f"D,d,{wholesale},{ids['Розмова']}\nE,e,Опт,\nF,f,Опт,Proposal\n"
+    )
+    result = load("deals", text)
+    assert errors(result) == [(7, "stage", "not_found")]
+    (first,) = row("SELECT id FROM stage WHERE pipeline_id = 1 ORDER BY position")
+    found = {id: int(deal(id)["stage_id"]) for id in "ABCDE"}
+    talk = ids["Розмова"]
+    assert found == {"A": ids["New"], "B": first, "C": ids["Гаразд"], "D": talk, "E": talk}
+    assert deal("C")["status"] == "won"
+
+
+def test_a_pipeline_or_stage_of_a_doubtful_name_is_exported_by_its_id(acme, api):
+    pipelines.create({"name": "sales", "stages": [{"name": "Одна"}, {"name": "одна"}]})
+    (second,) = row("SELECT max(id) FROM stage")
+    api.create("/deals", title="Столи", stage_id=second)
+    (line,) = exported(api, "deals")
+    assert (line["pipeline"], line["stage"]) == ("2", str(second))
+    assert said(send(api, "deals", api.get("/deals/export").data)) == (0, 0, 1)
+
+
+def test_a_manager_is_another_name_of_who_is_assigned(acme):
+    text = "external_id,title,manager,assigned_to\nA,a,2,\nB,b,Taras,2\nC,c,Taras,1\nD,d,,\n"
+    result = load("deals", text)
+    assert errors(result) == [(4, "manager", "contradiction")]
+    assert [deal(id)["assigned_to"] for id in "ABD"] == ["2", "2", None]
+    load("deals", "external_id,title,manager\nE,e,\n")
+    assert deal("E")["assigned_to"] is None
+
+
+def test_a_deal_of_a_deleted_client_goes_on_with_its_name(acme, api):
+    load("deals", ORDER)
+    api.delete("/clients/1")
+    text = api.get("/deals/export").data.decode()
+    first = exported(api, "deals")[0]
+    assert (first["client_id"], first["client"]) == ("", "")
+    assert said(send(api, "deals", text)) == (0, 0, 2)
+    by_name = "external_id,client,comment\nD-1,ТОВ Ромашка,Давній\n"
+    assert said(send(api, "deals", by_name)) == (0, 1, 0)
+    assert deal("D-1")["client_name"] == "ТОВ Ромашка"
+
+
+# Bad rows
+
+
+@pytest.mark.parametrize(
+    ("cells", "line", "column", "code"),
+    [
+        ("won,,,,Стіл,1,,", 2, None, None),
+        ("open,2024-01-01,,,Стіл,1,,", 2, "closed_at", "deal_is_open"),
+        ("won,2023-01-01,2024-01-01,,Стіл,1,,", 2, "closed_at", "before_created_at"),
+        ("won,2030-01-01,,,Стіл,1,,", 2, "closed_at", "in_the_future"),
+        (",,2024-01-01,2023-12-31,Стіл,1,,", 2, "stage_changed_at", "before_created_at"),
+        (",,,2023-12-31,Стіл,1,,", 2, "stage_changed_at", "before_created_at"),
+        (",,,,Стіл,,,", 2, "item_price", "required"),
+        (",,,,Стіл,-1,,", 2, "item_price", "too_small"),
+        (",,,,Стіл,1,0,", 2, "item_quantity", "too_small"),
+        (",,,,Стіл,1,,101", 2, "item_discount", "too_large"),
+        (",,,,Стіл,1,,\n,,,,,,,,Шафа,1,,200", 3, "item_discount", "too_large"),
+    ],
+)
+def test_a_bad_deal_is_rejected_whole(acme, cells, line, column, code):
+    header = "external_id,title,status,closed_at,created_at,stage_changed_at"
+    items = "item_name,item_price,item_quantity,item_discount"
+    cells = cells.replace("\n,,,,,,,,", "\n,,,,,,")
+    result = load("deals", f"{header},{items}\nD-1,Столи,{cells}\nD-2,Добра,,,,,,,,\n")
+    assert errors(result) == ([(line, column, code)] if code else [])
+    assert counts(result) == ((1, 0, 0, 1) if code else (2, 0, 0, 0))
+    assert bool(code) == (Deal.first("external_id = 'D-1'") is None)
+
+
+def test_a_bad_item_leaves_a_known_deal_as_it_is(acme):
+    load("deals", ORDER)
+    before = deal("D-1"), lines("D-1")
+    text = "external_id,comment,item_id,item_sku,item_name,item_price\nD-1,Терміново,{}\nD-1,,{}\n"
+    for cells, column, code in (
+        ((",CH-1,,1", ",,Стіл,"), "item_price", "required"),
+        ((",CH-1,,1", "99,,Стіл,1"), "item_id", "unknown_id"),
+        (("1,,,1", "1,,,2"), "item_id", "repeated"),
+        (("1,,,1", "2,CH-1,,2"), "item_sku", "read_only"),
+    ):
+        result = load("deals", text.format(*cells))
+        assert errors(result) == [(3, column, code)]
+        assert (deal("D-1"), lines("D-1")) == before
+
+
+def test_the_currency_of_a_deal_with_items_stays(acme):
+    load("deals", ORDER)
+    result = load("deals", "external_id,currency\nD-1,USD\n")
+    assert errors(result) == [(2, "currency", "currency_fixed")]
+
+
+@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
+def test_rejected_deals_are_mended_with_all_their_items(acme, api, dialect):
+    rows_of = list(csv.reader(io.StringIO(ORDER.replace("350", "дорого"))))
+    file = io.StringIO()
+    csv.writer(file, delimiter=";" if dialect else ",").writerows(rows_of)
+    assert said(send(api, "deals", file.getvalue(), dialect)) == (1, 0, 1)
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    assert len(repair.splitlines()) == 3
+    mended = repair.replace("дорого", "350").replace("'350' is", "it is")
+    assert said(send(api, "deals", mended, dialect)) == (1, 0, 0)
+    assert [name for name, *_ in named("D-1")] == ["Крісло", "Доставка"]
+
+
+def test_an_export_has_a_row_for_each_item(acme, api):
+    load("deals", ORDER)
+    first, second, third = exported(api, "deals")
+    assert (first["client_id"], first["client_external_id"], first["client"]) == (
+        *("1", "C-1"),
+        "ТОВ Ромашка",
+    )
+    assert (first["pipeline"], first["stage"], first["status"]) == ("Sales", "Won", "won")
+    assert (first["assigned_to"], first["amount"]) == ("+380501110002", "4801.80")
+    assert (first["item_sku"], first["item_quantity"], first["item_price"]) == (
+        *("CH-1", "4"),
+        "1250.50",
+    )
+    assert (second["id"], second["title"], second["item_name"]) == (first["id"], "", "Доставка")
+    assert (second["item_discount"], second["item_discount_type"]) == ("50", "amount")
+    assert (third["title"], third["item_id"]) == ("Столи", "")
+    assert "manager" not in first
+    for query, count in (("?status=won", 2), ("?status=open", 1), ("?client_id=1", 2)):
+        assert len(exported(api, "deals", query)) == count
+
+
+# A real history
+
+ROWS = table("sales_pipeline")
+PRICES = {sku_of(found["product"]): int(found["sales_price"]) for found in table("products")}
+NAMES = {sku_of(found["product"]): found["product"] for found in table("products")}
+
+
+def value_of(found: dict[str, str]) -> int:
+    """What the deal comes to: as it was won, else by the price list."""
+    if found["deal_stage"] == "Won":
+        return int(found["close_value"])
+    return PRICES[sku_of(found["product"])]
+
+
+def written(header: str, lines: list[list[Any]]) -> bytes:
+    file = io.StringIO()
+    csv.writer(file).writerows([header.split(","), *lines])
+    return file.getvalue().encode()
+
+
+CLIENTS = written(
+    "external_id,type,name,extra",
+    [
+        [found["account"], "company", found["account"], f'{{"sector":"{found["sector"]}"}}']
+        for found in table("accounts")
+    ],
+)
+DEALS = written(
+    "external_id,title,client,pipeline,stage,currency,assigned_to,created_at,closed_at"
+    ",item_sku,item_name,item_price",
+    [
+        [
+            found["opportunity_id"],
+            f"{NAMES[sku_of(found['product'])]} {found['opportunity_id']}",
+            found["account"],
+            "B2B",
+            found["deal_stage"],
+            CURRENCY,
+            found["sales_agent"],
+            moment(found["engage_date"]),
+            (moment(found["close_date"]) or "")[:10],
+            sku_of(found["product"]),
+            NAMES[sku_of(found["product"])],
+            value_of(found),
+        ]
+        for found in ROWS
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory) -> Any:
+    """A tenant to whom the whole history has moved in by four files."""
+    crm = create_app(Config(data=tmp_path_factory.mktemp("office")), sends=False)
+    tenant.open_tenant(crm.tenants, "office", plan="business")
+    with crm.tenants.session("office"):
+        for found in table("sales_teams"):
+            users.create({"name": found["sales_agent"]})
+        stages = [{"name": name, "type": type} for name, type in STAGES.items()]
+        pipelines.create({"name": "B2B", "stages": stages})
+        for noun, data, count in (
+            ("products", price_list(), 7),
+            ("clients", CLIENTS, 85),
+            ("deals", DEALS, 8800),
+        ):
+            assert counts(load(noun, data)) == (count, 0, 0, 0)
+        yield crm
+    crm.tenants.forget_idle()
+
+
+@pytest.mark.slow
+def test_a_real_history_moves_in_with_its_sums(office):
+    won = Counter()
+    for found in ROWS:
+        if found["deal_stage"] == "Won":
+            won[found["account"]] += int(found["close_value"])
+    assert sum(won.values()) == 10_005_534
+    for client in CLIENT.every("1"):
+        amount = {"currency": CURRENCY, "amount": won.pop(client["external_id"])}
+        assert client["won_amounts"] == [amount]
+    assert not won
+    by_status = dict(rows("SELECT status, count(*) FROM deal GROUP BY status"))
+    assert by_status == Counter(STAGES[found["deal_stage"]] for found in ROWS)
+    by_agent = dict(
+        rows("SELECT user.name, count(*) FROM deal JOIN user ON user.id = assigned_to GROUP BY 1")
+    )
+    assert by_agent == Counter(found["sales_agent"] for found in ROWS)
+
+
+def test_every_deal_of_the_history_is_as_in_its_row(office):
+    deals = {deal["external_id"]: deal for deal in DEAL.every("1")}
+    stages = {str(id): name for id, name in rows("SELECT id, name FROM stage")}
+    for found in ROWS:
+        deal = deals.pop(found["opportunity_id"])
+        assert deal["client_name"] == (found["account"] or None)
+        assert stages[deal["stage_id"]] == found["deal_stage"]
+        assert deal["status"] == STAGES[found["deal_stage"]]
+        assert deal["closed_at"] == moment(found["close_date"])
+        assert (deal["amount"], deal["amount_mode"]) == (value_of(found), "items")
+        if found["engage_date"]:
+            assert deal["created_at"] == moment(found["engage_date"])
+    assert not deals
+
+
+def test_the_history_fired_each_event_once(office):
+    by_stage = Counter(found["deal_stage"] for found in ROWS)
+    assert dict(rows("SELECT type, count(*) FROM event GROUP BY type")) == {
+        "product.imported": 1,
+        "client.created": 85,
+        "deal.created": 8800,
+        "deal.items_changed": 8800,
+        "deal.won": by_stage["Won"],
+        "deal.lost": by_stage["Lost"],
+    }
+
+
+@pytest.mark.slow
+def test_the_history_moved_in_again_is_the_same(office):
+    (last,) = row("SELECT max(sequence) FROM event")
+    for noun, data in (("clients", CLIENTS), ("deals", DEALS)):
+        result = load(noun, data)
+        assert (result.created, result.updated, result.rejected) == (0, 0, 0)
+    assert row("SELECT max(sequence) FROM event") == (last,)
+    assert len(file_of("deals").splitlines()) == 8801

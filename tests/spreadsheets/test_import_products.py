@@ -1,0 +1,749 @@
+"""The price list: import and export of products as CSV (spec: Products; D1, D4, D9, D15, D17)."""
+
+import csv
+import io
+import sqlite3
+from typing import Any
+
+import pytest
+
+from crm.errors import Invalid, TooLarge
+from crm.outbox import events
+from crm.records import search
+from crm.resources.products.columns import COLUMNS, PRODUCTS
+from crm.resources.products.record import PRODUCT, Product
+from crm.spreadsheets import ParsedFile, Result, import_file, read_file
+from crm.tenancy.database import execute, row, rows, transaction
+from tests.cases import loop_over
+from tests.conftest import Api
+from tests.csv_helpers import HOSTILE, file_of
+
+HEADER = "sku,name,price,unit,category,description,active"
+LIST = f"""{HEADER}
+CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true
+T-1,Стіл письмовий,4300,шт,Столи,"Дубовий
+на чотирьох ніжках",true
+S-1,Шафа,9999.9999,,,,false
+"""
+
+
+@pytest.fixture
+def acme(crm):
+    with crm.tenants.session("acme") as here:
+        yield here
+
+
+def load(text: str | bytes, excel: bool = False, **options: Any) -> Result:
+    data = text if isinstance(text, bytes) else text.encode()
+    return import_file(read(data, excel), **options)
+
+
+def read(data: bytes, excel: bool = False) -> ParsedFile:
+    return read_file(data, PRODUCTS, excel)
+
+
+def counts(result: Result) -> tuple[int, int, int]:
+    return result.created, result.updated, result.skipped
+
+
+def one(sku: str) -> dict[str, Any]:
+    """The product of that sku as it is shown."""
+    return PRODUCT.one(Product.first("sku = ?", sku).id)
+
+
+def errors(result: Result) -> list[tuple[int, str | None, str]]:
+    return [(error["line"], error["column"], error["code"]) for error in result.errors]
+
+
+def send(api: Api, text: str | bytes = LIST, query: str = "", **options: Any) -> Any:
+    """POST /products/import with one file part."""
+    data = text if isinstance(text, bytes) else text.encode()
+    name = options.pop("name", "price.csv")
+    files = {"file": (io.BytesIO(data), name)}
+    return api.call("POST", f"/products/import{query}", data=files, **options)
+
+
+# Importing
+
+
+def test_new_skus_make_products(acme):
+    assert counts(load(LIST)) == (3, 0, 0)
+    table = one("T-1")
+    assert {name: table[name] for name in COLUMNS} == {
+        "sku": "T-1",
+        "name": "Стіл письмовий",
+        "price": 4300,
+        "unit": "шт",
+        "category": "Столи",
+        "description": "Дубовий\nна чотирьох ніжках",
+        "active": True,
+    }
+    assert (table["currency"], table["version"]) == ("UAH", 1)
+    assert one("S-1")["active"] is False
+    assert one("S-1")["unit"] is None
+
+
+def test_known_skus_change_products(acme, clock):
+    load(LIST)
+    clock.tick(60)
+    result = load(
+        "sku,price,name\nCH-1,1300,Крісло офісне\nT-1,4300,Стіл дубовий\nS-1,9999.9999,\n"
+    )
+    assert counts(result) == (0, 2, 1)
+    assert (result.unchanged, result.rejected) == (1, 0)
+    chair, table, wardrobe = one("CH-1"), one("T-1"), one("S-1")
+    assert (chair["price"], chair["version"], chair["category"]) == (1300, 2, "Крісла")
+    assert chair["updated_at"] == "2026-03-02T09:01:00Z"
+    assert (table["name"], table["price"], table["version"]) == ("Стіл дубовий", 4300, 2)
+    assert (wardrobe["version"], wardrobe["updated_at"]) == (1, "2026-03-02T09:00:00Z")
+
+
+def test_a_missing_column_and_an_empty_cell_leave_things_as_they_are(acme):
+    load(LIST)
+    before = one("CH-1")
+    assert counts(load("sku,unit,category\nCH-1,,\nCH-1x,,\n")) == (0, 0, 2)
+    assert counts(load("sku,name,price,active\nCH-1, ,\u00a0,\n")) == (0, 0, 1)
+    assert one("CH-1") == before
+
+
+def test_a_new_row_needs_a_name_and_a_price(acme):
+    result = load("sku,name,price\nA,,5\nB,Стіл,\nC,,\nD,Стіл,0\n")
+    assert errors(result) == [
+        (2, "name", "required"),
+        (3, "price", "required"),
+        (4, "name", "required"),
+        (4, "price", "required"),
+    ]
+    assert (counts(result), result.rejected) == ((1, 0, 3), 3)
+
+
+def test_a_row_without_a_sku_is_rejected(acme):
+    result = load("sku,name,price\n,Стіл,5\n  ,Стіл,5\n")
+    assert errors(result) == [(2, "sku", "required"), (3, "sku", "required")]
+    assert Product.every("1") == []
+
+
+def test_of_a_sku_twice_the_later_row_is_rejected(acme):
+    result = load("sku,name,price\nA,Перший,1\nB,Стіл,2\nA,Другий,3\n A ,Третій,4\n")
+    assert errors(result) == [(4, "sku", "duplicate_in_file"), (5, "sku", "duplicate_in_file")]
+    assert "line 2" in result.errors[0]["message"]
+    assert (counts(result), one("A")["name"]) == ((2, 0, 2), "Перший")
+
+
+@loop_over(
+    ("row", "column", "code"),
+    [
+        ("A,Стіл,дорого,,,,", "price", "invalid_number"),
+        ("A,Стіл,-1,,,,", "price", "too_small"),
+        ("A,Стіл,1.00001,,,,", "price", "too_precise"),
+        ("A,Стіл,10000000000,,,,", "price", "too_large"),
+        ("A,Стіл,1.,,,,", "price", "invalid_number"),
+        ("A,Стіл,١,,,,", "price", "invalid_number"),
+        ("A,Стіл,1,,,,можливо", "active", "invalid_choice"),
+        (f"A,{'n' * 256},1,,,,", "name", "too_long"),
+        (f"{'s' * 65},Стіл,1,,,,", "sku", "too_long"),
+        (f"A,Стіл,1,{'u' * 33},,,", "unit", "too_long"),
+        (f"A,Стіл,1,,{'c' * 129},,", "category", "too_long"),
+        (f"A,Стіл,1,,,{'d' * 20_001},", "description", "too_long"),
+        ("A,Ст\x07іл,1,,,,", "name", "invalid_text"),
+        ("A,Стіл,1,,,\x1b[0m,", "description", "invalid_text"),
+        ("A,Стіл,1,,,,true,зайве", None, "too_many_cells"),
+        ('A,"Стіл" дубовий,1,,,,', None, "bad_quotes"),
+    ],
+)
+def test_a_cell_that_does_not_fit_is_named(row, column, code):
+    prices = read(f"{HEADER}\nG-1,Добрий,1,,,,\n{row}\nG-2,Добрий,2,,,,\n".encode())
+    cells = [(at, fault.column, fault.code) for at, (fault,) in prices.faults.items()]
+    whole = [(error.line, error.code) for error in prices.sheet.errors]
+    assert (cells, whole) == (([(1, column, code)], []) if column else ([], [(3, code)]))
+
+
+def test_bad_rows_do_not_stop_good_ones(acme):
+    result = load(
+        f'{HEADER}\nG-1,Добрий,1,,,,\nA,Стіл,x,,,,\nB,"Стіл" x,1,,,,\nC,Стіл,1,,,,,,x\nG-2,a,2\n'
+    )
+    assert errors(result) == [
+        (3, "price", "invalid_number"),
+        (4, None, "bad_quotes"),
+        (5, None, "too_many_cells"),
+    ]
+    assert (counts(result), result.rejected) == ((2, 0, 3), 3)
+    assert [product.sku for product in Product.every("1 ORDER BY id")] == ["G-1", "G-2"]
+
+
+def test_a_bad_cell_leaves_a_known_product_alone(acme):
+    load(LIST)
+    assert errors(load("sku,name,price\nCH-1,Інше,багато\n")) == [(2, "price", "invalid_number")]
+    assert one("CH-1")["name"] == "Крісло офісне"
+
+
+def test_all_that_is_wrong_with_a_row_is_told(acme):
+    result = load("sku,name,price,active\nA,a,так,5\nA,b,1,\n")
+    assert errors(result) == [
+        (2, "price", "invalid_number"),
+        (2, "active", "invalid_choice"),
+        (3, "sku", "duplicate_in_file"),
+    ]
+    assert result.rejected == 2
+
+
+def test_lines_are_those_of_the_file_where_cells_have_line_breaks(acme):
+    text = f'{HEADER}\nA,Стіл,1,,,"один\nдва\nтри",\nB,Стіл,x,,,,\n\nC,Стіл,y,,,,\n'
+    assert errors(load(text)) == [(5, "price", "invalid_number"), (7, "price", "invalid_number")]
+
+
+@loop_over(
+    ("cell", "price"),
+    [
+        ("1250.00", 12_500_000),
+        ("0", 0),
+        ("007.5", 75_000),
+        ("0.0001", 1),
+        ("9999999999.9999", 99_999_999_999_999),
+        ('"1250,5"', 12_505_000),
+        ('"1 250,00"', 12_500_000),
+        ('"1\u00a0250,00"', 12_500_000),
+        ('"1\u202f250 "', 12_500_000),
+        ('"1,234,567.89"', 12_345_678_900),
+    ],
+)
+def test_prices_are_read_as_spreadsheets_write_them(cell, price):
+    prices = read(f"sku,name,price\nA,Стіл,{cell}\n".encode())
+    assert (prices.column_values("price"), prices.faults) == ([price], {})
+
+
+@pytest.mark.parametrize(
+    ("cell", "active"),
+    [("true", 1), ("FALSE", 0), ("1", 1), ("0", 0), ("yes", 1), ("No", 0), ("так", 1), ("Ні", 0)],
+)
+def test_active_is_read_in_words_and_digits(cell, active):
+    prices = read(f"sku,active\nA,{cell}\n".encode())
+    assert (prices.column_values("active"), prices.faults) == ([active], {})
+
+
+def test_texts_are_kept_as_the_api_keeps_them(acme, api):
+    odd = " \u0406\u0308жак\u00a0 у\r\nтумані "
+    load(f'sku,name,price,description\nA,"{odd}",1,"{odd}"\n'.encode())
+    api.create("/products", sku="B", name=odd, price=1, description=odd)
+    imported, sent = one("A"), one("B")
+    assert imported["name"] == sent["name"] == "Їжак\u00a0 у тумані"
+    assert imported["description"] == sent["description"] == "Їжак\u00a0 у\nтумані"
+    kept = [(a, b) for a, b in rows("SELECT search_text, sku FROM product ORDER BY id")]
+    assert kept[0][0].replace("a\n", "b\n", 1) == kept[1][0]
+
+
+def test_three_spellings_of_one_list_are_the_same_rows(crm):
+    table = [
+        ("CH-1", "Крісло «Офіс»", "1250.5", "шт", "Крісла", "м'яке; чорне, нове", "true"),
+        ("Ї-2", "Стіл ґрунтовний", "4300", "шт", "Столи", "", "false"),
+    ]
+
+    def spelled(delimiter: str, order: list[int], comma: bool) -> str:
+        file = io.StringIO()
+        writer = csv.writer(file, delimiter=delimiter)
+        header = HEADER.split(",")
+        for cells in [header, *table]:
+            if comma and cells is not header:
+                cells = [*cells[:2], cells[2].replace(".", ","), *cells[3:]]
+            writer.writerow([cells[at] for at in order])
+        return file.getvalue()
+
+    straight = [0, 1, 2, 3, 4, 5, 6]
+    files = {
+        "acme": spelled(",", straight, False).encode(),
+        "globex": spelled(";", straight, True).encode("windows-1251"),
+    }
+    found = []
+    for label, data in files.items():
+        with crm.tenants.session(label):
+            assert counts(load(data)) == (2, 0, 0)
+            found.append(file_of("products"))
+    with crm.tenants.session("acme"):
+        shuffled = spelled(",", [6, 2, 0, 5, 1, 4, 3], False).encode("utf-8-sig")
+        assert counts(load(shuffled)) == (0, 0, 2)
+        assert load("name,sku,price\nx,y,1\n".encode("utf-16")).created == 1
+    assert found[0] == found[1]
+
+
+def test_imported_products_are_found_and_forgotten_by_search(acme, api):
+    load(LIST)
+    assert [product["sku"] for product in api.read("/products?q=ОФІСН")] == ["CH-1"]
+    assert [product["sku"] for product in api.read("/products?q=чотирьох+ніж")] == ["T-1"]
+    load("sku,name,description\nCH-1,Табурет,\nT-1,,Скляний\n")
+    assert api.read("/products?q=офісн") == api.read("/products?q=ніжках") == []
+    assert [product["sku"] for product in api.read("/products?q=табурет")] == ["CH-1"]
+    assert [product["sku"] for product in api.read("/products?q=скляний+стіл")] == ["T-1"]
+
+
+def test_deleted_products_are_not_known_to_an_import(acme, api):
+    load(LIST)
+    for id in (1, 2, 3):
+        api.delete(f"/products/{id}")
+    assert counts(load(LIST)) == (3, 0, 0)
+
+
+def test_changes_of_an_import_are_on_the_trail_with_who_did_it(api):
+    send(api)
+    send(api, "sku,price,unit\nCH-1,1300,компл\nT-1,4300,шт\n")
+    assert api.read("/products/2/changes") == []
+    (change,) = api.read("/products/1/changes")
+    assert change["before"] == {"price": 1250.5, "unit": "шт"}
+    assert change["after"] == {"price": 1300, "unit": "компл"}
+    assert (change["user_id"], change["key"]["name"]) == ("1", "tests")
+
+
+def test_a_large_list_is_written_whole_and_searchable(acme, api):
+    lines = [f"N-{n},Стіл модель {n * 7919 % 6000},{n}.{n % 100:02}" for n in range(6_000)]
+    load("sku,name,price\n" + "\n".join(lines))
+    again = [line.replace("Стіл", "Стілець") for line in lines[::2]]
+    assert counts(load("sku,name,price\n" + "\n".join(again))) == (0, 3000, 0)
+    assert api.get("/products?q=стілець&total=true&limit=1").json["meta"]["total"] == 3000
+    found = api.read("/products?q=модель+стілець&sku=N-4242")
+    assert [product["price"] for product in found] == [4242.42]
+    made = rows("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'product'")
+    assert {"product_sku", "product_name", "product_category"} <= {name for (name,) in made}
+    with pytest.raises(sqlite3.IntegrityError), transaction():
+        Product.add({"sku": "N-1", "name": "x", "price": 1, "currency": "UAH"})
+    with transaction():
+        execute("INSERT INTO product_search (product_search) VALUES ('integrity-check')")
+    assert row("PRAGMA integrity_check") == ("ok",)
+    assert row("PRAGMA cache_size") == (-2000,)
+
+
+def test_progress_goes_up_to_the_number_of_rows(acme):
+    load(LIST)
+    seen: list[tuple[int, int]] = []
+    text = LIST.replace("1250.50", "1") + "N-1,Новий,1,,,,\n,x,1,,,,\n"
+    load(text, progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1] == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "empty_file"),
+        (b"\n \n", "empty_file"),
+        ("name,price\nСтіл,1\n".encode(), "missing_column"),
+        (b"sku,name,price,colour\n", "unknown_column"),
+        (b"sku,name,sku\n", "duplicate_column"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "not_text"),
+        (b"sku,name\n" + b"A,x\n" * 50_001, "too_many_rows"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_as_a_whole(data, code):
+    with pytest.raises(Invalid) as refused:
+        read(data)
+    assert refused.value.code == code
+    assert [(fault.where, fault.code) for fault in refused.value.faults] == [("/file", code)]
+
+
+def test_a_refused_file_writes_nothing(api):
+    answer = send(api, b"sku,name\n" + b"A,x\n" * 50_001)
+    assert (answer.status_code, answer.json["code"]) == (422, "too_many_rows")
+    assert answer.json["errors"][0]["pointer"] == "/file"
+    assert api.kinds() == []
+    assert api.get("/imports/1").status_code == 404
+
+
+def test_a_header_in_any_case_and_order_with_an_unnamed_column(acme):
+    assert counts(load(" Price ;NAME;;Sku\n1,5;Стіл;;A\n")) == (1, 0, 0)
+    assert one("A")["price"] == 1.5
+
+
+def test_a_file_of_50_000_rows_is_read():
+    prices = read(b"sku,name,price\n" + b"A,x,1\n" * 50_000)
+    assert len(prices.rows) == 50_000
+
+
+def test_a_file_of_more_than_10_mib_is_refused():
+    data = (b"sku,name,price\n" + (b" " * 1000 + b"\n") * 11_000)[: 10 << 20]
+    assert read(data).rows == []
+    with pytest.raises(TooLarge):
+        read(data + b" ")
+
+
+# The answer, the event, the report
+
+
+def test_the_answer_has_the_counts_and_says_where_the_report_is(api):
+    answer = send(api)
+    assert answer.status_code == 200
+    assert answer.json == {"status": "ok", "created": 3, "updated": 0, "skipped": 0}
+    assert answer.headers["Location"] == "/api/v1/imports/1"
+
+
+def test_one_event_tells_of_the_whole_import(api):
+    send(api, LIST + ",x,1,,,,\n")
+    (event,) = api.events()
+    told = {"id": "1", "created": 3, "updated": 0, "skipped": 1}
+    assert (event["type"], event["data"], event["previous"]) == (
+        events.PRODUCT_IMPORTED,
+        {"import": told},
+        {},
+    )
+    send(api)
+    assert api.events()[1]["data"]["import"] == {**told, "id": "2", "created": 0, "skipped": 3}
+
+
+def test_the_report_has_counts_and_errors(api):
+    send(api)
+    text = LIST.replace("4300", "4301") + "A,Стіл,x,,,,\nB,x,1,,,,\nB,x,1,,,,\n"
+    send(api, text, name="прайс.csv")
+    answer = api.get("/imports/2")
+    assert "ETag" in answer.headers
+    report = answer.json
+    first, second = report.pop("errors")
+    assert report == {
+        "id": "2",
+        "noun": "product",
+        "file_name": "прайс.csv",
+        "encoding": "utf-8",
+        "delimiter": ",",
+        "rows": 6,
+        "created": 1,
+        "updated": 1,
+        "skipped": 4,
+        "unchanged": 2,
+        "rejected": 2,
+        "user_id": "1",
+        "created_at": "2026-03-02T09:00:00Z",
+        "updated_at": "2026-03-02T09:00:00Z",
+        "version": 1,
+    }
+    assert first == {
+        "line": 6,
+        "column": "price",
+        "code": "invalid_number",
+        "message": "price: 'x' is not a number: write 1250.00 or 1 250,00",
+    }
+    assert (second["line"], second["code"]) == (8, "duplicate_in_file")
+
+
+def test_the_first_1000_errors_are_told_and_all_are_counted(api):
+    send(api, "sku,name,price\n" + "".join(f"A{n},x,y\n" for n in range(1200)))
+    report = api.read("/imports/1")
+    assert (report["rejected"], len(report["errors"])) == (1200, 1000)
+    assert report["errors"][-1]["line"] == 1001
+    assert len(api.get("/imports/1/errors.csv").text.splitlines()) == 1201
+
+
+@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
+def test_rejected_rows_can_be_mended_and_imported(api, dialect):
+    text = "price,sku,name\n1,A,Добрий\nx,B,=Стіл\nx,C,'Шафа\n1,D,Полиця,зайве\n"
+    assert send(api, text, dialect).json["skipped"] == 3
+    answer = api.get("/imports/1/errors.csv")
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert 'filename="import-1-errors.csv"' in answer.headers["Content-Disposition"]
+    delimiter = ";" if dialect else ","
+    kept = list(csv.reader(io.StringIO(answer.data.decode("utf-8-sig")), delimiter=delimiter))
+    assert kept[0] == ["error", "price", "sku", "name"]
+    assert kept[1][0].lstrip("'").startswith("price: 'x' is not a number")
+    assert [cells[2] for cells in kept[1:]] == ["B", "C", "D"]
+    assert kept[3][4] == "зайве"
+    mended = answer.data.decode("utf-8-sig").replace(
+        f"{delimiter}x{delimiter}", f"{delimiter}7{delimiter}"
+    )
+    answer = send(api, mended.replace(f"{delimiter}зайве", ""), dialect)
+    assert answer.json == {"status": "ok", "created": 3, "updated": 0, "skipped": 0}
+    names = {product["sku"]: product["name"] for product in api.read("/products")}
+    shelf = "Шафа" if dialect else "'Шафа"
+    assert names == {"A": "Добрий", "B": "=Стіл", "C": shelf, "D": "Полиця"}
+
+
+def test_repair_of_a_row_with_too_many_cells_adds_no_apostrophe(api):
+    send(api, "sku;name;price\n'-A;'=Стіл;1;зайве\n", "?dialect=excel")
+    repair = api.get("/imports/1/errors.csv").data.decode("utf-8-sig")
+    assert repair.splitlines()[1].endswith(";'-A;'=Стіл;1;зайве")
+    assert send(api, repair.replace(";зайве", ""), "?dialect=excel").json["created"] == 1
+    assert [(product["sku"], product["name"]) for product in api.read("/products")] == [
+        ("-A", "=Стіл")
+    ]
+
+
+def test_a_second_round_of_repair_has_one_reason_column(api):
+    send(api, "error,sku,name,price\nколись,A,Стіл,x\n")
+    text = api.get("/imports/1/errors.csv").text
+    assert text.splitlines()[0] == "error,sku,name,price"
+    assert "колись" not in text
+
+
+def test_rejected_rows_are_kept_for_30_days(api, clock):
+    send(api, "sku,name,price\nA,x,y\n")
+    clock.tick(29 * 86_400)
+    send(api)
+    assert api.get("/imports/1/errors.csv").status_code == 200
+    clock.tick(2 * 86_400)
+    send(api)
+    assert api.get("/imports/1/errors.csv").status_code == 404
+    assert api.read("/imports/1")["rejected"] == 1
+    assert api.get("/imports/2/errors.csv").text == f"error,{HEADER}\r\n"
+
+
+def test_a_dry_run_counts_and_writes_nothing(api, crm):
+    send(api)
+    before = _all_rows(crm)
+    text = LIST.replace("4300", "4301") + "A,Стіл,x,,,,\nB,x,1,,,,\n"
+    answer = send(api, text, "?dry_run=true")
+    assert answer.json == {"status": "ok", "created": 1, "updated": 1, "skipped": 3}
+    assert "Location" not in answer.headers
+    assert _all_rows(crm) == before
+    assert send(api, text, "?dry_run=false").json == answer.json
+
+
+def _all_rows(crm: Any) -> list[list[tuple]]:
+    with crm.tenants.session("acme"):
+        return [rows(f"SELECT * FROM {table}") for table in ("product", "import_run", "event")]
+
+
+def test_an_import_is_all_or_nothing(acme, monkeypatch):
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no event can be written")
+
+    monkeypatch.setattr(events, "emit", fail)
+    with pytest.raises(RuntimeError):
+        load(LIST)
+    assert Product.every("1") == []
+    assert rows("SELECT * FROM import_run") == []
+
+
+def test_the_same_idempotency_key_imports_once(api):
+    headers = {"Idempotency-Key": "night-1"}
+    first, second = send(api, headers=headers), send(api, headers=headers)
+    assert second.json == first.json
+    assert second.headers["Location"] == first.headers["Location"]
+    assert second.headers["Idempotency-Replayed"] == "true"
+    assert api.kinds() == ["product.imported"]
+    other = send(api, LIST.replace("4300", "1"), headers=headers)
+    assert (other.status_code, other.json["code"]) == (422, "idempotency_key_reused")
+
+
+# The request
+
+
+def test_the_file_must_come_in_one_part_named_file(api):
+    def part() -> tuple[io.BytesIO, str]:
+        return io.BytesIO(LIST.encode()), "price.csv"
+
+    for sent, pointer, code in (
+        ({}, "/file", "required"),
+        ({"file": LIST}, "/file", "required"),
+        ({"file": [part(), part()]}, "/file", "repeated"),
+        ({"file": part(), "other": part()}, "/other", "unknown_field"),
+        ({"file": part(), "mode": "all"}, "/mode", "unknown_field"),
+    ):
+        answer = api.call(
+            "POST", "/products/import", data=sent, content_type="multipart/form-data; boundary=x"
+        )
+        assert answer.status_code == 422, sent
+        (fault,) = answer.json["errors"]
+        assert (fault["pointer"], fault["code"]) == (pointer, code)
+    assert api.kinds() == []
+
+
+def test_a_body_that_is_not_multipart_is_415(api):
+    for kind in ("text/csv", "application/json", "application/x-www-form-urlencoded"):
+        answer = api.call("POST", "/products/import", data=LIST.encode(), content_type=kind)
+        assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
+    assert api.call("POST", "/products/import").status_code == 415
+
+
+def test_a_damaged_multipart_body_is_no_file(api):
+    for body, kind in (
+        (b"garbage", "multipart/form-data"),
+        (b"garbage", "multipart/form-data; boundary=x"),
+        (b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nsku', ""),
+    ):
+        kind = kind or "multipart/form-data; boundary=x"
+        answer = api.call("POST", "/products/import", data=body, content_type=kind)
+        assert answer.status_code == 422, body
+    assert api.kinds() == []
+
+
+def _multipart(data: bytes) -> bytes:
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+    return head + data + b"\r\n--x--\r\n"
+
+
+def _chunked(api: Api, body: bytes) -> Any:
+    return api.call(
+        "POST",
+        "/products/import",
+        input_stream=io.BytesIO(body),
+        environ_overrides={"wsgi.input_terminated": True},
+        headers={"Transfer-Encoding": "chunked"},
+        content_type="multipart/form-data; boundary=x",
+    )
+
+
+def test_more_than_10_mib_is_413_also_in_chunks(api):
+    kind = "multipart/form-data; boundary=x"
+    for size in ((10 << 20) + 1, 11 << 20):
+        body = _multipart(LIST.encode().ljust(size))
+        for answer in (
+            api.call("POST", "/products/import", data=body, content_type=kind),
+            _chunked(api, body),
+        ):
+            assert (answer.status_code, answer.json["code"]) == (413, "too_large")
+    assert api.kinds() == []
+
+
+def test_a_chunked_file_is_imported(api):
+    assert _chunked(api, _multipart(LIST.encode())).json["created"] == 3
+
+
+def test_unknown_parameters_are_refused(api):
+    for path in (
+        "/products/import?dry_run=1",
+        "/products/import?dialect=lotus",
+        "/products/import?limit=5",
+        "/products/export?limit=5",
+        "/products/export?cursor=x",
+        "/products/export?total=true",
+        "/products/export?include_deleted=true",
+        "/products/export?dialect=lotus",
+        "/products/export?active=maybe",
+        "/products/export?colour=red",
+        "/products/export?dry_run=true",
+    ):
+        _, _, query = path.partition("?")
+        answer = api.get(path) if "export" in path else send(api, query=f"?{query}")
+        assert answer.status_code == 422, path
+        assert [fault["parameter"] for fault in answer.json["errors"]] == [query.split("=")[0]]
+
+
+# Exporting
+
+
+def test_the_export_is_exactly_the_seven_columns(api):
+    send(api)
+    answer = api.get("/products/export")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="price-list.csv"'
+    assert answer.data.decode() == (
+        f"{HEADER}\r\n"
+        'CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true\r\n'
+        'T-1,Стіл письмовий,4300.00,шт,Столи,"Дубовий\nна чотирьох ніжках",true\r\n'
+        "S-1,Шафа,9999.9999,,,,false\r\n"
+    )
+
+
+def test_the_excel_dialect_is_for_spreadsheets(api):
+    api.create("/products", sku="=1+1", name="+Стіл", price="1250.5", description="@x")
+    answer = api.get("/products/export?dialect=excel")
+    assert (
+        answer.data
+        == (
+            "\ufeff" + HEADER.replace(",", ";") + "\r\n'=1+1;'+Стіл;1250,50;;;'@x;true\r\n"
+        ).encode()
+    )
+
+
+def test_the_export_takes_the_filters_of_the_list(api):
+    send(api)
+    for query, skus in (
+        ("", ["CH-1", "T-1", "S-1"]),
+        ("?category=Крісла", ["CH-1"]),
+        ("?category=Крісла&category=Столи", ["CH-1", "T-1"]),
+        ("?active=false", ["S-1"]),
+        ("?q=дубов", ["T-1"]),
+        ("?q=ст&active=true", ["CH-1", "T-1"]),
+        ("?sku=S-1", ["S-1"]),
+        ("?ids=1,3&sort=-name", ["S-1", "CH-1"]),
+        ("?updated_since=2030-01-01T00:00:00Z", []),
+    ):
+        found = csv.DictReader(io.StringIO(api.get(f"/products/export{query}").text))
+        assert [line["sku"] for line in found] == skus, query
+
+
+def test_the_export_is_whole_and_without_deleted_products(api):
+    send(api, "sku,name,price\n" + "".join(f"A{n},x,1\n" for n in range(300)))
+    api.delete("/products/7")
+    assert len(api.get("/products/export").text.splitlines()) == 300
+
+
+def test_many_texts_are_folded_as_each_would_be():
+    texts = [text.strip() for text in (*HOSTILE, "Мар’яна", "Об`єкт")]
+    records = [(text, None, f"{text}\n\n {text}") for text in texts]
+    assert search.fold_many(records) == [search.fold(*record) for record in records]
+    assert search.fold_many([]) == []
+
+
+@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
+def test_what_was_exported_changes_nothing_when_imported(api, dialect):
+    for number, text in enumerate(HOSTILE):
+        api.create(
+            "/products",
+            sku=f"{text}-{number}",
+            name=text,
+            price=f"{number}.{number:04}",
+            unit=text[:32],
+            category=text,
+            description=f"{text}\n\n{text}\n{text}",
+            active=bool(number % 2),
+        )
+    api.create("/products", name="Без артикулу", price=1)
+    before = api.read("/products?limit=200")
+    data = api.get(f"/products/export{dialect}").data
+    answer = send(api, data, dialect)
+    assert (answer.json["created"], answer.json["updated"]) == (0, 0)
+    assert api.read("/imports/1")["unchanged"] == len(HOSTILE)
+    assert api.read("/products?limit=200") == before
+
+
+@pytest.mark.parametrize("dialect", ["", "?dialect=excel"])
+def test_an_export_makes_the_same_catalog_elsewhere(api, ivan, dialect):
+    for number, text in enumerate(HOSTILE):
+        api.create("/products", sku=f"{text}-{number}", name=text, price=1, description=text)
+    data = api.get(f"/products/export{dialect}").data
+    assert send(ivan, data, dialect).json["created"] == len(HOSTILE)
+    assert ivan.get(f"/products/export{dialect}").data == data
+
+
+# Who may
+
+
+def test_another_tenant_gets_nothing(api, ivan):
+    send(api)
+    assert ivan.get("/imports/1").status_code == 404
+    assert ivan.get("/imports/1/errors.csv").status_code == 404
+    assert ivan.get("/products/export").text == f"{HEADER}\r\n"
+    assert send(ivan).json["created"] == 3
+
+
+def test_importing_needs_writing_and_the_rest_reading(api, reader, form):
+    send(api)
+    assert send(reader).status_code == 403
+    assert send(form).status_code == 403
+    for path in ("/products/export", "/imports/1", "/imports/1/errors.csv"):
+        assert reader.get(path).status_code == 200
+        assert form.get(path).status_code == 403
+
+
+def test_an_id_that_is_no_import_is_not_found(api):
+    for id in ("0", "9", "abc", "²"):
+        for path in (f"/imports/{id}", f"/imports/{id}/errors.csv"):
+            assert api.get(path).status_code == 404
+
+
+def test_a_rule_can_be_called_without_a_request(acme):
+    with pytest.raises(Invalid) as refused:
+        read(b"name\n")
+    assert refused.value.code == "missing_column"
+    result = load(LIST, file_name="a/b\x07.csv")
+    assert result.import_id == 1
+    assert row("SELECT file_name, user_id FROM import_run") == (None, None)
+
+
+def test_a_part_without_a_name_is_422(api):
+    head = b"--edge\r\nContent-Disposition: form-data"
+    parts = (
+        head + b'\r\n\r\n1\r\n'
+        + head + b'; name="file"; filename="a.csv"\r\n\r\nsku\r\n'
+        + head + b'; name="other"\r\n\r\n1\r\n--edge--\r\n'
+    )  # fmt: skip
+    answer = api.post(
+        "/products/import", data=parts, content_type="multipart/form-data; boundary=edge"
+    )
+    assert (answer.status_code, answer.json["errors"][0]["code"]) == (422, "unknown_field")
