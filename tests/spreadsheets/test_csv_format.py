@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from crm.spreadsheets import csv_format
 from tests.cases import loop_over
 
 COLUMNS = ["sku", "name", "price", "unit", "category", "description", "active"]
