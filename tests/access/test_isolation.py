@@ -27,7 +27,7 @@ from crm.resources import tenant, users
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
-from tests.full_tenant import Caller, Clock, furnish
+from tests.full_tenant import Caller, Clock, fill_tenant
 
 MARKER = "GLOBEX"
 FOREIGN, NOBODY = 900_000, 987_654_321
@@ -70,7 +70,7 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
     globex."""
     data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock()
     crm = create_app(Config(data=data, plans=UNLIMITED), clock, sends=False)
-    furnish(crm, clock)
+    fill_tenant(crm, clock)
     tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")
     with crm.tenants.session("globex"):
         key = api_keys.create("tests", "*", 1)[1]

@@ -422,8 +422,8 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "name", "deleted"),
-    [("trash", "fold", False), ("disk", "sync", False), ("os", "rename", False)]
-    + [("disk", "delete_logs", True), ("uploads", "forget_all", True)],
+    [("trash", "checkpoint", False), ("disk", "sync", False), ("os", "rename", False)]
+    + [("disk", "delete_logs", True), ("uploads", "delete_all", True)],
 )
 def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     crm, api, module, name, deleted

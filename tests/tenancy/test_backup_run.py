@@ -274,7 +274,7 @@ def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
     assert sorted(path.name[:7] for path in copies.iterdir()) == [".unchan", "globex-"]
 
 
-def test_the_command_tells_what_did_not_change(crm, copies):
+def test_the_command_reports_what_did_not_change(crm, copies):
     crm.tenants.forget_idle()
     time.sleep(0.1)
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
@@ -285,7 +285,7 @@ def test_the_command_tells_what_did_not_change(crm, copies):
     assert second.stdout.count("\n") == 2
 
 
-def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
+def test_a_long_command_reports_its_progress(crm, copies, monkeypatch):
     monkeypatch.setattr("crm.cli.commands.Progress.INTERVAL_SECONDS", 0.0)
     crm.tenants.forget_idle()
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]

@@ -224,7 +224,7 @@ def test_rows_of_windows_that_are_over_go_first(limiter):
     assert set(seen) == {2}
 
 
-def test_what_was_right_takes_nobodys_row(counters):
+def test_a_name_that_counts_nothing_takes_no_row(counters):
     tries = Tries(counters, PASSWORDS, 900, account=1)
     for number in range(10_000):
         tries.take(START, account=str(number))

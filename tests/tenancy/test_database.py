@@ -142,7 +142,7 @@ def test_idle_connections_are_few(crm):
     assert len(crm.tenants.pool._idle) == 3
 
 
-def test_a_connection_is_kept_for_the_next_visit(crm):
+def test_a_connection_is_kept_for_the_next_session(crm):
     seen = set()
     for _ in range(5):
         with crm.tenants.session("acme") as here:
@@ -151,7 +151,7 @@ def test_a_connection_is_kept_for_the_next_visit(crm):
 
 
 @pytest.mark.process
-def test_a_kept_connection_of_a_busy_tenant_is_closed_later(crm):
+def test_an_idle_connection_of_a_busy_tenant_is_closed_later(crm):
     with crm.tenants.session("globex"):
         lead("x")
     crm.tenants.pool._size = 0
@@ -222,7 +222,7 @@ def test_writing_outside_a_transaction_is_an_error(crm):
             rows("DELETE FROM lead RETURNING id")
 
 
-def test_a_visit_belongs_to_its_thread(crm):
+def test_a_session_belongs_to_its_thread(crm):
     with crm.tenants.session("acme"):
         context = contextvars.copy_context()
         failed = []
@@ -241,7 +241,7 @@ def test_a_visit_belongs_to_its_thread(crm):
         assert len(failed) == 1 and failed[0] is not current_session().connection
 
 
-def test_a_new_thread_visits_nobody(crm):
+def test_a_new_thread_has_no_session(crm):
     seen = []
     with crm.tenants.session("acme"):
         thread = threading.Thread(target=lambda: seen.append(database.session_or_none()))
@@ -250,7 +250,7 @@ def test_a_new_thread_visits_nobody(crm):
     assert seen == [None]
 
 
-def test_a_visit_that_is_over_reaches_nothing(crm):
+def test_an_ended_session_reaches_nothing(crm):
     with crm.tenants.session("acme"):
         context = contextvars.copy_context()
     with pytest.raises(NoTenant):
@@ -273,7 +273,7 @@ def test_another_tenant_inside_a_transaction_is_an_error(crm):
         assert lead("globex is free") == 1
 
 
-def test_a_stay_inside_a_stay_leads_back(crm):
+def test_after_an_inner_session_the_outer_one_is_current_again(crm):
     with crm.tenants.session("acme") as outer:
         with pytest.raises(RuntimeError), crm.tenants.session("globex"):
             assert current_session().label == "globex"
@@ -310,7 +310,7 @@ def test_what_is_not_committed_nobody_else_sees(crm):
         assert run_in_threads(1, look) == [[("a",)]]
 
 
-def test_a_rollback_frees_the_writers_turn(crm):
+def test_a_rollback_releases_the_writer_lock(crm):
     def write(_: int) -> int:
         with crm.tenants.session("acme") as here:
             here.lock_wait_seconds = 1
@@ -328,7 +328,7 @@ def test_a_rollback_frees_the_writers_turn(crm):
         assert rows("SELECT DISTINCT name FROM lead") == [("b",)]
 
 
-def test_a_commit_that_fails_leaves_nothing_and_frees_the_turn(crm):
+def test_a_commit_that_fails_leaves_nothing_and_releases_the_writer_lock(crm):
     with crm.tenants.session("acme"):
         with pytest.raises((sqlite3.IntegrityError, peewee.IntegrityError)), transaction():
             execute("PRAGMA defer_foreign_keys = ON")
@@ -356,7 +356,7 @@ def test_an_id_is_never_used_again(crm):
         assert lead("b") == last + 1
 
 
-def test_after_commit_wakes_once_and_only_then(crm):
+def test_after_commit_calls_once_and_only_after_a_commit(crm):
     woken = []
     with crm.tenants.session("acme"):
         with transaction():
@@ -412,7 +412,7 @@ def test_busy_while_another_process_writes(crm, api, monkeypatch):
 
 
 @pytest.mark.process
-def test_a_killed_writer_leaves_the_turn_free(crm):
+def test_a_killed_writer_releases_the_writer_lock(crm):
     with held_elsewhere(crm, "acme") as holder, crm.tenants.session("acme") as here:
         here.lock_wait_seconds = 0.05
         with pytest.raises(Busy):
