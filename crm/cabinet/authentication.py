@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import flask
-from flask import Flask, current_app, g, redirect, request
+from flask import Flask, g, redirect, request
 from flask.sessions import SecureCookieSessionInterface
 from werkzeug.wrappers import Response
 
@@ -19,6 +19,7 @@ from crm.api.admission import API
 from crm.api.operations import raw_body
 from crm.api.upload import InMemory
 from crm.cabinet import csrf, embedded_login
+from crm.cabinet.app import current_app
 from crm.cabinet.compression import compress
 from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
 from crm.config import Config
@@ -54,7 +55,7 @@ def install(app: Flask, config: Config) -> None:
         g.place = BASE_HOST if visited.label == BASE_HOST_FILE else TENANT
         g.session = None
         token = g.session_token = request.cookies.get(cookie_name(), "")
-        view = app.view_functions.get(request.endpoint or "")
+        view: Any = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
             # Nothing is there: let Flask say so, beside the menu. An embedding site is asked for
             # pages alone.
@@ -74,7 +75,9 @@ def install(app: Flask, config: Config) -> None:
         if g.session:
             visited.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
-        app.limiter.take_page(visited.label, session_id, request.remote_addr or "", uptime())
+        current_app.limiter.take_page(
+            visited.label, session_id, request.remote_addr or "", uptime()
+        )
         if not g.session and view.role:
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))
@@ -93,7 +96,8 @@ def install(app: Flask, config: Config) -> None:
             return response
         headers = response.headers
         place = g.get("place", TENANT)
-        others = embedded_login.around().origins() if embedded_login.around() else ""
+        site = embedded_login.around()
+        others = site.origins() if site else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
         # The path of a one-time link goes to nobody's log, not even from page to page here.
         is_link = "token" in (request.view_args or ())

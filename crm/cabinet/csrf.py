@@ -8,9 +8,10 @@ one domain can set each other's cookies unless they are served by https.
 
 import hmac
 
-from flask import Flask, current_app, g, request
+from flask import Flask, g, request
 from flask_wtf.csrf import CSRFError, generate_csrf, same_origin, validate_csrf
 
+from crm.cabinet.app import current_app
 from crm.tenancy.database import session_or_none
 
 FIELD = "csrf_token"

@@ -21,7 +21,7 @@ from crm.cabinet.languages import get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Column
 from crm.cabinet.rendering import OWNER, VIEWER, me, render
 from crm.resources import tenant
-from crm.tenancy.database import now, row
+from crm.tenancy.database import now, one_row
 from crm.tenancy.heavy_work import heavy_work
 from crm.values import as_number
 
@@ -42,7 +42,7 @@ class Tile(NamedTuple):
     name: str
     icon: str
     path: str
-    count: int
+    number: int
     then: str
     sums: Sequence[str] = ()
     sums_then: str = ""
@@ -77,7 +77,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     """(what to do, where, is it done) while there is no deal and not all is done."""
     if me().role == VIEWER:
         return []
-    *done, has_deals = row(
+    *done, has_deals = one_row(
         "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
         " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
@@ -204,7 +204,8 @@ def _days_plot(calendar: Calendar) -> Plot:
 def _months_plot(calendar: Calendar) -> Plot:
     months = figures.closed_by_month(calendar)
     name = gettext("Won and lost deals, 12 months")
-    won, lost = (sum(deals[side].count for deals in months) for side in (1, 2))
+    won = sum(deals.count for _, deals, _ in months)
+    lost = sum(deals.count for _, _, deals in months)
     about = gettext(
         "Won: %(won)s, lost: %(lost)s", won=formatting.number(won), lost=formatting.number(lost)
     )
@@ -279,7 +280,7 @@ def _list_at(path: str, **filters: object) -> str:
     return f"{request.root_path}{path}?{urlencode(filters, doseq=True)}"
 
 
-def _leads_list(first: date, last: date, **filters: object) -> str:
+def _leads_list(first: date, last: date, /, **filters: object) -> str:
     """Leads that came in on these days, both included."""
     return _list_at("/leads", **filters, created_since=first, created_until=last)
 

@@ -32,12 +32,13 @@ def install(app: Flask) -> None:
     """Translate the texts of the app's templates: `_()`, `gettext()`, `ngettext()`, `trans`."""
     app.jinja_env.add_extension("jinja2.ext.i18n")
     # Jinja fills the places in by itself.
-    app.jinja_env.install_gettext_callables(
+    jinja_env: Any = app.jinja_env  # the extension adds the method that installs gettext
+    jinja_env.install_gettext_callables(
         lambda text: _catalog().ugettext(text),
         lambda singular, plural, num: _catalog().ungettext(singular, plural, num),
         newstyle=True,
     )
-    fill_in = app.jinja_env.globals["gettext"]
+    fill_in = jinja_env.globals["gettext"]
 
     @pass_context
     def gettext_of_templates(context: Context, text: str, **values: Any) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from functools import partial
 
 import flask
-from flask import current_app, redirect, request
+from flask import redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.app import current_app
 from crm.cabinet.embedded_login import around
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
@@ -91,7 +92,7 @@ def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
         return see_other("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
-    known_browser = authentication.known_browser(user and user.id)
+    known_browser = authentication.known_browser(user.id if user else None)
     context = phone_codes.context(codes.LOGIN, known_browser)
     return render("login/code.html", form=form or Form(), **context)
 
@@ -130,7 +131,7 @@ def check_password() -> Response:
         current_session().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
-        authentication.known_browser(user and user.id),
+        authentication.known_browser(user.id if user else None),
     )
     kept = passwords.of(user.id if user else None)
     if passwords.fits(kept, request.form.get("password", "")) and user is not None:
@@ -153,7 +154,7 @@ def send_reset_link() -> Response:
     by_whom = f"{to} {network}"
     current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
     user, token = users.make_reset_link(email)
-    letter = _reset_letter(token, user and user.language)
+    letter = _reset_letter(token, user.language if user else None)
     response = see_other("/forgot/sent")
     if user:
         response.call_on_close(partial(current_app.post.mail, user.email, *letter))
@@ -228,8 +229,9 @@ def confirm_email(token: str) -> Response:
 
 @pages.post("/logout")
 def logout() -> Response:
-    there = redirect(around().home, 303) if me() and me().from_site else see_other("/login")
-    response = authentication.let_out(there)
+    site = around() if me() and me().from_site else None
+    response = redirect(site.home, 303) if site else see_other("/login")
+    authentication.let_out(response)
     flask.session.clear()
     return response
 
@@ -255,8 +257,8 @@ def _send_code(phone: str) -> Response:
         codes.LOGIN,
         phone,
         known=user is not None,
-        known_browser=authentication.known_browser(user and user.id),
-        language=user and user.language,
+        known_browser=authentication.known_browser(user.id if user else None),
+        language=user.language if user else None,
     )
 
 

@@ -8,11 +8,12 @@ anybody's, and only the SMS isn't sent.
 from functools import partial
 
 import flask
-from flask import current_app, request
+from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, tokens
 from crm.cabinet import authentication, formatting, languages
+from crm.cabinet.app import current_app
 from crm.cabinet.languages import force_locale, gettext
 from crm.errors import Invalid, TooMany
 from crm.tenancy.clocks import steady_seconds

@@ -7,9 +7,10 @@ at each page.
 
 from dataclasses import dataclass
 
-from flask import current_app, request
+from flask import request
 
 from crm.access import passwords, sessions
+from crm.cabinet.app import current_app
 from crm.cabinet.rendering import me
 from crm.errors import Conflict, Invalid
 from crm.tenancy.clocks import uptime
