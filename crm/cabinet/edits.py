@@ -72,7 +72,7 @@ def sent_version() -> int | None:
 def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values that were edited in the form, and the names of what somebody else has changed."""
+    """The values that were edited in the form, and the labels of what somebody else has changed."""
     opened = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )

@@ -40,9 +40,8 @@ def read_file(resource: str, data: bytes, excel: bool) -> Any:
 
 
 def _import_file(query: Query, file: ParsedFile) -> Values:
-    result = spreadsheets.import_file(file, None, query.chosen.get("dry_run") == "true")
-    counts = {"created": result.created, "updated": result.updated, "skipped": result.skipped}
-    return {"status": "ok", **counts}
+    is_dry = query.chosen.get("dry_run") == "true"
+    return {"status": "ok", **spreadsheets.import_file(file, dry_run=is_dry).counts()}
 
 
 def _convert_lead(id: str, data: Values) -> Values:

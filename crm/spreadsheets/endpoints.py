@@ -76,11 +76,10 @@ def add_endpoints(
         file_name, file = upload
         rights.require(g.caller.scopes, resource.required_scopes(file.has_values))
         result = import_file(file, file_name, query.chosen.get("dry_run") == "true")
-        counts = {"created": result.created, "updated": result.updated, "skipped": result.skipped}
         headers = {}
         if result.import_id is not None:
             headers["Location"] = address(f"/imports/{result.import_id}")
-        return {"status": "ok", **counts}, headers
+        return {"status": "ok", **result.counts()}, headers
 
     @blueprint.get(f"/{plural}/export")
     @blueprint.needs(f"{plural}:read")

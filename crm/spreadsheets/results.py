@@ -39,3 +39,7 @@ class Result:
     @property
     def skipped(self) -> int:
         return self.unchanged + self.rejected
+
+    def counts(self) -> dict[str, int]:
+        """The counts that answers and events have (spec: Products)."""
+        return {"created": self.created, "updated": self.updated, "skipped": self.skipped}

@@ -23,13 +23,8 @@ class ImportableProducts(ImportableResource):
     importer = ProductImporter
 
     def on_imported(self, import_id: int, result: Result) -> None:
-        counts = {
-            "id": str(import_id),
-            "created": result.created,
-            "updated": result.updated,
-            "skipped": result.skipped,
-        }
-        events.emit(events.PRODUCT_IMPORTED, import_id, {"import": counts})
+        body = {"id": str(import_id), **result.counts()}
+        events.emit(events.PRODUCT_IMPORTED, import_id, {"import": body})
 
 
 PRODUCTS = register(ImportableProducts())
