@@ -118,7 +118,7 @@ def create(data: dict[str, Any]) -> int:
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
-        default = Pipeline.default()
+        default = Pipeline.first("is_default = 1")  # none while the tenant is being created
         if default and data.get("is_default"):
             default.put({"is_default": 0})
         others = _pipelines()
