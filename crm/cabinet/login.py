@@ -1,8 +1,8 @@
 """Pages to log in and out: by an SMS code, a password, or a one-time link (D12).
 
 No response reveals whether a phone or an e-mail address is known: the same work is done for all,
-and messages are sent after the response. Opening a link does not use it up, because mail programs and
-messengers open links by themselves; only the link that hands over a sign-up is used at once.
+and messages are sent after the response. Opening a link does not use it up, because mail programs
+and messengers open links by themselves; only the link that hands over a sign-up is used at once.
 """
 
 from collections.abc import Callable
