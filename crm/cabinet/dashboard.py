@@ -5,8 +5,9 @@ records. A new business sees a list of first steps above.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from babel import dates
@@ -35,7 +36,8 @@ class Cell(NamedTuple):
     path: str = ""
 
 
-class Tile(NamedTuple):
+@dataclass(frozen=True)
+class Tile:
     """One figure and the path of its records; `then` compares it with the period before."""
 
     name: str
@@ -243,14 +245,16 @@ def _sources_plot(calendar: Calendar) -> Plot:
         Bar(
             source or gettext("Unknown"),
             count,
-            path=_leads_list(*days, **({"source": source} if source else {"has_source": "false"})),
+            path=_leads_list(*days, source=source)
+            if source
+            else _leads_list(*days, has_source="false"),
         )
         for source, count in counts
     ]
     if others:
         known = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        more = {"has_source": "true"} if len(known) < len(counts) else {}
+        more: dict[str, Any] = {"has_source": "true"} if len(known) < len(counts) else {}
         path = _leads_list(*days, source_not=known, **more)
         bars.append(Bar(gettext("All others"), others, path=path))
     about = _leads(sum(bar.count for bar in bars))

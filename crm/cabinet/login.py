@@ -7,6 +7,7 @@ and messengers open links by themselves; only the link that hands over a sign-up
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flask
 from flask import redirect, request
@@ -327,7 +328,7 @@ def _invalid_link() -> Response:
     return render("login/invalid_link.html", 404)
 
 
-def _company() -> dict[str, str]:
+def _company() -> dict[str, Any]:
     return {"firm": tenant.about()["name"]}
 
 

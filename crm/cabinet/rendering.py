@@ -105,7 +105,12 @@ class Unconfirmed(Exception):
     """A change that cannot be undone was not confirmed yet."""
 
     def __init__(self, question: str, detail: str, label: str, back: str):
-        self.context = {"question": question, "detail": detail, "label": label, "back": back}
+        self.context: dict[str, Any] = {
+            "question": question,
+            "detail": detail,
+            "label": label,
+            "back": back,
+        }
 
 
 @contextmanager
