@@ -33,7 +33,7 @@ def export_links(plural: str, filters: list[tuple[str, str]] | None = None) -> d
 
 @resource_page(pages, "GET", "export")
 def export_records(plural: str) -> Response:
-    query = lists.asked(export_filter_of(plural))
+    query = lists.read_query(export_filter_of(plural))
     return export_response(find_resource(plural), query, _may_read)
 
 
