@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
@@ -122,7 +122,7 @@ def write(
 
 
 def write_to(
-    to: BinaryIO,
+    to: IO[bytes],
     header: Sequence[str],
     rows: Iterable[Sequence[str | None]],
     excel: bool = False,

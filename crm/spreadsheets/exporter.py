@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from crm.json import dumps
 from crm.spreadsheets import csv_format
@@ -17,7 +17,7 @@ Row = Sequence[str | None]
 
 
 def export_csv(
-    to: BinaryIO,
+    to: IO[bytes],
     resource: ImportableResource,
     condition: str = "1",
     params: Sequence[Any] = (),
@@ -88,16 +88,17 @@ class _Names(dict[Any, str]):
         return name
 
 
-def _write_cells(columns: list[Sequence[Any]], writers: Writers) -> Iterator[Row]:
+def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:
     """The rows of cells of columns of stored values; None is an empty cell."""
     # Column by column: most have nothing to convert, and csv writes their values as they are.
+    cells = list(columns)
     for place, write in writers:
         values = columns[place]
         if None in values:
-            columns[place] = [None if value is None else write(value) for value in values]
+            cells[place] = [None if value is None else write(value) for value in values]
         else:
-            columns[place] = list(map(write, values))
-    return zip(*columns, strict=True)
+            cells[place] = list(map(write, values))
+    return zip(*cells, strict=True)
 
 
 def _parts(
