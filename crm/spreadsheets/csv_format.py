@@ -262,7 +262,7 @@ def _read_regular(
 ) -> list[tuple[int, tuple[str, ...]]] | None:
     """All rows below line `end` of a file in which each line is a whole row, else None.
 
-    Most files are; asking each row on its own takes twice as long. Between the blocks that are
+    Most files are; checking row by row takes twice as long. Between the blocks that are
     read in one call, other threads get their turn.
     """
     start = file.tell()
@@ -343,7 +343,7 @@ def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
 def _guarded(
     rows: Iterable[Sequence[str | None]], texts: Collection[int]
 ) -> Iterator[list[str | None]]:
-    # Rejected rows come by here too: a column of numbers may have anything, and a row any width.
+    # Rejected rows are written too: a column of numbers may have anything, and a row any width.
     for row in rows:
         yield [
             f"'{cell}"

@@ -73,7 +73,7 @@ def _own_writers(
 
 def _writers(columns: Sequence[Column], excel: bool) -> Writers:
     """What makes the cells of those columns whose stored value is not the cell."""
-    return [(place, each.write(excel)) for place, each in enumerate(columns) if each.write]
+    return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
 
 
 class _Names(dict[Any, str]):

@@ -129,9 +129,6 @@ def list_imports(plural: str) -> Response:
 @resource_page(pages, "GET", "imports/<id>")
 def show_import(plural: str, id: str) -> Response:
     report = _report(plural, id)
-    (has_file,) = one_row(
-        "SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),)
-    )
     return _page(
         "spreadsheets/report.html",
         plural,
