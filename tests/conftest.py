@@ -20,13 +20,22 @@ from crm.resources import tenant, users
 from crm.tenancy.counters import Counters
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import Tenants
-from tests.log_leaks import pytest_configure, pytest_sessionfinish, pytest_terminal_summary
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
-__all__ = ["pytest_configure", "pytest_sessionfinish", "pytest_terminal_summary"]
+pytest_plugins = ["tests.log_leaks", "tests.markers"]
 
 OLENA, TARAS = 1, 2  # user ids at acme
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Write lone surrogates of a test's output as escapes: pytest-xdist cannot send them."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 class Clock:

@@ -1,8 +1,8 @@
 """A tenant with data of every kind that its file can hold.
 
-`furnish()` plays it through the doors that people use, by a clock that it moves, with a random
-source that begins the same each time. `lacking()` looks at the schema and tells what is not there:
-a step that adds a table, a column or a status adds to `furnish()` too.
+`fill_tenant()` creates it through the API and the rules that people use, with a clock that it moves
+and a random source with a fixed seed. `missing_values()` compares it with the schema: a migration
+that adds a table, a column or a status adds to `fill_tenant()` too.
 """
 
 import random
@@ -28,7 +28,7 @@ from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, now, transaction
 
 LABEL = "acme"
-BEGUN = 1_767_171_600.0  # 2025-12-31T09:00:00Z
+START = 1_767_171_600.0  # 2025-12-31T09:00:00Z
 DAY = 86_400
 LINE = "Довгий текст про меблі, ґанок, їжака й подвір'я.\n"
 LONG, VERY_LONG = LINE * 6, LINE * 100  # the second one fills pages of the file
@@ -38,9 +38,9 @@ ONE_ROW = {"tenant"}
 
 
 class Clock:
-    """A clock that the story moves."""
+    """A clock that the test moves."""
 
-    def __init__(self, moment: float = BEGUN) -> None:
+    def __init__(self, moment: float = START) -> None:
         self.moment = moment
 
     def __call__(self) -> float:
@@ -75,8 +75,8 @@ class Caller:
 
 
 @contextmanager
-def same_each_time() -> Iterator[None]:
-    """Secrets and numbers of chance are the same in each run: good for nothing but this."""
+def seeded_random() -> Iterator[None]:
+    """Make secrets and random numbers the same in each run."""
     chance = random.Random(20260201)
 
     def text(count: int = 32) -> str:
@@ -93,7 +93,7 @@ def same_each_time() -> Iterator[None]:
         yield
 
 
-def furnish(app: CRMApp, clock: Clock) -> str:
+def fill_tenant(app: CRMApp, clock: Clock) -> str:
     """Make the tenant; gives the key of its owner that may read everything. Ends with no visit."""
     key = _people(app)
     caller = Caller(app, key)
@@ -107,7 +107,7 @@ def furnish(app: CRMApp, clock: Clock) -> str:
     _deals(app, caller, clock)
     _tasks(caller, clock)
     _notes(app, caller, taras)
-    _moved_in(caller)
+    _imports(caller)
     _deliveries(app, caller, clock)
     _last_day(app, caller, clock)
     return key
@@ -305,15 +305,15 @@ def _notes(app: CRMApp, caller: Caller, taras: Caller) -> None:
         taras.add(f"{path}/notes", text="Примітка Тараса")
     gone = caller.add("/leads/2/notes", text="Зникне")
     caller.do("DELETE", f"/leads/2/notes/{gone}")
-    with app.tenants.session(LABEL) as here:
+    with app.tenants.session(LABEL) as session:
         notes.create("deal", 4, {"text": "Без автора"})
         sessions.open(2, "Firefox")  # as the cabinet writes: a user, and no key
-        here.user_id = 2
+        session.user_id = 2
         with transaction():
             leads.Lead.find(2).update_fields({"comment": "змінено в кабінеті"})
 
 
-MOVED = {
+IMPORTED_FILES = {
     "clients": 'external_id,name,contact_name,contact_phone\nM-1,ФОП Мельник,Іван,0671110077\n,,,"',
     "deals": "external_id;client;item_name;item_price\nM-1;ФОП Мельник;Шафа;8 000,5\nM-2;Нікого;;",
     "leads": "external_id,name,phone\nM-1,З таблиці,0671110078\nM-2,Без телефону,\n",
@@ -321,8 +321,8 @@ MOVED = {
 }
 
 
-def _moved_in(caller: Caller) -> None:
-    for noun, text in MOVED.items():
+def _imports(caller: Caller) -> None:
+    for noun, text in IMPORTED_FILES.items():
         caller.do("POST", f"/{noun}/import", data={"file": (BytesIO(text.encode()), f"{noun}.csv")})
 
 
@@ -366,8 +366,8 @@ def _send(app: CRMApp, outcome: Callable[[deliveries.Claimed], Outcome | None]) 
     with app.tenants.session(LABEL):
         while claimed := deliveries.claim("frozen", 50, 50)[0]:
             for sent in claimed:
-                if told := outcome(sent):
-                    deliveries.record(sent, now(), told)
+                if result := outcome(sent):
+                    deliveries.record(sent, now(), result)
 
 
 def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
@@ -397,7 +397,7 @@ def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
     clock.tick(60)
 
 
-def lacking(file: sqlite3.Connection) -> list[str]:
+def missing_values(file: sqlite3.Connection) -> list[str]:
     """What the schema allows and no row has: tables, set and unset columns, values of a choice."""
     found = []
     tables = file.execute(

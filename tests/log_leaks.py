@@ -98,8 +98,6 @@ def _asked(ask: Callable[..., Any]) -> Callable[..., Any]:
 
 def pytest_configure(config: pytest.Config) -> None:
     global _file
-    if _file is not None:  # both a plugin and imported
-        return
     from crm.access import codes as sms_codes
     from crm.access import tokens as random_tokens
 
@@ -120,9 +118,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _file is not None:
         _file.flush()
-        session.config.stash[FOUND] = list(leaks(Path(_file.name)))
-        if session.config.stash[FOUND]:
+        found = session.config.stash.setdefault(FOUND, [])
+        found += leaks(Path(_file.name))
+        if hasattr(session.config, "workeroutput"):  # one of pytest-xdist's processes
+            session.config.workeroutput["leaks"] = found
+        if found:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is none
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of pytest-xdist has ended: tell what it found."""
+    found = node.config.stash.setdefault(FOUND, [])
+    found += getattr(node, "workeroutput", {}).get("leaks", [])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -1,8 +1,8 @@
-"""Freezes a release: a tenant's file with data of every kind, and what the API answers about it.
+"""Freezes a release: a tenant's file with data of every kind, and the API's responses about it.
 
 `python -m tests.releases [VERSION]` writes `VERSION.db.gz` and `VERSION.json` to
-`tests/data/releases`; the version is this release's unless named. `tenancy/test_releases.py` proves
-for each frozen file that this code brings it up to date and gives the same answers.
+`tests/data/releases`; the version is this release's unless named. `tests/tenancy/test_releases.py`
+proves for each frozen file that this code brings it up to date and gives the same responses.
 """
 
 import gzip
@@ -22,7 +22,7 @@ import crm
 from crm import create_app
 from crm.config import Config
 from crm.tenancy import backup
-from tests.full_tenant import LABEL, Caller, Clock, furnish, lacking, same_each_time
+from tests.full_tenant import LABEL, Caller, Clock, fill_tenant, missing_values, seeded_random
 
 FOLDER = Path(__file__).parent / "data" / "releases"
 ABOUT = (
@@ -61,48 +61,48 @@ def main(version: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "made.db"
         key, asked_at = build(Path(folder) / "data", made)
-        told = ask_all(made, key, asked_at, Path(folder) / "asked")
+        responses = request_all(made, key, asked_at, Path(folder) / "asked")
         file.write_bytes(gzip.compress(made.read_bytes(), mtime=0))
     about = {"about": ABOUT, "version": version, "key": key, "asked_at": asked_at}
-    text = json.dumps(about | {"answers": told}, ensure_ascii=False, indent=0, sort_keys=True)
+    text = json.dumps(about | {"answers": responses}, ensure_ascii=False, indent=0, sort_keys=True)
     answers.write_text(text + "\n", "utf-8")
     for path in (file, answers):
         print(path.relative_to(FOLDER.parent.parent.parent), path.stat().st_size)
 
 
 def build(data: Path, to: Path) -> tuple[str, float]:
-    """Make the tenant in a data folder, copy its file, and give the key and the time.
+    """Fill the tenant in a data folder, copy its file, and return the API key and the time.
 
     Raises AssertionError naming what the schema has and the file lacks.
     """
     clock = Clock()
     app = create_app(Config(data=data), clock, sends=False)
-    with same_each_time():
-        key = furnish(app, clock)
+    with seeded_random():
+        key = fill_tenant(app, clock)
     with app.tenants.session(LABEL):
         backup.write(to)
     app.tenants.forget_idle()
     with closing(sqlite3.connect(to)) as file:
-        missing = lacking(file)
-    assert not missing, "tests/everything.py makes none of these yet:\n" + "\n".join(missing)
+        missing = missing_values(file)
+    assert not missing, "tests/full_tenant.py makes none of these yet:\n" + "\n".join(missing)
     return key, clock()
 
 
 def unpack(version: str, to: Path) -> dict[str, Any]:
-    """Write the file of a frozen release to a path, and give {key, asked_at, answers, …}."""
+    """Write the file of a frozen release to a path; return {key, asked_at, answers, …}."""
     to.write_bytes(gzip.decompress((FOLDER / f"{version}.db.gz").read_bytes()))
     return json.loads((FOLDER / f"{version}.json").read_text("utf-8"))
 
 
-def put(file: Path, data: Path) -> None:
-    """Make a data folder where the file is the tenant's."""
+def install(file: Path, data: Path) -> None:
+    """Create a data folder in which the file is the tenant's."""
     (data / "tenants").mkdir(parents=True)
     shutil.copyfile(file, data / "tenants" / f"{LABEL}.db")
 
 
-def ask_all(file: Path, key: str, asked_at: float, data: Path) -> dict[str, Any]:
-    """{path: {status, body}} for each address of each GET operation, and MORE."""
-    put(file, data)
+def request_all(file: Path, key: str, asked_at: float, data: Path) -> dict[str, Any]:
+    """Return {path: {status, body}} for each path of each GET operation, and MORE."""
+    install(file, data)
     app = create_app(Config(data=data), Clock(asked_at), sends=False)
     caller = Caller(app, key)
     with closing(sqlite3.connect(file)) as opened:
@@ -110,16 +110,18 @@ def ask_all(file: Path, key: str, asked_at: float, data: Path) -> dict[str, Any]
             "/imports": [str(id) for (id,) in opened.execute("SELECT id FROM import_run")],
             "/deliveries": [str(id) for (id,) in opened.execute("SELECT id FROM delivery")],
         }
-    told = {}
+    responses = {}
     for path in (*_addresses(app, caller, ids), *MORE):
-        told[path] = answer(caller, path)
+        responses[path] = response_to(caller, path)
     app.tenants.forget_idle()
-    return told
+    return responses
 
 
-def answer(caller: Caller, path: str) -> dict[str, Any]:
-    found = caller.ask("GET", path)
-    return {"status": found.status_code, "body": found.json if found.is_json else found.text}
+def response_to(caller: Caller, path: str) -> dict[str, Any]:
+    """Request a path and return the status and the body."""
+    response = caller.ask("GET", path)
+    body = response.json if response.is_json else response.text
+    return {"status": response.status_code, "body": body}
 
 
 def _addresses(app: Any, caller: Caller, ids: dict[str, list[str]]) -> Iterator[str]:
@@ -128,24 +130,24 @@ def _addresses(app: Any, caller: Caller, ids: dict[str, list[str]]) -> Iterator[
     templates = [path for path, item in app.api.document("")["paths"].items() if "get" in item]
 
     @cache
-    def listed(path: str) -> list[str]:
+    def ids_of(path: str) -> list[str]:
         if path in ids:
             return ids[path]
         body = caller.do("GET", f"{path}?limit=200")
         return [record["id"] for record in body["data"]]
 
-    def filled(template: str) -> list[str]:
+    def paths_of(template: str) -> list[str]:
         head, _, tail = template.rpartition("/")
         if not head:
             return [template]
         if not tail.startswith("{"):
-            return [f"{path}/{tail}" for path in filled(head)]
+            return [f"{path}/{tail}" for path in paths_of(head)]
         if head not in ids and head not in templates:
             raise KeyError(f"where are the ids of {template}?")
-        return [f"{path}/{id}" for path in filled(head) for id in listed(path)]
+        return [f"{path}/{id}" for path in paths_of(head) for id in ids_of(path)]
 
     for template in templates:
-        found = filled(re.sub(r"^.*/api/v1", "", template))
+        found = paths_of(re.sub(r"^.*/api/v1", "", template))
         assert found, f"nothing is there to ask {template} for"
         yield from found
 

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import loop_over
 
 ROOT = Path(__file__).parent.parent
 CRM = ROOT / "crm"
@@ -66,7 +66,7 @@ def floor_of(module: str) -> int:
     raise AssertionError(f"{module} has no floor in this picture")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@loop_over("path", MODULES)
 def test_imports_go_one_way(path):
     modules = {name_of(other) for other in MODULES}
     own = floor_of(name_of(path))
@@ -95,7 +95,7 @@ def test_no_import_goes_in_a_circle():
         walk(name, ())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@loop_over("path", MODULES)
 def test_a_room_is_not_longer_than_400_lines(path):
     assert len(path.read_text("utf-8").splitlines()) <= 400
 
@@ -105,7 +105,7 @@ def test_the_top_level_is_the_card():
     assert found - {"build", "dist", "crm.egg-info", "__pycache__"} == TOP_LEVEL
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@loop_over("path", MODULES)
 def test_every_room_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
 

@@ -80,7 +80,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
             raise Forbidden("this key is for forms of other sites", "origin_not_allowed")
         return None
 
-    app.before_request(lambda: admit(request._get_current_object()))
+    app.before_request(lambda: admit(request._get_current_object()))  # type: ignore[attr-defined]
     return admit
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import flask_swagger_ui
 from flask import Blueprint, Flask, Response, request
@@ -111,7 +112,8 @@ def install(app: Flask, api: Api) -> None:
     def guide(name: str) -> Response:
         return GUIDE_FILES.answer(name)
 
-    for view in (openapi, page, file, guides, guide):
+    views: tuple[Any, ...] = (openapi, page, file, guides, guide)
+    for view in views:
         view.public = True
     app.register_blueprint(docs)
 

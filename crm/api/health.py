@@ -45,8 +45,8 @@ class Health:
             if reason:
                 return _said(environ, 503, "unavailable", reason=reason)
             if count := self._readiness.unavailable:
-                more = {"reason": TenantUnavailable.code, "tenants": count}
-                return _said(environ, 200, "degraded", **more)
+                reason = TenantUnavailable.code
+                return _said(environ, 200, "degraded", reason=reason, tenants=count)
         elif path == TLS_ASK:
             if not _is_of_this_machine(environ):
                 return None

@@ -31,7 +31,7 @@ class Reused(Invalid):
         )
 
 
-def once(request: Request, arguments: list[Any], act: Callable[[], Response]) -> Response:
+def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
     """Answer as before if this request was answered, else act and keep the answer."""
     key = request.headers["Idempotency-Key"]
     if not (0 < len(key) <= 255 and all("!" <= letter <= "~" for letter in key)):

@@ -295,10 +295,11 @@ def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
     found = {"description": HTTP_STATUS_CODES[status], "headers": _headers(*names)}
     if operation.kind == "raw":
         return {**found, "content": {operation.doc["media_type"]: {"schema": {"type": "string"}}}}
-    schema = told = operation.answer
+    schema: Any = operation.answer
+    described: Any = schema
     once = {"secret": envelopes.SHOWN_SECRET} if operation.secret else {}
     if operation.kind == "record":
-        told = operation.shape
+        described = operation.shape
     elif operation.kind == "created":
         several = bool(operation.doc.get("several"))
         schema = envelopes.created(operation.noun, operation.shape, several, operation.secret)
@@ -307,10 +308,10 @@ def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
     if schema is None:
         return found
     if operation.reads and operation.kind in ("record", "page"):
-        noun = operation.noun or operation.shape.noun
+        noun = operation.noun or operation.record_view.noun
         short = envelopes.changed(noun, operation.kind == "page")
         schema = {"oneOf": [schema, short]}
-    return {**found, "content": {JSON: {"schema": schema, "example": example(told) | once}}}
+    return {**found, "content": {JSON: {"schema": schema, "example": example(described) | once}}}
 
 
 def _component(status: int) -> str:

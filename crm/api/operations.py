@@ -57,6 +57,9 @@ class JsonResponse:
         return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [self.body]
 
 
+AnyResponse = Response | JsonResponse
+
+
 @dataclass(slots=True)
 class Operation:
     """What the decorators say of one endpoint function."""
@@ -77,6 +80,13 @@ class Operation:
     view: Callable[..., Any] | None = None  # the endpoint function as it was written
     current: RecordView | None = None  # of the record that PATCH and DELETE change
     reads: str = ""  # of a change: the scope without which its answer shows no stored value (D1)
+
+    @property
+    def record_view(self) -> RecordView:
+        """How the record is shown that the operation creates, gives, changes or deletes."""
+        view = self.shape or self.current
+        assert view is not None
+        return view
 
 
 class Blueprint(flask_smorest.Blueprint):
@@ -173,10 +183,14 @@ class Blueprint(flask_smorest.Blueprint):
         api.undocumented.append(partial(super().register_views_in_doc, api, *args, **options))
 
 
-def _of(view: Callable) -> Operation:
+def _of(view: Any) -> Operation:
     if not hasattr(view, "operation"):
-        view.operation = Operation()
+        _note_operation(view, Operation())
     return view.operation
+
+
+def _note_operation(view: Any, operation: Operation) -> None:
+    view.operation = operation
 
 
 def _note(**values: Any) -> Callable:
@@ -201,15 +215,15 @@ def named(name: str, about: str) -> Callable:
 
 def compiled(view: Callable, operation: Operation, method: str) -> Callable:
     """The view that Flask calls. The hot path of every request: keep it short."""
-    needs, body, query = operation.needs, operation.body, operation.query
+    needs, body, query = operation.needs or (), operation.body, operation.query
     current = operation.current
     takes_query = query is not NO_PARAMETERS
     changes = method in ("PATCH", "DELETE") and current is not None
 
-    def serve(**path: str) -> Response:
+    def serve(**path: str) -> AnyResponse:
         rights.require(g.caller.scopes, needs)
         arguments: list[Any] = []
-        asked = request._get_current_object()
+        asked = request._get_current_object()  # type: ignore[attr-defined]  # it is a proxy
         if asked.environ.get("QUERY_STRING"):
             read = query.read(asked.args)
             if takes_query:
@@ -223,7 +237,7 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
         elif method == "POST":
             NO_BODY.parse(json_body(asked))
 
-        def act() -> Response:
+        def act() -> AnyResponse:
             return respond(asked, view(*arguments, **path), operation)
 
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in asked.environ:
@@ -242,11 +256,11 @@ def compiled(view: Callable, operation: Operation, method: str) -> Callable:
         return act()
 
     serve.__name__, serve.__doc__ = view.__name__, view.__doc__
-    serve.operation = operation
+    _note_operation(serve, operation)
     return serve
 
 
-def respond(asked: Request, result: Any, operation: Operation) -> Response:
+def respond(asked: Request, result: Any, operation: Operation) -> AnyResponse:
     """The answer of an operation (D1). Of a change that its caller may not read it shows ids."""
     kind = operation.kind
     if operation.reads and kind in ("record", "page") and not may_read(operation):
@@ -276,9 +290,8 @@ def respond(asked: Request, result: Any, operation: Operation) -> Response:
         del response.headers["Content-Type"]
         return response
     if kind == "json":
-        result, headers, *status = result if isinstance(result, tuple) else (result, {})
-        status = status[0] if status else operation.status
-        return _told(result, status, headers, operation)
+        body, headers, *status = result if isinstance(result, tuple) else (result, {})
+        return _told(body, status[0] if status else operation.status, headers, operation)
     return result
 
 
@@ -291,7 +304,7 @@ def _ids_of(result: Any, operation: Operation) -> dict[str, Any]:
     """The short answer: what was changed, without any of its values."""
     if operation.kind == "page":
         return {"status": "ok", f"{operation.noun}_ids": [each["id"] for each in result.records]}
-    return {"status": "ok", f"{operation.shape.noun}_id": result["id"]}
+    return {"status": "ok", f"{operation.record_view.noun}_id": result["id"]}
 
 
 def _told(body: dict[str, Any], status: int, headers: Any, operation: Operation) -> JsonResponse:
@@ -301,7 +314,7 @@ def _told(body: dict[str, Any], status: int, headers: Any, operation: Operation)
     return found
 
 
-def _created(asked: Request, id: Any, operation: Operation) -> Response:
+def _created(asked: Request, id: Any, operation: Operation) -> JsonResponse:
     noun = operation.noun
     headers = {}
     id, secret = id if operation.secret else (id, None)
@@ -366,7 +379,7 @@ def known_version(
     """
     known: dict[str, Any] = {"id": id}
     if rights.allows(g.caller.scopes, operation.reads):
-        known = operation.current.expanded(echoed).one(id)
+        known = operation.record_view.expanded(echoed).one(id)
         if "HTTP_IF_MATCH" in asked.environ and not asked.if_match.contains(etag_of(dumps(known))):
             raise Stale
     elif not asked.if_match.star_tag and "HTTP_IF_MATCH" in asked.environ:

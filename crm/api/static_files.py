@@ -8,6 +8,7 @@ import gzip
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePath
 
@@ -49,19 +50,20 @@ class Content:
     def answer(self, cache_control: str) -> Response:
         """The answer to the request: in full, a range of it, or 304."""
         etag, data = self.fingerprint, self.data
-        is_compressed = self.compressed is not None and accepts_gzip()
-        if is_compressed:
-            etag, data = f"{etag}.gz", self.compressed
+        compressed = self.compressed if accepts_gzip() else None
+        if compressed is not None:
+            etag, data = f"{etag}.gz", compressed
         response = Response(data, content_type=self.type)
         response.set_etag(etag)  # a strong one, so each coding has its own
         if self.modified is not None:
-            response.last_modified = self.modified
+            response.last_modified = datetime.fromtimestamp(self.modified, UTC)
         response.headers["Cache-Control"] = cache_control
-        if is_compressed:
+        if compressed is not None:
             response.content_encoding = "gzip"
         if self.compressed is not None:
             response.vary.add("Accept-Encoding")
-        return response.make_conditional(request, accept_ranges=True, complete_length=len(data))
+        response.make_conditional(request, accept_ranges=True, complete_length=len(data))
+        return response
 
 
 class StaticFiles:

@@ -1,4 +1,4 @@
-"""The web cabinet: pages for people, rendered on the server, on the same verbs as the API."""
+"""The web cabinet: pages rendered on the server, which call the same verbs as the API."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -65,8 +65,8 @@ def install(app: Flask, config: Config, post: MessageQueue) -> None:
     formatting.install(app)
     authentication.install(app, config)
     app.context_processor(_common)
-    for room in BLUEPRINTS:
-        app.register_blueprint(room.pages)
+    for module in BLUEPRINTS:
+        app.register_blueprint(module.pages)
 
 
 def begin_counting(app: Flask) -> None:
@@ -80,7 +80,7 @@ def begin_counting(app: Flask) -> None:
 
 
 def _common() -> dict[str, Any]:
-    """What every template may name."""
+    """The context of all templates."""
     at_tenant = g.get("place") == TENANT
     company = tenant.about()["name"] if at_tenant and g.get("session") else ""
     return {
@@ -93,7 +93,7 @@ def _common() -> dict[str, Any]:
 
 
 def _menu() -> list[tuple[str, str, str]]:
-    found = [
+    entries = [
         ("/", "speedometer2", gettext("Dashboard")),
         ("/leads", "person-plus", gettext("Leads")),
         ("/deals", "kanban", gettext("Deals")),
@@ -102,19 +102,18 @@ def _menu() -> list[tuple[str, str, str]]:
         ("/products", "box-seam", gettext("Products")),
     ]
     if g.session.role == OWNER:
-        found.append(("/settings", "gear", gettext("Settings")))
-    return found
+        entries.append(("/settings", "gear", gettext("Settings")))
+    return entries
 
 
 def is_current(path: str) -> bool:
-    """Does the page that is shown belong to this path?"""
+    """Whether the page that is shown is at this path or below it."""
     return request.path == path or (path != "/" and request.path.startswith(f"{path}/"))
 
 
 def with_query(**changed: str) -> str:
-    """The address of this page with other parameters; the filters stay, but not the place in the
-    list."""
-    gone = {"cursor", *changed}
-    kept = [(name, value) for name, value in request.args.items(multi=True) if name not in gone]
-    sent = urlencode([*kept, *changed.items()])
-    return f"{request.root_path}{request.path}?{sent}"
+    """The address of this page with other parameters; filters stay, the cursor of the list goes."""
+    replaced = {"cursor", *changed}
+    parameters = [pair for pair in request.args.items(multi=True) if pair[0] not in replaced]
+    query = urlencode([*parameters, *changed.items()])
+    return f"{request.root_path}{request.path}?{query}"

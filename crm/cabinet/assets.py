@@ -29,8 +29,8 @@ SYMBOL = re.compile(rb'<symbol [^>]*\bid="([^"]+)".*?</symbol>', re.S)
 def sprite(all_icons: bytes) -> bytes:
     """The sprite of ICONS, cut out of the package's own, which has 2,000 icons and 1.1 MB."""
     symbols = {match[1].decode(): match[0] for match in SYMBOL.finditer(all_icons)}
-    found = b"\n".join(symbols[name] for name in sorted(ICONS))
-    return b'<svg xmlns="http://www.w3.org/2000/svg">\n%s\n</svg>\n' % found
+    chosen = b"\n".join(symbols[name] for name in sorted(ICONS))
+    return b'<svg xmlns="http://www.w3.org/2000/svg">\n%s\n</svg>\n' % chosen
 
 
 FILES = StaticFiles(

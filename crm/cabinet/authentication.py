@@ -31,7 +31,7 @@ STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
 AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
-DAY = 86_400
+DAY_SECONDS = 86_400
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"
@@ -50,8 +50,8 @@ def install(app: Flask, config: Config) -> None:
     def enter() -> Response | None:
         if request.path.startswith(API) or request.endpoint == STATIC:
             return None
-        here = current_session()
-        g.place = BASE_HOST if here.label == BASE_HOST_FILE else TENANT
+        visited = current_session()
+        g.place = BASE_HOST if visited.label == BASE_HOST_FILE else TENANT
         g.session = None
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view = app.view_functions.get(request.endpoint or "")
@@ -72,9 +72,9 @@ def install(app: Flask, config: Config) -> None:
         if g.place == TENANT:
             g.session = embedded_login.visitor() or (sessions.find(token) if token else None)
         if g.session:
-            here.user_id = g.session.user_id
+            visited.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
-        app.limiter.take_page(here.label, session_id, request.remote_addr or "", uptime())
+        app.limiter.take_page(visited.label, session_id, request.remote_addr or "", uptime())
         if not g.session and view.role:
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))
@@ -159,7 +159,11 @@ def _keep_on(response: Response) -> None:
     """A session lasts while it is used: after its first day each page renews the cookie too, for
     as long as the session can still go on."""
     session = g.get("session")
-    if session and session.created_at <= time_before(DAY) and "Set-Cookie" not in response.headers:
+    if (
+        session
+        and session.created_at <= time_before(DAY_SECONDS)
+        and "Set-Cookie" not in response.headers
+    ):
         age = sessions.seconds_left(session)
         set_cookie(response, COOKIE, request.cookies[cookie_name()], age)
 

@@ -130,7 +130,7 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 def change_client(id: str) -> Response:
     data = load_form(CLIENT_PATCH, request.form, FIELDS)
     theirs = edits.save(CLIENT, id, data, partial(clients.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/clients/{id}")
 
 
@@ -173,7 +173,7 @@ def change_contact(id: str, contact_id: str) -> Response:
     data = load_form(CONTACT_PATCH, request.form, CONTACT_FIELDS)
     update = partial(clients.update_contact, id, contact_id)
     theirs = edits.save(CONTACT, contact_id, data, update)
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/clients/{id}#contacts")
 
 

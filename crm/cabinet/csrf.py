@@ -39,8 +39,8 @@ def check_token() -> None:
 
 def _key() -> bytes:
     """The session is told by its cookie, so that pages of errors agree, which look for none."""
-    here, session = session_or_none(), g.get("session")
+    current, session = session_or_none(), g.get("session")
     by_site = session and session.from_site
     owner = f"user {session.user_id} of the site" if by_site else g.get("session_token", "")
-    text = f"form of {here.label if here else ''}/{owner}"
+    text = f"form of {current.label if current else ''}/{owner}"
     return hmac.digest(current_app.secret_key, text.encode("utf-8", "surrogatepass"), "sha256")

@@ -25,8 +25,8 @@ from crm.tenancy.database import now, row
 from crm.tenancy.heavy_work import heavy_work
 from crm.values import as_number
 
-MOST_FUNNELS = 5
-KOPECKS = 100
+MAX_FUNNELS = 5
+HUNDREDTHS = 100
 
 
 class Cell(NamedTuple):
@@ -82,17 +82,17 @@ def _first_steps() -> list[tuple[str, str, bool]]:
         " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
     )
-    found = [
+    to_do = [
         (gettext("Add a lead"), "/leads/new"),
         (gettext("Import the price list"), "/products/import"),
     ]
     if me().role == OWNER:
-        found += [
+        to_do += [
             (gettext("Invite a colleague"), "/settings/users"),
             (gettext("Create an API key for your site"), "/settings/api-keys"),
             (gettext("Set up a webhook"), "/settings/webhooks"),
         ]
-    steps = [(*step, bool(is_done)) for step, is_done in zip(found, done, strict=False)]
+    steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, done, strict=False)]
     return [] if has_deals or all(is_done for *_, is_done in steps) else steps
 
 
@@ -160,8 +160,8 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
 
 def _funnel_plots(funnels: list[Funnel]) -> list[Plot]:
     """Of the pipelines that have open deals, else of the first."""
-    used = [each for each in funnels if any(stage.deals.count for stage in each.stages)]
-    return [_funnel_plot(funnel) for funnel in (used or funnels)[:MOST_FUNNELS]]
+    used = [funnel for funnel in funnels if any(stage.deals.count for stage in funnel.stages)]
+    return [_funnel_plot(funnel) for funnel in (used or funnels)[:MAX_FUNNELS]]
 
 
 def _funnel_plot(funnel: Funnel) -> Plot:
@@ -192,8 +192,8 @@ def _days_plot(calendar: Calendar) -> Plot:
     name = gettext("Leads per day, 30 days")
     count = sum(count for _, count in days)
     columns = [
-        Column(formatting.day(f"{day}"), _day_mark(day), (each,), (_leads_list(day, day),))
-        for day, each in days
+        Column(formatting.day(f"{day}"), _day_mark(day), (count_of_day,), (_leads_list(day, day),))
+        for day, count_of_day in days
     ]
     series = [(gettext("Leads"), "plot-bar")]
     drawn = plots.standing("days", name, _leads(count), series, columns, formatting.number)
@@ -236,7 +236,7 @@ def _months_plot(calendar: Calendar) -> Plot:
 
 
 def _sources_plot(calendar: Calendar) -> Plot:
-    found, others = figures.sources(calendar)
+    counts, others = figures.sources(calendar)
     name = gettext("Lead sources, 90 days")
     days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
     bars = [
@@ -245,12 +245,12 @@ def _sources_plot(calendar: Calendar) -> Plot:
             count,
             path=_leads_list(*days, **({"source": source} if source else {"has_source": "false"})),
         )
-        for source, count in found
+        for source, count in counts
     ]
     if others:
-        known = [source for source, _ in found if source]
+        known = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        more = {"has_source": "true"} if len(known) < len(found) else {}
+        more = {"has_source": "true"} if len(known) < len(counts) else {}
         path = _leads_list(*days, source_not=known, **more)
         bars.append(Bar(gettext("All others"), others, path=path))
     about = _leads(sum(bar.count for bar in bars))
@@ -308,8 +308,8 @@ def _change(count: int, before: int, describe: Callable[[str], str]) -> str:
 def _amounts(deals: Deals) -> list[str]:
     """A sum for each currency, the tenant's own first."""
     own = tenant.currency()
-    found = sorted(deals.sums.items(), key=lambda sum: (sum[0] != own, sum[0]))
-    return [formatting.money(as_number(sum, KOPECKS), currency) for currency, sum in found]
+    sums = sorted(deals.sums.items(), key=lambda sum: (sum[0] != own, sum[0]))
+    return [formatting.money(as_number(sum, HUNDREDTHS), currency) for currency, sum in sums]
 
 
 def _sums(deals: Deals) -> str:

@@ -22,7 +22,7 @@ from crm.records.views import RecordView
 
 DIGEST_BYTES = 6
 MAX_VERSION_DIGITS = 18
-MINUTES = len("2026-03-02T09:01")  # of a moment: forms show no seconds
+CHARACTERS_TO_THE_MINUTE = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
 def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> Form:
@@ -72,7 +72,7 @@ def sent_version() -> int | None:
 def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values that were edited in the form, and the names of what somebody else has changed."""
+    """The values that were edited in the form, and the labels of what somebody else has changed."""
     opened = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
@@ -95,7 +95,7 @@ def _merge(
     return edited, [name for name in theirs if name not in edited]
 
 
-def tell_saved(theirs: list[str]) -> None:
+def flash_saved(theirs: list[str]) -> None:
     """Say that the change is saved, and what of somebody else's was kept beside it."""
     if theirs:
         fields = ", ".join(theirs)
@@ -128,5 +128,5 @@ def _digests(record: dict[str, Any]) -> str:
 
 def _digest(name: str, value: Any) -> str:
     if name.endswith("_at") and value:
-        value = value[:MINUTES]
+        value = value[:CHARACTERS_TO_THE_MINUTE]
     return blake2b(dumps(value), digest_size=DIGEST_BYTES).hexdigest()

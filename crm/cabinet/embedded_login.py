@@ -1,7 +1,7 @@
-"""The site around an embedded cabinet: whoever is logged in there is let in here.
+"""The login of the site that embeds the cabinet: its users are let in here without another login.
 
-The site says who looks at a page and in which role, at each page anew; there is no session of ours.
-Whom it doesn't know may have come by a door of our own.
+The site names the user and the role at each page, so there is no session of ours. Visitors whom the
+site does not know may still have a session of our own login.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from crm.resources.users import USER_IN
 from crm.tenancy.database import current_session, now, row, settings
 
 SITE = "crm.site"  # in the environ, where no client can put anything
-LONGEST_ID = 255  # characters
+MAX_ID_CHARACTERS = 255
 
 
 class SiteError(RuntimeError):
@@ -51,8 +51,8 @@ class Site:
     def origins(self) -> str:
         """Other origins that a form here may lead to, as a policy writes them."""
         parts = (urlsplit(url or "") for url in (self.login_url, self.home))
-        found = {f"{part.scheme}://{part.netloc}": None for part in parts if part.netloc}
-        return "".join(f" {origin}" for origin in found)
+        origins = {f"{part.scheme}://{part.netloc}": None for part in parts if part.netloc}
+        return "".join(f" {origin}" for origin in origins)
 
 
 def around() -> Site | None:
@@ -66,14 +66,14 @@ def visitor() -> Session | None:
     Raises Forbidden for who has no role here or was deactivated, SiteError.
     """
     site = around()
-    said = site and site.ask()
-    if not said:
+    answer = site and site.ask()
+    if not answer:
         return None
     if row("SELECT suspended_at FROM tenant")[0]:
         raise Forbidden("this account is suspended", "tenant_suspended")
-    if not said.get("role"):
+    if not answer.get("role"):
         raise Forbidden("your account of this site has no role here", "no_access")
-    id, person = _person(said)
+    id, person = _person(answer)
     user = users.of_site(id, person)
     if not user.active:
         raise Forbidden("this user has no access any more", "no_access")
@@ -84,18 +84,20 @@ def visitor() -> Session | None:
     return Session(*who, agent="", created_at=moment, last_seen_at=moment, from_site=True)
 
 
-def _person(said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _person(answer: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The site's id, and the fields of a user. Of e-mail and phone only what is one."""
-    reach = {name: _fitting(name, said.get(name)) for name in ("email", "phone")}
-    name = said.get("name") or ""
-    id = (said.get("id") or "").strip() or (reach["email"] or "").lower()
+    reach = {name: _fitting(name, answer.get(name)) for name in ("email", "phone")}
+    name = answer.get("name") or ""
+    id = (answer.get("id") or "").strip() or (reach["email"] or "").lower()
     if not id and name:
         id = f"name:{name.strip()}"  # people choose their names: one must not be another's id
-    if not 0 < len(id) <= LONGEST_ID or not id.isprintable():
+    if not 0 < len(id) <= MAX_ID_CHARACTERS or not id.isprintable():
         raise SiteError("current_user: who is there has no id, e-mail or name that can be kept")
     name = name or reach["email"] or reach["phone"] or id
     try:
-        return id, USER_IN.parse({"name": name[:LONGEST_ID], "role": said["role"], **reach})
+        return id, USER_IN.parse(
+            {"name": name[:MAX_ID_CHARACTERS], "role": answer["role"], **reach}
+        )
     except Invalid as error:
         names = ", ".join(fault.where.strip("/") for fault in error.faults)
         roles = ", ".join(users.ROLES)

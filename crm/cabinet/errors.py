@@ -73,16 +73,18 @@ def _heading(status: int, code: object) -> str:
 
 
 def _refusal(known: Exception, status: int) -> str:
-    """Why it was refused, in the reader's language; the empty text if that is known in the API's
-    words alone."""
+    """Why it was refused, in the reader's language; the empty text if only the API has a
+    text for it."""
     if status == 404 or not isinstance(known, CRMError):
         return ""
-    found = "" if isinstance(known, Invalid) and known.faults else formatting.refusal(known)
+    text = "" if isinstance(known, Invalid) and known.faults else formatting.refusal(known)
     if isinstance(known, Invalid):
         reasons = [formatting.fault(fault) for fault in known.faults]
-        words = {fault.detail for fault in known.faults}
-        found = " ".join(dict.fromkeys(text for text in reasons if text not in words)) or found
-    return "" if found == known.detail else found
+        own_texts = {fault.detail for fault in known.faults}
+        text = (
+            " ".join(dict.fromkeys(reason for reason in reasons if reason not in own_texts)) or text
+        )
+    return "" if text == known.detail else text
 
 
 def _detail(status: int, code: object) -> str:

@@ -58,14 +58,14 @@ def has_all(texts: Sequence[str | None], words: Sequence[Word]) -> bool:
 def _spans(text: str, words: Sequence[Word]) -> list[Span]:
     """Where the words are, in order; what overlaps is one."""
     folded, places = search.fold_letters(text)
-    found = []
+    matches = []
     for form in {form for word in words for form in word}:
         at = folded.find(form)
         while at >= 0:
-            found.append((places[at], places[at + len(form) - 1] + 1))
+            matches.append((places[at], places[at + len(form) - 1] + 1))
             at = folded.find(form, at + len(form))
     joined: list[Span] = []
-    for start, end in sorted(found):
+    for start, end in sorted(matches):
         if joined and start <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:

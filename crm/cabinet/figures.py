@@ -21,7 +21,7 @@ Span = tuple[str, str]  # from a moment until before another, as times are store
 SECOND = timedelta(seconds=1)  # what happened in the last one of a stretch counts
 WEEK = 7
 DAYS, SOURCE_DAYS, MONTHS = 30, 90, 12
-MOST_SOURCES = 8
+MAX_SOURCES = 8
 UNDONE = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
 OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # as the index of open deals says it
 # Of the tasks that were there at a moment: due from then on until another, and overdue.
@@ -62,8 +62,8 @@ class Calendar:
 
     def days(self, count: int) -> list[tuple[date, Span]]:
         """The last days, the earliest first."""
-        found = [self.today - timedelta(back) for back in reversed(range(count))]
-        return [(day, (self._midnight(day), self._midnight(day + timedelta(1)))) for day in found]
+        dates = [self.today - timedelta(back) for back in reversed(range(count))]
+        return [(day, (self._midnight(day), self._midnight(day + timedelta(1)))) for day in dates]
 
     def months(self, count: int) -> list[tuple[str, Span]]:
         """The last months as `YYYY-MM`, the earliest first."""
@@ -150,18 +150,18 @@ def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
     """(source, how many leads) of those that brought most, and how many all others brought."""
     begins, ends = calendar.until_now(SOURCE_DAYS)
     # Not by the index of sources, which would walk over all leads there are.
-    found = rows(
+    counts = rows(
         "SELECT coalesce(source, ''), count(*) FROM lead WHERE created_at >= ? AND created_at < ?"
         " AND deleted_at IS NULL GROUP BY coalesce(source, '') ORDER BY count(*) DESC, 1",
         (begins, ends),
     )
-    most = [(source or None, count) for source, count in found[:MOST_SOURCES]]
-    return most, sum(count for _, count in found[MOST_SOURCES:])
+    most = [(source or None, count) for source, count in counts[:MAX_SOURCES]]
+    return most, sum(count for _, count in counts[MAX_SOURCES:])
 
 
 def funnels() -> list[Funnel]:
     """All pipelines in their order."""
-    found: dict[int, Funnel] = {}
+    by_id: dict[int, Funnel] = {}
     stages: dict[int, Deals] = {}
     for id, name, stage_id, stage in rows(
         "SELECT pipeline.id, pipeline.name, stage.id, stage.name FROM pipeline"
@@ -170,19 +170,19 @@ def funnels() -> list[Funnel]:
     ):
         stages[stage_id] = Deals()
         open_stage = OpenStage(stage_id, stage, stages[stage_id])
-        found.setdefault(id, Funnel(id, name, [])).stages.append(open_stage)
+        by_id.setdefault(id, Funnel(id, name, [])).stages.append(open_stage)
     for stage_id, *deals in rows(
         "SELECT stage_id, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
         f" WHERE {OPEN} GROUP BY stage_id, currency"
     ):
         stages[stage_id].add(*deals)
-    return list(found.values())
+    return list(by_id.values())
 
 
-def in_work(calendar: Calendar, found: list[Funnel]) -> tuple[Deals, int]:
+def in_work(calendar: Calendar, funnels: list[Funnel]) -> tuple[Deals, int]:
     """The open deals of all pipelines, and how many were open at this time a week ago."""
     now = Deals()
-    for deals in (stage.deals for funnel in found for stage in funnel.stages):
+    for deals in (stage.deals for funnel in funnels for stage in funnel.stages):
         now.count += deals.count
         for currency, sum in deals.sums.items():
             now.add(currency, 0, sum)
@@ -205,10 +205,10 @@ def won(calendar: Calendar) -> tuple[Deals, Deals]:
 def closed_by_month(calendar: Calendar) -> list[tuple[str, Deals, Deals]]:
     """(month as `YYYY-MM`, won, lost)."""
     months = calendar.months(MONTHS)
-    found = _closed_in([span for _, span in months])
+    closed = _closed_in([span for _, span in months])
     return [
         (month, deals["won"], deals["lost"])
-        for (month, _), deals in zip(months, found, strict=True)
+        for (month, _), deals in zip(months, closed, strict=True)
     ]
 
 
@@ -218,11 +218,11 @@ def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
     Each of them now and yesterday at this time.
     """
     this, then = calendar.rest_of_day(), calendar.rest_of_day(1)
-    asked = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
-    undone = row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", asked)
+    params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
+    undone = row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
     # What was done since has been changed since: so it is found by an index.
     since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
-    done = row(f"SELECT {DUE} FROM task WHERE {since}", [*asked[5:], then[0], then[0]])
+    done = row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
     today, late, today_then, late_then = undone
     return (today, today_then + done[0]), (late, late_then + done[1])
 
@@ -238,15 +238,15 @@ def _leads_in(spans: Sequence[Span]) -> list[int]:
 
 def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
     """Deals won and lost in each of the spans."""
-    found = [{"won": Deals(), "lost": Deals()} for _ in spans]
+    closed = [{"won": Deals(), "lost": Deals()} for _ in spans]
     for place, status, *deals in rows(
         f"{_table_of(spans)} SELECT place, status, currency, count(*),"
         " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
         " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency",
         _params_of(spans),
     ):
-        found[place][status].add(*deals)
-    return found
+        closed[place][status].add(*deals)
+    return closed
 
 
 def _table_of(spans: Sequence[Span]) -> str:

@@ -43,17 +43,17 @@ def money(value: Any, currency: str | None = None) -> str:
         return ""
     amount = Decimal(str(value))
     places = "" if amount == amount.to_integral_value() else ".00##"
-    shown = numbers.format_decimal(amount, format=f"#,##0{places}", locale=get_locale())
+    written = numbers.format_decimal(amount, format=f"#,##0{places}", locale=get_locale())
     symbol = numbers.get_currency_symbol(currency or tenant.currency(), locale=get_locale())
-    return f"{shown}\u00a0{symbol}"
+    return f"{written}\u00a0{symbol}"
 
 
 def number(value: Any, exact: bool = False) -> str:
     """With at most 3 decimals unless `exact`."""
     if value is None:
         return ""
-    found = Decimal(str(value))
-    return numbers.format_decimal(found, locale=get_locale(), decimal_quantization=not exact)
+    amount = Decimal(str(value))
+    return numbers.format_decimal(amount, locale=get_locale(), decimal_quantization=not exact)
 
 
 def phone(number: str | None, space: str = "\u00a0") -> str:
@@ -81,8 +81,8 @@ def day(text: str | None) -> str:
     """The day of a date, or of a moment in the tenant's zone."""
     if not text:
         return ""
-    found = date.fromisoformat(text) if len(text) == 10 else _local(text).date()
-    return dates.format_date(found, "d MMM y", locale=get_locale())
+    local_day = date.fromisoformat(text) if len(text) == 10 else _local(text).date()
+    return dates.format_date(local_day, "d MMM y", locale=get_locale())
 
 
 def month(text: str) -> str:
@@ -119,7 +119,7 @@ def local_input(text: str | None) -> str:
     return f"{_local(text):%Y-%m-%dT%H:%M}" if text else ""
 
 
-def fault(found: Fault) -> str:
+def fault(reason: Fault) -> str:
     """Why a value doesn't fit, in the reader's language, else in the API's own words."""
     texts = {
         "required": gettext("Please fill in this field."),
@@ -159,7 +159,7 @@ def fault(found: Fault) -> str:
         "in_the_past": gettext("This must be in the future."),
         "url_like_name": gettext("A name cannot contain a web or e-mail address."),
     }
-    return texts.get(found.code, found.detail)
+    return texts.get(reason.code, reason.detail)
 
 
 def refusal(refused: CRMError) -> str:

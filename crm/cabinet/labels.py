@@ -170,8 +170,8 @@ def name_of(noun: str, id: str | None, live: bool = False) -> str:
     if id is None or not column:
         return ""
     is_live = "AND deleted_at IS NULL" if live else ""
-    found = row(f"SELECT {column} FROM {noun} WHERE id = ? {is_live}", (int(id),))
-    return found[0] if found else ""
+    values = row(f"SELECT {column} FROM {noun} WHERE id = ? {is_live}", (int(id),))
+    return values[0] if values else ""
 
 
 def plain(value: Any) -> str:

@@ -51,8 +51,8 @@ def install(app: Flask) -> None:
 def language() -> str:
     """Of the user who is logged in, else as chosen in this browser, else Ukrainian."""
     session = g.get("session")
-    found = (session and session.language) or request.cookies.get(COOKIE)
-    return found if found in LANGUAGES else DEFAULT
+    preferred = (session and session.language) or request.cookies.get(COOKIE)
+    return preferred if preferred in LANGUAGES else DEFAULT
 
 
 def remember(response: Response, language: str) -> None:
@@ -64,8 +64,8 @@ def remember(response: Response, language: str) -> None:
 
 def gettext(text: str, **values: Any) -> str:
     """The text in the reader's language, with `values` in its places `%(name)s`."""
-    found = _catalog().ugettext(text)
-    return nest_quotes(found % values) if values else found
+    translated = _catalog().ugettext(text)
+    return nest_quotes(translated % values) if values else translated
 
 
 def ngettext(singular: str, plural: str, num: int, **values: Any) -> str:
@@ -112,7 +112,7 @@ def catalog(language: str) -> support.NullTranslations:
     """All our texts in a language."""
     folder = resources.files("crm.cabinet") / "translations" / language
     pages = sorted(folder.iterdir(), key=str) if folder.is_dir() else []
-    found = support.NullTranslations()
+    merged = support.NullTranslations()
     for page in pages:
         if page.name.endswith(".po"):
             compiled = io.BytesIO()
@@ -120,11 +120,11 @@ def catalog(language: str) -> support.NullTranslations:
                 mofile.write_mo(compiled, pofile.read_po(text, locale=language))
             compiled.seek(0)
             read = support.Translations(compiled)
-            if isinstance(found, support.Translations):
-                found.merge(read)
+            if isinstance(merged, support.Translations):
+                merged.merge(read)
             else:
-                found = read
-    return found
+                merged = read
+    return merged
 
 
 def _current() -> str:

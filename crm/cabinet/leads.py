@@ -120,7 +120,7 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
 def change_lead(id: str) -> Response:
     data = load_form(LEAD_PATCH, request.form, FIELDS)
     theirs = edits.save(LEAD, id, data, partial(leads.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/leads/{id}")
 
 

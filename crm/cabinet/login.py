@@ -92,8 +92,8 @@ def code_page(form: Form | None = None) -> Response:
         return see_other("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
     known_browser = authentication.known_browser(user and user.id)
-    shown = phone_codes.context(codes.LOGIN, known_browser)
-    return render("login/code.html", form=form or Form(), **shown)
+    context = phone_codes.context(codes.LOGIN, known_browser)
+    return render("login/code.html", form=form or Form(), **context)
 
 
 @pages.post("/login/code")

@@ -19,9 +19,9 @@ from crm.tenancy.clocks import steady_seconds
 from crm.tenancy.database import current_session
 
 BROWSER = "crm_browser"
-AGE = 86_400  # seconds that a browser keeps its cookie
+COOKIE_AGE_SECONDS = 86_400
 LENGTH = len(tokens.new())
-AN_HOUR = 3600
+HOUR_SECONDS = 3600
 
 
 def send(
@@ -50,7 +50,7 @@ def send(
         browser=known_browser,
     )
     if not allowed:
-        raise TooMany("too many SMS", "too_many_sms", AN_HOUR)
+        raise TooMany("too many SMS", "too_many_sms", HOUR_SECONDS)
     code = codes.ask(purpose, phone, browser, known=known_browser is not None).code
     with force_locale(language or languages.language()):
         text = _text(purpose, code)
@@ -60,7 +60,7 @@ def send(
             tell()  # the next page of a demo shows it, and might else come too early
         else:
             response.call_on_close(tell)
-    authentication.set_cookie(response, BROWSER, browser, AGE)
+    authentication.set_cookie(response, BROWSER, browser, COOKIE_AGE_SECONDS)
     flask.session[purpose] = phone
     return response
 
@@ -93,25 +93,25 @@ def spending(purpose: str):
 
 def context(purpose: str, known_browser: str | None = None) -> dict[str, object]:
     """What the page for the code shows: phone, in how long another may be sent, a demo's SMS."""
-    asked = phone(purpose) or ""
-    seconds = codes.wait(purpose, asked, _browser() if known_browser else None)
+    number = phone(purpose) or ""
+    seconds = codes.wait(purpose, number, _browser() if known_browser else None)
     return {
-        "phone": asked,
+        "phone": number,
         "again_when": formatting.later(seconds) if seconds else "",
-        "demo_sms": current_app.post.last(asked),
+        "demo_sms": current_app.post.last(number),
     }
 
 
 def _text(purpose: str, code: str) -> str:
     """At most 70 characters: one SMS in Cyrillic."""
-    told = {
+    texts = {
         codes.LOGIN: gettext("Login code: %(code)s. Do not share it.", code=code),
         codes.SIGNUP: gettext("Sign-up code: %(code)s. Do not share it.", code=code),
         codes.PHONE: gettext("Code for your new number: %(code)s. Do not share it.", code=code),
     }
-    return told[purpose]
+    return texts[purpose]
 
 
 def _browser() -> str:
-    found = request.cookies.get(authentication.cookie_name(BROWSER), "")
-    return found if len(found) == LENGTH else ""
+    token = request.cookies.get(authentication.cookie_name(BROWSER), "")
+    return token if len(token) == LENGTH else ""

@@ -93,9 +93,9 @@ def standing(
     for place, column in enumerate(columns):
         begin = left + place * step + step * 0.12
         for nth, ((name, kind), count) in enumerate(zip(series, column.counts, strict=False)):
-            told = f"{name}, {column.name}" if several else column.name
+            label = f"{name}, {column.name}" if several else column.name
             path = column.paths[nth] if column.paths else ""
-            group = _group(svg, f"{told}: {shown(count)}", path, in_tab_order=False)
+            group = _group(svg, f"{label}: {shown(count)}", path, in_tab_order=False)
             high = tall * count / top
             if path:  # a low bar alone is no place to click
                 _box(group, "plot-hit", begin + nth * thick, HEAD, thick, tall)

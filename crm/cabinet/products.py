@@ -92,7 +92,7 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 def change_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, FIELDS)
     theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/products/{id}")
 
 

@@ -30,7 +30,7 @@ from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK, TASK_FILTER
 
-SHOWN = 10  # of each noun; the rest is in its list
+MAX_MATCHES = 10  # of each noun; its list has all
 LISTS = {
     "leads": "/leads?q=",
     "clients": "/clients?q=",
@@ -39,7 +39,7 @@ LISTS = {
     "tasks": "/search?only=tasks&q=",  # the page of tasks is no list to search
 }
 
-# What is shown of each noun beside its name, as far as it is searched.
+# The searched fields that are shown beside the name.
 FACTS = {
     "leads": ("company", "phone", "email"),
     "clients": ("phone", "email"),
@@ -52,16 +52,16 @@ pages = Pages("search")
 
 
 class Match(NamedTuple):
-    """A record that was found: its name, short facts, and the texts that matched beside them."""
+    """A record that matches: its name, short facts, and other texts that match."""
 
     record: dict[str, Any]
     name: Markup
     facts: list[Markup]
-    excerpts: list[tuple[str, Markup]]  # what the field is called, and the part that matched
+    excerpts: list[tuple[str, Markup]]  # (label of the field, part that matches)
 
 
-class Found(NamedTuple):
-    """What was found of one noun, and where all of it is."""
+class Group(NamedTuple):
+    """The matches of one noun, and the path of the list that has all of them."""
 
     noun: str
     name: str
@@ -75,20 +75,20 @@ def search() -> Response:
     q = request.args.get("q", "").strip()
     only = request.args.get("only", "")
     try:
-        found = _everywhere(q, only) if q else []
+        groups = _everywhere(q, only) if q else []
     except Invalid as refused:
         return _page(q, [], only, Form({"q": q}, refused), 422)
-    return _page(q, found, only)
+    return _page(q, groups, only)
 
 
 def _page(
-    q: str, found: list[Found], only: str, form: Form | None = None, status: int = 200
+    q: str, groups: list[Group], only: str, form: Form | None = None, status: int = 200
 ) -> Response:
     return render(
         "search/page.html",
         status,
         q=q,
-        found=found,
+        groups=groups,
         only=only,
         form=form or Form({"q": q}),
         lead_statuses=labels.statuses("lead"),
@@ -97,38 +97,39 @@ def _page(
     )
 
 
-def _everywhere(q: str, only: str) -> list[Found]:
-    found = (
+def _everywhere(q: str, only: str) -> list[Group]:
+    groups = (
         _among(q, "leads", gettext("Leads"), LEAD, LEAD_FILTER, only),
         _among(q, "clients", gettext("Clients"), CLIENT, CLIENT_FILTER, only),
         _among(q, "deals", gettext("Deals"), DEAL, DEAL_FILTER, only),
         _among(q, "products", gettext("Products"), PRODUCT, PRODUCT_FILTER, only),
         _among(q, "tasks", gettext("Tasks"), TASK, TASK_FILTER, only),
     )
-    return [each for each in found if each and each.page.records]
+    return [group for group in groups if group and group.page.records]
 
 
 def _among(
     q: str, noun: str, name: str, shape: RecordView, filter: Filter, only: str
-) -> Found | None:
+) -> Group | None:
     """The first matches, or with `only` this noun a whole page of them."""
     if only not in ("", noun):
         return None
     sent = MultiDict({"q": q})
     if only:
-        sent.update({each: request.args[each] for each in ("cursor",) if each in request.args})
+        if "cursor" in request.args:
+            sent["cursor"] = request.args["cursor"]
     else:
-        sent["limit"] = str(SHOWN)
+        sent["limit"] = str(MAX_MATCHES)
     page = pagination.page(shape, filter.read(sent), filter.fields["sort"])
-    wanted = folding.words(q)
-    matches = [_match(noun, record, wanted) for record in page.records]
-    return Found(noun, name, page, matches, LISTS[noun])
+    words = folding.words(q)
+    matches = [_match(noun, record, words) for record in page.records]
+    return Group(noun, name, page, matches, LISTS[noun])
 
 
-def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
+def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> Match:
     name = record.get("title") or record.get("name") or ""
-    shown = [record.get(field) for field in FACTS[noun]]
-    facts = [_linked(text, wanted) for text in shown if text]
+    texts = [record.get(field) for field in FACTS[noun]]
+    facts = [_linked(text, words) for text in texts if text]
     if noun in ("deals", "products"):
         value = record["amount"] if noun == "deals" else record["price"]
         if value is not None:
@@ -136,33 +137,33 @@ def _match(noun: str, record: dict[str, Any], wanted: Sequence[Word]) -> Match:
     if noun == "tasks" and record["due_at"]:
         facts.append(Markup.escape(formatting.moment(record["due_at"])))
     others = []
-    if not excerpts.has_all([name, *shown], wanted):
-        others = list(_other_excerpts(noun.removesuffix("s"), record, wanted))
-    return Match(record, excerpts.marked(name, wanted), facts, others)
+    if not excerpts.has_all([name, *texts], words):
+        others = list(_other_excerpts(noun.removesuffix("s"), record, words))
+    return Match(record, excerpts.marked(name, words), facts, others)
 
 
 def _other_excerpts(
-    noun: str, record: dict[str, Any], wanted: Sequence[Word]
+    noun: str, record: dict[str, Any], words: Sequence[Word]
 ) -> Iterator[tuple[str, Markup]]:
     """What matched in texts that are not shown otherwise, with the names of their fields."""
     for field in ("comment", "category", "description"):
-        if (part := excerpts.excerpt(record.get(field), wanted)) is not None:
+        if (part := excerpts.excerpt(record.get(field), words)) is not None:
             yield labels.field(noun, field), part
     for contact in record.get("contacts") or ():
-        shown = [text for name in ("name", "phone", "email") if (text := contact[name])]
-        if excerpts.excerpt(", ".join(shown), wanted) is not None:
+        texts = [text for name in ("name", "phone", "email") if (text := contact[name])]
+        if excerpts.excerpt(", ".join(texts), words) is not None:
             yield (
-                labels.field("client", "contact_id"),
-                Markup(", ").join(_linked(each, wanted) for each in shown),
+                labels.field("deal", "contact_id"),
+                Markup(", ").join(_linked(text, words) for text in texts),
             )
 
 
-def _linked(text: str, wanted: Sequence[Word]) -> Markup:
+def _linked(text: str, words: Sequence[Word]) -> Markup:
     """A phone or an e-mail address as a link, anything else as it is, with what matched marked."""
     if text.startswith("+") and text[1:].isdecimal():
-        written = excerpts.marked_phone(text, formatting.phone(text), wanted)
+        written = excerpts.marked_phone(text, formatting.phone(text), words)
         return Markup('<a href="tel:{}" class="text-nowrap">{}</a>').format(text, written)
-    shown = excerpts.marked(text, wanted)
+    label = excerpts.marked(text, words)
     if "@" in text:
-        return Markup('<a href="mailto:{}">{}</a>').format(quote(text), shown)
-    return shown
+        return Markup('<a href="mailto:{}">{}</a>').format(quote(text), label)
+    return label

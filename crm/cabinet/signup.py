@@ -1,4 +1,4 @@
-"""The base host: a new cabinet in three steps, phone, code and company; and the way to one's own.
+"""Pages of the base host: sign-up in three steps (phone, code, company), and the way to a tenant.
 
 A sign-up needs a Ukrainian phone that was confirmed by SMS, and each confirmation opens one tenant.
 Whoever signed up is handed over to the tenant's own host by a link that lasts two minutes (D18).
@@ -29,8 +29,8 @@ from crm.values import latin
 
 AT = (BASE_HOST,)
 UKRAINE = "+380"
-LONGEST_PROPOSAL = 30  # characters of a label
-MOST_NUMBERS = 20  # tried after a label that is taken
+MAX_PROPOSAL_CHARACTERS = 30
+MAX_LABEL_NUMBER = 20  # of the numbers tried after a label that is taken
 HOST = re.compile(r"(?:https?://)?([^/:\s]*)")
 
 
@@ -107,8 +107,8 @@ def check_signup_code() -> Response:
 @rerender_on_error(lambda form: signup_code_page(form))
 def send_another_signup_code() -> Response:
     phone = phone_codes.phone(codes.SIGNUP)
-    there = see_other("/signup/code")
-    return phone_codes.send(there, codes.SIGNUP, phone) if phone else see_other("/signup")
+    response = see_other("/signup/code")
+    return phone_codes.send(response, codes.SIGNUP, phone) if phone else see_other("/signup")
 
 
 @pages.get("/signup/company", at=AT)
@@ -141,12 +141,13 @@ def create_company() -> Response:
 
 def propose(company: str) -> str:
     """A free label that a company's name suggests."""
-    words = latin(company)[:LONGEST_PROPOSAL].strip("-")
+    words = latin(company)[:MAX_PROPOSAL_CHARACTERS].strip("-")
     label = words if LABEL.match(words) else "crm"
-    numbered = (f"{label}-{number}" for number in range(2, MOST_NUMBERS))
-    for each in (label, *numbered):
-        if LABEL.match(each) and each not in RESERVED and not current_app.tenants.exists(each):
-            return each
+    numbered = (f"{label}-{number}" for number in range(2, MAX_LABEL_NUMBER))
+    for candidate in (label, *numbered):
+        is_valid = LABEL.match(candidate) and candidate not in RESERVED
+        if is_valid and not current_app.tenants.exists(candidate):
+            return candidate
     return f"{label}-{secrets.token_hex(4)}"
 
 

@@ -104,7 +104,7 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
 def change_task(id: str) -> Response:
     data = load_form(TASK_PATCH, request.form, FIELDS)
     theirs = edits.save(TASK, id, data, partial(tasks.update, id))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other("/tasks")
 
 

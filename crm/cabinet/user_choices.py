@@ -1,4 +1,4 @@
-"""Colleagues by name, for whoever shows or chooses one."""
+"""The users of a tenant by name, to show and to choose from."""
 
 from flask import g
 
@@ -6,21 +6,21 @@ from crm.tenancy.database import rows
 
 
 def names() -> dict[str, str]:
-    """Names of the active users by id, as texts, the longest here first."""
+    """Names of the active users by id (as text), in the order in which they were added."""
     if "people" not in g:
-        found = rows("SELECT id, name FROM user WHERE active ORDER BY id")
-        g.people = {str(id): name for id, name in found}
+        active = rows("SELECT id, name FROM user WHERE active ORDER BY id")
+        g.people = {str(id): name for id, name in active}
     return g.people
 
 
 def everyone() -> dict[str, str]:
-    """Names of all users by id, also of those who left: for what they did once."""
+    """Names of all users by id (as text), deactivated ones too."""
     if "everyone" not in g:
         g.everyone = {str(id): name for id, name in rows("SELECT id, name FROM user")}
     return g.everyone
 
 
-def choices(kept: str | None = None) -> list[tuple[str, str]]:
-    """Whom to choose from: the active ones, and `kept`, who has it already."""
-    left = {kept: everyone()[kept]} if kept in everyone() else {}
-    return list({**names(), **left}.items())
+def choices(selected_id: str | None = None) -> list[tuple[str, str]]:
+    """(id, name) of the active users, and of the user `selected_id` even if deactivated."""
+    selected = {selected_id: everyone()[selected_id]} if selected_id in everyone() else {}
+    return list({**names(), **selected}.items())

@@ -7,7 +7,6 @@ from typing import Any
 from flask import Flask
 
 from crm.api.operations import PREFIX, Operation
-from crm.records.views import RecordView
 
 WITHOUT_METHOD = ("users.get_current_user",)  # it describes the API key of a request
 COLLECTION_METHODS = {"GET": "list", "POST": "create", "PUT": "replace"}
@@ -29,13 +28,6 @@ class Method:
         """The positional parameters in Python: ("id",) or ("deal_id", "id")."""
         parents = [f"{plural.removesuffix('s')}_id" for plural in self.path[:-1]]
         return (*parents, "id")[: len(self.path_parameters)]
-
-    @property
-    def record_view(self) -> RecordView:
-        """How the record is shown that the operation creates, gives or deletes."""
-        view = self.operation.shape or self.operation.current
-        assert view is not None, f"{self.name}: no record"
-        return view
 
     def call_declared(self, ids: list[str], arguments: list[Any]) -> Any:
         """Call the function that the operation was declared with."""

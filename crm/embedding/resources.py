@@ -77,13 +77,13 @@ def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
             # of what failed halfway.
             with nullcontext() if method.http_method == "GET" else database.atomic():
                 if echoed:
-                    view = method.record_view.expanded(echoed)
+                    view = method.operation.record_view.expanded(echoed)
                     require_unchanged(view.one(texts[-1]), echoed)
                 if verb is None:
                     return _result(method, method.call_declared(texts, arguments))
                 result = verb(*texts, *arguments)
                 if operation.kind == "record":
-                    return method.record_view.one(texts[-1])
+                    return method.operation.record_view.one(texts[-1])
                 return _result(method, result)
 
     call.__name__ = method.name
@@ -124,19 +124,19 @@ def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[
 def _result(method: Method, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
     operation = method.operation
+    if operation.kind == "empty":
+        return None
     if operation.kind == "raw":
         with result:
             return result.get_data()
     if operation.kind == "json" and isinstance(result, tuple):
         return result[0]  # beside it are headers
-    if operation.kind == "empty":
-        return None
     if operation.kind != "created":
         return result
     id, secret = result if operation.secret else (result, None)
     if isinstance(id, list):
-        return [method.record_view.one(one_id) for one_id in id]
-    return method.record_view.one(id) | ({"secret": secret} if secret else {})
+        return [method.operation.record_view.one(one_id) for one_id in id]
+    return method.operation.record_view.one(id) | ({"secret": secret} if secret else {})
 
 
 def wire_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class Types:
                 return self.of_schema(answer)
             records: Any = answer.fields["data"]
             return f"Page[{self.of_schema(records.schemas[0])}]"
-        name = self.of_schema(method.record_view.schema)
+        name = self.of_schema(method.operation.record_view.schema)
         return self.with_secret(name) if operation.secret else name
 
 

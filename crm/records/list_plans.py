@@ -23,7 +23,7 @@ from typing import Any
 from crm.records.conditions import Condition
 from crm.records.queries import Query, Sort
 from crm.records.views import RecordView
-from crm.tenancy.database import row
+from crm.tenancy.database import one_row
 from crm.tenancy.dialect import by_id, by_index
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
@@ -91,7 +91,7 @@ def count(
     elif not query.include_deleted and first is None:
         # To count all takes a tenth of the time of counting those that meet a condition.
         deleted = f"SELECT count(*) FROM {table} WHERE deleted_at IS NOT NULL"
-        return row(f"SELECT (SELECT count(*) FROM {table}) - ({deleted})")[0]
+        return one_row(f"SELECT (SELECT count(*) FROM {table}) - ({deleted})")[0]
     elif (
         first is not None
         and not query.include_deleted
@@ -99,7 +99,7 @@ def count(
         and first.ids
         and not first.reads_row
     ):
-        return row(f"SELECT count(*) FROM ({_ids(first, shape, query)})", first.params)[0]
+        return one_row(f"SELECT count(*) FROM ({_ids(first, shape, query)})", first.params)[0]
     elif any(each.reads_row for each in conditions):
         table = by_id(table)
         conditions = [
@@ -113,7 +113,7 @@ def count(
         ranges = [names.get(each.order, each.order) for each in conditions if each.order]
         table = by_index(table, f"{table}_{[*ranges, *names.values()][0]}")
     where, params = joined([live, *conditions])
-    return row(f"SELECT count(*) FROM {table} WHERE {where}", params)[0]
+    return one_row(f"SELECT count(*) FROM {table} WHERE {where}", params)[0]
 
 
 def joined(conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
@@ -145,7 +145,7 @@ def _fewest(
     for each in conditions:
         if _has_index(each, query):
             sql = f"SELECT count(*) FROM ({_ids(each, shape, query)} LIMIT {most + 1})"
-            found.append((row(sql, each.params)[0], len(found), each))
+            found.append((one_row(sql, each.params)[0], len(found), each))
     if not found:
         return None
     number, _, fewest = min(found)

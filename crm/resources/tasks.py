@@ -214,7 +214,7 @@ class DueBefore(DueSince, queries.Before):
     """Due before a moment: what has no time is never due."""
 
 
-class TaskFilter(filter_of(Task)):
+class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declaration
     due_since = DueSince(DUE, about="Due at or after this moment.")
     due_before = DueBefore(DUE, about="Due before this moment; the moment itself is not included.")
 

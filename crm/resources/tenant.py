@@ -15,7 +15,7 @@ from crm.errors import Faults, Invalid
 from crm.outbox import subscriptions
 from crm.resources import pipelines, users
 from crm.tenancy import backup
-from crm.tenancy.database import execute, now, row, transaction
+from crm.tenancy.database import execute, now, one_row, transaction
 from crm.tenancy.tenants import Tenants
 
 KYIV = "Europe/Kyiv"
@@ -81,17 +81,17 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
 def about() -> dict[str, Any]:
     """{name, plan, currency, time_zone, created_at, suspended_at} of the session's tenant."""
     names = "name", "plan", "currency", "time_zone", "created_at", "suspended_at"
-    return dict(zip(names, row(f"SELECT {', '.join(names)} FROM tenant"), strict=True))
+    return dict(zip(names, one_row(f"SELECT {', '.join(names)} FROM tenant"), strict=True))
 
 
 def currency() -> str:
     """The currency of amounts that don't name one (D2)."""
-    return row("SELECT currency FROM tenant")[0]
+    return one_row("SELECT currency FROM tenant")[0]
 
 
 def plan() -> str:
     """The plan of the session's tenant."""
-    return row("SELECT plan FROM tenant")[0]
+    return one_row("SELECT plan FROM tenant")[0]
 
 
 def rename(name: str) -> None:

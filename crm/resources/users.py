@@ -25,7 +25,7 @@ from crm.records.queries import Query, filter_of
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
-from crm.tenancy.database import row, transaction
+from crm.tenancy.database import one_row, transaction
 from crm.values.ids import integer_id
 
 ROLES = ("owner", "manager", "viewer")
@@ -184,7 +184,9 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
 
 def owner_id() -> int:
     """The first owner: whom the command line's keys act for by default (D12)."""
-    return User.first("role = 'owner' AND active").id
+    owner = User.first("role = 'owner' AND active")
+    assert owner is not None  # the last one cannot be deactivated
+    return owner.id
 
 
 def reached_at(text: str) -> User | None:
@@ -237,7 +239,7 @@ class TenantOut(RecordSchema):
     plan = ma.String(required=True, metadata={"enum": list(PLANS)})
 
 
-class MeOut(type(USER.schema)):
+class MeOut(type(USER.schema)):  # type: ignore[misc]  # made from the declaration
     """A user with the key that asks and its tenant."""
 
     key = ma.Nested(KeyOut, required=True)
@@ -265,7 +267,7 @@ def get_current_user() -> dict[str, Any]:
     """Get the user that the key acts for, with the key and the tenant."""
     caller = g.caller
     key = {"id": str(caller.key_id), "name": caller.key_name, "scopes": sorted(caller.scopes)}
-    name, plan = row("SELECT name, plan FROM tenant")
+    name, plan = one_row("SELECT name, plan FROM tenant")
     user = USER.one(caller.user_id)
     if caller.is_form:  # this key stands in the source of a public page
         user |= {"email": None, "phone": None}

@@ -11,6 +11,7 @@ from crm.errors import Forbidden, Invalid, NotFound, Unauthorized
 from crm.resources import tenant
 from crm.resources.users import User
 from crm.tenancy.database import execute, row, time_text, transaction
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import send_request
 
@@ -35,6 +36,7 @@ def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
         assert checksum == zlib.crc32(key[4:-6].encode())
 
 
+@pytest.mark.process
 def test_the_file_has_the_hash_and_nowhere_the_key(crm):
     with crm.tenants.session("acme"):
         _, key = api_keys.create("site", "*", OLENA)
@@ -211,7 +213,7 @@ def test_any_number_of_keys(crm):
         assert len(api_keys.every()) == before + 60
 
 
-@each(
+@loop_over(
     ("scopes", "code"),
     [
         ("", "required"),

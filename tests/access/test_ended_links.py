@@ -156,6 +156,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @each("purpose", links.SECONDS)
 @each("change", CHANGES)
 def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):

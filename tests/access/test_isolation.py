@@ -26,7 +26,8 @@ from crm.json import dumps
 from crm.resources import tenant, users
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
-from tests.full_tenant import Caller, Clock, furnish
+from tests.cases import loop_over
+from tests.full_tenant import Caller, Clock, fill_tenant
 
 MARKER = "GLOBEX"
 FOREIGN, NOBODY = 900_000, 987_654_321
@@ -69,7 +70,7 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
     globex."""
     data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock()
     crm = create_app(Config(data=data, plans=UNLIMITED), clock, sends=False)
-    furnish(crm, clock)
+    fill_tenant(crm, clock)
     tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")
     with crm.tenants.session("globex"):
         key = api_keys.create("tests", "*", 1)[1]
@@ -230,6 +231,7 @@ def comparable(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
     return answer.status_code, text
 
 
+@pytest.mark.slow
 @each_operation
 def test_no_key_reaches_another_tenant(here, two_tenants, name):
     method, _, path = name.partition(" ")
@@ -287,7 +289,7 @@ def own_path(app: CRMApp, name: str) -> str:
     return path.format(**ids_of(app, name)["own"]) if "{" in path else path
 
 
-@pytest.mark.parametrize(("name", "field"), sorted(set(references())))
+@loop_over(("name", "field"), sorted(set(references())))
 def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(here, name, field):
     with closing(sqlite3.connect(file_of(here, "globex"))) as file:
         (foreign,) = file.execute(f"SELECT max(id) FROM {REFERENCES[field]}").fetchone()
@@ -320,7 +322,7 @@ FILTERS = sorted(
 )
 
 
-@pytest.mark.parametrize(("name", "parameter"), FILTERS)
+@loop_over(("name", "parameter"), FILTERS)
 def test_a_foreign_id_in_a_filter_finds_nothing(here, name, parameter):
     with here.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]

@@ -140,6 +140,7 @@ def test_32_threads_at_the_counter_get_exactly_the_limit(limiter):
 # Plans
 
 
+@pytest.mark.process
 def test_a_plan_changed_meanwhile_holds_from_the_next_request_on(crm, api):
     assert api.get("/users/me").headers["X-RateLimit-Limit"] == "5000"
     on_plan(crm, "start")

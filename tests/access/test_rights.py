@@ -13,6 +13,7 @@ from crm.access import api_keys, rights
 from crm.config import Config
 from crm.resources import users
 from crm.tenancy.database import transaction
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
 from tests.raw_wsgi import WsgiResponse, send_request
 
@@ -51,7 +52,7 @@ BODIES = {
     "POST /deals/<id>/notes": b'{"text": "!"}',
     "POST /webhooks/<id>/recover": b'{"since": "2026-01-01T00:00:00Z"}',
 }
-each_operation = pytest.mark.parametrize("name", OPERATIONS)
+each_operation = loop_over("name", OPERATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +186,7 @@ def test_without_a_good_key_it_is_401_always_with_the_same_body(house, bad_keys,
 # Keys with other rights
 
 
-@pytest.mark.parametrize("name", NEEDY)
+@loop_over("name", NEEDY)
 def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
     for scope in OPERATIONS[name].needs:
         including = {scope, rights.EVERYTHING} | (
@@ -210,7 +211,7 @@ def test_all_scopes_are_enough(house, owner, name):
     assert answer.status in (200, 201, 404, 415, 422), answer.body
 
 
-@pytest.mark.parametrize("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me"}))
+@loop_over("name", sorted({*OPERATIONS} - {"POST /leads", "GET /users/me"}))
 def test_a_forms_key_may_create_leads_and_nothing_else(house, furnished, name):
     answer = ask(house, name, f"Bearer {furnished[1]['form']}")
     assert (answer.status, answer.json["code"]) == (403, "missing_scope")
@@ -272,7 +273,7 @@ def acmes(owner) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", WITH_IDS)
+@loop_over("name", WITH_IDS)
 def test_another_tenants_ids_are_404(house, owner, acmes, furnished, name):
     plural = name.split("/")[1]
     ids = {**acmes, "id": acmes[plural], "noteId": acmes.get(f"noteId of {plural}")}

@@ -153,6 +153,7 @@ def test_what_was_refused_does_not_count(limited):
 # Budgets
 
 
+@pytest.mark.slow
 @each(
     ("numbers", "tenant", "sent"),
     [
@@ -176,6 +177,7 @@ def test_each_budget_is_of_a_day(limited, numbers, tenant, sent):
     assert taken(limits, 1100, NOON + DAY_SECONDS, tenant=tenant) == sent
 
 
+@pytest.mark.slow
 def test_a_phone_that_nobody_has_uses_up_no_budget(limited):
     limits = limited(day=40, tenant=30, signup=10)
     assert taken(limits, 1000, NOON, known=False) == 1000
@@ -381,6 +383,7 @@ for label, sent, asked in run_in_threads(8, take):
 """
 
 
+@pytest.mark.process
 def test_two_processes_of_8_threads_get_exactly_the_limit(path, limited):
     limits = limited(day=300, reserve=100, signup=50, tenant=100)
     both = [start_python(TAKE, path.parent, number) for number in (1, 2)]
@@ -423,6 +426,7 @@ print(sum(run_in_threads(8, take)))
 """
 
 
+@pytest.mark.process
 def test_two_processes_warn_of_a_budget_once(path):
     both = [start_python(f"import logging; logging.basicConfig(stream=sys.stdout){EVERYBODY}"
                     .replace("import logging", "import logging, sys"), path.parent, number)
@@ -447,6 +451,7 @@ with SmsLog(Path(sys.argv[1]), lambda: b"a key").locked(1_772_442_000.0) as sent
 """
 
 
+@pytest.mark.process
 def test_a_killed_process_keeps_no_lock(path, limits):
     keeper = start_python(KEEP_LOCKED, path.parent)
     assert keeper.stdout.readline() == "locked\n"

@@ -27,6 +27,7 @@ from crm.resources.event_feed import TOLD
 from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.reading import BoundedRows
 from crm.values import InvalidValue
+from tests.cases import loop_over
 from tests.conftest import Api, key_for
 from tests.csv_helpers import load
 
@@ -66,7 +67,7 @@ def test_a_number_is_written_about_as_short_as_it_came_and_stays_equal():
         json.loads(written)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("sent", "written"),
     [
         ("1e307", "1e307"),
@@ -143,9 +144,9 @@ def pages(api: Api, path: str) -> Iterator[Any]:
         path = link and link.partition(">")[0].removeprefix("</api/v1")
 
 
-@pytest.mark.parametrize("limit", [1, 7, 50, 200])
-@pytest.mark.parametrize("sort", ["id", "name", "created_at", "updated_at"])
-@pytest.mark.parametrize("sign", ["", "-"])
+@loop_over("limit", [1, 7, 50, 200])
+@loop_over("sort", ["id", "name", "created_at", "updated_at"])
+@loop_over("sign", ["", "-"])
 def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit):
     order = f"{sign}{sort}"
     found, sizes = [], []
@@ -296,6 +297,7 @@ def test_an_event_is_bounded_because_its_records_are():
     assert found["client.updated"] < 2 * PARTS_BYTES + 600_000
 
 
+@pytest.mark.slow
 def test_the_contacts_of_a_client_are_bounded_together(crm, api):
     long = "\U0001f4a3" * 20_000
     id = api.create("/clients", name="x", contacts=[{"name": "A", "comment": long}] * 4)

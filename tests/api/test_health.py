@@ -20,6 +20,7 @@ from crm.api.health import PATHS
 from crm.config import Config
 from crm.tenancy import readiness
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from tests.cases import loop_over
 from tests.server_process import run_server
 
 HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
@@ -59,8 +60,8 @@ def bare(tmp_path: Path) -> CRMApp:
     return create_app(Config(data=tmp_path / "bare"), sends=False)
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz"])
-@pytest.mark.parametrize("host", HOSTS)
+@loop_over("path", ["/livez", "/readyz"])
+@loop_over("host", HOSTS)
 def test_they_are_answered_on_every_host(crm: CRMApp, path: str, host: str) -> None:
     answer = get(crm, path, host)
     assert (answer.status_code, answer.json) == (200, {"status": "ok"})
@@ -209,6 +210,7 @@ def test_a_hanging_disk_is_told_in_a_second_and_holds_one_thread(
     assert reason(crm) is None
 
 
+@pytest.mark.process
 def test_a_real_server_is_alive_and_ready(tmp_path: Path) -> None:
     with run_server(tmp_path / "data") as port:
         for path in ("/livez", "/readyz"):
@@ -238,7 +240,7 @@ def test_a_host_that_exists_gets_its_certificate(crm: CRMApp, domain: str) -> No
     assert asked(crm, f"domain={domain}") == 200
 
 
-@pytest.mark.parametrize("domain", LOST)
+@loop_over("domain", LOST)
 def test_no_other_host_gets_one(crm: CRMApp, domain: str) -> None:
     assert asked(crm, f"domain={domain}") == 404
     assert asked(crm, "") == 404

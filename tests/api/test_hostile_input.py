@@ -10,6 +10,7 @@ import pytest
 
 from crm import create_app
 from crm.config import PLANS, Config
+from tests.cases import loop_over
 from tests.conftest import Clock
 from tests.raw_wsgi import make_api_caller
 
@@ -44,7 +45,7 @@ def fields_of(answer) -> set[tuple[str, str]]:
 # Bodies that are no JSON
 
 
-@each(
+@loop_over(
     "body",
     [
         b"{", b" ", b"\n", b"{]", b"{'a':1}", b'{"a":1,}', b'{"a" 1}', b"{a:1}", b"undefined",
@@ -84,7 +85,7 @@ def test_json_deeper_than_the_interpreters_stack_is_400_or_422(call):
 # Values that no field takes
 
 
-@each(
+@loop_over(
     ("pairs", "pointer", "code"),
     [
         (rb'"name":"a\u0000b"', "/name", "invalid_text"),
@@ -152,7 +153,7 @@ def test_what_no_field_takes_is_422_and_named(call, pairs, pointer, code):
         assert fields_of(answer) == {(pointer, code)}
 
 
-@each(
+@loop_over(
     "pairs",
     [rb'"x":"\u0000"', rb'"\u0000":1', b'"x":1e308', b'"x":1e-999', b'"x":[[[[[]]]]]',
      b'"x":"' + b"y" * 17_000 + b'"', b'"x":0.' + b"1" * 20_000, b'"name":null,"y":1',
@@ -211,7 +212,7 @@ def test_a_hundred_thousand_unknown_fields_are_refused_shortly(call):
 # Paths
 
 
-@each(
+@loop_over(
     "id",
     ["9223372036854775807", "9223372036854775808", "-1", "0", "1.0", "1e0", " 1", "1 ", "+1", "01",
      "0x1", "\u0661".encode().decode("latin-1"), "\x00", "1\x00", "\xff", "\xed\xa0\x80", "%",
@@ -235,7 +236,7 @@ def test_an_id_that_cannot_be_one_is_404(crm, call, id):
 # Query strings
 
 
-@each(
+@loop_over(
     ("query", "status"),
     [
         ("q=" + "a" * 60_000, 422),
@@ -302,7 +303,7 @@ def test_strange_queries(call, query, status):
 # Headers
 
 
-@each("name", ["If-Match", "If-None-Match", "Origin", "Prefer", "Accept", "Range", "Cookie",
+@loop_over("name", ["If-Match", "If-None-Match", "Origin", "Prefer", "Accept", "Range", "Cookie",
                "Referer", "X-Request-Id", "User-Agent", "X-Forwarded-For",
                "Accept-Language"])  # fmt: skip
 def test_long_and_broken_headers_break_nothing(call, name):

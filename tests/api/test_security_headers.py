@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from crm import CRM, CRMApp, create_app
 from crm.config import Config
+from tests.cases import loop_over
 from tests.conftest import key_for
 from tests.embedding.test_embedding import copied
 from tests.raw_wsgi import WsgiResponse, send_request
@@ -132,7 +134,7 @@ def shown(answer: WsgiResponse) -> str:
     return f"{answer.headers}{answer.body.decode()}"
 
 
-@each("prefix", NOT_PLAIN)
+@loop_over("prefix", NOT_PLAIN)
 def test_a_prefix_that_is_no_plain_path_is_ignored(behind: CRMApp, prefix: str) -> None:
     headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1")}
     for path in PAGES:
@@ -166,6 +168,7 @@ def test_a_plain_one_of_a_trusted_proxy_is_followed(
     assert root not in shown(send_request(crm, path="/login", **headers))
 
 
+@pytest.mark.process
 def test_the_server_believes_nobody_by_itself(furnished: Any, tmp_path: Any) -> None:
     """gunicorn would believe who is on its own machine, and whom its variable names."""
     data = copied(furnished, tmp_path / "served")
@@ -205,20 +208,25 @@ def test_a_mount_point_that_a_client_names_is_none(crm: CRMApp, behind: CRMApp) 
     assert send_request(crm, path="/login", SCRIPT_NAME="/crm", HTTP_SCRIPT_NAME="/x").status == 200
 
 
-@each("prefix", NOT_PLAIN)
-def test_below_a_site_the_sites_own_mount_is_checked_too(
-    furnished: Any, tmp_path: Any, prefix: str
-) -> None:
+@pytest.fixture
+def embedding_site(furnished: Any, tmp_path: Any) -> Iterator[Flask]:
     site = plain(tmp_path)
     data = copied(furnished, tmp_path / "embedded")
     crm = CRM(
         site, url_prefix="/crm", tenant="acme", data=data, sends=False, current_user=lambda: None
     )
     site.wsgi_app = ProxyFix(site.wsgi_app, x_prefix=1)
-    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1"), "host": "shop.ua"}
-    page = send_request(site, path="/crm/leads", **headers)
-    assert page.headers["Location"] == "/crm/login?next=/leads"
-    assert shape(send_request(site, path="/crm/login", **headers)) == shape(
-        send_request(site, path="/crm/login", host="shop.ua")
-    )
+    yield site
     crm.close()
+
+
+@loop_over("prefix", NOT_PLAIN)
+def test_below_a_site_the_sites_own_mount_is_checked_too(
+    embedding_site: Flask, prefix: str
+) -> None:
+    headers = {"HTTP_X_FORWARDED_PREFIX": prefix.encode().decode("latin-1"), "host": "shop.ua"}
+    page = send_request(embedding_site, path="/crm/leads", **headers)
+    assert page.headers["Location"] == "/crm/login?next=/leads"
+    assert shape(send_request(embedding_site, path="/crm/login", **headers)) == shape(
+        send_request(embedding_site, path="/crm/login", host="shop.ua")
+    )

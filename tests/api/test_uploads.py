@@ -43,7 +43,7 @@ def test_another_tenant_finds_nothing(crm):
     "name", ["", "x", "../../tenants/acme.db", "..%2f", "0" * 31, "0" * 33, "0" * 32 + "\n"]
 )
 def test_only_a_name_that_was_given_reaches_a_file(acme, name):
-    for ask in (uploads.read, uploads.drop):
+    for ask in (uploads.read, uploads.delete):
         with pytest.raises(NotFound):
             ask(1, name)
 

@@ -18,6 +18,7 @@ from crm import CRMApp, create_app
 from crm.config import Config
 from crm.json import dumps
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import Api, Clock, key_for
 
 MARK = "qzvxw"  # in every text, without letters of hexadecimal numbers
@@ -174,7 +175,7 @@ def shown_in(answer: Any) -> list[str]:
     return [mark for mark in MARKED if mark in text]
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@loop_over("name", OPERATIONS)
 def test_a_change_shows_no_stored_value(app, ids, name):
     method, path, operation = OPERATIONS[name]
     writer = key_with(app, *scopes_of(operation))
@@ -190,7 +191,7 @@ def test_a_change_shows_no_stored_value(app, ids, name):
             assert "Preference-Applied" not in answer.headers
 
 
-@pytest.mark.parametrize("name", SHORT)
+@loop_over("name", SHORT)
 def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, name):
     method, path, operation = OPERATIONS[name]
     (scope,) = scopes_of(operation)
@@ -215,7 +216,7 @@ def test_every_change_of_one_record_documents_the_short_answer():
     assert len(PREFERRED) > 10
 
 
-@pytest.mark.parametrize("name", PREFERRED)
+@loop_over("name", PREFERRED)
 def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
     method, path, operation = OPERATIONS[name]
     (scope,) = scopes_of(operation)

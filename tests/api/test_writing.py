@@ -9,6 +9,7 @@ from crm import create_app
 from crm.api.operations import Blueprint
 from crm.config import Config
 from crm.resources.leads.record import LEAD
+from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, Clock
 from tests.raw_wsgi import make_api_caller
@@ -129,7 +130,7 @@ def test_a_list_is_replaced_whole(api, lead):
     assert api.patch(path(lead), {"extra": {"a": 1}}).json["extra"] == {"a": 1}
 
 
-@each("tags", [0, False, {}, "vip", 5, [None], [5], [""], ["a\x00"], [["a"]], True])
+@loop_over("tags", [0, False, {}, "vip", 5, [None], [5], [""], ["a\x00"], [["a"]], True])
 def test_what_is_no_list_of_words_is_no_tags(api, lead, tags):
     answer = api.patch(path(lead), {"tags": tags})
     assert answer.status_code == 422
@@ -206,7 +207,7 @@ def test_kinds_of_bodies_that_are_read(call, lead, kind):
     assert (answer.status, answer.json["name"]) == (200, "О")
 
 
-@each("kind", [None, "", "text/plain", "text/json", "application/jsonp", "application/xml",
+@loop_over("kind", [None, "", "text/plain", "text/json", "application/jsonp", "application/xml",
                "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
                "json"])  # fmt: skip
 def test_any_other_kind_changes_nothing(call, api, lead, kind):
@@ -255,7 +256,7 @@ def test_exact_numbers_stay_exact(call, api, lead):
         assert b'"amount":' + shown + b"," in answer.body, sent
 
 
-@each("sent", ["0.001", "-1", "1e30", "10000000000000", "12345678901234567890", "true", '"x"',
+@loop_over("sent", ["0.001", "-1", "1e30", "10000000000000", "12345678901234567890", "true", '"x"',
                '"1,5"', "[]", "{}", '"NaN"', '"1_000"', "1e-400", '" 1"'])  # fmt: skip
 def test_other_numbers_are_refused_not_rounded(call, lead, sent):
     answer = call("PATCH", path(lead), body=b'{"amount": %s}' % sent.encode())

@@ -132,6 +132,7 @@ def test_a_request_with_an_id_is_the_one_between_its_two_parts(id):
     assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("prepare", [servers.prepare_crm, servers.prepare_bare])
 def test_servers_answer_alike_and_leave_no_process_behind(prepare, tmp_path):
     rows = servers.sample(150)
@@ -150,6 +151,7 @@ def test_servers_answer_alike_and_leave_no_process_behind(prepare, tmp_path):
     assert not [id for id in ids if os.path.exists(f"/proc/{id}")]
 
 
+@pytest.mark.process
 def test_wrk_counts_answers_and_failures(tmp_path):
     external_programs.found("wrk")
     (server,) = servers.prepare_bare(tmp_path, servers.sample(150))

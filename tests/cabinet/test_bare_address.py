@@ -9,6 +9,7 @@ from crm import create_app
 from crm.access import sessions
 from crm.config import Config
 from crm.tenancy.hosts import is_ip_address
+from tests.cases import loop_over
 from tests.conftest import OLENA
 from tests.page_client import Person
 from tests.raw_wsgi import send_request
@@ -26,7 +27,7 @@ NOT_ADDRESSES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("host", ADDRESSES)
+@loop_over("host", ADDRESSES)
 def test_an_address_of_the_machine_shows_the_base_hosts_page(crm, host):
     assert is_ip_address(host)
     answer = send_request(crm, path="/", host=host)
@@ -39,7 +40,7 @@ def test_an_address_of_the_machine_shows_the_base_hosts_page(crm, host):
     assert 'href="http://localhost:8000/signup"' in page  # where its cookies and codes belong
 
 
-@pytest.mark.parametrize("host", NOT_ADDRESSES)
+@loop_over("host", NOT_ADDRESSES)
 def test_any_other_unknown_host_stays_a_404(crm, host):
     assert not is_ip_address(host)
     if host:
@@ -47,7 +48,7 @@ def test_any_other_unknown_host_stays_a_404(crm, host):
         assert answer.status == 404
 
 
-@pytest.mark.parametrize("host", ADDRESSES)
+@loop_over("host", ADDRESSES)
 def test_the_api_and_tenants_pages_are_404_there(crm, furnished, host):
     with crm.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")

@@ -6,6 +6,7 @@ from crm import CRMApp
 from crm.access import sessions
 from crm.config import Config
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
@@ -52,8 +53,8 @@ def ivan(crm: CRMApp) -> Person:
 EVERYBODY = [nobody, nobody_elsewhere, nobody_at_the_base_host, olena, taras, ivan]
 
 
-@each("reader", EVERYBODY)
-@each("maker", EVERYBODY)
+@loop_over("reader", EVERYBODY)
+@loop_over("maker", EVERYBODY)
 def test_a_token_is_refused_where_it_was_not_made(crm, maker, reader):
     """Only two browsers nobody has logged in with share a token, if they share its cookie."""
     token, cookie = token_of(maker(crm))

@@ -13,6 +13,7 @@ from crm.cabinet.rendering import Pages
 from crm.config import Config
 from crm.resources import users
 from crm.tenancy.database import transaction
+from tests.cases import loop_over
 from tests.conftest import OLENA, Clock
 from tests.page_client import Person
 
@@ -69,7 +70,7 @@ def words_of(page):
     return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", main).split()))
 
 
-@pytest.mark.parametrize("name", RAISED)
+@loop_over("name", RAISED)
 def test_title_and_detail_are_words_in_the_readers_language(failing, name):
     _, status, heading = RAISED[name]
     page = Person(failing, user_id=OLENA).sees(f"/raise/{name}", status)

@@ -18,6 +18,7 @@ from crm.spreadsheets import all_resources, csv_format, find_resource
 from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
 from crm.tenancy.database import rows
+from tests.cases import loop_over
 from tests.conftest import OLENA
 from tests.csv_helpers import load
 from tests.page_client import TOKEN, Person, cells, counts, file, sent_whole
@@ -120,7 +121,7 @@ def test_a_sample_keeps_a_spreadsheet_from_counting_with_phones(manager):
 
 
 @each_noun
-@pytest.mark.parametrize(
+@loop_over(
     ("data", "why"),
     [
         (b"", "Файл порожній"),
@@ -234,7 +235,7 @@ def test_reasons_are_told_in_english_too(olena):
     assert "Write one of these: new, in_progress" in page
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("noun", "row", "column", "why"),
     [
         ("deals", "title,client\nА,Ніхто\n", "client", "спершу імпортуйте клієнтів. Ніхто"),
@@ -466,7 +467,7 @@ def ways(page: str) -> tuple[str, str]:
     return excel, plain
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("path", "expected"),
     [
         ("/leads", ["L-2", "L-1"]),
@@ -574,7 +575,7 @@ def test_every_form_has_its_token(olena, noun):
         assert len(TOKEN.findall(page)) == page.count('method="post"') > 0
 
 
-@pytest.mark.parametrize("path", ["import", "export", "imports", "import/sample.csv"])
+@loop_over("path", ["import", "export", "imports", "import/sample.csv"])
 @each_noun
 def test_a_stranger_is_sent_to_the_login(crm, noun, path):
     page = Person(crm).get(f"/{noun}/{path}")

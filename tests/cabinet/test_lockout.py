@@ -13,8 +13,11 @@ from crm.resources import users
 from crm.tenancy.database import execute, row, transaction
 from crm.tenancy.sms_log import DAY_SECONDS
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
+
+pytestmark = pytest.mark.slow
 
 each = pytest.mark.parametrize
 OLENAS, TARASS, IVANS = "+380501110001", "+380501110002", "+380501110009"
@@ -362,7 +365,7 @@ def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
     assert send(ivan, "/login/password", HOME, email=OLENAS_MAIL, password="x") == 429
 
 
-@each("change", [
+@loop_over("change", [
     lambda value: "", lambda value: value[:-1], lambda value: value + "0",
     lambda value: value[:-1] + ("1" if value[-1] == "0" else "0"),
     lambda value: f"2{value}", lambda value: value.partition(".")[2],

@@ -18,6 +18,7 @@ from crm.resources.users import User
 from crm.tenancy.database import row, transaction
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
@@ -668,8 +669,8 @@ def test_a_link_opens_its_own_door_only(crm, purpose):
     assert Person(crm).get(f"/{path}/{token}").status_code in (200, 303)
 
 
-@each("door", ["reset", "invite", "enter", "email"])
-@each("token", ["x", "x" * 5000, "%ED%A0%80", "їжак", "%00"])
+@loop_over("door", ["reset", "invite", "enter", "email"])
+@loop_over("token", ["x", "x" * 5000, "%ED%A0%80", "їжак", "%00"])
 def test_any_text_can_come_as_a_token(crm, door, token):
     assert Person(crm).get(f"/{door}/{token}").status_code == 404
     page = Person(crm).post(f"/{door}/{token}", {"password": PASSWORD})
@@ -874,7 +875,7 @@ def test_a_company_needs_a_name(newcomer, post):
     assert page.status_code == 422 and 'value="kava"' in page.text
 
 
-@each(
+@loop_over(
     ("company", "label"),
     [
         ("Кавомайстер", "kavomaister"),
@@ -979,7 +980,7 @@ FORMS = [
 ]
 
 
-@each("path", FORMS)
+@loop_over("path", FORMS)
 def test_a_form_of_another_site_is_refused(crm, post, path):
     sent = {"phone": OLENAS, "email": OLENAS_MAIL, "password": PASSWORD, "language": "en"}
     for token in ({}, {"csrf_token": ""}, {"csrf_token": "x"}):

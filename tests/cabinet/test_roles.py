@@ -13,6 +13,7 @@ from crm.cabinet.rendering import BASE_HOST, OWNER, TENANT, VIEWER
 from crm.config import Config
 from crm.resources import users
 from crm.tenancy.database import transaction
+from tests.cases import loop_over
 
 MAP = create_app(Config(data=Path("unused")), sends=False)
 PAGES = {
@@ -28,7 +29,7 @@ OPEN = {
     *("GET /", "GET /login", "POST /login", "GET /forgot", "POST /forgot", "GET /forgot/sent"),
     *("POST /language", "POST /logout"),
 }
-each_closed = pytest.mark.parametrize("name", CLOSED)
+each_closed = loop_over("name", CLOSED)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_a_session_means_nothing_at_another_tenant(ask, name):
 
 
 @each_closed
-@pytest.mark.parametrize("role", ["viewer", "manager"])
+@loop_over("role", ["viewer", "manager"])
 def test_a_role_sees_what_it_may_and_nothing_else(ask, name, role):
     view = CLOSED[name]
     rank = {"viewer": 1, "manager": 2, "owner": 3}
@@ -103,7 +104,7 @@ def test_a_role_sees_what_it_may_and_nothing_else(ask, name, role):
         assert answer.status_code in ((400,) if name.startswith("POST") else (200, 302, 303, 404))
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("POST ")])
+@loop_over("name", [name for name in PAGES if name.startswith("POST ")])
 def test_a_form_without_its_token_changes_nothing(ask, name, crm):
     if TENANT in PAGES[name].at:
         with crm.tenants.session("acme") as here:

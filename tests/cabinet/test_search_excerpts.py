@@ -7,6 +7,7 @@ import pytest
 
 from crm.cabinet import excerpts
 from crm.records import search
+from tests.cases import loop_over
 
 ITEM = re.compile(r'<li><a href="/(\w+)/\d+">(.*?)</a>(.*?)</li>', re.S)
 
@@ -100,15 +101,15 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("q, text", WORDS)
+@loop_over("q, text", WORDS)
 def test_matches_are_marked_and_all_else_is_text(q, text):
     assert excerpts.marked(text, search.words(q)) == WORDS[q, text]
     found = excerpts.excerpt(text, search.words(q))
     assert found == (WORDS[q, text] if "<mark>" in WORDS[q, text] else None)
 
 
-@pytest.mark.parametrize("length", [0, 1, 39, 40, 41, 99, 100, 101, 500, 19_000])
-@pytest.mark.parametrize("glue", [" ", ""])
+@loop_over("length", [0, 1, 39, 40, 41, 99, 100, 101, 500, 19_000])
+@loop_over("glue", [" ", ""])
 def test_an_excerpt_holds_its_match_wherever_it_is(length, glue):
     text = f"{'а' * length}{glue}шафа{glue}{'б' * length}"
     assert "<mark>шафа</mark>" in excerpts.excerpt(text, search.words("шафа"))

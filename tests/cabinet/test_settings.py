@@ -13,6 +13,7 @@ from crm.resources.pipelines import PIPELINE, Pipeline
 from crm.resources.users import USER
 from crm.tenancy.database import row, transaction
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person
 
@@ -71,7 +72,7 @@ def tokens_of(letter) -> str:
 # Who sees what
 
 
-@each("path", OWNERS)
+@loop_over("path", OWNERS)
 def test_the_owner_sees_every_page(olena, path):
     page = olena.sees(path)
     assert page.count("<h1") == 1
@@ -79,7 +80,7 @@ def test_the_owner_sees_every_page(olena, path):
     assert olena.page.headers["Cache-Control"] == "no-store"
 
 
-@each("path", OWNERS[1:])
+@loop_over("path", OWNERS[1:])
 def test_the_others_see_none_of_them(crm, worker, path):
     worker.sees(path, 403)
     with crm.tenants.session("acme"), transaction():
@@ -98,7 +99,7 @@ def test_the_others_have_their_profile(crm, worker, role):
     assert user(crm)["name"] == "Тарас"
 
 
-@each(
+@loop_over(
     "path",
     ["company", "users", "users/1", "users/1/deactivate", "pipelines", "pipelines/1",
      "pipelines/1/delete", "pipelines/1/stages/1/delete", "api-keys", "api-keys/1/revoke",

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-import pytest
 from babel.messages import extract, pofile
 
 import crm
 from crm.cabinet import languages
+from tests.cases import loop_over
 
 CRM = Path(crm.__file__).parent
 # Labels are declared on the models and marked by N_(), which Babel knows.
@@ -47,7 +47,7 @@ def test_every_text_is_translated():
     assert missing == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@loop_over("page", PAGES)
 def test_a_translation_has_the_same_places(page):
     with page.open("rb") as file:
         for message in pofile.read_po(file, locale="uk"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crm.cabinet import formatting, languages
+from tests.cases import loop_over
 from tests.chromium import browsing, open_page, serving
 
 NBSP = "\u00a0"
@@ -13,7 +14,7 @@ WRITTEN = "067 123 45 67".replace(" ", NBSP)
 DETAILS = re.compile(r'<details class="more-form[^>]*>(?:(?!</details>).)*</details>', re.S)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "ukrainian"),
     [
         ("Lead added", "Лід додано"),
@@ -108,6 +109,7 @@ def test_encodings_are_under_more(olena):
     assert "Windows-1251" in more and "Більше" in more
 
 
+@pytest.mark.browser
 def test_in_the_browser_more_opens_and_a_written_phone_is_taken(crm, olena, api):
     api.create("/leads", name="Марія", phone="+380671234567")
     with browsing() as browser, serving(crm) as home, open_page(browser) as page:

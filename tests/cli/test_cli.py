@@ -34,6 +34,7 @@ from crm.resources import webhooks
 from crm.tenancy import migrations
 from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import Api
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
@@ -197,6 +198,7 @@ def test_no_command_is_forgotten_here() -> None:
     assert set(leaves(cli.group)) == set(COMMANDS) | NEEDS_NO_FOLDER | NEEDS_COPIES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_tells_its_data_folder_on_stderr(
     command: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
@@ -224,6 +226,7 @@ def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
     assert told.stdout.splitlines()[1].startswith("acme ")
 
 
+@pytest.mark.process
 def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> None:
     doors = {
         "app.py": APP,
@@ -256,7 +259,7 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
     assert script == f"{cli.main.__module__}:{cli.main.__name__}"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "words",
     [
         ("dance",),
@@ -281,7 +284,7 @@ def test_wrong_usage_ends_with_2(folder: Folder, words: tuple[str, ...]) -> None
     assert "Error: " in folder.run(*words, code=2).stderr
 
 
-@pytest.mark.parametrize("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
+@loop_over("words", [w for w in COMMANDS if "acme" in COMMANDS[w]])
 def test_an_unknown_tenant_is_named(empty: Folder, words: str) -> None:
     for name, text in FILES.items():
         (empty.path.parent / name).write_text(text)
@@ -331,6 +334,7 @@ def test_an_unreadable_folder_is_one_line(tmp_path: Path) -> None:
         assert inside.refused(*words) == f"Not a directory: {inside.path / 'tenants'}"
 
 
+@pytest.mark.process
 def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> None:
     rows = "".join(f"s{n},{'Nut ' * 50},1,,,,\n" for n in range(1000))
     folder.run("import", "products", folder.file("long.csv", HEADER + rows), "--tenant", "acme")
@@ -493,7 +497,7 @@ def test_a_form_key_is_bound_to_its_origins(folder: Folder) -> None:
     assert form.post("/leads", lead).status_code == 403
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("words", "said"),
     [
         (("--scopes", "leads:steal"), "leads:steal"),
@@ -583,6 +587,7 @@ def test_a_bad_price_list_is_one_line(folder: Folder, text: str, said: str) -> N
     assert said in folder.refused("import", "products", prices, "--tenant", "acme")
 
 
+@pytest.mark.process
 def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path) -> None:
     prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
     words = ("import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path))
@@ -790,6 +795,7 @@ def delivery_told(started: subprocess.Popen[str]) -> tuple[list[str], Any]:
     return columns, json.loads(body)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_listen_shows_what_comes_until_it_is_stopped(tmp_path: Path, stop: signal.Signals) -> None:
     port = free_port()
@@ -814,6 +820,7 @@ def test_listen_shows_what_comes_until_it_is_stopped(tmp_path: Path, stop: signa
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.process
 def test_listen_without_a_secret_checks_nothing(tmp_path: Path) -> None:
     port = free_port()
     with listening(tmp_path, port) as started:
@@ -824,6 +831,7 @@ def test_listen_without_a_secret_checks_nothing(tmp_path: Path) -> None:
         assert taken.stderr == f"Error: port {port} is in use\n"
 
 
+@pytest.mark.process
 def test_listen_ends_when_nobody_reads_on(tmp_path: Path) -> None:
     port = free_port()
     with listening(tmp_path, port) as started:
@@ -838,7 +846,7 @@ def listen(*words: Any) -> Result:
     return CliRunner().invoke(cli.group, ["webhook", "listen", *map(str, words)])
 
 
-@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_not base64", "whsec_Ї", f"{SECRET}="])
+@loop_over("secret", ["", "whsec_", "whsec_not base64", "whsec_Ї", f"{SECRET}="])
 def test_what_is_no_secret_is_not_repeated(secret: str) -> None:
     told = listen("--port", free_port(), "--secret", secret)
     assert told.exit_code == 2
@@ -1036,6 +1044,7 @@ def beside(
         assert server.returncode == 0
 
 
+@pytest.mark.process
 def test_a_tenant_with_its_key_is_served_at_once(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     folder.run("tenant", "create", "initech", "--owner-name", "Bill")
@@ -1097,6 +1106,7 @@ def test_a_server_sends_at_once_what_the_command_line_asks_for(
         call("DELETE", f"/webhooks/{id}")
 
 
+@pytest.mark.process
 def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     folder.run("tenant", "plan", "acme", "pro")
@@ -1165,6 +1175,7 @@ def test_a_second_serve_on_the_folder_is_refused(
     assert re.fullmatch(rf"another serve runs on {re.escape(str(folder.path))} \(pid \d+\)", said)
 
 
+@pytest.mark.process
 def test_gunicorn_and_flask_serve_the_app(folder: Folder, tmp_path: Path) -> None:
     ports = free_port(), free_port()
     key = folder.key()
@@ -1261,6 +1272,7 @@ def curl(line: str, home: Path) -> Any:
     return json.loads(out)
 
 
+@pytest.mark.process
 def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) -> None:
     port = free_port()
     command = [*APP, "demo", "--port", str(port), "--data", str(empty.path)]
@@ -1353,6 +1365,7 @@ def appears(path: Path) -> bool:
     return path.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("answer", "opens"), [("\n", True), ("y\n", True), ("n\n", False)])
 def test_the_demo_offers_to_open_the_browser(tmp_path: Path, answer: str, opens: bool) -> None:
     with demo_at_a_terminal(tmp_path) as (terminal, opened, pid):
@@ -1373,6 +1386,7 @@ def test_the_demo_offers_to_open_the_browser(tmp_path: Path, answer: str, opens:
             assert not opened.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("option", "opens"), [("--open", True), ("--no-open", False)])
 def test_the_demo_is_told_about_the_browser_beforehand(
     tmp_path: Path, option: str, opens: bool
@@ -1386,6 +1400,7 @@ def test_the_demo_is_told_about_the_browser_beforehand(
         assert "Open it in the browser?" not in said
 
 
+@pytest.mark.process
 def test_a_question_ends_with_the_demo_and_holds_no_lock(tmp_path: Path) -> None:
     with demo_at_a_terminal(tmp_path) as (terminal, opened, _):
         read_until(terminal, "Open it in the browser? [Y/n] ")

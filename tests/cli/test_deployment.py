@@ -22,6 +22,7 @@ from crm.cli import deployment
 from crm.config import Config, ConfigError
 from crm.config.file import quoted, read
 from tests import external_programs
+from tests.cases import loop_over
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
 SECRET = "top-secret"
@@ -272,6 +273,7 @@ def values(text: str, name: str) -> list[str]:
     return [word.replace("%%", "%") for line in found for word in shlex.split(line)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("data", ["/var/lib/crm", "/srv/of the crm/100%", "/home/crm/data"])
 def test_systemd_understands_the_unit(data: str, tmp_path: Path) -> None:
     text = unit("--data", data, "--user", "root", **GIVEN)
@@ -356,6 +358,7 @@ def test_a_user_is_a_name(name: str) -> None:
     assert "a user's name looks like crm" in told("systemd", f"--user={name}", code=2).stderr
 
 
+@pytest.mark.process
 def test_what_the_unit_starts_serves_and_stops(tmp_path: Path) -> None:
     port = find_free_port()
     data = tmp_path / "of the crm"
@@ -431,8 +434,8 @@ def test_the_service_is_where_it_is_told_to_be(name: str) -> None:
     assert "[::1]:9001" in there and "9000" not in there
 
 
-@pytest.mark.parametrize("option", ["--upstream", "--plain"])
-@pytest.mark.parametrize(
+@loop_over("option", ["--upstream", "--plain"])
+@loop_over(
     "text", ["", "8000", "a", "a:0", "a:65536", "a b:1", "127.1:80", "a:1;", "a:1\n", "[::1:1"]
 )
 def test_an_address_is_a_host_with_its_port(option: str, text: str) -> None:
@@ -442,6 +445,7 @@ def test_an_address_is_a_host_with_its_port(option: str, text: str) -> None:
         assert refused.stdout == ""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [(), ("--plain", "127.0.0.1:8080")])
 def test_caddy_understands_its_file(words: tuple[str, ...], tmp_path: Path) -> None:
     text = told("proxy", "caddy", *words, CRM_BASE_DOMAIN="crm.example.ua").stdout

@@ -638,6 +638,7 @@ def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path: P
 ONE = "CRM_TRUSTED_PROXIES is {}, but {} in front add X-Forwarded-For"
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("trusting")
 @pytest.mark.parametrize(
     ("trusted", "door", "level", "said"),
@@ -723,6 +724,7 @@ def test_a_clock_that_is_away_is_told() -> None:
         assert not list(network_checks._compare_clocks("a", answer._replace(date=date)))
 
 
+@pytest.mark.process
 def test_it_runs_as_a_command(data: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "app.py", "doctor", "--data", str(data)],

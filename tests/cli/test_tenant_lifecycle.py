@@ -144,6 +144,7 @@ def test_an_archive_is_whole_before_it_has_its_name(crm, tmp_path, monkeypatch):
     assert files(tmp_path) == ["a.zip", "data"]
 
 
+@pytest.mark.process
 def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
     api.create("/leads", name="Piped", phone=PHONE)
     crm.tenants.forget_idle()
@@ -418,10 +419,11 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
     assert names(crm, "acme") == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "name", "deleted"),
-    [("trash", "fold", False), ("disk", "sync", False), ("os", "rename", False)]
-    + [("disk", "delete_logs", True), ("uploads", "forget_all", True)],
+    [("trash", "checkpoint", False), ("disk", "sync", False), ("os", "rename", False)]
+    + [("disk", "delete_logs", True), ("uploads", "delete_all", True)],
 )
 def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     crm, api, module, name, deleted
@@ -449,6 +451,7 @@ def test_a_killed_deletion_leaves_the_tenant_or_the_trash_file_whole(
     assert look(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.process
 def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnished):
     """Deleted and restored twice; each answer is 201, 503, or 404 while it is gone."""
     data = crm.tenants.config.data

@@ -28,6 +28,8 @@ from tests import external_programs
 from tests.page_client import TOKEN
 from tests.server_process import ROOT, find_free_port, run_listening_process, wait_until_listening
 
+pytestmark = pytest.mark.process
+
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OTHERS = [python for python in ("3.11", "3.12", "3.13", "3.14") if python != OWN]
 GIVEN = OTHERS[-1]  # the one whose compiled modules an index has here

@@ -42,6 +42,7 @@ def test_the_first_screen_has_exactly_two_commands():
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install")
 
 
+@pytest.mark.process
 def test_ci_runs_the_second_command_as_it_stands():
     told = subprocess.run(
         ["bash", "-c", "eval() { echo \"$1\"; exit 0; }; . .ci/run"],
@@ -50,6 +51,7 @@ def test_ci_runs_the_second_command_as_it_stands():
     assert blocks(read("README"))[1].strip() in told.stdout.splitlines()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("demo", ["never ran", "has run", "runs"])
 def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     assert shutil.which("curl")
@@ -75,10 +77,11 @@ def check_tour(said: str) -> None:
     feed = json.loads(said[said.rindex('{"data":[{"id":"evt_') :])
     assert [event["type"] for event in feed["data"]] == [
         *("lead.created", "client.created", "deal.created", "lead.converted"),
-        *("deal.items_changed", "deal.won"),
+        *("deal.items_changed", "deal.stage_changed", "deal.won"),
     ]
 
 
+@pytest.mark.process
 def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
     """The one for TypeScript is run by .ci/clients: npx would fetch it from the network."""
     lines = re.search(r"<!-- generators -->\n```sh\n(.*?)```", read("api"), re.S)[1]
@@ -92,6 +95,7 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
     assert list(tmp_path.glob("*/*/api/leads/create_lead.py"))
 
 
+@pytest.mark.process
 def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_path):
     create_key, create_lead = blocks(read("website-forms"))
     form = [f"FORM_KEY=$({create_key.strip()})", create_lead]
@@ -107,6 +111,7 @@ def test_the_lines_about_keys_forms_events_and_webhooks_work_as_they_stand(tmp_p
     assert '{"status":"ok","webhook_id":"1","secret":"whsec_' in said
 
 
+@pytest.mark.process
 def test_the_link_for_a_locked_out_user_works_as_it_stands(tmp_path):
     (line,) = blocks(section("workspace", "Login"))
     said = run(f"{APP} tenant create acme --owner-name Олена\n{line}", tmp_path)
@@ -117,6 +122,7 @@ def test_ci_checks_generated_clients():
     assert "\n.ci/clients .venv/bin/python\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
+@pytest.mark.process
 def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
     settings, _ = blocks(section("operating", "Settings"))  # the other is an example of a file
     lines = "\n".join([settings, *blocks(section("operating", "Doctor"))])
@@ -134,6 +140,7 @@ def test_the_line_of_the_log_has_the_fields_of_the_log():
     assert list(told) == list(json.loads(line))
 
 
+@pytest.mark.process
 def test_an_import_works_as_it_stands(tmp_path):
     said = run("\n".join([BEGIN, *blocks(read("importing"))]), tmp_path, find_free_port())
     assert '{"status":"ok","created":2,"updated":0,"skipped":0}' in said
@@ -256,6 +263,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.process
 def test_words_are_completed_in_bash(tmp_path):
     guide = read("operating")
     (line,) = re.findall(r"<!-- completion -->\n```sh\n(.*?)```", guide, re.S)

@@ -27,6 +27,8 @@ from tests.readme import ROOT, blocks, read, section
 from tests.server.test_proxy import HOME, nginx
 from tests.server_process import TIMEOUT_SECONDS, find_free_port
 
+pytestmark = pytest.mark.process
+
 DOMAIN = "crm.example.ua"
 PROGRAMS = {
     "sudo": """#!/bin/sh

@@ -18,12 +18,14 @@ from werkzeug.serving import make_server
 from crm import CRM
 from crm.access import api_keys
 from tests.cabinet.test_board import card, column, drag, is_in
-from tests.chromium import browsing, session_or_none
+from tests.chromium import browsing, open_page
 from tests.conftest import OLENA
 from tests.embedding.test_embedding import copied
 from tests.readme import ROOT, blocks, read
 from tests.server_process import find_free_port, wait_until_listening
 from tests.sites import logged_in
+
+pytestmark = pytest.mark.browser
 
 LOGIN = """<!doctype html><title>shop</title><link rel="icon" href="data:,">
 <h1>The shop</h1><form method="post"><label>Name <input name="name"></label>
@@ -85,7 +87,7 @@ def asked() -> list[tuple[str, str]]:
 def page(home, asked) -> Iterator[Page]:
     """One browser for the whole day, whose tests follow each other; the console stays silent."""
     said: list[str] = []
-    with browsing() as browser, session_or_none(browser, 1600) as found:
+    with browsing() as browser, open_page(browser, 1600) as found:
         found.on("console", lambda message: said.append(message.text))
         found.on("request", lambda r: asked.append((r.method, urlsplit(r.url).path)))
         yield found
@@ -227,11 +229,11 @@ def test_the_guides_example_shows_the_workspace(page, tmp_path):
     site = subprocess.Popen(words(serve), stderr=subprocess.DEVNULL, **here)
     try:
         wait_until_listening(port, site)
-        with session_or_none(page.context.browser) as other:
+        with open_page(page.context.browser) as other:
             other.goto(f"http://127.0.0.1:{port}{link}")
             other.locator("main form button").first.click()
             expect(other.get_by_role("link", name="Олена")).to_be_visible()
-        with session_or_none(page.context.browser) as owner:
+        with open_page(page.context.browser) as owner:
             owner.goto(f"http://127.0.0.1:{port}/crm/")
             expect(owner.get_by_role("link", name="Олена")).to_be_visible()
             owner.goto(f"http://127.0.0.1:{port}/crm/settings/users")

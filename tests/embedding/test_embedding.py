@@ -21,11 +21,14 @@ from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
+from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
 from tests.raw_wsgi import WsgiResponse, send_request
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port
 from tests.sites import Site, hostile, plain
+
+pytestmark = pytest.mark.slow
 
 HOST = "shop.example.ua"
 ROOT = Path(__file__).resolve().parents[2]
@@ -600,7 +603,7 @@ def test_texts_are_read_as_the_environments_are(tmp_path):
     assert (found.base_domain, found.signup) == ("crm.example.ua", False)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("wrong", "said"),
     [
         ({"url_prefix": "crm"}, "url_prefix='crm': it looks like /crm"),
@@ -718,6 +721,7 @@ print(threading.active_count(), held() - before, file=sys.stderr)
 """
 
 
+@pytest.mark.process
 def test_many_that_are_closed_leave_no_thread_and_no_open_file(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", MANY],
@@ -754,6 +758,7 @@ CRM(app, url_prefix="/crm", tenant="acme", public_url="https://shop.example.ua/c
 """
 
 
+@pytest.mark.process
 def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     (tmp_path / "shop.py").write_text(SITE_APP.format(instance=str(tmp_path / "instance")))
 
@@ -769,7 +774,7 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
     assert made.stdout == "https://shop.example.ua/crm\n"
     folder, entry = made.stderr.splitlines()
     assert folder == f"data folder: {tmp_path / 'instance' / 'crm'}"
-    assert re.search(r", by https://shop\.example\.ua/crm/enter/\S+$", entry)
+    assert re.search(r": https://shop\.example\.ua/crm/enter/\S+$", entry)
     link = flask("crm", "user", "login-link", "acme", "1")
     assert link.stdout.startswith("https://shop.example.ua/crm/enter/"), link.stderr
     other = tmp_path / "other"
@@ -792,6 +797,7 @@ with crm.tenant("acme"):
 """
 
 
+@pytest.mark.process
 def test_the_guides_lines_work_as_they_stand(tmp_path):
     text = read("embedding")
     shop, won = blocks(text, "python")

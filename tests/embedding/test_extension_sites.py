@@ -32,16 +32,19 @@ def checked_by_itself(without: tuple[str, ...] = (), **options: bool) -> None:
     assert done.stdout.endswith("checked\n"), done.stdout + done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("admin", [False, True], ids=["without admin", "with admin"])
 def test_a_site_without_flask_babel(admin: bool) -> None:
     checked_by_itself(("flask_babel",), admin=admin)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("admin", [False, True], ids=["without admin", "with admin"])
 def test_a_site_with_a_flask_babel_of_its_own(admin: bool) -> None:
     checked_by_itself(admin=admin, babel=True)
 
 
+@pytest.mark.process
 def test_a_site_where_flask_babel_is_there_and_nobody_uses_it() -> None:
     checked_by_itself()
 

@@ -23,6 +23,8 @@ from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
 from tests.sites import hostile, logged_in, plain
 
+pytestmark = pytest.mark.slow
+
 HOST = "shop.example.ua"
 HOME = f"http://{HOST}"
 TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')

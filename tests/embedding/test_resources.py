@@ -439,6 +439,7 @@ with crm.tenant():
 """
 
 
+@pytest.mark.process
 def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(FORKING, tmp_path)
@@ -466,12 +467,14 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.process
 def test_a_fork_does_not_keep_the_writers_turn(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(WRITING, tmp_path)
     assert (ran.stdout, ran.returncode) == ("2\n", 0), ran.stderr
 
 
+@pytest.mark.process
 def test_in_a_script_of_its_own(furnished, tmp_path):
     data = copied(furnished, tmp_path / "d")
     ran = subprocess.run(

@@ -17,6 +17,8 @@ import pytest
 from tests.external_programs import found
 from tests.server_process import ROOT, run_server
 
+pytestmark = pytest.mark.process
+
 HOUR, DAY = 3600, 86_400
 SECONDS = 2  # that the clock is wrong
 MARIA = {"name": "Марія", "phone": "+380671234567"}

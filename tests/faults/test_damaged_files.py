@@ -174,6 +174,7 @@ LOST = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("what", LOST)
 def test_lost_rights_are_503_until_they_are_given_back(
     crm: CRMApp,
@@ -211,6 +212,7 @@ def test_lost_rights_are_503_until_they_are_given_back(
         crm.tenants.forget_idle()
 
 
+@pytest.mark.process
 def test_a_folder_that_may_not_be_read_is_503(
     crm: CRMApp, api: Api, reachable: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,8 @@ from tests.page_client import Person
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import WebhookReceiver
 
+pytestmark = pytest.mark.process
+
 LABELS = ("open", "closed", "logged", "bare")
 
 

@@ -31,6 +31,8 @@ from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
 from tests.server_process import ROOT, run_server
 
+pytestmark = pytest.mark.process
+
 KILLS = int(os.environ.get("KILLS", 10))
 WRITERS = 4
 GROWTH = 60  # answers between two kills at least,

@@ -17,11 +17,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.faults.killing import killed
 from tests.server_process import run_server
 from tests.webhook_receiver import Received, WebhookReceiver
+
+pytestmark = pytest.mark.process
 
 KILLS = 20
 WRITERS = 16

@@ -18,6 +18,8 @@ from crm.open_files import shares
 from tests.concurrency import run_in_threads
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
+pytestmark = pytest.mark.process
+
 LIMIT, TENANTS, SILENT = 1024, 400, 500
 
 

@@ -28,6 +28,8 @@ from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
 
+pytestmark = pytest.mark.process
+
 CUTS = int(os.environ.get("CUTS", 20))
 WRITERS = 3
 PAUSE_SECONDS = 0.01

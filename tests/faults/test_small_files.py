@@ -120,6 +120,7 @@ def test_a_login_outlives_the_key(crm: CRMApp) -> None:
     other.tenants.forget_idle()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("before", [None, b""], ids=["none", "empty"])
 def test_processes_that_start_together_make_one_key(tmp_path: Path, before: bytes | None) -> None:
     if before is not None:

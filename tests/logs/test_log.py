@@ -26,6 +26,7 @@ from crm.access.api_keys import new_key
 from crm.access.links import INVITE_TOKEN_BYTES
 from crm.config import Config
 from crm.outbox import signature
+from tests.cases import loop_over
 from tests.raw_wsgi import send_request
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
@@ -200,6 +201,7 @@ def test_without_a_listener_nothing_is_measured(
     assert api.get("/leads").status_code == 200
 
 
+@pytest.mark.process
 def test_no_import_and_no_app_sets_a_log_up() -> None:
     code = (
         "import logging, crm, crm.cli, crm.server\n"
@@ -355,6 +357,7 @@ else:
 """
 
 
+@pytest.mark.process
 def test_each_process_writes_its_own_lines_at_its_end() -> None:
     ran = subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True)
     lines = map(json.loads, ran.stderr.splitlines())
@@ -399,7 +402,7 @@ def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeyp
     assert json.loads(stream.getvalue())["message"] == "told"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "shown"),
     [
         ("the key {key}, twice {key}", "the key crm_…, twice crm_…"),
@@ -423,7 +426,7 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
     assert log.masked(text.format(**made)) == shown.format()
 
 
-@pytest.mark.parametrize("part", ["a", "1", "a.A1", "a@", "x%", "ab://", "https://", "crm_", "-"])
+@loop_over("part", ["a", "1", "a.A1", "a@", "x%", "ab://", "https://", "crm_", "-"])
 def test_a_long_text_is_masked_in_time(part: str) -> None:
     began = time.monotonic()
     log.masked(part * (200_000 // len(part)))
@@ -449,6 +452,7 @@ def test_what_is_none_is_shown(text: str) -> None:
 # Served
 
 
+@pytest.mark.process
 def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
     """Refusals of the server before the application, and gunicorn's own lines, too."""
     port = find_free_port()
@@ -511,6 +515,7 @@ class Client(threading.Thread):
                 self.answered[id] = time.monotonic()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) -> None:
     """Of a process that is killed, all but what it answered in its last second."""

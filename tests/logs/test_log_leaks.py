@@ -67,7 +67,9 @@ def test_is_fine():
 """
 
 
-def test_a_leak_fails_the_run_and_names_logger_and_test(tmp_path: Path) -> None:
+@pytest.mark.process
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "by workers"])
+def test_a_leak_fails_the_run_and_names_logger_and_test(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "test_leak.py").write_text(LEAK)
     words = [
         "-m",
@@ -79,6 +81,7 @@ def test_a_leak_fails_the_run_and_names_logger_and_test(tmp_path: Path) -> None:
         "no:cacheprovider",
         "-c",
         "/dev/null",
+        *options,
     ]
     ran = subprocess.run(
         [sys.executable, *words, "--rootdir", str(tmp_path), str(tmp_path)],

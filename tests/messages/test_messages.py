@@ -32,6 +32,7 @@ from aiosmtpd.smtp import AuthResult
 from crm.config import Config, MailServer
 from crm.messages import Undelivered, deadline_connection, mail, queue, sms
 from crm.messages.queue import MessageQueue
+from tests.cases import loop_over
 from tests.server_process import find_free_port
 
 each = pytest.mark.parametrize
@@ -327,7 +328,7 @@ def test_turbosms_took_it(gateway, answer):
     assert gateway.last.path == "/"
 
 
-@each(
+@loop_over(
     ("answer", "reason", "final"),
     [
         (turbo(105, "REQUIRED_AUTH"), "TurboSMS answered 105 REQUIRED_AUTH", True),
@@ -1018,6 +1019,7 @@ if child:
 """
 
 
+@pytest.mark.process
 def test_each_process_sends_its_own_and_sends_it_before_it_ends():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT],

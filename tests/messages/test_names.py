@@ -15,6 +15,7 @@ from crm.tenancy.database import execute, transaction
 from crm.values import is_url_like
 from crm.values.message_names import NAME_CHARACTERS, for_message
 from tests.cabinet.test_login import sign_up
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
@@ -36,19 +37,19 @@ PLAIN = [
 ]  # fmt: skip
 
 
-@each("name", ADDRESSES)
+@loop_over("name", ADDRESSES)
 def test_an_address_is_refused_and_left_out(name):
     assert is_url_like(name)
     assert for_message(name) == ""
 
 
-@each("name", LEFT_OUT)
+@loop_over("name", LEFT_OUT)
 def test_a_domain_or_phone_may_be_a_name_and_is_left_out(name):
     assert not is_url_like(name)
     assert for_message(name) == ""
 
 
-@each("name", PLAIN)
+@loop_over("name", PLAIN)
 def test_another_name_is_told(name):
     assert not is_url_like(name)
     assert for_message(name) == name
@@ -70,7 +71,7 @@ def test_a_long_name_is_looked_at_in_time():
 # Where they are set
 
 
-@each("field", ["company", "name"])
+@loop_over("field", ["company", "name"])
 def test_a_sign_up_refuses_an_address(crm, monkeypatch, field):
     monkeypatch.setattr(crm, "post", Recorder())
     newcomer = Person(crm, "")
@@ -153,10 +154,10 @@ URLS = [
 NAMES = ["", "Acme", "Згода", "x" * 30, "ї" * 30]
 
 
-@each("language", ["uk", "en"])
-@each("url", URLS)
-@each("label", LABELS)
-@each("name", NAMES)
+@loop_over("language", ["uk", "en"])
+@loop_over("url", URLS)
+@loop_over("label", LABELS)
+@loop_over("name", NAMES)
 def test_an_invitation_is_one_sms(crm, language, url, label, name):
     link = f"{url.replace('{label}', label)}/i/{'x' * 22}"
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
@@ -182,14 +183,14 @@ def test_of_a_link_that_is_longer_than_an_sms_there_is_nothing_else(crm):
         assert emails.invitation_sms("Acme", link) == link
 
 
-@each("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
-@each("language", ["uk", "en"])
+@loop_over("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
+@loop_over("language", ["uk", "en"])
 def test_a_code_is_one_sms(crm, purpose, language):
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
         assert is_one_part(phone_codes._text(purpose, "123456"))
 
 
-@each("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])
+@loop_over("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])
 def test_a_phishing_name_reaches_nobody(crm, monkeypatch, reach):
     """Of a business that has it since before the rule."""
     monkeypatch.setattr(crm, "post", Recorder())
@@ -205,7 +206,7 @@ def test_a_phishing_name_reaches_nobody(crm, monkeypatch, reach):
     assert told.count("://") == 1
 
 
-@each("language", ["uk", "en"])
+@loop_over("language", ["uk", "en"])
 def test_mails_tell_names_that_are_cut(crm, language):
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
         subject, text = emails.invitation_mail("Acme", "Марія", "https://a.crm.ua/invite/x")

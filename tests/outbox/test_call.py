@@ -23,7 +23,10 @@ import trustme
 from crm.config import LOOPBACK, Allow
 from crm.outbox import call
 from crm.outbox.call import Outcome
+from tests.cases import loop_over
 from tests.concurrency import run_in_threads
+
+pytestmark = pytest.mark.slow
 
 each = pytest.mark.parametrize
 SHORT = 0.15  # seconds for those who never end
@@ -197,7 +200,7 @@ def test_the_request_is_what_was_given():
     assert client.body == BODY
 
 
-@each(
+@loop_over(
     ("status", "ok"),
     [(200, True), (201, True), (204, True), (299, True), (301, False), (304, False), (400, False)]
     + [(410, False), (429, False), (500, False), (503, False), (999, False)],
@@ -330,8 +333,8 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
 # Retry-After
 
 
-@each("status", [429, 503])
-@each(
+@loop_over("status", [429, 503])
+@loop_over(
     ("header", "seconds"),
     [("120", 120), ("0", 0), (" 7 ", 7), ("999999999", 999_999_999), ("9999999999", None)]
     + [("-5", None), ("1.5", None), ("soon", None), ("", None), ("٣", None), ("1 2", None)]

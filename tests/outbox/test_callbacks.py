@@ -438,12 +438,14 @@ with crm.tenant("acme"):
 """
 
 
+@pytest.mark.process
 def test_what_is_queued_at_the_end_is_told(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(EXITING, tmp_path)
     assert (ran.stdout, ran.stderr, ran.returncode) == ("1\n2\n3\n", "", 0)
 
 
+@pytest.mark.process
 def test_a_callback_that_hangs_holds_up_the_end_for_seconds_only(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     script = EXITING.replace("time.sleep(0.3)", "time.sleep(60)").replace(
@@ -478,6 +480,7 @@ assert crm.callbacks.wait(5)
 """
 
 
+@pytest.mark.process
 def test_after_a_fork_each_process_tells_what_it_has_written(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(FORKING, tmp_path)

@@ -19,6 +19,7 @@ from crm.outbox import call
 from crm.outbox.destinations import Destination, Refused, Unresolved, addresses, is_public, parse
 from crm.values import InvalidValue
 from tests import external_programs
+from tests.cases import loop_over
 from tests.server_process import ROOT
 
 each = pytest.mark.parametrize
@@ -192,7 +193,7 @@ def test_the_table_is_as_long_as_it_should_be():
     assert len(NOT_TO_BE_CALLED.split() + CLOSED.split() + LEADING_INSIDE.split()) > 200
 
 
-@each("url", NOT_TO_BE_CALLED.split() + SPACED, ids=ascii)
+@loop_over("url", NOT_TO_BE_CALLED.split() + SPACED)
 def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
     url = url.replace("PORT", str(inside.server_port))
     outcome = post(url, NOBODY, "127.0.0.1")
@@ -203,7 +204,7 @@ def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
     assert not isinstance(refused.value, Refused)
 
 
-@each("host", CLOSED.split(), ids=ascii)
+@loop_over("host", CLOSED.split())
 def test_an_address_that_is_not_public_is_not_even_tried(host, inside, dialed):
     url = f"https://{host}:{inside.server_port}/latest/meta-data/"
     outcome = post(url, NOBODY, "127.0.0.1")
@@ -213,7 +214,7 @@ def test_an_address_that_is_not_public_is_not_even_tried(host, inside, dialed):
         parse(url, NOBODY)
 
 
-@each("entry", LEADING_INSIDE.split(), ids=ascii)
+@loop_over("entry", LEADING_INSIDE.split())
 def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, dialed):
     host, resolved = entry.split("=")
     url = f"https://{host}:{inside.server_port}/"
@@ -295,7 +296,7 @@ def test_loopback_may_be_allowed_beside_what_the_operator_allows(inside):
     assert post(f"http://localhost:{inside.server_port}/", both, "127.0.0.1").ok
 
 
-@each(
+@loop_over(
     ("allow", "url", "resolved", "error"),
     [
         ("erp.local:8080", "http://erp.local:PORT/", "127.0.0.1", "invalid_url"),
@@ -345,7 +346,7 @@ def test_a_name_may_lead_to_what_is_allowed(allow, resolved):
 # The parts of a URL
 
 
-@each(
+@loop_over(
     ("url", "host", "port", "target"),
     [
         ("https://example.com", "example.com", 443, "/"),
@@ -383,7 +384,7 @@ def test_good_urls(url, host, port, target, dialed):
     assert dialed == []
 
 
-@each(
+@loop_over(
     ("url", "code", "detail"),
     [
         ("https://a.test/" + "x" * 2034, "too_long", "at most 2048 characters"),
@@ -455,6 +456,7 @@ print("allowed", plain.status)
 """
 
 
+@pytest.mark.process
 @each("nonlocal_bind", [0, 1])
 def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
     """A service that listens there may have a firewall in front, which such a call gets past."""

@@ -99,6 +99,7 @@ def test_what_was_left_by_another_process_goes_when_the_sender_begins(crm, hook)
     assert {each.event["tenant"] for each in received} == {"acme", "globex"}
 
 
+@pytest.mark.process
 def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, hook):
     id = endpoint(sending.tenants, "acme", hook)
     folder = sending.tenants.config.data
@@ -232,6 +233,7 @@ def test_the_pool_grows_with_the_work_and_no_further(sending, hook):
     assert deliveries.AT_ONCE <= most <= deliveries.AT_ONCE_OF_TENANT + 1
 
 
+@pytest.mark.process
 def test_a_fork_starts_a_sender_of_its_own(crm):
     sender = Sender(crm.tenants)
     assert not sender.started
@@ -255,6 +257,7 @@ def test_an_app_begins_to_send_with_its_first_request(crm, hook, furnished):
     app.sender.close()
 
 
+@pytest.mark.process
 def test_the_server_sends_from_its_start_without_a_request(crm, hook):
     tenants = open_to_loopback(crm)
     endpoint(tenants, "acme", hook)
@@ -264,6 +267,7 @@ def test_the_server_sends_from_its_start_without_a_request(crm, hook):
         settled(tenants, 1)
 
 
+@pytest.mark.process
 def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
     tenants = open_to_loopback(crm)
     id = endpoint(tenants, "acme", hook)
@@ -277,6 +281,7 @@ def test_the_server_ends_when_what_is_in_flight_has_ended(crm, hook):
     assert sorted(statuses(tenants, id)) == ["delivered"] * 4 + ["pending"] * 2
 
 
+@pytest.mark.process
 def test_the_server_ends_within_25_seconds_while_a_receiver_hangs(crm, hook):
     tenants = open_to_loopback(crm)
     id = endpoint(tenants, "acme", hook)
@@ -339,6 +344,7 @@ def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, mon
     hook.wait_for(1)
 
 
+@pytest.mark.process
 def test_a_killed_listener_frees_its_place(tmp_path):
     listen = (
         "import sys, time, pathlib; from crm.tenancy.wakeup import WakeupPipe\n"

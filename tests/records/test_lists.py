@@ -11,6 +11,7 @@ from crm import create_app
 from crm.config import PLANS, Config
 from crm.resources.leads.record import create
 from crm.tenancy.database import time_text, transaction
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock
 
 each = pytest.mark.parametrize
@@ -86,8 +87,8 @@ def test_a_page_has_50_records_unless_told_otherwise(api):
     assert set(answer.json["meta"]) == {"next_cursor"}
 
 
-@each("sort", SORTS)
-@each("limit", [1, 4, 19, 57, 58, 200])
+@loop_over("sort", SORTS)
+@loop_over("limit", [1, 4, 19, 57, 58, 200])
 def test_pages_lose_and_repeat_nothing(crm, api, sort, limit):
     name, descending = sort.removeprefix("-"), sort.startswith("-")
     found = walk(api, f"sort={sort}", limit)
@@ -122,7 +123,7 @@ def test_limits_from_1_to_200(api, limit):
     assert len(ids(api.get(f"/leads?limit={limit}"))) == min(int(limit), COUNT)
 
 
-@each(
+@loop_over(
     "limit",
     ["0", "201", "-1", "1.0", "1e2", "", "+5", " 5", "٣", "0x10", "5 ", "abc", "9" * 400, "true"],
 )
@@ -211,7 +212,7 @@ def test_an_unknown_order_is_refused_and_the_known_are_named(api):
 # Filters
 
 
-@each(
+@loop_over(
     ("query", "expected"),
     [
         ("source=site", lambda n: n % 3 == 0),
@@ -266,7 +267,7 @@ def test_filters(api, query, expected):
     assert found == [number for number in range(COUNT, 0, -1) if expected(number)]
 
 
-@each(
+@loop_over(
     ("query", "parameter", "code"),
     [
         ("status=lost", "status", "invalid_choice"),
@@ -317,7 +318,7 @@ def test_reading_one_takes_no_parameters(api):
 # Search
 
 
-@each(
+@loop_over(
     ("q", "expected"),
     [
         ("їжак", lambda n: n % 2),

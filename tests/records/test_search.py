@@ -15,6 +15,7 @@ from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.tenancy import search_index
 from crm.tenancy.database import current_session, execute, transaction
+from tests.cases import loop_over
 
 TABLE = """
     CREATE TABLE lead (
@@ -280,8 +281,8 @@ def test_pieces_in_another_order_are_no_match(leads):
     assert leads.found("канакана") == [2]
 
 
-@pytest.mark.parametrize("order", ["id DESC", "name, id"])
-@pytest.mark.parametrize("q", HOSTILE, ids=range(len(HOSTILE)))
+@loop_over("order", ["id DESC", "name, id"])
+@loop_over("q", HOSTILE)
 def test_no_text_breaks_the_search(many, q, order):
     assert many.found(q, order) == many.expected(q, order)
 
@@ -313,9 +314,9 @@ def test_random_queries_give_what_the_rule_gives(many, monkeypatch, probed):
         assert many.found(q, order, status) == many.expected(q, order, status), (q, order, status)
 
 
-@pytest.mark.parametrize("order", ["id DESC", "name, id"])
-@pytest.mark.parametrize("status", [None, "qualified"])
-@pytest.mark.parametrize("q", ["скрізь", "рідко", "давно", "давно скрізь", "давно рідко", "380 67"])
+@loop_over("order", ["id DESC", "name, id"])
+@loop_over("status", [None, "qualified"])
+@loop_over("q", ["скрізь", "рідко", "давно", "давно скрізь", "давно рідко", "380 67"])
 def test_common_rare_and_old_words_give_what_the_rule_gives(many, q, status, order):
     expected = many.expected(q, order, status)
     assert expected or status
@@ -413,6 +414,7 @@ def test_searching_writes_nothing(leads):
     assert leads.found("олена") == leads.found("ол", "name, id") == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["id DESC", "name, id"])
 @pytest.mark.parametrize(
     "q", ["щщ", "щ", "ко", "щщ ко", "щщ коваль", "коваль ко", "о ле", "коваль щщ"]

@@ -22,6 +22,7 @@ from crm.records.views import RecordView
 from crm.resources.leads.record import LEAD
 from crm.resources.webhooks import Kinds
 from crm.tenancy.database import rows
+from tests.cases import loop_over
 from tests.conftest import Api, Clock
 
 for module in pkgutil.walk_packages(crm.resources.__path__, "crm.resources."):
@@ -45,7 +46,7 @@ def all_shapes() -> dict[str, RecordView]:
 
 
 SHAPES = all_shapes()
-each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+each_shape = loop_over("shape", SHAPES.values())
 
 
 def stored(field: Any, chance: random.Random) -> Any:

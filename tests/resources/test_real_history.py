@@ -16,6 +16,8 @@ from crm import cli
 from tests.history import CURRENCY, STAGES, Connection, Played, moment, play, sku_of, table, upload
 from tests.server_process import run_server
 
+pytestmark = pytest.mark.process
+
 ROWS = table("sales_pipeline")
 WON = [row for row in ROWS if row["deal_stage"] == "Won"]
 OPEN = [row for row in ROWS if STAGES[row["deal_stage"]] == "open"]

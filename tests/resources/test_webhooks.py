@@ -19,6 +19,7 @@ from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.tenancy.database import now, row, rows
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
 
@@ -240,7 +241,7 @@ def test_an_etag_is_of_one_state_and_if_match_asks_for_it(api, hooked):
     assert api.delete(hooked, headers={"If-Match": changed.headers["ETag"]}).status_code == 204
 
 
-@each(
+@loop_over(
     ("sent", "pointer", "code"),
     [
         ({"url": None}, "/url", "null"),

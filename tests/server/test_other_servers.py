@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import external_programs
+from tests.cases import loop_over
 from tests.raw_wsgi import send_request
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
@@ -107,6 +108,7 @@ def served(
     assert "Traceback" not in (folder / "log").read_text()
 
 
+@pytest.mark.process
 def test_a_lead_comes_in_and_is_changed(served: Served) -> None:
     answer = served.ask("POST", "/api/v1/leads", BODY)
     assert answer.status == 201, answer.body
@@ -116,6 +118,7 @@ def test_a_lead_comes_in_and_is_changed(served: Served) -> None:
     assert b"<form" in served.ask("GET", "/login").body
 
 
+@pytest.mark.process
 def test_a_chunked_body_is_read_or_refused_and_never_empty(served: Served) -> None:
     answer = served.ask_chunked("POST", "/api/v1/leads", BODY)
     if served.name in DECODES_CHUNKS:
@@ -148,6 +151,7 @@ def company(served: Served, lead: str) -> str | None:
     return json.loads(served.ask("GET", lead).body)["company"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "fields",
     [
@@ -176,6 +180,7 @@ def test_no_chunked_body_vanishes_with_a_good_answer(
 # Header names with underscores
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("forged", ["0", "2", "x"])
 def test_a_length_with_an_underscore_takes_nothing_of_a_body(
     served: Served, lead: str, forged: str
@@ -187,6 +192,7 @@ def test_a_length_with_an_underscore_takes_nothing_of_a_body(
         assert (status == 200) == (company(served, lead) == "Chunked")
 
 
+@pytest.mark.process
 def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lead: str) -> None:
     fields = (JSON, "Transfer_Encoding: chunked", f"Content-Length: {len(CHANGE)}")
     status = served.request("PATCH", lead, *fields, body=CHANGE).status
@@ -194,6 +200,7 @@ def test_a_coding_with_an_underscore_takes_nothing_of_a_body(served: Served, lea
     assert (status == 200) == (company(served, lead) == "Chunked")
 
 
+@pytest.mark.process
 def test_which_servers_drop_names_with_underscores(served: Served) -> None:
     """As operating.md says: the others make one header of X_Forwarded_For and X-Forwarded-For."""
     fields = (JSON, "Idempotency_Key: once", f"Content-Length: {len(BODY)}")
@@ -201,9 +208,8 @@ def test_which_servers_drop_names_with_underscores(served: Served) -> None:
     assert len(ids) == (2 if served.name in DROPS_UNDERSCORES else 1)
 
 
-@pytest.mark.parametrize(
-    "fields", [("SCRIPT_NAME: /api",), ("SCRIPT_NAME: /api", "Script-Name: /x")], ids=", ".join
-)
+@pytest.mark.process
+@loop_over("fields", [("SCRIPT_NAME: /api",), ("SCRIPT_NAME: /api", "Script-Name: /x")])
 def test_no_header_of_a_client_names_the_mount_point(
     served: Served, fields: tuple[str, ...]
 ) -> None:

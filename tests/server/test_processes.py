@@ -10,8 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.server_process import run_server
 from tests.webhook_receiver import WebhookReceiver
+
+pytestmark = pytest.mark.process
 
 CLIENTS = 8
 

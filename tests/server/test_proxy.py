@@ -28,6 +28,8 @@ from crm.access.limits import FAILED_KEYS
 from tests import external_programs
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 
+pytestmark = pytest.mark.process
+
 HOME = """
 daemon off;
 worker_processes 1;

@@ -24,6 +24,9 @@ from crm.networks import networks_of
 from crm.server import Loop
 from crm.server.hand_over import HAND_OVER_SECONDS
 from crm.server.requests import BODY_BYTES, HEAD_BYTES, TARGET_BYTES
+from tests.cases import loop_over
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -874,7 +877,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("words", "status"),
     [
         (b"hello\r\n\r\n", 400),

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from crm.spreadsheets import csv_format
+from tests.cases import loop_over
 
 COLUMNS = ["sku", "name", "price", "unit", "category", "description", "active"]
 TEXT = ["sku", "name", "unit", "category", "description"]
@@ -38,7 +39,7 @@ def refusal(text: str | bytes, **options) -> csv_format.UnusableFile:
 # Encodings and delimiters
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("codec", "bom", "encoding"),
     [
         ("utf-8", b"", "utf-8"),
@@ -48,8 +49,8 @@ def refusal(text: str | bytes, **options) -> csv_format.UnusableFile:
         ("cp1251", b"", "windows-1251"),
     ],
 )
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@loop_over("delimiter", [",", ";", "\t"])
+@loop_over("end", ["\n", "\r\n", "\r"])
 def test_ukrainian_text_is_read_in_every_encoding(codec, bom, encoding, delimiter, end):
     text = f'sku{delimiter}name{end}A1{delimiter}"{UKRAINIAN}"{end}A2{delimiter}Її{end}'
     sheet = read(bom + text.encode(codec))
@@ -126,7 +127,7 @@ def test_a_sep_line_rules_over_the_guess():
 # The header
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "code", "words"),
     [
         ("", "empty_file", "header"),
@@ -411,7 +412,7 @@ def test_one_apostrophe_is_taken_off_each_cell_in_the_excel_dialect_alone():
 # Cells
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "number"),
     [
         ("1250.00", "1250.00"),
@@ -439,7 +440,7 @@ def test_a_number_is_understood_as_people_write_it(text, number):
     assert csv_format.parse_decimal(text) == number
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "text",
     [
         "",
@@ -495,7 +496,7 @@ def test_what_is_no_flag_is_refused(text):
         csv_format.parse_boolean(text)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("units", "scale", "text"),
     [
         (12_500_000, 4, "1250.00"),

@@ -86,6 +86,7 @@ def command(folder: Path, *words: str, to: Path) -> float:
     return int(ran.stderr.splitlines()[-1]) / 1024
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_large_export_takes_little_more_memory_than_an_empty_one(large, tmp_path, noun):
     to = tmp_path / "file.csv"
@@ -97,6 +98,7 @@ def test_a_large_export_takes_little_more_memory_than_an_empty_one(large, tmp_pa
         assert sum(1 for _ in csv.reader(file)) == ROWS + 1
 
 
+@pytest.mark.process
 def test_the_archive_of_a_tenant_takes_little_memory(large, tmp_path):
     to = tmp_path / "a.zip"
     without = command(large[0], "tenant", "export", "globex", "--to", "-", to=to)
@@ -137,6 +139,7 @@ def asking(port: int, key: str, path: str, method: str = "GET") -> http.client.H
     return connection
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_server_takes_little_memory_for_a_large_export(large, server, noun):
     port, process = server

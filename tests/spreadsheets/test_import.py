@@ -22,6 +22,7 @@ from crm.spreadsheets import all_resources, find_resource, read_file
 from crm.spreadsheets.references import source_tenant
 from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.tenants import Tenants
+from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.csv_helpers import (
     HOSTILE,
@@ -225,7 +226,7 @@ def test_a_rejected_record_leaves_nothing_behind(acme, api):
     assert [event["sequence"] for event in api.events()] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("data", "code"),
     [
         (b"", "empty_file"),
@@ -235,7 +236,7 @@ def test_a_rejected_record_leaves_nothing_behind(acme, api):
         (b"name\n" + b"A\n" * 10_001, "too_many_rows"),
     ],
 )
-@pytest.mark.parametrize("noun", NOUNS)
+@loop_over("noun", NOUNS)
 def test_a_file_that_cannot_be_used_is_refused_as_a_whole(noun, data, code):
     data = data.replace(b"name", b"external_id").replace(b"Name", b"External_id")
     with pytest.raises(Invalid) as refused:

@@ -452,6 +452,7 @@ def office(tmp_path_factory) -> Any:
     crm.tenants.forget_idle()
 
 
+@pytest.mark.slow
 def test_a_real_history_moves_in_with_its_sums(office):
     won = Counter()
     for found in ROWS:
@@ -497,6 +498,7 @@ def test_the_history_fired_each_event_once(office):
     }
 
 
+@pytest.mark.slow
 def test_the_history_moved_in_again_is_the_same(office):
     (last,) = row("SELECT max(sequence) FROM event")
     for noun, data in (("clients", CLIENTS), ("deals", DEALS)):

@@ -14,6 +14,7 @@ from crm.resources.products.columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, Product
 from crm.spreadsheets import ParsedFile, Result, import_file, read_file
 from crm.tenancy.database import execute, row, rows, transaction
+from tests.cases import loop_over
 from tests.conftest import Api
 from tests.csv_helpers import HOSTILE, file_of
 
@@ -129,7 +130,7 @@ def test_of_a_sku_twice_the_later_row_is_rejected(acme):
     assert (counts(result), one("A")["name"]) == ((2, 0, 2), "Перший")
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("row", "column", "code"),
     [
         ("A,Стіл,дорого,,,,", "price", "invalid_number"),
@@ -191,7 +192,7 @@ def test_lines_are_those_of_the_file_where_cells_have_line_breaks(acme):
     assert errors(load(text)) == [(5, "price", "invalid_number"), (7, "price", "invalid_number")]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("cell", "price"),
     [
         ("1250.00", 12_500_000),

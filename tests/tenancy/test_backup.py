@@ -38,12 +38,12 @@ def copies(tmp_path) -> Path:
     return tmp_path / "copies"
 
 
-def copy_of(crm, label: str, to: Path, keep: int = backup.MAX_COPIES) -> Path:
+def make_copy(crm, label: str, to: Path, keep: int = backup.MAX_COPIES) -> Path:
     with crm.tenants.session(label):
         return backup.create(to, keep)
 
 
-def put(crm, copy: Path, label: str) -> backup.Restored:
+def restore(crm, copy: Path, label: str) -> backup.Restored:
     return backup.restore(crm.tenants, copy, label, hold_all)
 
 
@@ -52,7 +52,7 @@ def names(crm, label: str) -> list[str]:
         return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
 
 
-def sql(path: Path, *texts: str) -> list[tuple]:
+def query(path: Path, *texts: str) -> list[tuple]:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         return [connection.execute(text).fetchall() for text in texts][-1]
 
@@ -75,15 +75,15 @@ def files(folder: Path) -> list[str]:
 def test_a_copy_has_all_that_is_committed_also_what_is_only_in_the_log(crm, api, copies):
     api.create("/leads", name="In the log", phone=PHONE)
     assert crm.tenants.path("acme").with_suffix(".db-wal").stat().st_size > 0
-    copy = copy_of(crm, "acme", copies)
-    assert sql(copy, "SELECT name FROM lead") == [("In the log",)]
+    copy = make_copy(crm, "acme", copies)
+    assert query(copy, "SELECT name FROM lead") == [("In the log",)]
     assert backup.check_copy(copy) == len(migrations.STEPS)
 
 
 def test_a_copy_is_named_by_its_tenant_and_time_and_is_the_owners_only(crm, copies):
     before = os.umask(0)
     try:
-        copy = copy_of(crm, "acme", copies)
+        copy = make_copy(crm, "acme", copies)
     finally:
         os.umask(before)
     assert copy == copies / "acme-20260302T090000Z.db"
@@ -96,7 +96,7 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
     copies.mkdir()
     synced = []
     monkeypatch.setattr(disk, "sync", lambda path: synced.append((path, files(copies))))
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     (unseen, (name,)), last = synced
     assert unseen.name == name != copy.name
     assert last == (copies, [copy.name])
@@ -109,10 +109,10 @@ def test_a_copy_is_made_while_another_writes_and_holds_nobody_up(crm, copies):
 
 def test_the_newest_of_each_label_stay(crm, clock, copies):
     for _ in range(4):
-        copy_of(crm, "acme", copies, keep=2)
+        make_copy(crm, "acme", copies, keep=2)
         clock.tick(60)
     crm.tenants.create("acme-2")
-    copy_of(crm, "acme-2", copies, keep=1)
+    make_copy(crm, "acme-2", copies, keep=1)
     (copies / "acme-notes.db").touch()
     assert files(copies) == [
         *("acme-2-20260302T090400Z.db", "acme-20260302T090200Z.db"),
@@ -121,14 +121,14 @@ def test_the_newest_of_each_label_stay(crm, clock, copies):
 
 
 def test_a_copy_made_by_a_clock_that_went_back_stays(crm, clock, copies):
-    copy_of(crm, "acme", copies, keep=1)
+    make_copy(crm, "acme", copies, keep=1)
     clock.tick(-3600)
-    copy = copy_of(crm, "acme", copies, keep=1)
+    copy = make_copy(crm, "acme", copies, keep=1)
     assert files(copies) == [copy.name]
 
 
 def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monkeypatch):
-    old = copy_of(crm, "acme", copies)
+    old = make_copy(crm, "acme", copies)
     clock.tick(60)
 
     def no(path, name=""):
@@ -136,7 +136,7 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
 
     monkeypatch.setattr(backup_run, "check_copy", no)
     with pytest.raises(backup.BadCopy):
-        copy_of(crm, "acme", copies, keep=1)
+        make_copy(crm, "acme", copies, keep=1)
     assert files(copies) == [old.name]
 
 
@@ -150,7 +150,7 @@ def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
 
     monkeypatch.setattr(backup_run, "copy_pages", no_room)
     with pytest.raises(StorageFull):
-        copy_of(crm, "acme", copies)
+        make_copy(crm, "acme", copies)
     assert files(copies) == []
 
 
@@ -166,14 +166,14 @@ def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies
 
     copies.mkdir()
     leave(copies, ".new-acme")
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     assert left(copies) == [".new-acme-11111111", ".new-acme-11111111-journal"]
     homes = crm.tenants.folder
     leave(homes, ".new-gone")
     tenant.clone(crm.tenants, "acme", "tryout")
     assert left(homes) == [".new-gone-11111111", ".new-gone-11111111-journal"]
     leave(homes, ".restore-gone")
-    put(crm, copy, "acme")
+    restore(crm, copy, "acme")
     assert left(homes)[2:] == [".restore-gone-11111111", ".restore-gone-11111111-journal"]
     leave(tmp_path, ".export-acme")
     (tmp_path / ".export-acme-0").mkdir()
@@ -206,7 +206,7 @@ def test_one_tenant_may_be_copied_alone(crm, copies):
 # Good copies and bad ones
 
 
-def spoil(path: Path) -> None:
+def damage(path: Path) -> None:
     """Turn the pages in its middle into nonsense."""
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2)
@@ -214,7 +214,7 @@ def spoil(path: Path) -> None:
 
 
 def test_verify_changes_nothing_and_leaves_nothing_beside(crm, copies):
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     os.utime(copy, (1, 1))
     before = copy.read_bytes()
     told = command(crm, "backup", "verify", copy)
@@ -223,9 +223,9 @@ def test_verify_changes_nothing_and_leaves_nothing_beside(crm, copies):
     assert files(copies) == [copy.name]
 
 
-def test_a_bad_copy_is_told_and_the_others_are_read_all_the_same(crm, copies):
-    bad, good = copy_of(crm, "acme", copies), copy_of(crm, "globex", copies)
-    spoil(bad)
+def test_a_bad_copy_is_reported_and_the_others_are_still_verified(crm, copies):
+    bad, good = make_copy(crm, "acme", copies), make_copy(crm, "globex", copies)
+    damage(bad)
     told = command(crm, "backup", "verify", "--from", copies, code=1)
     assert told.stdout.startswith(f"{good}\t")
     assert told.stdout.count("\n") == 1
@@ -244,13 +244,13 @@ def test_a_bad_copy_is_told_and_the_others_are_read_all_the_same(crm, copies):
 )
 def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copies, change):
     api.create("/leads", name="Now", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
-    sql(copy, change)
+    copy = make_copy(crm, "acme", copies)
+    query(copy, change)
     before = files(crm.tenants.folder)
     with pytest.raises((backup.BadCopy, migrations.NewerFile)) as refused:
         backup.check_copy(copy)
     with pytest.raises(type(refused.value)) as again:
-        put(crm, copy, "acme")
+        restore(crm, copy, "acme")
     assert str(again.value) == str(refused.value)
     assert names(crm, "acme") == ["Now"]
     assert files(crm.tenants.folder) == before
@@ -262,16 +262,16 @@ def test_a_part_of_a_file_is_no_copy(crm, api, copies):
     api.create("/leads", name="In the log", phone=PHONE)
     live = crm.tenants.path("acme")
     with pytest.raises(backup.BadCopy):
-        put(crm, live, "globex")
+        restore(crm, live, "globex")
     copies.mkdir()
     for suffix in (".db", ".db-wal"):
         (copies / f"half{suffix}").write_bytes(live.with_suffix(suffix).read_bytes())
-    for refuses in (backup.check_copy, lambda path: put(crm, path, "globex")):
+    for refuses in (backup.check_copy, lambda path: restore(crm, path, "globex")):
         with pytest.raises(backup.BadCopy, match="a part of it is in half.db-wal"):
             refuses(copies / "half.db")
 
 
-def test_a_file_that_is_no_database_is_told(crm, copies):
+def test_a_file_that_is_no_database_is_reported(crm, copies):
     copies.mkdir()
     (copies / "note.txt").write_text("not a database " * 100)
     (copies / "empty").touch()
@@ -285,51 +285,51 @@ def test_a_file_that_is_no_database_is_told(crm, copies):
 
 def test_a_restored_tenant_is_as_it_was_and_what_it_was_before_is_kept_whole(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    done = put(crm, copy, "acme")
+    done = restore(crm, copy, "acme")
     assert [lead["name"] for lead in api.read("/leads")] == ["Kept"]
     assert done.before == crm.tenants.config.data / "trash" / "acme.before-20260302T090000Z.db"
     assert files(done.before.parent) == [done.before.name]
     assert done.before.stat().st_mode & 0o777 == 0o600
-    assert sql(done.before, "SELECT name FROM lead ORDER BY id") == [("Kept",), ("Undone",)]
+    assert query(done.before, "SELECT name FROM lead ORDER BY id") == [("Kept",), ("Undone",)]
     assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
     assert api.create("/leads", name="After", phone=PHONE)
     assert names(crm, "acme") == ["Kept", "After"]
 
 
 def test_the_file_before_can_be_restored_the_same_way(crm, api, clock, copies):
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
-    before = put(crm, copy, "acme").before
+    before = restore(crm, copy, "acme").before
     assert names(crm, "acme") == []
     clock.tick(1)
-    put(crm, before, "acme")
+    restore(crm, before, "acme")
     assert names(crm, "acme") == ["Undone"]
 
 
 def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     undone = int(api.create("/leads", name="Undone", phone=PHONE))
     client = int(api.create("/clients", name="Undone"))
     last = api.events()[-1]["sequence"]
-    put(crm, copy, "acme")
+    restore(crm, copy, "acme")
     assert int(api.create("/leads", name="After", phone=PHONE)) == undone + 1
     assert int(api.create("/clients", name="After")) == client + 1
     after = api.get(f"/events?after={last}").json["data"]
     assert [event["sequence"] for event in after] == [last + 1, last + 2]
 
 
-def test_nor_are_those_of_a_file_that_was_not_yet_upgraded(crm, copies, monkeypatch):
+def test_numbers_of_a_file_that_was_not_upgraded_are_not_given_again(crm, copies, monkeypatch):
     """Its tables may have had other names."""
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", migrations.STEPS[:8])
         crm.tenants.create("early")
     with contextlib.closing(sqlite3.connect(crm.tenants.path("early"))) as file, file:
         file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('price_import', 41)")
-    put(crm, copy, "early")
+    restore(crm, copy, "early")
     with crm.tenants.session("early"):
         assert row("SELECT seq FROM sqlite_sequence WHERE name = 'import_run'") == (41,)
         assert rows("SELECT 1 FROM sqlite_sequence WHERE name = 'price_import'") == []
@@ -337,12 +337,12 @@ def test_nor_are_those_of_a_file_that_was_not_yet_upgraded(crm, copies, monkeypa
 
 def test_a_copy_makes_a_new_tenant(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Later", phone=PHONE)
     for suffix in (".db-wal", ".db-shm"):  # left by one that was there before
         log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
         crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
-    assert put(crm, copy, "hooli").before is None
+    assert restore(crm, copy, "hooli").before is None
     assert names(crm, "hooli") == ["Kept"]
     api.label = "hooli"
     assert api.create("/leads", name="Own", phone=PHONE)
@@ -352,41 +352,41 @@ def test_a_copy_makes_a_new_tenant(crm, api, copies):
 
 @pytest.mark.parametrize("label", ["www", "ACME", "../acme", "a.b", ""])
 def test_a_label_that_cannot_be_an_address_gets_no_copy(crm, copies, label):
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     with pytest.raises(Invalid):
-        put(crm, copy, label)
+        restore(crm, copy, label)
 
 
 def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monkeypatch):
     steps = migrations.STEPS[:]
     monkeypatch.setattr(migrations, "STEPS", steps[:-1])
     crm.tenants.create("early")
-    copy = copy_of(crm, "early", copies)
+    copy = make_copy(crm, "early", copies)
     monkeypatch.setattr(migrations, "STEPS", steps)
     assert backup.check_copy(copy) == len(steps) - 1
-    put(crm, copy, "acme")
-    assert sql(crm.tenants.path("acme"), "PRAGMA user_version") == [(len(steps),)]
+    restore(crm, copy, "acme")
+    assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(len(steps),)]
     assert backup.check_copy(copy) == len(steps) - 1
     assert names(crm, "acme") == []
 
 
 def test_a_damaged_tenant_is_replaced_and_kept_with_its_log(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     crm.tenants.forget_idle()
     path = crm.tenants.path("acme")
     path.write_bytes(b"not a database " * 1000)
     path.with_suffix(".db-wal").write_bytes(b"its log")
-    done = put(crm, copy, "acme")
+    done = restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Kept"]
     assert done.before.read_bytes().startswith(b"not a database ")
     assert Path(f"{done.before}-wal").read_bytes() == b"its log"
 
 
-def test_a_reader_that_does_not_make_way_stops_a_restore_and_nothing_has_changed(
+def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
     crm, api, copies, monkeypatch
 ):
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Now", phone=PHONE)
     path = crm.tenants.path("acme")
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
@@ -396,19 +396,19 @@ def test_a_reader_that_does_not_make_way_stops_a_restore_and_nothing_has_changed
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
         monkeypatch.setattr(database, "PRAGMAS", quick)
         with pytest.raises(Busy):
-            put(crm, copy, "acme")
+            restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Now", "Later"]
     assert files(crm.tenants.config.data / "trash") == []
     assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
 
 
 def test_a_restore_waits_for_a_writer(crm, copies):
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     with crm.tenants.session("acme") as here, here.source.lock():
         lock = backup.Tenant("acme", crm.tenants.path("acme"), crm.tenants).lock
         with pytest.raises(Busy):
             lock.acquire(0)
-        waiting = threading.Thread(target=put, args=(crm, copy, "acme"))
+        waiting = threading.Thread(target=restore, args=(crm, copy, "acme"))
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()
@@ -426,8 +426,8 @@ def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copi
     with crm.tenants.session("acme"):
         assert len(deliveries.claim("sender", 1, 1)[0]) == 1
         deliveries.test(id)
-    copy = copy_of(crm, "acme", copies)
-    assert put(crm, copy, "acme").prepared == 3
+    copy = make_copy(crm, "acme", copies)
+    assert restore(crm, copy, "acme").prepared == 3
     with crm.tenants.session("acme"):
         assert deliveries.claim("sender", 50, 50) == ([], None)
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 2
@@ -435,7 +435,7 @@ def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copi
 
 
 def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Now", phone=PHONE)
     words = ("restore", copy, "--tenant", "acme")
     command(crm, *words, code=1, told="n\n")
@@ -449,10 +449,10 @@ def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
 # The trial
 
 
-def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
+def test_a_test_restore_counts_what_a_copy_brings_back(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy_of(crm, "acme", copies)
-    copy_of(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
+    make_copy(crm, "acme", copies)
+    make_copy(crm, "globex", copies).rename(copies / "hooli-20260302T090000Z.db")
     api.create("/leads", name="Later", phone=PHONE)
     told = command(crm, "backup", "test-restore", "--from", copies)
     table = [line.split("\t") for line in told.stdout.splitlines()]
@@ -466,13 +466,13 @@ def test_a_drill_counts_what_a_copy_brings_back(crm, api, copies):
     assert names(crm, "acme") == ["Kept", "Later"]
 
 
-def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
+def test_a_test_restore_that_brings_back_less_fails(crm, api, copies, monkeypatch):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy_of(crm, "acme", copies)
+    make_copy(crm, "acme", copies)
     build = backup._prepare
 
     def lose(tenants, draft, prepare):
-        sql(draft.path, "DELETE FROM event", "DELETE FROM lead")
+        query(draft.path, "DELETE FROM event", "DELETE FROM lead")
         return build(tenants, draft, prepare)
 
     monkeypatch.setattr(backup, "_prepare", lose)
@@ -481,18 +481,18 @@ def test_a_drill_that_brings_back_less_fails(crm, api, copies, monkeypatch):
     assert "acme: lead: 1 in the copy, 0 restored" in told.stderr
 
 
-def test_a_drill_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, copies):
-    old = copy_of(crm, "acme", copies)
+def test_a_test_restore_tries_the_newest_copy_and_fails_on_a_bad_one(crm, api, clock, copies):
+    old = make_copy(crm, "acme", copies)
     clock.tick(60)
-    new = copy_of(crm, "acme", copies)
-    spoil(old)
+    new = make_copy(crm, "acme", copies)
+    damage(old)
     command(crm, "backup", "test-restore", "--from", copies)
-    spoil(new)
+    damage(new)
     told = command(crm, "backup", "test-restore", "--from", copies, code=1)
     assert "Error: these copies cannot be restored completely: acme" in told.stderr
 
 
-def test_a_drill_and_a_verification_of_nothing_fail(crm, copies):
+def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
     for words in (
         ("test-restore",),
         ("test-restore", "--from", copies),
@@ -523,10 +523,11 @@ backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
 
-def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, copies):
+@pytest.mark.process
+def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copies):
     """The restore stands still between the new file's arrival and the old log's end."""
     api.create("/leads", name="Kept", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
     restores = start_python(SLOWLY, crm.tenants.config.data, copy, "acme")
     assert restores.stdout.readline() == "half way\n"
@@ -543,9 +544,10 @@ def test_who_opens_a_file_just_then_has_the_new_one_with_its_own_log(crm, api, c
     assert names(crm, "acme") == ["Kept", "Just then"]
 
 
-def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, copies):
+@pytest.mark.process
+def test_a_restore_killed_during_the_exchange_has_happened_and_no_write_is_lost(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
-    copy = copy_of(crm, "acme", copies)
+    copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Undone", phone=PHONE)
     died = start_python(DIE, crm.tenants.config.data, copy, "acme")
     died.communicate()
@@ -555,11 +557,12 @@ def test_a_restore_killed_just_then_has_happened_and_no_write_is_lost(crm, api, 
     assert names(crm, "acme") == ["Kept", *["After"] * 3]
     crm.tenants.forget_idle()
     assert names(crm, "acme") == ["Kept", *["After"] * 3]
-    assert sql(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
+    assert query(crm.tenants.path("acme"), "PRAGMA integrity_check") == [("ok",)]
     (before,) = (crm.tenants.config.data / "trash").iterdir()
-    assert sql(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
+    assert query(before, "SELECT name FROM lead") == [("Kept",), ("Undone",)]
 
 
+@pytest.mark.slow
 def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     crm, clock, copies, restores=30
 ):
@@ -569,7 +572,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
         with crm.tenants.session(label), transaction():
             for _ in range(3):
                 create({"name": kind, "phone": PHONE})
-        both.append(copy_of(crm, label, copies))
+        both.append(make_copy(crm, label, copies))
     crm.tenants.forget_idle()
     opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
@@ -610,7 +613,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     try:
         for number in range(restores):
             clock.tick(1)
-            befores.append(put(crm, both[number % 2], "acme").before)
+            befores.append(restore(crm, both[number % 2], "acme").before)
             time.sleep(0.01)
     finally:
         stop.set()
@@ -620,16 +623,17 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     assert written
     found: list[str] = []
     for path in (*befores, crm.tenants.path("acme")):
-        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
-        assert len(sql(path, "SELECT DISTINCT name FROM lead")) == 1
+        assert query(path, "PRAGMA integrity_check") == [("ok",)]
+        assert len(query(path, "SELECT DISTINCT name FROM lead")) == 1
         ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
-        found += [id for (id,) in sql(path, ids)]
+        found += [id for (id,) in query(path, ids)]
     assert sorted(found) == sorted(written)
 
 
 # Beside a real server
 
 
+@pytest.mark.process
 def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     crm, furnished, copies
 ):
@@ -701,20 +705,21 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         with calling() as link:
             assert call(link, "GET", "/leads?q=First")[1]["data"][0]["name"] == "First"
     assert not odd
-    kept = [{name for (name,) in sql(path, "SELECT name FROM lead")} for path in befores]
-    live = {name for (name,) in sql(data / "tenants" / "acme.db", "SELECT name FROM lead")}
-    copied = {name for (name,) in sql(Path(copy), "SELECT name FROM lead")}
+    kept = [{name for (name,) in query(path, "SELECT name FROM lead")} for path in befores]
+    live = {name for (name,) in query(data / "tenants" / "acme.db", "SELECT name FROM lead")}
+    copied = {name for (name,) in query(Path(copy), "SELECT name FROM lead")}
     assert copied < kept[0]
     assert copied < kept[1]
     assert copied < live
     assert {"First", *written} == kept[0] | kept[1] | live
     for path in (*befores, data / "tenants" / "acme.db"):
-        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+        assert query(path, "PRAGMA integrity_check") == [("ok",)]
     assert {path.name for path in Tenants(crm.tenants.config).folder.glob("*acme*")} <= {
         *("acme.db", "acme.lock"),
     }
 
 
+@pytest.mark.process
 def test_the_guides_commands_work_as_they_stand(crm, tmp_path):
     crm.tenants.forget_idle()
     titles = ("Backups", "Restore a copy", "Export, clone or delete a tenant")

@@ -274,7 +274,7 @@ def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
     assert sorted(path.name[:7] for path in copies.iterdir()) == [".unchan", "globex-"]
 
 
-def test_the_command_tells_what_did_not_change(crm, copies):
+def test_the_command_reports_what_did_not_change(crm, copies):
     crm.tenants.forget_idle()
     time.sleep(0.1)
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
@@ -285,7 +285,7 @@ def test_the_command_tells_what_did_not_change(crm, copies):
     assert second.stdout.count("\n") == 2
 
 
-def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
+def test_a_long_command_reports_its_progress(crm, copies, monkeypatch):
     monkeypatch.setattr("crm.cli.commands.Progress.INTERVAL_SECONDS", 0.0)
     crm.tenants.forget_idle()
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
@@ -296,6 +296,7 @@ def test_a_long_command_tells_how_far_it_is(crm, copies, monkeypatch):
 # Whatever happens between
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
     """Random writes, closes and restores between the runs, by a server that keeps files open."""

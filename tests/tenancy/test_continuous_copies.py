@@ -137,7 +137,7 @@ def test_the_configuration_has_all_files_and_their_place(
         "s3://key:top-secret@b/x",
     ],
 )
-def test_a_place_that_is_none_or_has_a_secret_is_refused(tmp_path: Path, url: str) -> None:
+def test_a_target_that_is_no_storage_or_has_a_secret_is_refused(tmp_path: Path, url: str) -> None:
     said = crm_(tmp_path, "litestream", "config", "--to", url, code=2)
     assert "top-secret" not in said.output
 
@@ -182,7 +182,7 @@ def test_the_list_of_tenants_goes_with_every_change_of_them(tenants: Tenants) ->
     assert litestream.is_listed(data, ["acme", "globex", "tryout"])
 
 
-def test_a_list_that_cannot_be_written_stops_nobody_and_is_mended_later(
+def test_a_list_that_cannot_be_written_stops_nobody_and_is_written_later(
     tenants: Tenants, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = tenants.config.data
@@ -198,7 +198,7 @@ def test_a_list_that_cannot_be_written_stops_nobody_and_is_mended_later(
     assert litestream.is_listed(data, ["acme", "globex", "third"])
 
 
-def test_numbers_are_skipped_in_tables_that_gave_none_too(tenants: Tenants) -> None:
+def test_ids_are_skipped_in_tables_without_rows_too(tenants: Tenants) -> None:
     with tenants.session("acme") as here:
         counted = "SELECT name, seq FROM sqlite_sequence"
         before = dict(here.connection.execute(counted).fetchall())
@@ -231,7 +231,8 @@ def test_checkpoints_are_left_to_litestream_where_it_is_used(tenants: Tenants) -
     assert pages() == litestream.CHECKPOINT_LOG_BYTES // PAGE_BYTES
 
 
-def test_files_that_change_places_are_copied_as_they_are_now(
+@pytest.mark.process
+def test_replaced_files_are_copied_as_they_are_now(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
     data = tenants.config.data
@@ -258,7 +259,8 @@ def test_files_that_change_places_are_copied_as_they_are_now(
     tenants.forget_idle()
 
 
-def test_nothing_is_lost_when_the_server_lets_go_of_a_file_or_litestream_pauses(
+@pytest.mark.process
+def test_nothing_is_lost_when_a_file_is_released_or_litestream_pauses(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
     with storage.litestream(tenants.config.data, place):
@@ -279,6 +281,7 @@ def test_nothing_is_lost_when_the_server_lets_go_of_a_file_or_litestream_pauses(
     assert found == {"acme": {"Olena", *names}, "globex": {"Olena"}, "third": {"Olha"}}
 
 
+@pytest.mark.process
 def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
     tenants: Tenants, place: storage.Storage, tmp_path: Path
 ) -> None:
@@ -308,7 +311,8 @@ def test_a_restore_can_be_repeated_and_touches_nothing_that_is_here(
 # The doctor
 
 
-def test_the_doctor_tells_how_far_the_copies_lag_behind(
+@pytest.mark.process
+def test_the_doctor_reports_how_far_the_copies_lag_behind(
     tenants: Tenants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told() -> list[tuple[str, str]]:
@@ -401,6 +405,7 @@ def run_guide(title: str, machine: Path, url: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.process
 def test_the_guide_leads_from_one_machine_to_another(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     tenants = Tenants(Config(data=one / "var/lib/crm"))

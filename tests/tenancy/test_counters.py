@@ -64,6 +64,7 @@ print(sum(run_in_threads(8, lambda _: sum(map(what, range(2000))))))
 # Several processes
 
 
+@pytest.mark.process
 @each(
     ("what", "limit", "locks"),
     [
@@ -102,6 +103,7 @@ print(limiter.take("acme", 60, START).remaining)
 """
 
 
+@pytest.mark.process
 @each("locks", ["ofd", "flock"])
 def test_others_wait_for_a_lock_until_its_process_is_killed(tmp_path, locks):
     keeper = start_python(COUNTERS + KEEP_LOCKED, tmp_path, locks)
@@ -119,6 +121,7 @@ run_in_threads(4, lambda _: [limiter.take("acme", 10**9, START) for _ in range(1
 """
 
 
+@pytest.mark.process
 def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
     for _ in range(3):
         counting = start_python(COUNTERS + COUNT, tmp_path, "ofd")
@@ -149,11 +152,13 @@ print(waited, os.read(read, 10).decode(), limiter.used("acme", START))
 """
 
 
+@pytest.mark.process
 @each("locks", ["ofd", "flock"])
 def test_a_forked_process_has_locks_of_its_own(tmp_path, locks):
     assert wait_for_processes(start_python(COUNTERS + FORK, tmp_path, locks)) == ["True 58 2\n"]
 
 
+@pytest.mark.process
 def test_other_descriptors_of_the_file_do_not_end_a_lock(tmp_path, limiter):
     """As they would with POSIX locks."""
     keeper = start_python(
@@ -195,6 +200,7 @@ def test_every_tenant_has_its_row(limiter):
         assert left == {59 - turn}
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_addresses_reset_no_count_that_matters(limiter):
     for _ in range(FAILED_KEYS + 1):
         limiter.failed("192.0.2.1", START)
@@ -218,7 +224,7 @@ def test_rows_of_windows_that_are_over_go_first(limiter):
     assert set(seen) == {2}
 
 
-def test_what_was_right_takes_nobodys_row(counters):
+def test_a_name_that_counts_nothing_takes_no_row(counters):
     tries = Tries(counters, PASSWORDS, 900, account=1)
     for number in range(10_000):
         tries.take(START, account=str(number))
@@ -264,7 +270,11 @@ def test_its_blocks_are_written_when_it_is_made(tmp_path, limiter):
     assert found.st_size == FILE_BYTES and found.st_blocks * 512 >= FILE_BYTES
 
 
-@each("raw", [b"", b"x", b"x" * FILE_BYTES, os.urandom(FILE_BYTES + 5), b"\xff" * FILE_BYTES])
+@each(
+    "raw",
+    [b"", b"x", b"x" * FILE_BYTES, os.urandom(FILE_BYTES + 5), b"\xff" * FILE_BYTES],
+    ids=["empty", "short", "text", "random", "ones"],  # the same in every process of pytest-xdist
+)
 def test_a_damaged_file_is_made_anew(tmp_path, limiter, raw):
     (tmp_path / "counters").write_bytes(raw)
     assert limiter.take("acme", 60, START).remaining == 59
@@ -313,6 +323,7 @@ def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
 # Served
 
 
+@pytest.mark.process
 def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp_path):
     """Any WSGI server's: the counts come with the application."""
     shutil.copytree(furnished[0], tmp_path / "data")

@@ -104,6 +104,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
         assert len(set(found)) == len(found)
 
 
+@pytest.mark.slow
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
     crm = create_app(Config(data=tmp_path, max_idle_connections=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
@@ -141,7 +142,7 @@ def test_idle_connections_are_few(crm):
     assert len(crm.tenants.pool._idle) == 3
 
 
-def test_a_connection_is_kept_for_the_next_visit(crm):
+def test_a_connection_is_kept_for_the_next_session(crm):
     seen = set()
     for _ in range(5):
         with crm.tenants.session("acme") as here:
@@ -149,7 +150,8 @@ def test_a_connection_is_kept_for_the_next_visit(crm):
     assert len(seen) == 1
 
 
-def test_a_kept_connection_of_a_busy_tenant_is_closed_later(crm):
+@pytest.mark.process
+def test_an_idle_connection_of_a_busy_tenant_is_closed_later(crm):
     with crm.tenants.session("globex"):
         lead("x")
     crm.tenants.pool._size = 0
@@ -220,7 +222,7 @@ def test_writing_outside_a_transaction_is_an_error(crm):
             rows("DELETE FROM lead RETURNING id")
 
 
-def test_a_visit_belongs_to_its_thread(crm):
+def test_a_session_belongs_to_its_thread(crm):
     with crm.tenants.session("acme"):
         context = contextvars.copy_context()
         failed = []
@@ -239,7 +241,7 @@ def test_a_visit_belongs_to_its_thread(crm):
         assert len(failed) == 1 and failed[0] is not current_session().connection
 
 
-def test_a_new_thread_visits_nobody(crm):
+def test_a_new_thread_has_no_session(crm):
     seen = []
     with crm.tenants.session("acme"):
         thread = threading.Thread(target=lambda: seen.append(database.session_or_none()))
@@ -248,7 +250,7 @@ def test_a_new_thread_visits_nobody(crm):
     assert seen == [None]
 
 
-def test_a_visit_that_is_over_reaches_nothing(crm):
+def test_an_ended_session_reaches_nothing(crm):
     with crm.tenants.session("acme"):
         context = contextvars.copy_context()
     with pytest.raises(NoTenant):
@@ -271,7 +273,7 @@ def test_another_tenant_inside_a_transaction_is_an_error(crm):
         assert lead("globex is free") == 1
 
 
-def test_a_stay_inside_a_stay_leads_back(crm):
+def test_after_an_inner_session_the_outer_one_is_current_again(crm):
     with crm.tenants.session("acme") as outer:
         with pytest.raises(RuntimeError), crm.tenants.session("globex"):
             assert current_session().label == "globex"
@@ -308,7 +310,7 @@ def test_what_is_not_committed_nobody_else_sees(crm):
         assert run_in_threads(1, look) == [[("a",)]]
 
 
-def test_a_rollback_frees_the_writers_turn(crm):
+def test_a_rollback_releases_the_writer_lock(crm):
     def write(_: int) -> int:
         with crm.tenants.session("acme") as here:
             here.lock_wait_seconds = 1
@@ -326,7 +328,7 @@ def test_a_rollback_frees_the_writers_turn(crm):
         assert rows("SELECT DISTINCT name FROM lead") == [("b",)]
 
 
-def test_a_commit_that_fails_leaves_nothing_and_frees_the_turn(crm):
+def test_a_commit_that_fails_leaves_nothing_and_releases_the_writer_lock(crm):
     with crm.tenants.session("acme"):
         with pytest.raises((sqlite3.IntegrityError, peewee.IntegrityError)), transaction():
             execute("PRAGMA defer_foreign_keys = ON")
@@ -354,7 +356,7 @@ def test_an_id_is_never_used_again(crm):
         assert lead("b") == last + 1
 
 
-def test_after_commit_wakes_once_and_only_then(crm):
+def test_after_commit_calls_once_and_only_after_a_commit(crm):
     woken = []
     with crm.tenants.session("acme"):
         with transaction():
@@ -389,6 +391,7 @@ def test_many_threads_write_one_file_without_an_error(crm):
     assert len(set(names_in(crm, "acme"))) == 320
 
 
+@pytest.mark.process
 def test_busy_while_another_process_writes(crm, api, monkeypatch):
     monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.05)
     assert api.get("/leads").status_code == 200
@@ -408,7 +411,8 @@ def test_busy_while_another_process_writes(crm, api, monkeypatch):
         assert api.create("/leads", name="Марія", phone="+380671234567") == "1"
 
 
-def test_a_killed_writer_leaves_the_turn_free(crm):
+@pytest.mark.process
+def test_a_killed_writer_releases_the_writer_lock(crm):
     with held_elsewhere(crm, "acme") as holder, crm.tenants.session("acme") as here:
         here.lock_wait_seconds = 0.05
         with pytest.raises(Busy):
@@ -418,6 +422,7 @@ def test_a_killed_writer_leaves_the_turn_free(crm):
         assert lead("x") == 1  # it waited, and went on
 
 
+@pytest.mark.process
 def test_a_killed_process_loses_its_open_change_and_no_other(crm):
     code = WRITE.replace(
         'with tenants.session("acme"):',
@@ -442,6 +447,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
     assert names_in(crm, "acme") == ["committed 0", "committed 1", "committed 2", "after"]
 
 
+@pytest.mark.process
 def test_two_processes_lose_no_row(crm):
     folder = crm.tenants.config.data
     tenants = Tenants(crm.tenants.config)  # by the true clock, as the others
@@ -464,6 +470,7 @@ def test_two_processes_lose_no_row(crm):
     tenants.forget_idle()
 
 
+@pytest.mark.process
 def test_noting_a_keys_use_waits_for_nobody(crm, furnished):
     api = Api(crm, "acme", key_for(crm, "acme", "*"))
     with held_elsewhere(crm, "acme"):

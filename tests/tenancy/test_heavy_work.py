@@ -42,6 +42,7 @@ def test_one_runs_at_a_time(crm):
     assert most == 1
 
 
+@pytest.mark.process
 def test_another_process_holds_it_and_its_death_releases_it(crm):
     other = start_python(HOLD, crm.tenants.config.data)
     try:
@@ -92,7 +93,7 @@ def test_only_so_many_wait(crm, monkeypatch):
 @pytest.mark.parametrize(
     "path", ["/api/v1/products/export", "/api/v1/leads/export", "/products/export", "/"]
 )
-def test_what_must_wait_too_long_is_told_to_come_again(crm, api, olena, path, monkeypatch):
+def test_work_that_waits_too_long_gets_busy(crm, api, olena, path, monkeypatch):
     monkeypatch.setattr(heavy_work, "WAIT_SECONDS", 0.05)
     caller = api if path.startswith("/api") else olena
     holding, done = threading.Event(), threading.Event()

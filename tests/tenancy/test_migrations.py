@@ -186,6 +186,7 @@ def test_a_step_happens_whole_or_not_at_all(crm, api, steps):
     assert api.get("/leads").status_code == 200
 
 
+@pytest.mark.process
 def test_a_killed_step_leaves_the_version_before(crm):
     crm.tenants.forget_idle()
     died = start_python(DIE, crm.tenants.config.data)
@@ -197,6 +198,7 @@ def test_a_killed_step_leaves_the_version_before(crm):
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.process
 def test_of_four_processes_that_open_a_file_at_once_one_migrates_it(crm):
     crm.tenants.forget_idle()
     labels = ("acme", "globex")
@@ -222,7 +224,7 @@ def test_of_many_threads_one_migrates(crm, steps):
     assert run_in_threads(16, look) == [[(1,)]] * 16
 
 
-def test_no_statement_of_a_page_is_lost(crm):
+def test_no_statement_of_a_step_is_lost(crm):
     for page in resources.files(migrations).iterdir():
         if page.name.endswith(".sql"):
             text = re.sub(r"--[^\n]*", "", page.read_text("utf-8"))
@@ -232,7 +234,7 @@ def test_no_statement_of_a_page_is_lost(crm):
             assert text.rstrip().endswith(";")
 
 
-def test_the_pages_are_numbered_without_gaps():
+def test_the_steps_are_numbered_without_gaps():
     numbers = [int(name.partition("_")[0]) for name, _ in migrations.STEPS]
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -301,7 +303,7 @@ def test_authentication_reads_by_indexes_alone(crm, furnished):
     assert plan and all(step.startswith("SEARCH") for step in plan), plan
 
 
-DOORS = {
+LOGIN_QUERIES = {
     "find a session": lambda: sessions.find("token"),
     "list sessions": lambda: sessions.every(1),
     "end a session": lambda: sessions.end(1, 1),
@@ -326,8 +328,8 @@ def steps_of(asked: list[str]) -> list[str]:
     return [step[3] for plan in plans for step in plan if not step[3].startswith("LIST")]
 
 
-@pytest.mark.parametrize("act", DOORS.values(), ids=DOORS)
-def test_the_cabinets_doors_read_by_indexes_alone(crm, act):
+@pytest.mark.parametrize("act", LOGIN_QUERIES.values(), ids=LOGIN_QUERIES)
+def test_logging_in_and_out_reads_by_indexes_alone(crm, act):
     asked: list[str] = []
     with crm.tenants.session("acme") as here, transaction():
         here.connection.set_trace_callback(asked.append)

@@ -73,7 +73,7 @@ def test_beyond_the_quota_records_are_read_and_deleted_and_people_log_in(small, 
     assert api.read("/users/me")["name"] == "Olena"
 
 
-def test_a_larger_plan_takes_more_at_once(small, api):
+def test_a_larger_plan_has_effect_at_once(small, api):
     fill(small)
     with small.tenants.session("acme"):
         tenant.change_plan("base")
@@ -84,7 +84,7 @@ def test_a_larger_plan_takes_more_at_once(small, api):
     api.create("/leads", name="And one more", phone="+380501234567")
 
 
-def test_room_of_erased_rows_counts_as_free(small, api):
+def test_space_of_deleted_rows_counts_as_free(small, api):
     fill(small)
     with small.tenants.session("acme"), transaction():
         for table in ("event", "audit_entry"):
@@ -103,7 +103,7 @@ def test_an_import_beyond_the_quota_is_undone_as_a_whole(small, api):
     assert api.events() == []
 
 
-def test_a_page_tells_of_it_and_keeps_what_was_typed(small, olena):
+def test_a_page_reports_it_and_keeps_what_was_typed(small, olena):
     fill(small)
     page = olena.post("/leads", {"name": "Typed here", "phone": "0501234567"})
     assert page.status_code == 507

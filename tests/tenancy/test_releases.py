@@ -19,7 +19,7 @@ from crm.tenancy import backup, migrations, upgrades
 from crm.tenancy.migrations import RENAMED_TABLES
 from crm.tenancy.tenants import Tenants
 from tests import releases
-from tests.full_tenant import LABEL, Caller, Clock, lacking
+from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.webhook_receiver import WebhookReceiver
 
 VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
@@ -34,7 +34,7 @@ class Frozen(NamedTuple):
     app: CRMApp
     caller: Caller
     file: Path
-    told: dict[str, Any]
+    expected: dict[str, Any]
     version: int
 
     @property
@@ -45,13 +45,13 @@ class Frozen(NamedTuple):
 @pytest.fixture(params=VERSIONS)
 def frozen(request: pytest.FixtureRequest, crm: CRMApp, tmp_path: Path) -> Iterator[Frozen]:
     file, data = tmp_path / "frozen.db", tmp_path / "thawed"
-    told = releases.unpack(request.param, file)
-    releases.put(file, data)
+    expected = releases.unpack(request.param, file)
+    releases.install(file, data)
     crm.tenants.forget_idle()
     config = Config(data=data, webhook_allow=LOOPBACK)
-    crm.tenants = Tenants(config, Clock(told["asked_at"]))
-    (version,) = ask(file, "PRAGMA user_version")[0]
-    yield Frozen(crm, Caller(crm, told["key"]), file, told, version)
+    crm.tenants = Tenants(config, Clock(expected["asked_at"]))
+    (version,) = query(file, "PRAGMA user_version")[0]
+    yield Frozen(crm, Caller(crm, expected["key"]), file, expected, version)
 
 
 class Table(NamedTuple):
@@ -74,18 +74,18 @@ def as_table(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "body": Table(rows)}
 
 
-def ask(path: Path, sql: str) -> list[tuple]:
+def query(path: Path, sql: str) -> list[tuple]:
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         return file.execute(sql).fetchall()
 
 
 def tables(path: Path) -> list[str]:
     found = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB '*_search_*'"
-    return sorted(name for (name,) in ask(path, found))
+    return sorted(name for (name,) in query(path, found))
 
 
 def content(path: Path) -> dict[str, list[tuple]]:
-    return {name: ask(path, f"SELECT * FROM {name} ORDER BY 1") for name in tables(path)}
+    return {name: query(path, f"SELECT * FROM {name} ORDER BY 1") for name in tables(path)}
 
 
 def sorted_rows(table: str, columns: list[str]) -> str:
@@ -93,7 +93,7 @@ def sorted_rows(table: str, columns: list[str]) -> str:
 
 
 def differences(then: Any, now: Any, where: str = "") -> list[str]:
-    """What was told then and isn't now; fields that are new are none (D16)."""
+    """List what was in the response then and is not now; new fields are no difference (D16)."""
     if isinstance(then, dict) and isinstance(now, dict):
         return [
             text
@@ -124,7 +124,7 @@ def test_a_release_is_frozen() -> None:
 def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Frozen) -> None:
     before = content(frozen.file)
     assert frozen.caller.do("GET", "/leads")
-    assert ask(frozen.live, "PRAGMA user_version") == [(len(migrations.STEPS),)]
+    assert query(frozen.live, "PRAGMA user_version") == [(len(migrations.STEPS),)]
     copies = upgrades.list_copies(frozen.app.tenants.config.data, LABEL)
     if frozen.version == len(migrations.STEPS):
         assert not copies
@@ -134,19 +134,19 @@ def test_it_is_copied_before_its_steps_and_brought_up_to_this_release(frozen: Fr
     assert backup.check_copy(copy) == frozen.version
 
 
-def test_it_is_whole_afterwards_and_so_is_what_is_searched(frozen: Frozen) -> None:
+def test_it_is_whole_afterwards_and_so_are_its_search_indexes(frozen: Frozen) -> None:
     with frozen.app.tenants.session(LABEL):
         pass
     frozen.app.tenants.forget_idle()
-    assert ask(frozen.live, "PRAGMA integrity_check") == [("ok",)]
-    assert ask(frozen.live, "PRAGMA foreign_key_check") == []
+    assert query(frozen.live, "PRAGMA integrity_check") == [("ok",)]
+    assert query(frozen.live, "PRAGMA foreign_key_check") == []
     searched = [name for name in tables(frozen.live) if name.endswith("_search")]
     assert len(searched) >= 5
     for name in searched:
-        ask(frozen.live, f"INSERT INTO {name} ({name}, rank) {CHECK}")
-    ask(frozen.live, "UPDATE lead SET search_text = 'інше' WHERE id = 1")
+        query(frozen.live, f"INSERT INTO {name} ({name}, rank) {CHECK}")
+    query(frozen.live, "UPDATE lead SET search_text = 'інше' WHERE id = 1")
     with pytest.raises(sqlite3.DatabaseError, match="malformed"):
-        ask(
+        query(
             frozen.live, "INSERT INTO lead_search (lead_search, rank) VALUES ('integrity-check', 1)"
         )
 
@@ -157,25 +157,50 @@ def test_nothing_that_it_had_is_lost_or_changed(frozen: Frozen) -> None:
         pass
     wrong = []
     for table in tables(frozen.file):
-        names = [name for _, name, *_ in ask(frozen.file, f"PRAGMA table_info({table})")]
+        names = [name for _, name, *_ in query(frozen.file, f"PRAGMA table_info({table})")]
         new_names = [RENAMED_COLUMNS.get(name, name) for name in names]
-        before = ask(frozen.file, sorted_rows(table, names))
+        before = query(frozen.file, sorted_rows(table, names))
         if table == "sqlite_sequence":
             before = sorted((RENAMED_TABLES.get(name, name), number) for name, number in before)
-        after = ask(frozen.live, sorted_rows(RENAMED_TABLES.get(table, table), new_names))
+        after = query(frozen.live, sorted_rows(RENAMED_TABLES.get(table, table), new_names))
         if before != after:
             wrong.append(table)
     assert not wrong
 
 
+def test_a_step_that_fails_at_its_end_leaves_the_file_as_it_was(
+    frozen: Frozen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Search indexes too, which a step may drop and create again."""
+    before = content(frozen.file)
+    for number, (name, statements) in enumerate(migrations.STEPS):
+        if number < frozen.version:
+            continue
+        broken = (name, [*statements, "CREATE NONSENSE"])
+        with monkeypatch.context() as patch, closing(sqlite3.connect(frozen.file)) as file:
+            file.isolation_level = None
+            patch.setattr(migrations, "STEPS", [*migrations.STEPS[:number], broken])
+            with pytest.raises(sqlite3.OperationalError, match="NONSENSE"):
+                migrations.migrate(file, LABEL)
+            assert migrations.version(file) == number
+        if number == frozen.version:
+            assert content(frozen.file) == before
+        with monkeypatch.context() as patch, closing(sqlite3.connect(frozen.file)) as file:
+            file.isolation_level = None
+            patch.setattr(migrations, "STEPS", migrations.STEPS[: number + 1])
+            assert migrations.migrate(file, LABEL) == 1
+            for table in ("lead", "client", "deal", "product", "task"):
+                file.execute(f"INSERT INTO {table}_search ({table}_search, rank) {CHECK}")
+
+
 def test_its_imports_were_of_products_and_it_has_an_instance_id_now(frozen: Frozen) -> None:
     with frozen.app.tenants.session(LABEL):
         pass
-    (ids,) = zip(*ask(frozen.live, "SELECT id FROM import_run"), strict=True)
+    (ids,) = zip(*query(frozen.live, "SELECT id FROM import_run"), strict=True)
     nouns = {frozen.caller.do("GET", f"/imports/{id}")["noun"] for id in ids}
     if frozen.version < 4:
         assert nouns == {"product"}
-    ((instance_id,),) = ask(frozen.live, "SELECT instance_id FROM tenant")
+    ((instance_id,),) = query(frozen.live, "SELECT instance_id FROM tenant")
     assert re.fullmatch("[0-9a-f]{8}", instance_id)
 
 
@@ -186,16 +211,16 @@ def test_its_schema_is_that_of_a_new_file(frozen: Frozen) -> None:
 
     def schema(path: Path) -> list[tuple]:
         sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
-        return [(*names, re.sub(r"\s+", " ", text or "")) for *names, text in ask(path, sql)]
+        return [(*names, re.sub(r"\s+", " ", text or "")) for *names, text in query(path, sql)]
 
     assert schema(frozen.live) == schema(frozen.app.tenants.path("new"))
 
 
-def test_every_answer_is_still_given(frozen: Frozen) -> None:
+def test_every_response_is_still_given(frozen: Frozen) -> None:
     wrong = []
-    assert len(frozen.told["answers"]) > 300
-    for path, then in frozen.told["answers"].items():
-        then, now = as_table(then), as_table(releases.answer(frozen.caller, path))
+    assert len(frozen.expected["answers"]) > 300
+    for path, then in frozen.expected["answers"].items():
+        then, now = as_table(then), as_table(releases.response_to(frozen.caller, path))
         if then["status"] >= 400:
             for body in (then["body"], *then["body"].get("errors", ())):
                 for name in FOR_PEOPLE & body.keys():
@@ -222,12 +247,14 @@ def test_it_is_written_to_as_ever(frozen: Frozen) -> None:
     frozen.caller.do("POST", "/deals/4/items", {"product_id": "6", "quantity": 2})
     frozen.caller.do("POST", "/leads/1/convert")
     assert frozen.caller.do("GET", "/leads?q=новий")["data"][0]["name"] == "Новий"
-    told = frozen.caller.do("GET", f"/events?after={last}&limit=200")["data"]
-    assert [event["sequence"] for event in told] == list(range(last + 1, last + 1 + len(told)))
-    assert {event["type"] for event in told} >= {"lead.created", "lead.converted", "deal.created"}
+    new_events = frozen.caller.do("GET", f"/events?after={last}&limit=200")["data"]
+    sequences = [event["sequence"] for event in new_events]
+    assert sequences == list(range(last + 1, last + 1 + len(new_events)))
+    types = {event["type"] for event in new_events}
+    assert types >= {"lead.created", "lead.converted", "deal.created"}
 
 
-def test_its_webhooks_go_on(frozen: Frozen, hook: WebhookReceiver) -> None:
+def test_its_webhooks_continue(frozen: Frozen, hook: WebhookReceiver) -> None:
     """What waited in it arrives, and so does what happens next."""
     waiting = frozen.caller.do("GET", "/webhooks/1/deliveries?status=pending")["data"]
     assert waiting
@@ -243,25 +270,25 @@ def test_its_webhooks_go_on(frozen: Frozen, hook: WebhookReceiver) -> None:
     assert hook.received[-1].event["data"]["task"]["title"] == "Після оновлення"
 
 
-# The freezer
+# Freezing a release
 
 
-def test_the_freezer_has_all_that_the_schema_can_hold_and_asks_every_operation(tmp_path: Path):
-    """What is not there is named: a new table, column or status has its place in everything.py."""
+def test_a_frozen_release_has_all_that_the_schema_can_hold_and_every_operation(tmp_path: Path):
+    """What is not there is named: a new table, column or status has its place in full_tenant.py."""
     file = tmp_path / "made.db"
     key, asked_at = releases.build(tmp_path / "data", file)
-    told = releases.ask_all(file, key, asked_at, tmp_path / "asked")
-    found = [path for path, answer in told.items() if answer["status"] != 200]
-    assert set(found) <= {*releases.MORE, "/imports/1/errors.csv"}
-    pages = [told[path]["body"]["data"] for path in ("/events", "/events?after=50&limit=200")]
+    responses = releases.request_all(file, key, asked_at, tmp_path / "asked")
+    refused = [path for path, response in responses.items() if response["status"] != 200]
+    assert set(refused) <= {*releases.MORE, "/imports/1/errors.csv"}
+    pages = [responses[path]["body"]["data"] for path in ("/events", "/events?after=50&limit=200")]
     assert {event["type"] for page in pages for event in page} == set(events.KINDS)
-    with closing(sqlite3.connect(file)) as spoiled:
-        assert not lacking(spoiled)
-        spoiled.execute("CREATE TABLE later (id INTEGER) STRICT")
-        spoiled.execute("UPDATE task SET type = NULL WHERE type = 'email'")
-        spoiled.execute("UPDATE lead SET company = NULL")
-        spoiled.execute("DELETE FROM event WHERE type = 'deal.lost'")
-        assert lacking(spoiled) == [
+    with closing(sqlite3.connect(file)) as changed:
+        assert not missing_values(changed)
+        changed.execute("CREATE TABLE later (id INTEGER) STRICT")
+        changed.execute("UPDATE task SET type = NULL WHERE type = 'email'")
+        changed.execute("UPDATE lead SET company = NULL")
+        changed.execute("DELETE FROM event WHERE type = 'deal.lost'")
+        assert missing_values(changed) == [
             "later: a row",
             "lead.company: a row where it is NOT NULL",
             "task.type: a row where it is 'email'",

@@ -108,7 +108,7 @@ def test_many_short_steps_do_not_add_up(machine, of):
         assert times(clock, machine) == (0, 0)
 
 
-def test_a_night_without_a_look_proves_nothing(machine, of):
+def test_a_night_without_a_reading_of_the_clock_proves_nothing(machine, of):
     clock = of()
     clock.now()
     machine.run(3 * DAY)
@@ -194,7 +194,7 @@ def test_without_its_file_nothing_is_erased_for_a_day_unless_there_is_nothing(
         assert clock.erasing_now() == machine.wall
 
 
-def test_where_the_file_cannot_be_written_a_process_goes_on_by_itself(machine, tmp_path):
+def test_where_the_file_cannot_be_written_each_process_keeps_its_own_times(machine, tmp_path):
     path = tmp_path / "none" / "clock"
     clock = SteadyClock(lambda: machine.wall, lambda: machine.up, path, lambda: True)
     clock.now()
@@ -242,7 +242,7 @@ def wrong_for_two_seconds(machine, act, ahead: float = FORTY_DAYS) -> None:
     machine.step(-ahead)
 
 
-def test_first_visits_by_a_clock_ahead_erase_nothing(acme, machine, crm, api):
+def test_first_requests_by_a_clock_ahead_delete_nothing(acme, machine, crm, api):
     lead = api.create("/leads", **MARIA)
     assert api.delete(f"/leads/{lead}").status_code == 204
     api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
@@ -304,7 +304,7 @@ def test_a_sweep_goes_on_after_one_by_a_clock_ahead(acme, machine):
         assert count("event") == 0
 
 
-def test_a_visitor_sweeps_again_an_hour_after_the_clock_was_wrong(acme, machine, monkeypatch):
+def test_a_session_sweeps_again_an_hour_after_the_clock_was_wrong(acme, machine, monkeypatch):
     swept, tidy = [], sweeps.run
     monkeypatch.setattr(sweeps, "run", lambda: swept.append(1) or tidy())
 
@@ -425,7 +425,7 @@ def test_two_secrets_sign_for_a_day_of_running(acme, machine):
         assert len(Webhook.find(webhook.id).secrets()) == 1
 
 
-def test_a_window_is_not_given_anew_by_a_step(acme, machine, api):
+def test_a_step_of_the_clock_begins_no_new_window(acme, machine, api):
     left = []
     for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR + 30):
         machine.step(step)
@@ -435,7 +435,7 @@ def test_a_window_is_not_given_anew_by_a_step(acme, machine, api):
     assert int(api.get("/users").headers["X-RateLimit-Remaining"]) == left[0]
 
 
-def test_answers_tell_the_end_of_the_window_by_the_wall_clock(acme, machine, api):
+def test_responses_name_the_end_of_the_window_by_the_wall_clock(acme, machine, api):
     for step in (0, -HOUR, FORTY_DAYS):
         machine.step(step)
         headers = api.get("/users").headers
@@ -445,7 +445,7 @@ def test_answers_tell_the_end_of_the_window_by_the_wall_clock(acme, machine, api
         assert abs(reset - machine.wall - left) <= 1
 
 
-def test_tries_of_a_password_are_not_given_anew_by_a_step(acme, machine):
+def test_a_step_of_the_clock_gives_no_more_tries_of_a_password(acme, machine):
     tries = Tries(acme.counters, PASSWORDS, 900, account=2)
     refused = 0
     for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
@@ -457,7 +457,7 @@ def test_tries_of_a_password_are_not_given_anew_by_a_step(acme, machine):
     assert refused == 3
 
 
-def test_sms_and_codes_are_not_given_anew_by_a_step(acme, machine, tmp_path):
+def test_a_step_of_the_clock_gives_no_more_sms_or_codes(acme, machine, tmp_path):
     limits = SmsLimits(SmsLog(tmp_path, lambda: b"a key"))
     with acme.session("acme"):
         waits = []

@@ -22,6 +22,7 @@ from crm.tenancy.labels import RESERVED
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
 from crm.tenancy.writer_lock import WriterLock
+from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for
 from tests.raw_wsgi import make_api_caller, send_request
@@ -118,7 +119,7 @@ NOT_A_TENANTS_HOST = [
 ]
 
 
-@each("host", NOT_A_TENANTS_HOST)
+@loop_over("host", NOT_A_TENANTS_HOST)
 def test_anything_else_names_none(tmp_path, host):
     assert tenants(tmp_path).label_of(host) in (None, BASE_HOST_FILE)
 
@@ -245,7 +246,7 @@ def test_without_a_data_folder_nothing_is_made(tmp_path):
     assert app.tenants.labels() == []
 
 
-def test_visiting_nobody_is_unknown_tenant(crm):
+def test_a_session_of_no_tenant_raises_unknown_tenant(crm):
     for label in ("nobody", "", "..", "../tenants/acme", "acme.db", "ACME", "acme/", "\x00"):
         with pytest.raises(UnknownTenant), crm.tenants.session(label):
             raise AssertionError(label)
@@ -284,7 +285,7 @@ def test_a_replaced_file_is_noticed(crm, api, ivan):
     assert ivan.create("/leads", name="After", phone="+380671234567") == "2"
 
 
-def test_a_visit_under_way_writes_no_file_that_it_has_not_read(crm, ivan):
+def test_an_open_session_writes_no_file_that_it_has_not_read(crm, ivan):
     ivan.create("/leads", name="Other", phone="+380671234567")
     with crm.tenants.session("acme"):
         create({"name": "Before", "phone": "+380671234567"})
@@ -297,7 +298,7 @@ def test_a_visit_under_way_writes_no_file_that_it_has_not_read(crm, ivan):
         create({"name": "After", "phone": "+380671234567"})
 
 
-def test_whoever_waited_for_a_restore_writes_to_the_restored_file_or_not_at_all(crm, ivan):
+def test_a_writer_that_waited_for_a_restore_writes_to_the_restored_file_or_not_at_all(crm, ivan):
     """The connection was open before; what it would have written is on no disk any more."""
     ivan.create("/leads", name="Other", phone="+380671234567")
     lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
@@ -331,7 +332,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
     ivan.create("/leads", name="Other", phone="+380671234567")
     step = threading.Barrier(2)
 
-    def stay_or_write(number: int) -> None:
+    def read_or_write(number: int) -> None:
         if number == 0:
             with crm.tenants.session("acme"):
                 create({"name": "Before", "phone": "+380671234567"})
@@ -348,7 +349,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
                 step.wait()
                 create({"name": "Later", "phone": "+380671234567"})
 
-    run_in_threads(2, stay_or_write)
+    run_in_threads(2, read_or_write)
     fresh = create_app(crm.tenants.config, sends=False)
     with fresh.tenants.session("acme"):
         assert [lead["name"] for lead in LEAD.every("1")] == ["Other", "After", "Later"]
@@ -430,7 +431,7 @@ def serve_nobody(data: Path) -> None:
         server.serve(lambda: None, data, "not.a.host.invalid")
 
 
-FIRST_TO_COME = {
+FIRST_USES = {
     "a tenant": lambda data, copy: Tenants(Config(data=data)).create("acme"),
     "the key": lambda data, copy: Tenants(Config(data=data)).secret_key(),
     "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(BASE_HOST_FILE),
@@ -442,14 +443,14 @@ FIRST_TO_COME = {
 }
 
 
-@each("first", FIRST_TO_COME)
+@each("first", FIRST_USES)
 def test_a_new_data_folder_is_its_owners_alone(crm, tmp_path, first):
     with crm.tenants.session("acme"):
         copy = backup.create(tmp_path / "copies")
     data = tmp_path / "above" / "data"
     before = os.umask(0)
     try:
-        FIRST_TO_COME[first](data, copy)
+        FIRST_USES[first](data, copy)
     finally:
         os.umask(before)
     folders = [data, *filter(Path.is_dir, data.iterdir())]
@@ -472,7 +473,7 @@ def test_a_label_is_taken_once(crm):
     assert refused.value.code == "label_taken"
 
 
-def test_of_many_that_want_a_label_one_gets_it(crm):
+def test_of_many_creating_one_label_one_succeeds(crm):
     def want(number: int) -> str:
         try:
             tenant.open_tenant(crm.tenants, "wanted", name=f"Number {number}")
@@ -487,7 +488,7 @@ def test_of_many_that_want_a_label_one_gets_it(crm):
         assert len(LEAD.every("1")) == 0
 
 
-def test_nobody_sees_a_tenant_before_it_is_furnished(crm):
+def test_nobody_sees_a_tenant_before_on_created_has_run(crm):
     def on_created():
         assert not crm.tenants.exists("slow")
         assert crm.tenants.labels() == ["acme", "globex"]
@@ -496,7 +497,7 @@ def test_nobody_sees_a_tenant_before_it_is_furnished(crm):
     assert crm.tenants.exists("slow")
 
 
-def test_a_tenant_that_cannot_be_furnished_leaves_nothing(crm):
+def test_a_tenant_whose_on_created_fails_leaves_nothing(crm):
     def on_created():
         raise RuntimeError("no")
 

@@ -55,12 +55,12 @@ def steps(crm, monkeypatch):
     return found
 
 
-def kept(crm, label: str = "acme") -> list[str]:
+def copy_names(crm, label: str = "acme") -> list[str]:
     """The names of a tenant's copies, that of the oldest version first."""
     return [path.name for path in reversed(upgrades.list_copies(crm.tenants.config.data, label))]
 
 
-def look(path: Path, sql: str) -> list[tuple]:
+def query(path: Path, sql: str) -> list[tuple]:
     with contextlib.closing(sqlite3.connect(path)) as file:
         return file.execute(sql).fetchall()
 
@@ -97,7 +97,7 @@ def test_a_file_is_copied_before_its_next_step(crm, api, steps):
     assert copy.stat().st_mode & 0o777 == 0o600
     assert {each.stat().st_mode & 0o777 for each in copy.parents[:2]} == {0o700}
     assert backup.check_copy(copy) == KNOWN
-    assert look(copy, "SELECT name FROM lead") == [("In the log",)]
+    assert query(copy, "SELECT name FROM lead") == [("In the log",)]
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
 
 
@@ -115,7 +115,7 @@ def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
         copy = backup.create(crm.tenants.config.data / "copies")
     steps.append(STEP)
     backup.restore(crm.tenants, copy, "hooli", hold_all)
-    assert look(crm.tenants.path("hooli"), "PRAGMA user_version") == [(KNOWN + 1,)]
+    assert query(crm.tenants.path("hooli"), "PRAGMA user_version") == [(KNOWN + 1,)]
     assert not (crm.tenants.config.data / "upgrades").exists()
 
 
@@ -123,7 +123,7 @@ def test_of_many_requests_at_once_one_makes_the_copy_and_all_are_answered(crm, a
     steps.append(STEP)
     answers = run_in_threads(8, lambda _: Api(crm, "acme", api.key).get("/leads").status_code)
     assert answers == [200] * 8
-    assert len(kept(crm)) == 1
+    assert len(copy_names(crm)) == 1
 
 
 def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
@@ -136,11 +136,11 @@ def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
     crm.tenants.forget_idle()
     with crm.tenants.session("acme-2"):
         pass
-    assert set(kept(crm)) == {
+    assert set(copy_names(crm)) == {
         f"acme-v{KNOWN + 1}-20260302T090200Z.db",
         f"acme-v{KNOWN + 2}-20260302T090300Z.db",
     }
-    assert kept(crm, "acme-2") == [f"acme-2-v{KNOWN}-20260302T090300Z.db"]
+    assert copy_names(crm, "acme-2") == [f"acme-2-v{KNOWN}-20260302T090300Z.db"]
 
 
 def test_a_step_that_fails_again_and_again_leaves_the_copy_from_before_the_first(
@@ -151,7 +151,7 @@ def test_a_step_that_fails_again_and_again_leaves_the_copy_from_before_the_first
         clock.tick(60)
         crm.tenants.forget_idle()
         assert api.get("/leads").status_code == 500
-    assert kept(crm) == [
+    assert copy_names(crm) == [
         *(f"acme-v{KNOWN}-20260302T090100Z.db", f"acme-v{KNOWN + 1}-20260302T090400Z.db"),
     ]
 
@@ -163,15 +163,16 @@ def test_the_base_hosts_file_is_copied_too(crm, steps):
     steps.append(STEP)
     told = command(crm, "migrate").stdout.splitlines()
     assert told[0] == f"front.db: version {KNOWN + 1}, was {KNOWN}"
-    assert len(kept(crm, "_front")) == 1
+    assert len(copy_names(crm, "_front")) == 1
 
 
-def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
+@pytest.mark.process
+def test_a_process_killed_while_copying_leaves_the_file_as_it_was(crm, api):
     crm.tenants.forget_idle()
     died = start_python(DIE, crm.tenants.config.data)
     told = died.communicate()
     assert died.returncode == -9, told
-    assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
+    assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
     folder = upgrades.folder(crm.tenants.config.data, "acme")
     assert [path.name[:10] for path in folder.iterdir()] == [".new-acme-"]
     data, path = crm.tenants.config.data, crm.tenants.path("acme")
@@ -183,11 +184,11 @@ def test_who_dies_while_copying_leaves_the_file_as_it_was(crm, api):
 # When there can be no copy
 
 
-def untouched(crm, label: str = "acme") -> bool:
+def is_unchanged(crm, label: str = "acme") -> bool:
     path = crm.tenants.path(label)
     folder = upgrades.folder(crm.tenants.config.data, "acme")
     left = list(folder.iterdir()) if folder.is_dir() else []
-    return look(path, "PRAGMA user_version") == [(KNOWN,)] and not left
+    return query(path, "PRAGMA user_version") == [(KNOWN,)] and not left
 
 
 def test_without_room_for_the_copy_nothing_is_touched(crm, api, ivan, steps):
@@ -199,7 +200,7 @@ def test_without_room_for_the_copy_nothing_is_touched(crm, api, ivan, steps):
             "the file of acme is not upgraded: no copy of it can be made first: "
         )
         assert api.post("/leads", {"name": "x", "phone": PHONE}).status_code == 503
-        assert untouched(crm)
+        assert is_unchanged(crm)
     assert api.get("/leads").status_code == 200
     assert ivan.get("/leads").status_code == 200
 
@@ -212,7 +213,7 @@ def test_a_copy_does_not_fill_the_disk(crm, api, steps, monkeypatch):
         small.setattr(shutil, "disk_usage", lambda path: usage._replace(free=size + 4096))
         refused = api.get("/leads")
         assert refused.json["detail"].endswith(": there is no room for it on the disk")
-        assert untouched(crm)
+        assert is_unchanged(crm)
     assert api.get("/leads").status_code == 200
 
 
@@ -222,7 +223,7 @@ def test_where_the_copies_cannot_be_written_nothing_is_touched(crm, api, steps):
     refused = api.get("/leads")
     assert (refused.status_code, refused.json["code"]) == (503, "not_upgraded")
     assert str(crm.tenants.config.data) not in refused.text
-    assert untouched(crm)
+    assert is_unchanged(crm)
 
 
 def test_a_copy_that_is_not_like_the_file_stops_the_upgrade(crm, api, steps, monkeypatch):
@@ -236,14 +237,14 @@ def test_a_copy_that_is_not_like_the_file_stops_the_upgrade(crm, api, steps, mon
     with monkeypatch.context() as cut:
         cut.setattr(upgrades, "_check", half)
         assert api.get("/leads").json["code"] == "not_upgraded"
-        assert untouched(crm)
+        assert is_unchanged(crm)
     assert api.get("/leads").status_code == 200
 
 
 # The command
 
 
-def test_migrate_tells_each_file_and_how_long_it_took(crm, steps):
+def test_migrate_reports_each_file_and_how_long_it_took(crm, steps):
     steps.append(STEP)
     told = command(crm, "migrate")
     now = KNOWN + 1
@@ -265,7 +266,7 @@ def test_migrate_goes_on_after_one_that_fails(crm, steps):
     assert errors[1].startswith("acme: the file of acme is not upgraded: no copy of it can be made")
     assert errors[2].startswith("1 of 2 migrated, ")
     assert errors[3] == "Error: these could not be migrated: acme"
-    assert look(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
+    assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(KNOWN,)]
 
 
 def test_a_damaged_or_newer_file_does_not_stop_the_others(crm):
@@ -281,7 +282,7 @@ def test_a_damaged_or_newer_file_does_not_stop_the_others(crm):
         assert told.stderr.endswith(": acme, later\n")
 
 
-def test_a_dry_run_tells_who_is_behind_and_changes_nothing(crm, steps):
+def test_a_dry_run_reports_outdated_files_and_changes_nothing(crm, steps):
     crm.tenants.create("later")
     crm.tenants.forget_idle()
     steps.append(STEP)
@@ -291,7 +292,7 @@ def test_a_dry_run_tells_who_is_behind_and_changes_nothing(crm, steps):
     behind = f"version {KNOWN} of {KNOWN + 1}"
     assert told.stdout == f"acme: {behind}\nglobex: {behind}\n"
     assert told.stderr.splitlines()[1].startswith("2 of 3 to migrate, ")
-    assert look(crm.tenants.path("globex"), "PRAGMA user_version") == [(KNOWN,)]
+    assert query(crm.tenants.path("globex"), "PRAGMA user_version") == [(KNOWN,)]
 
 
 # The way back
@@ -313,6 +314,7 @@ def test_the_release_before_reads_the_copy_and_not_the_file(crm, api, steps, clo
     assert [lead["name"] for lead in api.read("/leads")] == ["Before"]
 
 
+@pytest.mark.process
 def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
     """20 MB of it, and every request of the first moment is answered."""
     with crm.tenants.session("acme"), transaction():
@@ -338,16 +340,17 @@ def test_a_server_brings_a_large_file_up_to_date_while_requests_wait(crm, api):
         said = server.communicate(timeout=30)[1]
     assert server.returncode == 0, said
     (copy,) = upgrades.list_copies(data, "acme")
-    assert look(copy, "SELECT count(*) FROM note") == [(20_000,)]
-    assert look(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
+    assert query(copy, "SELECT count(*) FROM note") == [(20_000,)]
+    assert query(crm.tenants.path("acme"), "SELECT count(*) FROM note_next") == [(20_000,)]
 
 
+@pytest.mark.process
 def test_the_guides_commands_bring_a_frozen_release_up_to_date(tmp_path):
     """The lines as they stand, on a file of the first frozen release, beside no other server; the
     first line is the old release's."""
     told = releases.unpack("0.1.0a3", tmp_path / "frozen.db")
-    releases.put(tmp_path / "frozen.db", tmp_path / "data")
-    (was,) = look(tmp_path / "frozen.db", "PRAGMA user_version")[0]
+    releases.install(tmp_path / "frozen.db", tmp_path / "data")
+    (was,) = query(tmp_path / "frozen.db", "PRAGMA user_version")[0]
     before, _ = blocks(read("upgrading"))
     by_the_old, before = before.split("\n", 1)
     assert "backup create" in by_the_old

@@ -97,7 +97,7 @@ def change_deal(id: str) -> Response:
         deals.update(id, values, expected_version)
 
     theirs = edits.save(DEAL, id, data, update, deal)
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     return see_other(f"/deals/{id}")
 
 

@@ -1,7 +1,8 @@
-"""What a deal's forms choose from: stages, currencies, clients and products.
+"""The choices of a deal's forms: stages, currencies, clients and products.
 
-There may be thousands of clients and products, so those are typed: the form proposes some, and what
-was typed is looked up when it is sent. What could be several is asked back as a short list.
+There may be thousands of clients and products, so their names are typed: the browser proposes some,
+and the name is looked up when the form is sent. If several records fit, the form is shown again
+with a short list of them.
 """
 
 from typing import Any
@@ -22,8 +23,8 @@ from crm.resources.products.endpoints import PRODUCT_FILTER
 from crm.resources.products.record import PRODUCT
 from crm.tenancy.database import rows
 
-PROPOSED = 200  # as one types
-ASKED = 20  # when it could be several
+MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
+MAX_CANDIDATES = 20  # to choose from when several records may be meant
 CURRENCIES = ("UAH", "USD", "EUR", "PLN", "GBP")
 
 
@@ -31,24 +32,24 @@ def list_stages() -> list[tuple[str, str]]:
     """All stages in the order of the boards, named with their pipeline where there are several."""
     pipelines = PIPELINE.every("1 ORDER BY position, id")
     return [
-        (stage["id"], f"{each['name']}: {stage['name']}" if pipelines[1:] else stage["name"])
-        for each in pipelines
-        for stage in each["stages"]
+        (stage["id"], f"{pipeline['name']}: {stage['name']}" if pipelines[1:] else stage["name"])
+        for pipeline in pipelines
+        for stage in pipeline["stages"]
     ]
 
 
-def currencies(kept: str = "") -> list[tuple[str, str]]:
-    codes = dict.fromkeys((tenant.currency(), *([kept] if kept else []), *CURRENCIES))
+def currencies(selected: str = "") -> list[tuple[str, str]]:
+    codes = dict.fromkeys((tenant.currency(), *([selected] if selected else []), *CURRENCIES))
     return [(code, code) for code in codes]
 
 
 def reasons() -> list[str]:
     """Why deals were lost, the most common reasons first."""
-    found = rows(
+    counted = rows(
         "SELECT lost_reason FROM deal WHERE status = 'lost' AND deleted_at IS NULL"
         " AND lost_reason IS NOT NULL GROUP BY lost_reason ORDER BY count(*) DESC LIMIT 20"
     )
-    return [reason for (reason,) in found]
+    return [reason for (reason,) in counted]
 
 
 def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
@@ -62,65 +63,69 @@ def lost_reasons(pipeline: dict[str, Any]) -> list[str]:
 
 
 def newest_clients() -> list[dict[str, Any]]:
-    return LISTED_CLIENT.every("deleted_at IS NULL ORDER BY id DESC LIMIT ?", PROPOSED)
+    return LISTED_CLIENT.every("deleted_at IS NULL ORDER BY id DESC LIMIT ?", MAX_SUGGESTIONS)
 
 
 def clients(text: str) -> list[dict[str, Any]]:
     """The clients that may be meant, those of exactly this name first."""
-    named = LISTED_CLIENT.every("deleted_at IS NULL AND name = ? LIMIT ?", text, ASKED)
+    named = LISTED_CLIENT.every("deleted_at IS NULL AND name = ? LIMIT ?", text, MAX_CANDIDATES)
     return _also(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
-def chosen_client(kept: dict[str, Any] | None = None) -> str | None:
+def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
     """The id of the client that the form names; raises Invalid when it could be several or none.
 
-    `kept` is the deal as it is: its client stays as long as the name stays, deleted or not.
+    The client of `deal`, deleted or not, stays as long as the name in the form is its name.
     """
     text = request.form.get("client", "").strip()
     if not text:
         return None
-    if kept and kept["client_id"] and text == kept["client_name"]:
-        return kept["client_id"]
-    found = clients(text)
-    if one := _meant(found, text, request.form.get("client_id"), "name"):
+    if deal and deal["client_id"] and text == deal["client_name"]:
+        return deal["client_id"]
+    candidates = clients(text)
+    if one := _meant(candidates, text, request.form.get("client_id"), "name"):
         return one["id"]
-    if found:
+    if candidates:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
     raise Invalid.field("client", "unknown", gettext("Client not found."))
 
 
 def first_products() -> list[dict[str, Any]]:
-    return PRODUCT.every("deleted_at IS NULL AND active = 1 ORDER BY name, id LIMIT ?", PROPOSED)
+    return PRODUCT.every(
+        "deleted_at IS NULL AND active = 1 ORDER BY name, id LIMIT ?", MAX_SUGGESTIONS
+    )
 
 
 def products(text: str) -> list[dict[str, Any]]:
     """The products for sale that may be meant, that of this SKU and those of this name first."""
     exact = "deleted_at IS NULL AND active = 1 AND (sku = ? OR name = ?) ORDER BY sku <> ? LIMIT ?"
-    named = PRODUCT.every(exact, text, text, text, ASKED)
+    named = PRODUCT.every(exact, text, text, text, MAX_CANDIDATES)
     return _also(named, PRODUCT, PRODUCT_FILTER, text, active="true")
 
 
 def chosen_product(text: str, id: str) -> str | None:
     """The id of the product that the text names, or that was chosen; None for a free line."""
-    found = products(text)
-    one = _meant(found, text, id, "sku") or _meant(found, text, id, "name")
-    return one and one["id"]
+    candidates = products(text)
+    product = _meant(candidates, text, id, "sku") or _meant(candidates, text, id, "name")
+    return product["id"] if product else None
 
 
 def _also(
     named: list[dict[str, Any]], shape: RecordView, filter: Filter, text: str, **more: str
 ) -> list[dict[str, Any]]:
     """Those, and what the search finds besides."""
-    sent = MultiDict({"q": text[:200], "limit": str(ASKED), **more})
-    found = pagination.page(shape, filter.read(sent), filter.fields["sort"]).records if text else []
-    return list({record["id"]: record for record in (*named, *found)}.values())
+    sent = MultiDict({"q": text[:200], "limit": str(MAX_CANDIDATES), **more})
+    page = pagination.page(shape, filter.read(sent), filter.fields["sort"]) if text else None
+    return list(
+        {record["id"]: record for record in (*named, *(page.records if page else ()))}.values()
+    )
 
 
 def _meant(
-    found: list[dict[str, Any]], text: str, id: str | None, by: str
+    candidates: list[dict[str, Any]], text: str, id: str | None, by: str
 ) -> dict[str, Any] | None:
-    """The one that was chosen by its id, else the only one that is called so."""
-    chosen = [record for record in found if record["id"] == id]
+    """The one that was chosen by its id, else the only one that is named so."""
+    chosen = [record for record in candidates if record["id"] == id]
     folded = search.fold(text)
-    called = [record for record in found if record[by] and search.fold(record[by]) == folded]
-    return chosen[0] if chosen else called[0] if len(called) == 1 else None
+    named = [record for record in candidates if record[by] and search.fold(record[by]) == folded]
+    return chosen[0] if chosen else named[0] if len(named) == 1 else None

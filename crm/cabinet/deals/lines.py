@@ -46,23 +46,23 @@ def _sent() -> list[dict[str, Any]]:
     """The lines of the form as on the wire; one without an id is new, if anything is typed."""
     lines: dict[int, MultiDict] = {}
     for name, text in request.form.items():
-        if found := FIELD.fullmatch(name):
-            lines.setdefault(int(found[1]), MultiDict())[found[2]] = text.strip()
+        if match := FIELD.fullmatch(name):
+            lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
     sent = [line for _, line in sorted(lines.items())]
-    kept = [_kept(line) for line in sent if line.get("id")]
-    return kept + [_new(line) for line in sent if not line.get("id") and _is_typed(line)]
+    existing = [_existing_item(line) for line in sent if line.get("id")]
+    return existing + [_new_item(line) for line in sent if not line.get("id") and _is_typed(line)]
 
 
 def _is_typed(sent: MultiDict) -> bool:
     return any(text for name, text in sent.items() if name != "discount_type")
 
 
-def _kept(sent: MultiDict) -> dict[str, Any]:
+def _existing_item(sent: MultiDict) -> dict[str, Any]:
     line = {name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS}
     return {**line, "id": sent["id"], "discount": line["discount"] or "0"}
 
 
-def _new(sent: MultiDict) -> dict[str, Any]:
+def _new_item(sent: MultiDict) -> dict[str, Any]:
     """A line of the product that is named, else a free one; what isn't typed is as usual."""
     text = sent.get("name", "")
     line = {

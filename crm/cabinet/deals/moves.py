@@ -30,7 +30,7 @@ from crm.resources import deals
 from crm.resources.deals.record import DEAL_PATCH, Deal
 from crm.resources.pipelines.record import PIPELINE, Stage
 
-PLACE = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
+MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move changes, and undoes
 
 pages = Pages("deal_moves")
 
@@ -66,7 +66,7 @@ def close_deal(id: str) -> Response:
 @rerender_on_error(_show_where_it_was)
 def undo_move(id: str) -> Response:
     """Undo a move by the same rule, unless somebody has changed the deal since."""
-    sent = [name for name in PLACE if name in request.form]
+    sent = [name for name in MOVE_FIELDS if name in request.form]
     data = load_form(DEAL_PATCH, request.form, sent)
     deal = deals.update(id, data, edits.sent_version())
     stage = Stage.find(deal.stage_id)
@@ -81,14 +81,14 @@ def _lacks_reason(id: str) -> bool:
 
 def _ask_reason(id: str, pipeline_id: int) -> Response:
     deal = Deal.find(id, edits.sent_version())
-    asked = ("csrf_token", "lost_reason", "reason")
+    own_fields = ("csrf_token", "lost_reason", "reason")
     back = next_path(f"/deals?pipeline_id={deal.pipeline_id}")
     return render(
         "deals/lost.html",
         deal=deal,
         back=back,
         reasons=choices.lost_reasons(PIPELINE.one(pipeline_id)),
-        sent=[pair for pair in request.form.items(multi=True) if pair[0] not in asked],
+        sent=[pair for pair in request.form.items(multi=True) if pair[0] not in own_fields],
     )
 
 
@@ -102,11 +102,11 @@ def _move(id: str, data: dict[str, Any], back: str) -> Response:
     deal = deals.update(id, data, before.version)
     stage = Stage.find(deal.stage_id)
     back = next_path(back)
-    _tell(deal, stage, before, back)
+    _flash_move(deal, stage, before, back)
     return see_other(back)
 
 
-def _tell(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
+def _flash_move(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
     names = {"title": deal.title, "stage": stage.name}
     if before.status == deal.status:
         text = gettext("“%(title)s” moved to “%(stage)s”", **names)
@@ -118,7 +118,7 @@ def _tell(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
         text = gettext("“%(title)s” reopened at “%(stage)s”", **names)
     if before.version == deal.version:
         return flash(text)
-    was = {name: getattr(before, name) for name in PLACE}
+    was = {name: getattr(before, name) for name in MOVE_FIELDS}
     if was["closed_at"] is None:
         del was["closed_at"]
     sent = {name: "" if value is None else value for name, value in was.items()}

@@ -39,7 +39,7 @@ def may_go() -> None:
         tenant.about()["created_at"] > steady_before(YOUNG_SECONDS),
     )
     limit = MAX_LETTERS_A_DAY_WHEN_YOUNG if is_young else MAX_LETTERS_A_DAY
-    if sum(links.made(each, since) for each in (links.INVITE, links.EMAIL)) >= limit:
+    if sum(links.made(purpose, since) for purpose in (links.INVITE, links.EMAIL)) >= limit:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
 
 

@@ -24,8 +24,8 @@ from crm.resources.leads.record import HONEYPOT
 
 PATH = "/settings/forms"
 SOURCE = "site-form"  # of the first form, and of those made before each had its own
-LONGEST_SOURCE = 64  # characters (D2)
-PLACE = "YOUR_KEY"  # where the key of a form that was made before goes
+MAX_SOURCE_CHARACTERS = 64  # D2
+KEY_PLACEHOLDER = "YOUR_KEY"  # in a snippet whose key was shown before
 
 
 @pages.get(PATH)
@@ -61,9 +61,11 @@ def add_form() -> Response:
 def show_form(id: str, form: Form | None = None) -> Response:
     key = _find_form(id)
     source = key.source or SOURCE
-    made = snippet(PLACE, source, [*fields()], thanks())
+    made = snippet(KEY_PLACEHOLDER, source, [*fields()], thanks())
     form = form or Form({"source": source})
-    return show("form_made.html", snippet=made, secret="", place=PLACE, key=key, form=form)
+    return show(
+        "form_made.html", snippet=made, secret="", place=KEY_PLACEHOLDER, key=key, form=form
+    )
 
 
 @pages.post(f"{PATH}/<id>")
@@ -97,7 +99,9 @@ def _sent_source(own: ApiKey | None = None) -> str:
     A form that was made before sources were told apart keeps the one of all of them.
     """
     try:
-        source = values.one_line(request.form.get("source", ""), LONGEST_SOURCE) or _free_source()
+        source = (
+            values.one_line(request.form.get("source", ""), MAX_SOURCE_CHARACTERS) or _free_source()
+        )
     except values.InvalidValue as unfit:
         raise Invalid.field("source", unfit.code, unfit.detail) from None
     _require_own_source(source, own)
@@ -115,22 +119,22 @@ def _free_source() -> str:
     """`site-form`, or the first of `site-form-2` and so on that no form had yet."""
     taken = {key.source or SOURCE for key in api_keys.every() if key.scopes == rights.FORM}
     numbered = (f"{SOURCE}-{number}" for number in count(2))
-    return next(each for each in (SOURCE, *islice(numbered, len(taken))) if each not in taken)
+    return next(source for source in (SOURCE, *islice(numbered, len(taken))) if source not in taken)
 
 
 def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
     """The HTML of a form that makes leads, for another site."""
-    asked = {name: label for name, label in fields().items() if name in chosen}
-    shown: dict[str, Any] = {
-        "fields": asked,
-        "reach": next(name for name in ("phone", "email") if name in asked),
+    labels = {name: label for name, label in fields().items() if name in chosen}
+    context: dict[str, Any] = {
+        "fields": labels,
+        "reach": next(name for name in ("phone", "email") if name in labels),
         "thanks": thank,
         "key": secret,
         "source": source,
         "url": f"{api()}/leads",
         "trap": HONEYPOT,
     }
-    return render_template("settings/_snippet.html", **shown)
+    return render_template("settings/_snippet.html", **context)
 
 
 def fields() -> dict[str, str]:

@@ -36,8 +36,8 @@ GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always
 
 @pages.get(PATH)
 def list_pipelines(form: Form | None = None) -> Response:
-    found = PIPELINE.every("1 ORDER BY position, id")
-    return show("pipelines.html", pipelines=found, form=form or Form())
+    every = PIPELINE.every("1 ORDER BY position, id")
+    return show("pipelines.html", pipelines=every, form=form or Form())
 
 
 @pages.post(PATH)
@@ -84,7 +84,7 @@ def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
     reasons = [line for line in lines if line.strip()]
     data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
-    edits.tell_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
+    edits.flash_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
     return see_other(f"{PATH}/{id}")
 
 
@@ -127,17 +127,17 @@ def edit_stage(
     id: str, stage_id: str, form: Form | None = None, refused: Form | None = None
 ) -> Response:
     stage = Stage.of(id, stage_id)
-    shown = STAGE.one(stage.id)
-    color = shown["color"] or GREY
+    stage_view = STAGE.one(stage.id)
+    color = stage_view["color"] or GREY
     pipeline = PIPELINE.one(id)
     return show(
         "stage.html",
         pipeline=pipeline,
-        stage=shown,
-        form=form or beside(edits.with_digests(shown, STAGE_FIELDS, color=color), refused),
+        stage=stage_view,
+        form=form or beside(edits.with_digests(stage_view, STAGE_FIELDS, color=color), refused),
         deals=stage.deals(),
         fields=record_fields("stage", STAGE_FIELDS),
-        takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != shown["id"]],
+        takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != stage_view["id"]],
     )
 
 
@@ -146,7 +146,7 @@ def edit_stage(
 def change_stage(id: str, stage_id: str) -> Response:
     data = load_form(STAGE_PATCH, request.form, STAGE_FIELDS)
     update = partial(pipelines.update_stage, id, stage_id)
-    edits.tell_saved(edits.save(STAGE, stage_id, _coloured(data), update))
+    edits.flash_saved(edits.save(STAGE, stage_id, _coloured(data), update))
     return see_other(f"{PATH}/{id}")
 
 

@@ -19,14 +19,14 @@ from crm.tenancy.database import current_session, settings
 def show_plan() -> Response:
     if not has_plans():
         raise NotFound
-    here, plans = current_session(), settings().plans
+    label, plans = current_session().label, settings().plans
     moment = uptime()
     plan = tenant.about()["plan"]
     return show(
         "plan.html",
         plan=plan,
         limit=plans[plan],
-        used=current_app.limiter.used(here.label, moment),
+        used=current_app.limiter.used(label, moment),
         seconds=WINDOW - int(moment) % WINDOW,
         storage=quota.storage(),
         plans=[(name, number, settings().storage[name]) for name, number in plans.items()],

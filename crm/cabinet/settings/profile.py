@@ -24,7 +24,7 @@ NAMES = {"Edg": "Edge", "OPR": "Opera", "SamsungBrowser": "Samsung", "Mac OS": "
 def show_profile(**forms: Form) -> Response:
     """`forms`: those of the page that were refused."""
     user = USER.one(me().user_id)
-    found = {
+    context = {
         "form": Form({"name": user["name"], "language": languages.language()}),
         "address": Form({"email": user["email"]}),
         "secret": Form(),
@@ -37,7 +37,7 @@ def show_profile(**forms: Form) -> Response:
         is_fresh=identity.is_fresh(),
         sessions=sessions.every(me().user_id),
         browser=browser,
-        **found,
+        **context,
     )
 
 
@@ -111,8 +111,8 @@ def _has_login_here() -> None:
 
 def browser(agent: str) -> str:
     """What a browser calls itself, in two words: "Firefox, Windows"."""
-    found = [
-        next((NAMES.get(name, name) for name in names if name in agent), "")
-        for names in (BROWSERS, SYSTEMS)
+    names = [
+        next((NAMES.get(name, name) for name in known if name in agent), "")
+        for known in (BROWSERS, SYSTEMS)
     ]
-    return ", ".join(filter(None, found)) or agent[:64] or gettext("Unknown browser")
+    return ", ".join(filter(None, names)) or agent[:64] or gettext("Unknown browser")

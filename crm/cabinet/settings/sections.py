@@ -24,7 +24,7 @@ class Section(NamedTuple):
 
 def sections() -> list[Section]:
     """The pages that the role may see."""
-    found = [
+    visible = [
         Section(
             "/settings/profile",
             "person-circle",
@@ -33,9 +33,9 @@ def sections() -> list[Section]:
         )
     ]
     if me().role != OWNER:
-        return found
-    found = [
-        *found,
+        return visible
+    visible = [
+        *visible,
         Section(
             "/settings/company",
             "building",
@@ -75,8 +75,8 @@ def sections() -> list[Section]:
     ]
     if has_plans():
         plan = gettext("Request and storage limits and their usage.")
-        found.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
-    return found
+        visible.append(Section("/settings/plan", "speedometer", gettext("Plan"), plan))
+    return visible
 
 
 def has_plans() -> bool:
@@ -91,11 +91,13 @@ def show(template: str, **context: Any) -> Response:
 
 def beside(values: Any, refused: Form | None = None) -> Form:
     """A record's values, and why another form of its page was refused: at its own fields."""
-    found = Form(values)
+    shown_form = Form(values)
     if refused:
-        found.messages = refused.messages
-        found.faults = {name: why for name, why in refused.faults.items() if name not in values}
-    return found
+        shown_form.messages = refused.messages
+        shown_form.faults = {
+            name: why for name, why in refused.faults.items() if name not in values
+        }
+    return shown_form
 
 
 def home() -> str:

@@ -24,10 +24,14 @@ FIELDS = ("name", "email", "phone", "role")
 
 @pages.get(PATH)
 def list_users(form: Form | None = None) -> Response:
-    found = USER.every("1 ORDER BY active DESC, id")
+    all_users = USER.every("1 ORDER BY active DESC, id")
     form = form or Form({"role": "manager"})
     return show(
-        "users.html", users=found, form=form, roles=[*labels.roles().items()], invited=_invited()
+        "users.html",
+        users=all_users,
+        form=form,
+        roles=[*labels.roles().items()],
+        invited=_invited(),
     )
 
 
@@ -72,7 +76,7 @@ def change_user(id: str) -> Response:
     before = proof.check_again if proof else lambda: None
     was_invited = links.is_pending(links.INVITE, user.id)
     theirs = edits.save(USER, id, data, partial(users.update, user.id, before=before))
-    edits.tell_saved(theirs)
+    edits.flash_saved(theirs)
     if was_invited and not links.is_pending(links.INVITE, user.id):
         flash(
             gettext("The earlier invitation is no longer valid. Please send it again."), "warning"

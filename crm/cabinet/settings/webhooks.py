@@ -84,7 +84,7 @@ def show_webhook(
 @rerender_on_error(lambda form, id: show_webhook(id, form))
 def change_webhook(id: str) -> Response:
     data = _taken(WEBHOOK_PATCH, (*FIELDS, "active"))
-    edits.tell_saved(edits.save(WEBHOOK, id, data, partial(webhooks.update, id)))
+    edits.flash_saved(edits.save(WEBHOOK, id, data, partial(webhooks.update, id)))
     return see_other(f"{PATH}/{id}")
 
 
@@ -160,15 +160,15 @@ def resend_delivery(id: str, delivery_id: str) -> Response:
     return see_other(f"{PATH}/{id}/deliveries/{delivery_id}")
 
 
-def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
+def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
     """Each webhook, and how it does: (words, kind of badge).
 
     It is green only while nothing that was sent last failed. Switched on again after failures it is
     `active` to the API, whose `failing` tells of what happened since.
     """
     states, retrying = labels.states(), deliveries.retrying()
-    shown = []
-    for webhook in found:
+    with_health = []
+    for webhook in views:
         state = webhook["state"]
         if state == "active":
             last_failure, last_success = webhook["last_failure_at"], webhook["last_success_at"]
@@ -178,8 +178,8 @@ def _with_health(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
                 state = "retrying"
             elif not last_success:
                 state = "unused"
-        shown.append((webhook, states[state]))
-    return shown
+        with_health.append((webhook, states[state]))
+    return with_health
 
 
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:
@@ -197,10 +197,10 @@ def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:
 
 def _delivery(webhook_id: str, id: str) -> dict[str, Any]:
     """The delivery as it is shown; raises NotFound, also for another webhook's."""
-    found = DELIVERY.one(id)
-    if found["webhook_id"] != webhook_id:
+    delivery = DELIVERY.one(id)
+    if delivery["webhook_id"] != webhook_id:
         raise NotFound
-    return found
+    return delivery
 
 
 def _taken(schema: Body, names: tuple[str, ...]) -> Payload:

@@ -35,7 +35,7 @@ class Reached(queries.Equals):
         return queries.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
-class ClientFilter(filter_of(Client)):
+class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the declaration
     tag = queries.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")

@@ -25,7 +25,7 @@ from crm.records.sizes import PARTS_BYTES, check_parts
 from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
-from crm.tenancy.database import execute, execute_many, row, settings, transaction
+from crm.tenancy.database import execute, execute_many, one_row, settings, transaction
 from crm.tenancy.dialect import json_rows
 
 TYPES = ("company", "person")
@@ -298,7 +298,8 @@ def having(condition: str) -> str:
 def _check_contacts(known: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
     faults, seen, has_primary = Faults(), set(), False
     for number, entry in enumerate(entries):
-        where, id = f"contacts/{number}", entry.get("id")
+        where = f"contacts/{number}"
+        id: int | None = entry.get("id")
         if id and id not in known:
             faults.add(f"{where}/id", "unknown_id", "this client has no contact with this id")
         if id and id in seen:
@@ -308,8 +309,8 @@ def _check_contacts(known: dict[int, Contact], entries: list[dict[str, Any]]) ->
         if has_primary and entry.get("is_primary"):
             faults.add(f"{where}/is_primary", "second_primary", "only one contact can be primary")
         for name in READ_ONLY.intersection(entry):
-            comparable = id in known and rights.can_read("clients")
-            if not comparable or getattr(known[id], name) != entry[name]:
+            contact = known.get(id) if id and rights.can_read("clients") else None
+            if contact is None or getattr(contact, name) != entry[name]:
                 faults.add(f"{where}/{name}", "read_only", "this field cannot be changed")
         seen.add(id)
         has_primary = has_primary or bool(entry.get("is_primary"))
@@ -324,7 +325,7 @@ def _primary(
         if entry.get("is_primary"):
             return entry
     old_id = next((id for id, contact in known.items() if contact.is_primary), None)
-    if old_id in entry_of:
+    if old_id is not None and old_id in entry_of:
         return None if "is_primary" in entry_of[old_id] else entry_of[old_id]
     if entry_of and old_id is None:
         return None  # an earlier request said that nobody is
@@ -345,21 +346,21 @@ def at_most_contacts() -> str:
 
 
 def _contacts_text(client_id: int) -> str:
-    return row(f"SELECT {CONTACTS} FROM client WHERE id = ?", (client_id,))[0]
+    return one_row(f"SELECT {CONTACTS} FROM client WHERE id = ?", (client_id,))[0]
 
 
 ContactSchema = schema_of(Contact)
-CONTACT = RecordView(ContactSchema.out("ContactOut"), "contact", live=False)
+CONTACT: RecordView = RecordView(ContactSchema.out("ContactOut"), "contact", live=False)
 CONTACT_IN = ContactSchema.body("ContactIn")
 CONTACT_PATCH = ContactSchema.patch("ContactPatch")
-CONTACTS = json_rows(
+CONTACTS: str = json_rows(
     {name: name for name in CONTACT.fields},
     "contact WHERE contact.client_id = client.id ORDER BY id",
 )
 READ_ONLY = frozenset(CONTACT_PATCH.echoes) - {"id"}
 
 
-class ContactEntry(type(CONTACT_PATCH)):
+class ContactEntry(type(CONTACT_PATCH)):  # type: ignore[misc]  # made from the declaration
     """A contact in a client's list: without an id a new one, with an id that one changed."""
 
     id = fields.Id(about="None for a new contact, which needs a name.")

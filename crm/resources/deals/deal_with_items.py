@@ -67,7 +67,7 @@ def update(id: int | str, data: dict[str, Any], entries: list[ItemEntry]) -> Dea
             data["amount_mode"] = "items"
         items_now = items.items_of(deal)
         check_parts("items", items_before, items_now)
-        related = {"items": (items_before, items_now)}
+        related: dict[str, tuple[Any, Any]] = {"items": (items_before, items_now)}
         if count != len(items_before):
             related["items_count"] = (len(items_before), count)
         _emit_items_changed(deal, deal.update_fields(data, related))

@@ -24,7 +24,7 @@ from crm.resources.deals.record import (
 from crm.spreadsheets.endpoints import add_endpoints
 
 
-class DealFilter(filter_of(Deal)):
+class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declaration
     closed_since = queries.Since(
         "closed_at", "Won or lost at or after this moment.", is_order=False
     )

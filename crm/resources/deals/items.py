@@ -202,7 +202,7 @@ def _update_deal(deal: Deal, items_before: list[dict[str, Any]]) -> None:
         values = {"amount_mode": "items", "amount": total}
     items = items_of(deal)
     check_parts("items", items_before, items)
-    related = {"items": (items_before, items)}
+    related: dict[str, tuple[Any, Any]] = {"items": (items_before, items)}
     if count != len(items_before):
         related["items_count"] = (len(items_before), count)
     before = deal.put(values, related)
@@ -315,7 +315,7 @@ ITEM_ENTRY = DealItemSchema.body("DealItemIn")
 ITEM_PATCH = DealItemSchema.patch("DealItemPatch")
 
 
-class DealItemLine(type(ITEM_ENTRY)):
+class DealItemLine(type(ITEM_ENTRY)):  # type: ignore[misc]  # made from the declaration
     """A line of a deal's whole composition: one there is, by its id, or a new one."""
 
     id = fields.Id(about="None for a new line.")

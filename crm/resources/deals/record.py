@@ -24,7 +24,7 @@ from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history, stages
 from crm.resources.pipelines.record import STAGE, Stage
 from crm.resources.users import User
-from crm.tenancy.database import current_session, execute, now, row, transaction
+from crm.tenancy.database import current_session, execute, now, one_row, transaction
 from crm.tenancy.dialect import json_row
 
 STATUSES = ("open", "won", "lost")
@@ -187,11 +187,12 @@ class Deal(SoftDeletedRecord):
 
     def items(self) -> tuple[int, int, int]:
         """(how many items it has, their total, the last position)."""
-        return row(
+        count, total, last_position = one_row(
             "SELECT count(*), coalesce(sum(total), 0), coalesce(max(position), 0)"
             " FROM deal_item WHERE deal_id = ?",
             (self.id,),
         )
+        return count, total, last_position
 
     def _client_values(self, data: dict[str, Any]) -> dict[str, Any]:
         """The client with the name, and the contact, who must be one of the client's."""
@@ -428,7 +429,9 @@ class Manager(nested.Nested):
         return super().variant(incoming=incoming, required=required)
 
 
-MANAGER = json_row({"id": "user.id", "name": "user.name"}, "user WHERE user.id = deal.assigned_to")
+MANAGER: str = json_row(
+    {"id": "user.id", "name": "user.name"}, "user WHERE user.id = deal.assigned_to"
+)
 ITEMS_COUNT = "(SELECT count(*) FROM deal_item WHERE deal_item.deal_id = deal.id)"
 
 

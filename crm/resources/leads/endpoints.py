@@ -29,7 +29,7 @@ from crm.resources.leads.record import (
 from crm.spreadsheets.endpoints import add_endpoints
 
 
-class LeadFilter(filter_of(Lead)):
+class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declaration
     source_not = queries.NotEquals(
         fields.Text(64), "source", "From none of these sources; leads without one are included."
     )

@@ -21,7 +21,7 @@ from crm.records.schemas import Body, Payload, faults, schema_of
 from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
-from crm.tenancy.database import current_session, row, transaction
+from crm.tenancy.database import current_session, one_row, row, transaction
 from crm.values import InvalidValue, json_object
 
 STATUSES = ("new", "in_progress", "qualified", "unqualified", "converted")
@@ -223,7 +223,7 @@ def is_from_robot(data: dict[str, Any]) -> bool:
 
 def next_id() -> int:
     """What the next lead's id may be: the answer to a robot, which learns nothing from it."""
-    return row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
+    return one_row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
 
 
 def with_extra(extra: str | None, more: dict[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from crm.records.columns import N_, Shown
 from crm.records.record import Record
 from crm.records.schemas import Body, schema_of
 from crm.records.views import RecordView
-from crm.tenancy.database import row, transaction
+from crm.tenancy.database import one_row, transaction
 from crm.tenancy.dialect import json_rows
 
 TYPES = ("open", "won", "lost")
@@ -49,7 +49,9 @@ class Pipeline(Record):
 
     @classmethod
     def default(cls) -> Self:
-        return cls.first("is_default = 1")
+        pipeline = cls.first("is_default = 1")
+        assert pipeline is not None  # a tenant is created with one, and it cannot be deleted
+        return pipeline
 
     def list_stages(self) -> list["Stage"]:
         """In the order of the board."""
@@ -89,7 +91,7 @@ class Stage(Record):
 
     def deals(self) -> int:
         """How many live deals are in it."""
-        (count,) = row(
+        (count,) = one_row(
             "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL", (self.id,)
         )
         return count
@@ -116,10 +118,10 @@ def create(data: dict[str, Any]) -> int:
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
-        default = Pipeline.default()
-        if default and data.get("is_default"):
-            default.put({"is_default": 0})
         others = _pipelines()
+        if others and data.get("is_default"):
+            Pipeline.default().put({"is_default": 0})
+            others = _pipelines()
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
         _arrange([*others, pipeline], pipeline, data.get("position") or pipeline.position)
@@ -250,10 +252,10 @@ def _require_room(count: int, what: str) -> None:
 
 
 StageSchema = schema_of(Stage)
-STAGE = RecordView(StageSchema.out("StageOut"), "stage", live=False)
+STAGE: RecordView = RecordView(StageSchema.out("StageOut"), "stage", live=False)
 STAGE_IN = StageSchema.body("StageIn")
 STAGE_PATCH = StageSchema.patch("StagePatch")
-STAGES = json_rows(
+STAGES: str = json_rows(
     {name: f"stage.{name}" for name in STAGE.fields},
     "stage WHERE stage.pipeline_id = pipeline.id ORDER BY stage.position, stage.id",
 )

@@ -1,0 +1,70 @@
+"""Markers: `process` and `slow` are given by hand, `browser` comes with the fixture of that name.
+
+Every other test is `quick`. A test that starts a browser or a process without its marker fails.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+NOT_QUICK = ("browser", "process", "slow")
+STARTING = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
+Fixture = tuple[str, str]  # where it can be used, and its name
+
+current_test: pytest.Item | None = None
+current_fixtures: list[Fixture] = []  # being set up, the innermost last
+markers_of_fixtures: dict[Fixture, str] = {}  # of those that have started something
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+        if not any(map(item.get_closest_marker, NOT_QUICK)):
+            item.add_marker("quick")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    global current_test
+    current_test = item
+    try:
+        return (yield)
+    finally:
+        current_test = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef) -> Iterator[None]:
+    current_fixtures.append((fixturedef.baseid, fixturedef.argname))
+    try:
+        return (yield)
+    finally:
+        current_fixtures.pop()
+
+
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Another test may have made a fixture that this one uses too."""
+    for (place, name), marker in markers_of_fixtures.items():
+        if name in getattr(item, "fixturenames", ()) and item.nodeid.startswith(place):
+            _require(item, marker)
+
+
+def _require(item: pytest.Item, marker: str) -> None:
+    enough = (marker, "browser")  # a browser is a process too
+    if not any(map(item.get_closest_marker, enough)):
+        pytest.fail(f"{item.nodeid} needs pytest.mark.{marker}: it starts another program")
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    if current_test is not None and event in STARTING:
+        marker = "browser" if "playwright" in str(arguments[:1]) else "process"
+        if current_fixtures:
+            markers_of_fixtures[current_fixtures[-1]] = marker
+        _require(current_test, marker)
+
+
+sys.addaudithook(_hear)
