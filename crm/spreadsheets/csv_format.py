@@ -10,7 +10,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import IO, NamedTuple
 
@@ -183,10 +183,22 @@ def parse_boolean(text: str) -> bool:
 
 def decimal_text(units: int, scale: int, comma: bool = False, at_least: int = 2) -> str:
     """An integer number of 10**-scale as text, exact, with `at_least` decimals: 12.50, 12.3456."""
-    whole, part = divmod(abs(units), 10**scale)
-    decimals = (f"{part:0{scale}}".rstrip("0") if part else "").ljust(at_least, "0")
-    point = ("," if comma else ".") if decimals else ""
-    return f"{'-' if units < 0 else ''}{whole}{point}{decimals}"
+    return decimal_writer(scale, comma, at_least)(units)
+
+
+def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callable[[int], str]:
+    """A function that does the same for many numbers."""
+    unit, mark = 10**scale, "," if comma else "."
+    no_part = f"{mark}{'0' * at_least}" if at_least else ""
+
+    def write(units: int) -> str:
+        whole, part = divmod(abs(units), unit)
+        decimals = no_part
+        if part:
+            decimals = mark + f"{part:0{scale}}".rstrip("0").ljust(at_least, "0")
+        return f"-{whole}{decimals}" if units < 0 else f"{whole}{decimals}"
+
+    return write
 
 
 def _decode(data: bytes) -> tuple[str, str]:

@@ -33,19 +33,21 @@ def export_csv(
     """
     references = References()
     own = [column for column in resource.columns if column.sql]
+    selected = [column.sql for column in own]
+    if resource.part:
+        selected.append(f"{resource.singular}.id")
     sql = (
-        f"SELECT {resource.singular}.id, {', '.join(column.sql for column in own)}"
-        f" FROM {resource.singular} WHERE deleted_at IS NULL AND {condition}"
-        f" ORDER BY {order or resource.export_order}"
+        f"SELECT {', '.join(selected)} FROM {resource.singular}"
+        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
     )
     writers = _own_writers(resource, own, references, excel, may_read)
     part_writers = _writers(resource.part_columns, excel)
 
     def rows() -> Iterator[Row]:
         for records in batches(sql, params):
-            ids, *columns = zip(*records, strict=True)
-            cells = _write_cells(columns, writers)
-            yield from _rows(resource, own, cells, _parts(resource, ids, part_writers))
+            columns = list(zip(*records, strict=True))
+            parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
+            yield from _rows(resource, own, _write_cells(columns, writers), parts)
 
     header = [column.name for column in resource.all_columns if column.sql]
     with snapshot():
@@ -101,12 +103,8 @@ def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator
     return zip(*cells, strict=True)
 
 
-def _parts(
-    resource: ImportableResource, ids: Sequence[int], writers: Writers
-) -> list[list[Row]] | None:
-    """The cells of the parts of each record, None for a resource without parts."""
-    if not resource.part:
-        return None
+def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -> list[list[Row]]:
+    """The cells of the parts of each record."""
     by_record: dict[int, list[Row]] = defaultdict(list)
     parts = resource.parts_of(dumps(ids).decode())
     if parts:

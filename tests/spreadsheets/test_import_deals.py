@@ -1,4 +1,4 @@
-"""Deals with their items by CSV: one row per item (D7, D8, D9); a real history is imported whole."""
+"""Deals with their items by CSV: one row per item (D7, D8, D9), and a real history."""
 
 import csv
 import io
