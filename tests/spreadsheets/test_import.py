@@ -297,7 +297,7 @@ def test_tags_stand_in_one_cell(acme, cell, tags):
 # Events, the trail, the report
 
 
-def test_each_record_fires_the_events_of_any_other_door(api, acme):
+def test_each_record_fires_the_events_of_any_other_interface(api, acme):
     send(api, "leads", PEOPLE)
     assert api.kinds() == ["lead.created"] * 3
     told = api.events()[0]["data"]["lead"]
