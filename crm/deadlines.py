@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Self
 
 
-class Watchdog:
+class ConnectionDeadline:
     """Shuts a connection at `until` (monotonic seconds); leaving it then is a TimeoutError.
 
     Timeouts of sockets count from byte to byte, so one who sends slowly can hold them for ever. It

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MOST_FAULTS = 20  # of one request that are told; then nothing more is looked at
+MAX_FAULTS = 20  # of one request that are told; then nothing more is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Fault:
     kind: str = "pointer"
 
 
-def origin(error: BaseException, site: str = "") -> str:
+def describe_origin(error: BaseException, site: str = "") -> str:
     """Which error it was and where in the code of who embeds the CRM, for a log.
 
     Without its text, which may tell of people; the name of a missing attribute or variable is
@@ -80,7 +80,7 @@ class Invalid(CRMError):
             super().__init__(faults, code, **more)
             self.faults: list[Fault] = []
             return
-        self.faults = [faults] if isinstance(faults, Fault) else faults[:MOST_FAULTS]
+        self.faults = [faults] if isinstance(faults, Fault) else faults[:MAX_FAULTS]
         first = self.faults[0]
         super().__init__(f"{first.where.strip('/') or 'body'}: {first.detail}", code, **more)
 
@@ -170,7 +170,7 @@ class TenantUnavailable(CRMError):
 
 
 @dataclass(slots=True)
-class Faults:
+class FaultCollector:
     """Collects what is wrong with one body, so that the sender hears of much at once: add() raises
     Invalid itself when there are MOST_FAULTS."""
 
@@ -178,7 +178,7 @@ class Faults:
 
     def add(self, name: str, code: str, detail: str) -> None:
         self.found.append(Fault(f"/{name}", code, detail))
-        if len(self.found) == MOST_FAULTS:
+        if len(self.found) == MAX_FAULTS:
             self.raise_any()
 
     def raise_any(self) -> None:

@@ -38,7 +38,7 @@ MAX_LINE_BYTES = 1024  # of a request
 log = logging.getLogger("crm")
 requests = logging.getLogger("crm.requests")
 
-_SECRETS = (  # what looks like a secret, and what stands in its place; all in linear time
+_SECRET_PATTERNS = (  # what looks like a secret, and what stands in its place; all in linear time
     (re.compile(r"(\bhttps?://[^\s?\"'<>]{1,2048}\?)[^\s\"'<>]+"), r"\1…"),
     (re.compile(r"(\b[a-z]+://)[^\s/@\"']+@"), r"\1…@"),
     (re.compile(r"(\b(?:Bearer|Basic) )[^\s,;\"'}\]]+", re.I), r"\1…"),
@@ -55,7 +55,7 @@ _SECRETS = (  # what looks like a secret, and what stands in its place; all in l
 )
 
 
-def begin(shows_requests: bool) -> None:
+def set_up(shows_requests: bool) -> None:
     """Write the log of this process, and of those that it forks, to stderr."""
     handler = LogHandler(sys.stderr)
     root = logging.getLogger()
@@ -74,14 +74,14 @@ def stop_batching() -> None:
             handler.stop_batching()
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text without what looks like a key, a token, a phone, an e-mail or a URL's query."""
-    for pattern, instead in _SECRETS:
+    for pattern, instead in _SECRET_PATTERNS:
         text = pattern.sub(instead, text)
     return text
 
 
-class Lines(logging.Formatter):
+class JSONFormatter(logging.Formatter):
     """Records as JSON: time, level, who says what.
 
     `extra={"about": {…}}` of a record goes into its object.
@@ -93,10 +93,10 @@ class Lines(logging.Formatter):
             "level": record.levelname.lower(),
             **getattr(record, "about", {}),
             "logger": record.name,
-            "message": masked(record.getMessage()),
+            "message": mask_secrets(record.getMessage()),
         }
         if record.exc_info:
-            fields["trace"] = masked(self.formatException(record.exc_info))
+            fields["trace"] = mask_secrets(self.formatException(record.exc_info))
         return json.dumps(fields, ensure_ascii=False)
 
 
@@ -135,7 +135,7 @@ class LogHandler(logging.StreamHandler):
 
     def __init__(self, stream: Any):
         super().__init__(stream)
-        self.setFormatter(Lines())
+        self.setFormatter(JSONFormatter())
         self._waiting: deque[bytes] = deque()
         self._write_bytes = FILE_WRITE_BYTES if _is_file(stream) else WRITE_BYTES
         self._lost = 0
@@ -236,7 +236,7 @@ def _is_file(stream: Any) -> bool:
         return False
 
 
-class Measured:
+class LoggedRequest:
     """A request that becomes a line of the log when its answer has been sent."""
 
     __slots__ = ("_answer", "_began", "_environ", "_parts", "_status")
@@ -253,7 +253,7 @@ class Measured:
         self._status = int(status[:3])
         return self._answer(status, headers, *more)
 
-    def sending(self, parts: Iterable[bytes]) -> "Measured":
+    def sending(self, parts: Iterable[bytes]) -> "LoggedRequest":
         """The answer's body, which tells of its end."""
         self._parts = parts
         return self
@@ -268,10 +268,10 @@ class Measured:
                 close()
         finally:
             seconds = time.perf_counter() - self._began
-            log_request(self._status, seconds, **of(self._environ))
+            log_request(self._status, seconds, **describe_request(self._environ))
 
 
-def of(environ: dict[str, Any]) -> dict[str, Any]:
+def describe_request(environ: dict[str, Any]) -> dict[str, Any]:
     """What a line says of its request: request_id, tenant, route, method. None: there is none."""
     method = environ.get("REQUEST_METHOD")
     return {

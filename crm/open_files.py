@@ -13,21 +13,21 @@ FILES_PER_DATABASE = 3  # the file, its log, the log's index
 OTHER_FILES = 256
 
 
-class Shares(NamedTuple):
+class OpenFileLimits(NamedTuple):
     """How many connections of clients, and how many idle connections to tenants' files."""
 
     clients: int
     databases: int
 
 
-def shares(databases: int) -> Shares:
+def divide_open_files(databases: int) -> OpenFileLimits:
     """Divide this process's limit; `databases`: how many idle connections are wanted at most."""
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], MAX_FILES)
     if limit < 0:  # RLIM_INFINITY
         limit = MAX_FILES
     left = limit - min(OTHER_FILES, limit // 4)
     databases = min(databases, max(1, left // 2 // FILES_PER_DATABASE))
-    return Shares(max(16, left - databases * FILES_PER_DATABASE), databases)
+    return OpenFileLimits(max(16, left - databases * FILES_PER_DATABASE), databases)
 
 
 def raise_limit(wanted: int = 8192) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
-SECONDS = 20.0
+CHECK_TIMEOUT_SECONDS = 20.0
 
-Said = tuple[str, str]  # the level, and a sentence for the operator
+LevelAndDetail = tuple[str, str]  # the level, and a sentence for the operator
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """What came of a check: `level` is OK, WARNING or FAULT."""
 
     level: str
@@ -19,27 +19,27 @@ class Finding(NamedTuple):
     detail: str
 
 
-def examine(
-    what: str, check: Callable[[], Iterable[Said]], seconds: float = SECONDS
-) -> Iterator[Finding]:
+def run_check(
+    what: str, check: Callable[[], Iterable[LevelAndDetail]], seconds: float = CHECK_TIMEOUT_SECONDS
+) -> Iterator[CheckResult]:
     """What the check says; a fault if it raises or isn't done in time."""
-    look = _Look(check)
+    look = _CheckThread(check)
     look.start()
     until = time.monotonic() + seconds
     look.join(seconds)
     late = look.is_alive() and time.monotonic() >= until
     for level, detail in tuple(look.said):
-        yield Finding(level, what, detail)
+        yield CheckResult(level, what, detail)
     if late:
-        yield Finding(FAULT, what, f"it is not done after {seconds:g} s")
+        yield CheckResult(FAULT, what, f"it is not done after {seconds:g} s")
     elif look.error is not None:
-        yield Finding(FAULT, what, _sentence(look.error))
+        yield CheckResult(FAULT, what, _sentence(look.error))
 
 
-class _Look(threading.Thread):
-    def __init__(self, check: Callable[[], Iterable[Said]]) -> None:
+class _CheckThread(threading.Thread):
+    def __init__(self, check: Callable[[], Iterable[LevelAndDetail]]) -> None:
         super().__init__(name="checkup", daemon=True)  # what hangs must not hold up the end
-        self.said: list[Said] = []
+        self.said: list[LevelAndDetail] = []
         self.error: Exception | None = None
         self._check = check
 

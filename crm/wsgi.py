@@ -42,10 +42,10 @@ from crm.tenancy.tenants import (
 
 TENANT = "crm.tenant"  # in the environ, where no client can put anything
 # Where the app is mounted: nothing that would have to be escaped, or lead to another host.
-MOUNT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
-NO_SNIFFING = ("X-Content-Type-Options", "nosniff")
+MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
+NO_SNIFFING_HEADER = ("X-Content-Type-Options", "nosniff")
 # Of this host alone: others below the domain need not be the CRM's, nor have TLS.
-HTTPS_ONLY = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
+HTTPS_ONLY_HEADER = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
 
 
 class CRMRequest(Request):
@@ -60,7 +60,7 @@ class CRMApp(Flask):
     request_class = CRMRequest
     tenants: Tenants
     health: Health
-    post: MessageQueue
+    message_queue: MessageQueue
     admit: Callable[[Request], Response | None]
     sender: Sender | None  # None when this app doesn't deliver webhooks
 
@@ -89,7 +89,7 @@ class CRMApp(Flask):
             self._check_mount(environ)
         if not log.requests.isEnabledFor(logging.INFO):
             return self._respond(environ, start_response)
-        measured = log.Measured(environ, start_response)
+        measured = log.LoggedRequest(environ, start_response)
         try:
             return measured.sending(self._respond(environ, measured.start))
         except BaseException:
@@ -97,9 +97,9 @@ class CRMApp(Flask):
             raise
 
     def _respond(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        told = [NO_SNIFFING]
+        told = [NO_SNIFFING_HEADER]
         if environ["wsgi.url_scheme"] == "https" and not environ.get("SCRIPT_NAME"):
-            told.append(HTTPS_ONLY)  # below a mount point the host is somebody else's too
+            told.append(HTTPS_ONLY_HEADER)  # below a mount point the host is somebody else's too
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, headers + told, *more)
@@ -183,7 +183,7 @@ class CRMApp(Flask):
             environ["PATH_INFO"] = root + environ.get("PATH_INFO", "")
             root = ""
         else:
-            root = mount_point(environ)
+            root = read_mount_point(environ)
         environ["SCRIPT_NAME"] = root
 
     def _arrive(self, environ: dict[str, Any]) -> TenantSessionContext | None:
@@ -192,7 +192,9 @@ class CRMApp(Flask):
         host = environ.get("HTTP_HOST", "")
         stay = None
         try:
-            label = _named(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
+            label = (
+                _read_label(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
+            )
             if label is None and TENANT not in environ and is_ip_address(host):
                 # The machine's own address has the base host's page, and never a tenant.
                 label, environ[BY_IP_ADDRESS] = FRONT, True
@@ -210,21 +212,21 @@ class CRMApp(Flask):
         return stay
 
 
-def mount_point(environ: dict[str, Any]) -> str:
+def read_mount_point(environ: dict[str, Any]) -> str:
     """Where the server or a proxy says that the app is mounted, without a slash at the end; empty
     unless it is a plain path."""
     root = environ.get("SCRIPT_NAME", "").removesuffix("/")
-    return root if MOUNT.match(root) else ""
+    return root if MOUNT_POINT.match(root) else ""
 
 
-def _named(told: Any) -> str | None:
+def _read_label(told: Any) -> str | None:
     """The label that whoever embeds the app has put into the environ, or a function that gives it.
     None unless it could be a tenant's."""
     label = told() if callable(told) else told
     return label if isinstance(label, str) and LABEL.match(label) else None
 
 
-def _answer(error: Exception) -> Response:
+def _answer_error(error: Exception) -> Response:
     """The one handler of errors decides by the path: problems for the API, pages for people."""
     by = problems if request.path.startswith(admission.API) else pages_of_errors
     return by.answer(error)
@@ -255,8 +257,14 @@ def create_app(
     api = app.api = Api(app)
     resources.register(api)
     docs.install(app, api)
-    cabinet.install(app, config, MessageQueue(sms.of(config), mail.of(config), keeps=shows_codes))
-    app.register_error_handler(Exception, _answer)
+    cabinet.install(
+        app,
+        config,
+        MessageQueue(
+            sms.create_sms_sender(config), mail.create_mail_sender(config), keeps_texts=shows_codes
+        ),
+    )
+    app.register_error_handler(Exception, _answer_error)
 
     if config.trusted_proxies:
         hops = config.trusted_proxies

@@ -25,14 +25,14 @@ from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
-LENGTH = len("crm_") + 40 + 6
-MOST_ORIGINS, MOST_ORIGIN_CHARACTERS = 50, 255  # of a form's key
+BASE62_PAIRS = [low + high for high in ALPHABET for low in ALPHABET]
+KEY_CHARACTERS = len("crm_") + 40 + 6
+MAX_ORIGINS, MAX_ORIGIN_CHARACTERS = 50, 255  # of a form's key
 ORIGIN = re.compile(r"https?://[^/\s?#@*]+\Z", re.ASCII)
-LAST_USE_KEPT_EVERY = 600  # seconds: a write for every read would double the work of a key
+LAST_USE_INTERVAL_SECONDS = 600  # seconds: a write for every read would double the work of a key
 
 # The hot path: one prepared text finds the key, its user and the tenant's plan.
-FIND = """
+FIND_KEY = """
     SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
            api_key.expires_at, api_key.revoked_at, api_key.last_used_at, user.active,
            tenant.plan, tenant.suspended_at
@@ -103,19 +103,19 @@ def create(
     `https://shop.example.ua` for a form's key. `source` is what a website form names as the source
     of its leads. Raises Invalid.
     """
-    held = rights.scopes(scopes)
+    held = rights.parse_scopes(scopes)
     try:
         shown = one_line(name, 255)
     except InvalidValue as unfit:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
     if shown is None:
         raise Invalid.field("name", "required", "a key needs a name")
-    named = _named(origins)
+    named = _parse_origins(origins)
     if named and not rights.is_form_key(held):
         raise Invalid.field("origins", "not_a_form_key", "only a leads:create key names origins")
     if not row("SELECT 1 FROM user WHERE id = ? AND active", (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
-    secret = new_key()
+    secret = generate_key()
     with transaction():
         cursor = execute(
             "INSERT INTO api_key (name, hash, hint, scopes, origins, user_id, created_at,"
@@ -135,15 +135,15 @@ def create(
     return cursor.lastrowid, secret
 
 
-def _named(origins: str) -> list[str]:
+def _parse_origins(origins: str) -> list[str]:
     """The origins of a text, as browsers write them; raises Invalid for what no browser sends."""
     parts = (part.strip().rstrip("/").lower() for part in origins.split(","))
     found = list(dict.fromkeys(part for part in parts if part))
-    if len(found) > MOST_ORIGINS:
-        raise Invalid.field("origins", "too_many", f"at most {MOST_ORIGINS} origins of a key")
+    if len(found) > MAX_ORIGINS:
+        raise Invalid.field("origins", "too_many", f"at most {MAX_ORIGINS} origins of a key")
     for origin in found:
-        if len(origin) > MOST_ORIGIN_CHARACTERS or not ORIGIN.match(origin):
-            detail = f"{origin[:MOST_ORIGIN_CHARACTERS]!r} must look like https://shop.example.ua"
+        if len(origin) > MAX_ORIGIN_CHARACTERS or not ORIGIN.match(origin):
+            detail = f"{origin[:MAX_ORIGIN_CHARACTERS]!r} must look like https://shop.example.ua"
             raise Invalid.field("origins", "invalid_origin", detail)
     return found
 
@@ -156,7 +156,7 @@ def find(id: int | str) -> ApiKey:
     return found
 
 
-def every() -> list[ApiKey]:
+def list_all() -> list[ApiKey]:
     return list(ApiKey.select().order_by(ApiKey.id))
 
 
@@ -172,7 +172,7 @@ def revoke_all() -> None:
         execute("UPDATE api_key SET revoked_at = ? WHERE revoked_at IS NULL", (now(),))
 
 
-def new_key() -> str:
+def generate_key() -> str:
     """`crm_`, 40 random base62 characters and 6 of checksum, by which scanners know a lost key."""
     body = "".join(secrets.choice(ALPHABET) for _ in range(40))
     return f"crm_{body}{_checksum(body)}"
@@ -180,7 +180,7 @@ def new_key() -> str:
 
 def authenticate(secret: str) -> Caller:
     """The caller behind a key; the same Unauthorized for every key that isn't good here."""
-    found = row(FIND, (_hash(secret),)) if len(secret) == LENGTH else None
+    found = row(FIND_KEY, (_hash(secret),)) if len(secret) == KEY_CHARACTERS else None
     if found is None:
         raise Unauthorized
     key_id, user_id, name, held, origins, expires, revoked, used, active, plan, suspended = found
@@ -188,20 +188,20 @@ def authenticate(secret: str) -> Caller:
         raise Unauthorized
     if suspended:
         raise Forbidden("this account is suspended", "tenant_suspended")
-    if used is None or used < time_before(LAST_USE_KEPT_EVERY):
+    if used is None or used < time_before(LAST_USE_INTERVAL_SECONDS):
         note("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     here = current_session()
-    here.user_id, here.key_id, here.scopes = user_id, key_id, _scopes(held)
-    return Caller(key_id, name, user_id, here.scopes, _origins(origins), plan)
+    here.user_id, here.key_id, here.scopes = user_id, key_id, _split_scopes(held)
+    return Caller(key_id, name, user_id, here.scopes, _split_origins(origins), plan)
 
 
-def form_origins() -> set[str]:
+def list_form_origins() -> set[str]:
     """The origins that any live form key of the tenant names: who may ask before a POST."""
     live = (
         "SELECT origins FROM api_key JOIN user ON user.id = user_id AND active WHERE origins != ''"
         " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"
     )
-    return {origin for (origins,) in rows(live, (now(),)) for origin in _origins(origins)}
+    return {origin for (origins,) in rows(live, (now(),)) for origin in _split_origins(origins)}
 
 
 def _hash(secret: str) -> bytes:
@@ -212,18 +212,18 @@ def _checksum(body: str) -> str:
     """The CRC-32 in base62, lowest digit first."""
     rest, low = divmod(zlib.crc32(body.encode()), 62 * 62)
     high, middle = divmod(rest, 62 * 62)
-    return PAIRS[low] + PAIRS[middle] + PAIRS[high]
+    return BASE62_PAIRS[low] + BASE62_PAIRS[middle] + BASE62_PAIRS[high]
 
 
-_kept_scopes: dict[str, frozenset[str]] = {}
+_scopes_by_text: dict[str, frozenset[str]] = {}
 
 
-def _scopes(text: str) -> frozenset[str]:
-    found = _kept_scopes.get(text)
+def _split_scopes(text: str) -> frozenset[str]:
+    found = _scopes_by_text.get(text)
     if found is None:
-        found = _kept_scopes[text] = frozenset(text.split(","))
+        found = _scopes_by_text[text] = frozenset(text.split(","))
     return found
 
 
-def _origins(text: str) -> tuple[str, ...]:
+def _split_origins(text: str) -> tuple[str, ...]:
     return tuple(text.split(",")) if text else ()

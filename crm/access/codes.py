@@ -29,22 +29,22 @@ from crm.tenancy.clocks import erasing_before, steady_before, steady_now
 from crm.tenancy.database import current_session, execute, row, rows, transaction
 
 LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # phone: a user's new number
-SECONDS = 5 * 60
-TRIES = 5
-WAITS = (60, 120, 300)  # seconds after the first, second, … code of a day
-ENTERED = 30 * 60  # seconds in which a browser may do what it entered its code for
+CODE_LIFETIME_SECONDS = 5 * 60
+MAX_TRIES = 5
+WAIT_SECONDS = (60, 120, 300)  # seconds after the first, second, … code of a day
+ENTERED_LIFETIME_SECONDS = 30 * 60  # seconds in which a browser may do what it entered its code for
 DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NewCode:
     """A code to be sent, and in how many seconds the next one may be asked for."""
 
     code: str = field(repr=False)
-    wait: int
+    seconds_until_next: int
 
 
-def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
+def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCode:
     """A new code; the earlier one of this purpose, phone and browser ends.
 
     `phone` is E.164, `browser` the random text of its cookie; `known`: it logged in as the phone's
@@ -55,7 +55,7 @@ def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
     code, salt = f"{secrets.randbelow(10**6):06}", secrets.token_bytes(16)
     holder, kept = tokens.digest(browser), _digest(salt, code)
     with transaction():
-        if seconds := wait(purpose, phone, browser if known else None):
+        if seconds := seconds_until_next(purpose, phone, browser if known else None):
             raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
         execute(
             "UPDATE code SET ended_at = ?"
@@ -67,10 +67,10 @@ def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
             " VALUES (?, ?, ?, ?, ?, ?)",
             (purpose, phone, holder, salt, kept, steady_now()),
         )
-        return Asked(code, wait(purpose, phone, browser if known else None))
+        return NewCode(code, seconds_until_next(purpose, phone, browser if known else None))
 
 
-def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
+def seconds_until_next(purpose: str, phone: str, known_browser: str | None = None) -> int:
     """In how many seconds the next code may be asked for; 0 is now.
 
     `known_browser`: the cookie's text of one that logged in as the phone's user before.
@@ -81,13 +81,13 @@ def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
     latest = rows(
         "SELECT created_at, used FROM code WHERE phone = ? AND purpose = ? AND created_at > ?"
         f"{by} ORDER BY id DESC LIMIT ?",
-        (*names, len(WAITS)),
+        (*names, len(WAIT_SECONDS)),
     )
     asked = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
     if not asked:
         return 0
     passed = datetime.fromisoformat(steady_now()) - datetime.fromisoformat(asked[0])
-    return max(0, WAITS[len(asked) - 1] - int(passed.total_seconds()))
+    return max(0, WAIT_SECONDS[len(asked) - 1] - int(passed.total_seconds()))
 
 
 def check(purpose: str, phone: str, browser: str, code: str) -> bool:
@@ -100,7 +100,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
     found = row(
         "SELECT id, salt, hash FROM code WHERE phone = ? AND purpose = ? AND browser = ?"
         " AND ended_at IS NULL AND tries < ? AND created_at > ?",
-        (phone, purpose, tokens.digest(browser), TRIES, steady_before(SECONDS)),
+        (phone, purpose, tokens.digest(browser), MAX_TRIES, steady_before(CODE_LIFETIME_SECONDS)),
     )
     if found is None:
         return False
@@ -110,14 +110,14 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
         counted = execute(
             "UPDATE code SET tries = tries + 1, used = ?, ended_at = ?"
             " WHERE id = ? AND ended_at IS NULL AND tries < ?",
-            (int(right), steady_now() if right else None, id, TRIES),
+            (int(right), steady_now() if right else None, id, MAX_TRIES),
         )
     return right and counted.rowcount == 1
 
 
-def entered(purpose: str, phone: str, browser: str) -> bool:
+def is_entered(purpose: str, phone: str, browser: str) -> bool:
     """Has this browser entered a right code of the last half hour, and not spent it yet?"""
-    return _entered(purpose, phone, browser) is not None
+    return _find_entered(purpose, phone, browser) is not None
 
 
 def end_all() -> None:
@@ -127,32 +127,32 @@ def end_all() -> None:
 
 
 @contextmanager
-def spending(purpose: str, phone: str, browser: str) -> Iterator[bool]:
+def spend_entered(purpose: str, phone: str, browser: str) -> Iterator[bool]:
     """Do what needs an entered code once, even if it is asked for many times at once.
 
     Gives whether it may be done. Where doing it raises, it may be tried again.
     """
     with transaction():
-        found = _entered(purpose, phone, browser)
-        _hold(found, b"")
+        found = _find_entered(purpose, phone, browser)
+        _set_browser(found, b"")
     try:
         yield found is not None
     except BaseException:
         with transaction():
-            _hold(found, tokens.digest(browser))
+            _set_browser(found, tokens.digest(browser))
         raise
 
 
-def _entered(purpose: str, phone: str, browser: str) -> int | None:
+def _find_entered(purpose: str, phone: str, browser: str) -> int | None:
     found = row(
         "SELECT id FROM code WHERE phone = ? AND purpose = ? AND browser = ? AND used = 1"
         " AND ended_at > ? ORDER BY id DESC",
-        (phone, purpose, tokens.digest(browser), steady_before(ENTERED)),
+        (phone, purpose, tokens.digest(browser), steady_before(ENTERED_LIFETIME_SECONDS)),
     )
     return found and found[0]
 
 
-def _hold(id: int | None, browser: bytes) -> None:
+def _set_browser(id: int | None, browser: bytes) -> None:
     execute("UPDATE code SET browser = ? WHERE id = ?", (browser, id))
 
 

@@ -19,22 +19,22 @@ from crm.access.sessions import KNOWN_BROWSER_DAYS
 from crm.tenancy.database import current_session, row, time_before
 from crm.tenancy.sweeps import DAY_SECONDS
 
-SECONDS = KNOWN_BROWSER_DAYS * DAY_SECONDS
+KNOWN_BROWSER_SECONDS = KNOWN_BROWSER_DAYS * DAY_SECONDS
 COOKIE = re.compile(r"([1-9][0-9]{0,17})\.([0-9a-f]{64})\Z")
-SESSION = """
+SELECT_SESSION = """
     SELECT session.id, session.user_id, session.hash, user.password
     FROM session JOIN user ON user.id = session.user_id
 """
-NOBODYS = (0, 0, bytes(32), None)
+UNKNOWN_SESSION = (0, 0, bytes(32), None)
 
 
-def cookie_of(secret: bytes, session_token: str) -> str:
+def make_cookie(secret: bytes, session_token: str) -> str:
     """The cookie for the browser that has this session."""
-    found = row(f"{SESSION} WHERE session.hash = ?", (tokens.digest(session_token),))
-    return f"{found[0]}.{_signature(secret, *found)}"
+    found = row(f"{SELECT_SESSION} WHERE session.hash = ?", (tokens.digest(session_token),))
+    return f"{found[0]}.{_sign(secret, *found)}"
 
 
-def name_of(secret: bytes, cookie: str, user_id: int | None) -> str | None:
+def identify_browser(secret: bytes, cookie: str, user_id: int | None) -> str | None:
     """Under which name the tries of a browser are counted, if it logged in as this user before.
 
     Without a user the work is the same: how long it takes must not tell whether there is one.
@@ -43,14 +43,15 @@ def name_of(secret: bytes, cookie: str, user_id: int | None) -> str | None:
     if parts is None:
         return None
     found = row(
-        f"{SESSION} WHERE session.id = ? AND session.user_id = ? AND session.last_seen_at > ?",
-        (int(parts[1]), user_id or 0, time_before(SECONDS)),
+        f"{SELECT_SESSION} WHERE session.id = ? AND session.user_id = ?"
+        " AND session.last_seen_at > ?",
+        (int(parts[1]), user_id or 0, time_before(KNOWN_BROWSER_SECONDS)),
     )
-    signature = _signature(secret, *(found or NOBODYS))
+    signature = _sign(secret, *(found or UNKNOWN_SESSION))
     return parts[1] if hmac.compare_digest(signature, parts[2]) and found else None
 
 
-def _signature(secret: bytes, id: int, user_id: int, digest: bytes, password: str | None) -> str:
+def _sign(secret: bytes, id: int, user_id: int, digest: bytes, password: str | None) -> str:
     label = current_session().label
     about = f"known browser/{label}/{user_id}/{id}/{digest.hex()}/{password or ''}"
     return hmac.digest(secret, about.encode(), "sha256").hex()

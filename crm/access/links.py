@@ -19,7 +19,7 @@ from crm.tenancy.clocks import steady_before, steady_now
 from crm.tenancy.database import execute, note, row, rows, transaction
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
-SECONDS = {
+LIFETIME_SECONDS = {
     RESET: 30 * 60,
     INVITE: 7 * 86_400,
     HANDOVER: 2 * 60,
@@ -29,25 +29,25 @@ SECONDS = {
 LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET: strangers may ask for one, too
 INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
 
-FIND = """
+FIND_LINK = """
     SELECT link.user_id, link.about FROM link JOIN user ON user.id = link.user_id AND user.active
     WHERE link.hash = ? AND link.purpose = ? AND link.ended_at IS NULL AND link.expires_at > ?
 """
-END = "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
+END_LINKS = "UPDATE link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class OneTimeLink:
     """Whom a link stands for, and what it is about: the new address of an e-mail link."""
 
     user_id: int
     about: str | None
 
 
-def make(purpose: str, user_id: int, about: str | None = None) -> str:
+def create(purpose: str, user_id: int, about: str | None = None) -> str:
     """Make a link and give its token: the only time it can be seen."""
-    token = tokens.new(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.BYTES)
-    kept, expires_at = tokens.digest(token), steady_before(-SECONDS[purpose])
+    token = tokens.generate_token(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.TOKEN_BYTES)
+    kept, expires_at = tokens.digest(token), steady_before(-LIFETIME_SECONDS[purpose])
     with transaction():
         if purpose in LATEST_ONLY:
             end(purpose, user_id)
@@ -59,19 +59,19 @@ def make(purpose: str, user_id: int, about: str | None = None) -> str:
     return token
 
 
-def peek(purpose: str, token: str) -> Link | None:
+def peek(purpose: str, token: str) -> OneTimeLink | None:
     """What the link would do; None when it isn't good, whatever the reason."""
-    return _find(purpose, tokens.digest(token))
+    return _find_usable(purpose, tokens.digest(token))
 
 
-def use(purpose: str, token: str) -> Link | None:
+def use(purpose: str, token: str) -> OneTimeLink | None:
     """Use the link up. Of many who use it at once one gets it, the others None.
 
     Joins the transaction under way: what fails after it there leaves the link good.
     """
     kept = tokens.digest(token)
     with transaction():
-        found = _find(purpose, kept)
+        found = _find_usable(purpose, kept)
         if found:
             execute("UPDATE link SET ended_at = ? WHERE hash = ?", (steady_now(), kept))
     return found
@@ -80,7 +80,7 @@ def use(purpose: str, token: str) -> Link | None:
 def end(purpose: str, user_id: int) -> None:
     """The user's links of a purpose are good no more."""
     with transaction():
-        execute(END, (steady_now(), purpose, user_id))
+        execute(END_LINKS, (steady_now(), purpose, user_id))
 
 
 def end_all_links_of(user_id: int) -> None:
@@ -92,13 +92,13 @@ def end_all_links_of(user_id: int) -> None:
         )
 
 
-def note_entry(user_id: int) -> None:
+def record_entry(user_id: int) -> None:
     """The user came in without a session of ours: the invitation ends, as at a login.
 
     Called for each page, so it only reads unless there is one, and waits for nobody.
     """
     if is_pending(INVITE, user_id):
-        note(END, (steady_now(), INVITE, user_id))
+        note(END_LINKS, (steady_now(), INVITE, user_id))
 
 
 def is_pending(purpose: str, user_id: int) -> bool:
@@ -110,7 +110,7 @@ def is_pending(purpose: str, user_id: int) -> bool:
     return row(sql, (user_id, purpose, steady_now())) is not None
 
 
-def unused(purpose: str) -> list[tuple[int, str, str]]:
+def list_unused(purpose: str) -> list[tuple[int, str, str]]:
     """(user's id, when it was made, when it expires or did) of the last link of each user that was
     neither used nor ended."""
     return rows(
@@ -126,16 +126,16 @@ def end_all() -> None:
         execute("UPDATE link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
 
 
-def made(purpose: str, since: str) -> int:
+def count_created(purpose: str, since: str) -> int:
     """How many links of a purpose were made since that time."""
     return row("SELECT count(*) FROM link WHERE purpose = ? AND created_at > ?", (purpose, since))[
         0
     ]
 
 
-def _find(purpose: str, kept: bytes) -> Link | None:
-    found = row(FIND, (kept, purpose, steady_now()))
-    return found and Link(*found)
+def _find_usable(purpose: str, kept: bytes) -> OneTimeLink | None:
+    found = row(FIND_LINK, (kept, purpose, steady_now()))
+    return found and OneTimeLink(*found)
 
 
 @sweeps.register

@@ -6,14 +6,18 @@ from crm.errors import Forbidden, Invalid
 from crm.tenancy.database import current_session
 
 RESOURCES = ("leads", "clients", "deals", "products", "tasks", "pipelines", "users", "webhooks")
-EVERYTHING = "*"
-FORM = "leads:create"
+ALL_SCOPES = "*"
+FORM_SCOPE = "leads:create"
 SCOPES = frozenset(
-    [EVERYTHING, FORM, *(f"{noun}:{right}" for noun in RESOURCES for right in ("read", "write"))]
+    [
+        ALL_SCOPES,
+        FORM_SCOPE,
+        *(f"{noun}:{right}" for noun in RESOURCES for right in ("read", "write")),
+    ]
 )
 
 
-def scopes(text: str) -> frozenset[str]:
+def parse_scopes(text: str) -> frozenset[str]:
     """The scopes of a text such as `leads:read,leads:write`; raises Invalid naming a wrong one."""
     found = frozenset(part.strip() for part in text.replace(" ", ",").split(",") if part.strip())
     if not found:
@@ -27,7 +31,7 @@ def scopes(text: str) -> frozenset[str]:
 
 def allows(held: frozenset[str], needed: str) -> bool:
     """Is `needed` among the rights? Writing does not imply reading; it implies `leads:create`."""
-    return needed in held or EVERYTHING in held or (needed == FORM and "leads:write" in held)
+    return needed in held or ALL_SCOPES in held or (needed == FORM_SCOPE and "leads:write" in held)
 
 
 def require(held: frozenset[str], needed: Iterable[str]) -> None:
@@ -46,4 +50,4 @@ def can_read(resource: str) -> bool:
 
 def is_form_key(held: frozenset[str]) -> bool:
     """Is it a website form's key, which may create leads and nothing else?"""
-    return held == {FORM}
+    return held == {FORM_SCOPE}

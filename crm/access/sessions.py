@@ -31,12 +31,12 @@ from crm.values.ids import integer_id
 
 SESSION_DAYS = 90  # a session ends then, however often it is used
 KNOWN_BROWSER_DAYS = 180  # the row of a session is kept after it was last seen
-SECONDS = KEPT_DAYS * DAY_SECONDS  # since it was last seen
-MAX_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
-SEEN_KEPT_EVERY = 60  # seconds: a write for every page would make readers writers
-LONGEST_AGENT = 255  # characters
+IDLE_LIFETIME_SECONDS = KEPT_DAYS * DAY_SECONDS  # since it was last seen
+MAX_LIFETIME_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
+LAST_SEEN_INTERVAL_SECONDS = 60  # seconds: a write for every page would make readers writers
+MAX_AGENT_CHARACTERS = 255  # characters
 
-LIVE = """
+SELECT_LIVE = """
     SELECT session.id, session.user_id, user.role, user.name, user.language, session.agent,
            session.created_at, session.last_seen_at, tenant.suspended_at
     FROM session JOIN user ON user.id = session.user_id JOIN tenant ON tenant.id = 1
@@ -44,8 +44,10 @@ LIVE = """
         AND user.active
 """
 # The hot path: one prepared text finds the session, its user and the state of the tenant.
-FIND = f"{LIVE} AND session.hash = ?"
-EVERY = f"{LIVE} AND session.user_id = ? ORDER BY session.last_seen_at DESC, session.id DESC"
+FIND_SESSION = f"{SELECT_LIVE} AND session.hash = ?"
+LIST_SESSIONS = (
+    f"{SELECT_LIVE} AND session.user_id = ? ORDER BY session.last_seen_at DESC, session.id DESC"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,13 @@ def open(user_id: int, agent: str) -> str:
 
     `agent` is what the browser says it is. An invitation of the user ends. Raises NotFound.
     """
-    token = tokens.new()
+    token = tokens.generate_token()
     kept, moment = tokens.digest(token), now()
     with transaction():
         opened = execute(
             "INSERT INTO session (hash, user_id, agent, created_at, last_seen_at)"
             " SELECT ?, id, ?, ?, ? FROM user WHERE id = ? AND active",
-            (kept, agent[:LONGEST_AGENT], moment, moment, user_id),
+            (kept, agent[:MAX_AGENT_CHARACTERS], moment, moment, user_id),
         )
         if not opened.rowcount:
             raise NotFound
@@ -88,26 +90,36 @@ def open(user_id: int, agent: str) -> str:
 def find(token: str) -> Session | None:
     """The session behind a cookie, in whose user's name the visit goes on; None for a cookie that
     isn't good here. Raises Forbidden when the tenant is suspended."""
-    found = row(FIND, (time_before(SECONDS), time_before(MAX_SECONDS), tokens.digest(token)))
+    found = row(
+        FIND_SESSION,
+        (
+            time_before(IDLE_LIFETIME_SECONDS),
+            time_before(MAX_LIFETIME_SECONDS),
+            tokens.digest(token),
+        ),
+    )
     if found is None:
         return None
     *values, suspended_at = found
     if suspended_at:
         raise Forbidden("this account is suspended", "tenant_suspended")
     session = Session(*values)
-    if session.last_seen_at < time_before(SEEN_KEPT_EVERY):
+    if session.last_seen_at < time_before(LAST_SEEN_INTERVAL_SECONDS):
         note("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
     current_session().user_id = session.user_id
     return session
 
 
-def every(user_id: int) -> list[Session]:
+def list_live(user_id: int) -> list[Session]:
     """The live sessions of an active user, the one last seen first."""
-    live = rows(EVERY, (time_before(SECONDS), time_before(MAX_SECONDS), user_id))
+    live = rows(
+        LIST_SESSIONS,
+        (time_before(IDLE_LIFETIME_SECONDS), time_before(MAX_LIFETIME_SECONDS), user_id),
+    )
     return [Session(*values[:-1]) for values in live]
 
 
-def user_ids() -> set[int]:
+def list_user_ids() -> set[int]:
     """The users who have logged in, as far as it is known: ended sessions are kept for a while."""
     return {id for (id,) in rows("SELECT DISTINCT user_id FROM session")}
 
@@ -116,7 +128,7 @@ def seconds_left(session: Session) -> int:
     """For how long the session goes on from now if it isn't used any more."""
     begun = datetime.fromisoformat(session.created_at)
     age = int((datetime.fromisoformat(now()) - begun).total_seconds())
-    return max(0, min(SECONDS, MAX_SECONDS - age))
+    return max(0, min(IDLE_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS - age))
 
 
 def is_open(session: Session) -> bool:

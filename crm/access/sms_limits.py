@@ -50,12 +50,12 @@ class Budget:
     kinds: tuple[int, ...]
     tenant: str = ""
 
-    def used(self, records: SmsRecords) -> int:
+    def count_used(self, records: SmsRecords) -> int:
         names = {"tenant": self.tenant} if self.tenant else {}
         return records.count(DAY, self.kinds, **names)
 
     def has_room(self, records: SmsRecords) -> bool:
-        return self.used(records) < self.limit
+        return self.count_used(records) < self.limit
 
     def is_nearly_used_up(self, used: int) -> bool:
         return used * 100 >= self.limit * WARNING_PERCENT > 0
@@ -75,7 +75,7 @@ class SmsLimits:
         self._reserve = Budget("the reserve", reserve, (RESERVE,))
         self._signup = Budget("sign-up", limits["signup"], (SIGNUP,))
 
-    def take(
+    def count_sms(
         self,
         phone: str,
         address: str,
@@ -116,11 +116,13 @@ class SmsLimits:
             )
         return allowed
 
-    def state(self, moment: float, tenants: Iterable[str]) -> Iterator[tuple[Budget, int, bool]]:
+    def list_budgets(
+        self, moment: float, tenants: Iterable[str]
+    ) -> Iterator[tuple[Budget, int, bool]]:
         """Each budget, how much of it is used, and whether that is nearly all of it."""
         records = self._log.read(moment)
         for budget in (*self._shared(), *map(self._tenant, tenants)):
-            used = budget.used(records)
+            used = budget.count_used(records)
             yield budget, used, budget.is_nearly_used_up(used)
 
     def _may_ask(self, records: SmsRecords, names: Mapping[str, str]) -> bool:
@@ -156,7 +158,7 @@ class SmsLimits:
         """The budgets of which the operator is to be warned now: of each once a day."""
         own = () if tenant is None else (self._tenant(tenant),)
         for budget in (*self._shared(), *own):
-            used, name = budget.used(records), f"budget/{budget.name}"
+            used, name = budget.count_used(records), f"budget/{budget.name}"
             if budget.is_nearly_used_up(used) and not records.count(DAY, [WARNED], recipient=name):
                 records.add(WARNED, recipient=name)
                 yield budget, used

@@ -3,10 +3,10 @@
 import hashlib
 import secrets
 
-BYTES = 32  # so many that guessing is hopeless and a plain SHA-256 is enough
+TOKEN_BYTES = 32  # so many that guessing is hopeless and a plain SHA-256 is enough
 
 
-def new(size: int = BYTES) -> str:
+def generate_token(size: int = TOKEN_BYTES) -> str:
     """`size` random bytes as text that a URL and a cookie can carry: 43 characters of 32 bytes."""
     return secrets.token_urlsafe(size)
 

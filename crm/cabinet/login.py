@@ -114,17 +114,17 @@ def password_page(form: Form | None = None) -> Response:
 def check_password() -> Response:
     who = request.form.get("email", "").strip()
     user = users.reached_at(who)
-    current_app.password_logins.take(
+    current_app.password_limits.count_try(
         uptime(),
         current_session().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
         authentication.known_browser(user and user.id),
     )
-    kept = passwords.of(user.id if user else None)
-    if passwords.fits(kept, request.form.get("password", "")) and user is not None:
+    kept = passwords.find_hash(user.id if user else None)
+    if passwords.matches(kept, request.form.get("password", "")) and user is not None:
         with transaction():  # the password may have been changed while this one was hashed
-            if passwords.of(user.id) == kept:
+            if passwords.find_hash(user.id) == kept:
                 return _enter(user.id, next_path())
     detail = gettext("Wrong password, e-mail address or phone number.")
     raise Invalid.field("password", "wrong_login", detail)
@@ -139,19 +139,19 @@ def forgot_page(form: Form | None = None) -> Response:
 @again(lambda form: forgot_page(form))
 def send_reset_link() -> Response:
     email = take(EMAIL_IN, request.form)["email"]
-    network = limits.network(request.remote_addr or "")
+    network = limits.network_of(request.remote_addr or "")
     to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
-    current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
+    current_app.email_limits.take(uptime(), to_by_network=by_whom, to=to, network=network)
     with transaction():  # an address that is changed a moment later takes the link with it
         user = users.reached_at(email)
         # For an address that nobody has the same work: a link whose token nobody gets.
         purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, users.owner_id())
-        token = links.make(purpose, id)
+        token = links.create(purpose, id)
     letter = _reset_letter(token, user and user.language)
     response = onward("/forgot/sent")
     if user:
-        response.call_on_close(partial(current_app.post.mail, user.email, *letter))
+        response.call_on_close(partial(current_app.message_queue.enqueue_mail, user.email, *letter))
     return response
 
 
@@ -284,11 +284,11 @@ def _enter_by(purpose: str, token: str, text: str = "") -> Response:
     if links.peek(purpose, token) is None:
         return _no_good()
     must_hash = password or purpose == links.RESET
-    password_hash = passwords.hashed(password) if must_hash else None  # slow: no transaction yet
+    password_hash = passwords.hash_new(password) if must_hash else None  # slow: no transaction yet
     with transaction():
         if link := links.use(purpose, token):
             if password_hash:
-                passwords.store(link.user_id, password_hash)
+                passwords.store_hash(link.user_id, password_hash)
                 sessions.end_others(link.user_id)
             return _enter(link.user_id, "/", text)
     return _no_good()

@@ -9,7 +9,7 @@ from crm.cli.commands import Failures, Progress, command, group, whole
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup as copying
 from crm.tenancy.backup_run import KEEP, Made, Run
 from crm.tenancy.copies import check, list_copies
@@ -126,7 +126,7 @@ def backup_drill(config: Config, within: Path | None) -> None:
 
 
 def _count(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
-    result = copying.drill(tenants, copy, label, hold_all)
+    result = copying.drill(tenants, copy, label, hold_all_deliveries)
     live = result.live or ["-"] * len(copying.COUNTED)
     for table, *counts in zip(copying.COUNTED, result.copy, result.restored, live, strict=True):
         copied, restored, now = counts
@@ -172,7 +172,7 @@ def _settle() -> int:
     A link that was ended since the copy was made must not be good again.
     """
     links.end_all()
-    return hold_all()
+    return hold_all_deliveries()
 
 
 def _copies(within: Path) -> dict[str, list[Path]]:

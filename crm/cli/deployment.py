@@ -10,8 +10,8 @@ import click
 
 from crm.cli.commands import command, group
 from crm.cli.launch_command import BINARY, PYZ, program
-from crm.config import HOST_PORT, Config, host_of
-from crm.config.file import quoted
+from crm.config import HOST_PORT, Config, normalize_host
+from crm.config.file import quote
 
 SECRETS = "/etc/crm/secrets"
 STATE = Path("/var/lib")  # where systemd makes a service's folder by itself
@@ -239,7 +239,7 @@ def config_(config: Config) -> None:
     A secret that is set is hidden, and its line a comment.
     """
     for each in config.told():
-        line = f"# {each.env}=…" if each.hidden else f"{each.env}={quoted(each.text)}"
+        line = f"# {each.env}=…" if each.hidden else f"{each.env}={quote(each.text)}"
         click.echo(f"{line}  # source: {each.source}  {each.meaning}")
 
 
@@ -333,7 +333,7 @@ def _address(_context: Any, _option: Any, text: str | None) -> str | None:
     try:
         if not found or not 1 <= int(found[2]) <= 65535:
             raise ValueError
-        host_of(found[1])
+        normalize_host(found[1])
     except ValueError:
         raise click.BadParameter("looks like 127.0.0.1:8000") from None
     return text

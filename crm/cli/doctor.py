@@ -31,7 +31,15 @@ from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import FRONT, Tenants
-from crm.timed_checks import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
+from crm.timed_checks import (
+    CHECK_TIMEOUT_SECONDS,
+    FAULT,
+    OK,
+    WARNING,
+    CheckResult,
+    LevelAndDetail,
+    run_check,
+)
 from crm.values import InvalidValue, email, phone
 
 FULL_SECONDS = 600.0  # for one tenant's file, read to the end
@@ -66,34 +74,34 @@ def doctor(config: Config, full: bool, within: Path | None, to: str | None) -> N
 
 def findings(
     config: Config, full: bool = False, within: Path | None = None, to: str | None = None
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """All that is found, in reading order."""
     tenants = Tenants(config)
-    yield from examine("settings", partial(_settings, config))
-    yield from examine("python", lambda: [(OK, platform.python_version())])
-    yield from examine("sqlite", integrity.engine)
+    yield from run_check("settings", partial(_settings, config))
+    yield from run_check("python", lambda: [(OK, platform.python_version())])
+    yield from run_check("sqlite", integrity.engine)
     strangers = integrity.owner(tenants)
     if strangers is not None:
         advice = f"it belongs to {strangers}: run the doctor as {strangers} (sudo -u {strangers})"
-        yield Finding(FAULT, "folder", advice)
+        yield CheckResult(FAULT, "folder", advice)
         return
-    yield from examine("folder", partial(integrity.folder, tenants))
-    yield from examine("secret key", partial(integrity.key, tenants))
-    yield from examine("disk", partial(integrity.disk, tenants))
-    yield from examine("clock", partial(_clock, tenants))
+    yield from run_check("folder", partial(integrity.folder, tenants))
+    yield from run_check("secret key", partial(integrity.key, tenants))
+    yield from run_check("disk", partial(integrity.disk, tenants))
+    yield from run_check("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
-    yield from examine("sms", partial(_sms, tenants))
-    yield from examine("backups", partial(integrity.copies, tenants, within))
-    yield from examine("litestream", partial(integrity.continuous_copies, tenants))
-    yield from examine("names", partial(network_checks.names, config))
-    yield from examine("public url", partial(network_checks.address, config))
-    yield from examine("server", partial(_server, config))
-    yield from examine("proxy", partial(_proxy, tenants))
+    yield from run_check("sms", partial(_sms, tenants))
+    yield from run_check("backups", partial(integrity.copies, tenants, within))
+    yield from run_check("litestream", partial(integrity.continuous_copies, tenants))
+    yield from run_check("names", partial(network_checks.names, config))
+    yield from run_check("public url", partial(network_checks.address, config))
+    yield from run_check("server", partial(_server, config))
+    yield from run_check("proxy", partial(_proxy, tenants))
     if to is not None:
-        yield from examine("send test", partial(_sent, config, to), 2 * SECONDS)
+        yield from run_check("send test", partial(_sent, config, to), 2 * CHECK_TIMEOUT_SECONDS)
 
 
-def _settings(config: Config) -> Iterator[Said]:
+def _settings(config: Config) -> Iterator[LevelAndDetail]:
     own = config.data / file.NAME
     if config.file is None:
         yield OK, "no file of settings is read"
@@ -101,7 +109,7 @@ def _settings(config: Config) -> Iterator[Said]:
         yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
     else:
         yield OK, f"{config.file} is read"
-    if config.file != own and file.stands(own):
+    if config.file != own and file.exists(own):
         yield WARNING, f"{own} is not read: {config.file} is named instead"
     for env, way in (("CRM_SMS", config.sms == "console"), ("CRM_MAIL", config.mail is None)):
         if way:
@@ -115,7 +123,7 @@ def _holds_secrets(config: Config) -> bool:
     return any(each.hidden and each.source == str(config.file) for each in config.told())
 
 
-def _clock(tenants: Tenants) -> Iterator[Said]:
+def _clock(tenants: Tenants) -> Iterator[LevelAndDetail]:
     now = datetime.fromtimestamp(tenants.clock(), UTC)
     sane = now.year in YEARS
     told = f"{now:%Y-%m-%dT%H:%M:%SZ}"
@@ -128,25 +136,25 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
         )
 
 
-def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
+def _tenants(tenants: Tenants, full: bool) -> Iterator[CheckResult]:
     """A line for each tenant that has something, and one for all the others."""
     fine = 0
     try:
         every = integrity.labels(tenants)
     except OSError as error:
-        yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
+        yield CheckResult(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
         return
-    seconds = FULL_SECONDS if full else SECONDS
+    seconds = FULL_SECONDS if full else CHECK_TIMEOUT_SECONDS
     for label in every:
         name = "base host" if label == FRONT else label
-        found = list(examine(name, partial(_tenant, tenants, label, full), seconds))
+        found = list(run_check(name, partial(_tenant, tenants, label, full), seconds))
         yield from found
         fine += not found
-    yield Finding(OK, "tenants", f"{fine} of {len(every)} files are whole and up to date")
+    yield CheckResult(OK, "tenants", f"{fine} of {len(every)} files are whole and up to date")
     tenants.forget_idle()
 
 
-def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
+def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail]:
     try:
         seen = integrity.look(tenants, label, full, partial(_inside, label))
     except (CRMError, OSError, *FILE_ERRORS) as error:
@@ -193,19 +201,19 @@ def _advice(tenants: Tenants, label: str) -> str:
 
 def _inside(label: str) -> tuple[Any, ...]:
     suspended = None if label == FRONT else tenant.about()["suspended_at"]
-    return suspended, deliveries.stuck(), events.newest(), storage()
+    return suspended, deliveries.count_unfinished(), events.find_latest_event_time(), storage()
 
 
 def _age(moment: str, now: float) -> float:
     return now - datetime.fromisoformat(moment).timestamp()
 
 
-def _sms(tenants: Tenants) -> Iterator[Said]:
+def _sms(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """The budgets of SMS: the shared ones, and those of tenants that are nearly used up."""
     sms_log = SmsLog(tenants.config.data, tenants.secret_key)
     limits = SmsLimits(sms_log, tenants.config.sms_limits)
     fine = []
-    for budget, used, nearly_used_up in limits.state(tenants.clock(), tenants.labels()):
+    for budget, used, nearly_used_up in limits.list_budgets(tenants.clock(), tenants.labels()):
         text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"
         if nearly_used_up:
             yield WARNING, f"{text}: see CRM_SMS_LIMITS"
@@ -215,28 +223,28 @@ def _sms(tenants: Tenants) -> Iterator[Said]:
         yield OK, ", ".join(fine)
 
 
-def _server(config: Config) -> Iterator[Said]:
-    process = server.running(config.data)
+def _server(config: Config) -> Iterator[LevelAndDetail]:
+    process = server.find_running(config.data)
     if process:
         yield OK, f"it runs (pid {process})"
     else:
         yield WARNING, "none runs here: what the proxies do is not looked at"
 
 
-def _proxy(tenants: Tenants) -> Iterator[Said]:
-    if server.running(tenants.config.data):
+def _proxy(tenants: Tenants) -> Iterator[LevelAndDetail]:
+    if server.find_running(tenants.config.data):
         yield from network_checks.front_door(tenants)
 
 
-def _sent(config: Config, to: str) -> Iterator[Said]:
+def _sent(config: Config, to: str) -> Iterator[LevelAndDetail]:
     began = time.monotonic()
     try:
         if "@" in to:
             way = "console" if config.mail is None else config.mail.host
-            mail.of(config).send(email(to) or "", "CRM: a test", TEST)
+            mail.create_mail_sender(config).send(email(to) or "", "CRM: a test", TEST)
         else:
             way = config.sms
-            sms.of(config).send(phone(to) or "", TEST)
+            sms.create_sms_sender(config).send(phone(to) or "", TEST)
     except InvalidValue as unfit:
         yield FAULT, f"PHONE|EMAIL {unfit.detail}"
     except Undelivered as refused:

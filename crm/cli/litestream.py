@@ -17,7 +17,7 @@ from crm.cli.deployment import command_line, data_folder, hardening, quoted_word
 from crm.config import LABEL, Config
 from crm.errors import CRMError
 from crm.outbox import events
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk, litestream
 from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
@@ -211,7 +211,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
                 done = backup.restore(tenants, copy, label, _settle)
                 copy.unlink()
                 with at(config, label):
-                    newest = events.newest()
+                    newest = events.find_latest_event_time()
                 told = f"restored, its newest event is of {newest or 'no time: it has none'}"
                 click.echo(f"{label}: {told}; held deliveries: {done.settled}")
     tenants.forget_idle()
@@ -220,7 +220,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
 
 def _settle() -> int:
     litestream.skip_numbers()
-    return hold_all()
+    return hold_all_deliveries()
 
 
 def _labels(source: Target, apart: Path) -> list[str]:

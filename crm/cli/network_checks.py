@@ -16,7 +16,7 @@ from crm.api.health import DOCTOR
 from crm.config import Config
 from crm.tenancy import integrity
 from crm.tenancy.tenants import Tenants
-from crm.timed_checks import FAULT, OK, WARNING, Said
+from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail
 
 FORGED = "203.0.113.9"  # an address of documentation, which nobody has
 SECONDS = 10.0
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     seen: dict[str, str] | None  # by the service, which knows the doctor
 
 
-def names(config: Config) -> Iterator[Said]:
+def names(config: Config) -> Iterator[LevelAndDetail]:
     """Do the hosts of tenants lead anywhere?"""
     domain = config.base_domain
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
@@ -55,7 +55,7 @@ def names(config: Config) -> Iterator[Said]:
             yield OK, f"{shown} is at {', '.join(sorted(map(str, found)))}"
 
 
-def address(config: Config) -> Iterator[Said]:
+def address(config: Config) -> Iterator[LevelAndDetail]:
     """The template of links."""
     url = config.url_of("<label>")
     parts = urlsplit(config.url_of("a"))
@@ -74,7 +74,7 @@ def address(config: Config) -> Iterator[Said]:
         yield OK, url
 
 
-def front_door(tenants: Tenants) -> Iterator[Said]:
+def front_door(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Ask the service through its public address what it sees, with a forged address beside."""
     config = tenants.config
     label = config.tenant or next(iter(tenants.labels()), "crm-doctor")
@@ -100,7 +100,7 @@ def front_door(tenants: Tenants) -> Iterator[Said]:
     yield from judged(config, url, answer)
 
 
-def judged(config: Config, url: SplitResult, answer: Answer) -> Iterator[Said]:
+def judged(config: Config, url: SplitResult, answer: Answer) -> Iterator[LevelAndDetail]:
     """What the answer tells of the proxies, and of CRM_TRUSTED_PROXIES."""
     place, seen, trusted = f"{url.scheme}://{url.netloc}", answer.seen, config.trusted_proxies
     if seen is None:
@@ -133,7 +133,7 @@ def judged(config: Config, url: SplitResult, answer: Answer) -> Iterator[Said]:
         yield OK, f"{place}: scheme and host arrive, a forged address is not believed; {how}"
 
 
-def _clock(place: str, answer: Answer) -> Iterator[Said]:
+def _clock(place: str, answer: Answer) -> Iterator[LevelAndDetail]:
     try:
         theirs = parsedate_to_datetime(answer.date or "").timestamp()
     except ValueError:

@@ -13,7 +13,7 @@ from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import NotFound
 from crm.outbox import deliveries, events, signature
-from crm.outbox.listener import Listener
+from crm.outbox.listener import WebhookListener
 from crm.resources.webhooks import DELIVERY, WEBHOOK
 
 
@@ -47,7 +47,7 @@ def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
 def webhook_test(config: Config, tenant: str, id: str) -> None:
     """Have a test sent to the webhook ID of TENANT, once, and print its delivery."""
     with at(config, tenant), _named("webhook", id):
-        click.echo(deliveries.test(id))
+        click.echo(deliveries.send_test(id))
 
 
 @command(webhook, "deliveries")
@@ -100,7 +100,7 @@ def webhook_recover(config: Config, tenant: str, id: str, since: str, dry_run: b
 
 def _some_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        signature.headers(secrets, "id", 0, b"")
+        signature.make_headers(secrets, "id", 0, b"")
         good = all(secret.removeprefix(signature.PREFIX) for secret in secrets)
     except ValueError:
         good = False
@@ -130,7 +130,7 @@ def _some_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tupl
 def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     """Show the deliveries that reach this machine, until Ctrl-C."""
     try:
-        here = Listener(port, secrets, status)
+        here = WebhookListener(port, secrets, status)
     except OSError as error:
         raise click.ClickException(_why_not(port, error)) from error
     for stop in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first

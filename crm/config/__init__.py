@@ -21,8 +21,8 @@ from crm.config.readers import (
     JSON,
     LABEL,
     LOOPBACK,
-    MOST_CONTACTS,
-    PLACE,
+    MAX_CONTACTS,
+    PLACEHOLDER,
     PLANS,
     SMS_LIMITS,
     STORAGE,
@@ -30,8 +30,8 @@ from crm.config.readers import (
     Allow,
     MailServer,
     body_type,
-    fill,
-    host_of,
+    fill_template,
+    normalize_host,
 )
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
     "JSON",
     "LABEL",
     "LOOPBACK",
-    "MOST_CONTACTS",
+    "MAX_CONTACTS",
     "PLANS",
     "SMS_LIMITS",
     "STORAGE",
@@ -51,14 +51,14 @@ __all__ = [
     "ConfigError",
     "MailServer",
     "body_type",
-    "fill",
-    "host_of",
+    "fill_template",
+    "normalize_host",
 ]
 
 ENVIRONMENT = "environment"
 
 
-class Told(NamedTuple):
+class SettingStatus(NamedTuple):
     """A setting as it stands, as text. `hidden`: a secret that is set, not for anybody's eyes."""
 
     env: str
@@ -126,7 +126,7 @@ class Config:
     )
     port: int = _setting("CRM_PORT", "8000", readers.port, "port of `serve`, and in the links")
     sms: str = _setting(
-        "CRM_SMS", "console", readers.way, "who sends SMS: console, turbosms or http"
+        "CRM_SMS", "console", readers.sms_provider, "who sends SMS: console, turbosms or http"
     )
     sms_token: str = _setting("CRM_SMS_TOKEN", "", readers.word, "key of TurboSMS", secret=True)
     sms_sender: str = _setting("CRM_SMS_SENDER", "", readers.line, "the sender's name at TurboSMS")
@@ -166,7 +166,7 @@ class Config:
         if not self.sms_url:
             raise ConfigError("CRM_SMS=http: it needs CRM_SMS_URL")
         places = set(
-            PLACE.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
+            PLACEHOLDER.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
         )
         if "text" not in places or not places & {"phone", "digits"}:
             raise ConfigError(
@@ -177,7 +177,9 @@ class Config:
             raise ConfigError("CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML")
         if self.sms_body and kind == JSON:
             try:
-                json.loads(fill(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"}))
+                json.loads(
+                    fill_template(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"})
+                )
             except (ValueError, RecursionError):
                 raise ConfigError(
                     "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"
@@ -217,7 +219,7 @@ class Config:
         path = Path(named).expanduser().absolute() if named else None
         below = below or {}
         folder = values.get("data") or below.get("data") or cls().data
-        if path is None and file.stands(folder / file.NAME):
+        if path is None and file.exists(folder / file.NAME):
             path = folder / file.NAME
         if path is not None:
             found = file.read(path, [setting.metadata["env"] for setting in fields(cls)])
@@ -242,7 +244,7 @@ class Config:
                 given[name] = _read(known[name], name, value)
         return given
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[SettingStatus]:
         """Every setting with where it is from, in the order above."""
         found = []
         for setting in fields(self):
@@ -251,7 +253,7 @@ class Config:
             if about["env"] == "CRM_DATA":
                 text = str(self.data)
             hidden = about["secret"] and text != about["default"]
-            found.append(Told(about["env"], text, source, about["meaning"], hidden))
+            found.append(SettingStatus(about["env"], text, source, about["meaning"], hidden))
         return found
 
     @cached_property

@@ -18,7 +18,7 @@ class ConfigError(Exception):
     """A setting has a value that cannot work. The text is one line for the operator."""
 
 
-def stands(path: Path) -> bool:
+def exists(path: Path) -> bool:
     """Is it there? One that cannot be seen is: to read it tells why."""
     try:
         path.stat()
@@ -48,7 +48,7 @@ def read(path: Path, known: Collection[str]) -> dict[str, str]:
     return found
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A value as it stands in such a file; nearly always as a shell takes it, too."""
     if text and text.isascii() and not set(text) - _PLAIN:
         return text

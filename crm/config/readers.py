@@ -13,7 +13,10 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
-CONTACTS, MOST_CONTACTS = 200, 1000  # of a client, unless a plan says otherwise, and in any plan
+DEFAULT_CONTACTS, MAX_CONTACTS = (
+    200,
+    1000,
+)  # of a client, unless a plan says otherwise, and in any plan
 STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
 # SMS of 24 hours, if no hour is named; access/sms_limits.py says what each of them counts.
 SMS_LIMITS = {
@@ -44,13 +47,15 @@ MAIL_FROM = re.compile(
     rf"(?P<user>{_ATOM}(?:\.{_ATOM})*)@(?P<domain>{_LABEL}(?:\.{_LABEL})*)(?(name)>)\Z"
 )
 SMTP_URL = "looks like console, or smtp://user:password@mail.example.ua:587, all of it in ASCII"
-PLACE = re.compile(r"\{(phone|digits|text)\}")
+PLACEHOLDER = re.compile(r"\{(phone|digits|text)\}")
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 XML = ("application/xml", "text/xml")
-PART = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
-HOST = re.compile(rf"(?=.{{1,253}}\Z){PART}(?:\.{PART})*\Z")
+HOST_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
+HOST = re.compile(rf"(?=.{{1,253}}\Z){HOST_LABEL}(?:\.{HOST_LABEL})*\Z")
 HOST_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]+)\Z")
-NUMBER = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # the end of a host that is an address
+NUMERIC_END = re.compile(
+    r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z"
+)  # the end of a host that is an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,9 @@ class MailServer:
     password: str = field(default="", repr=False)
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
+def fill_template(template: str, values: Mapping[str, str]) -> str:
     """The template of an SMS gateway with {phone}, {digits} and {text} filled in."""
-    return PLACE.sub(lambda place: values[place[1]], template)
+    return PLACEHOLDER.sub(lambda place: values[place[1]], template)
 
 
 def body_type(headers: Mapping[str, str], body: str) -> str:
@@ -74,7 +79,7 @@ def body_type(headers: Mapping[str, str], body: str) -> str:
     for name, value in headers.items():
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()
-    return {"{": JSON, "[": JSON, "<": XML[0]}.get(PLACE.sub("", body).lstrip()[:1], FORM)
+    return {"{": JSON, "[": JSON, "<": XML[0]}.get(PLACEHOLDER.sub("", body).lstrip()[:1], FORM)
 
 
 class Allow(NamedTuple):
@@ -102,7 +107,7 @@ LOOPBACK = Allow(
 )
 
 
-def host_of(text: str) -> str:
+def normalize_host(text: str) -> str:
     """The one spelling of a host in a URL: a name in ASCII and lower case, or a literal address.
 
     ValueError for anything else, such as 127.1 and 0x7f000001, which resolvers take for addresses.
@@ -111,7 +116,7 @@ def host_of(text: str) -> str:
         return str(IPv6Address(text[1:-1]))
     # This codec makes ASCII digits and dots of their look-alikes, so it comes before the checks.
     name = text.encode("idna").decode("ascii").lower().removesuffix(".")
-    if NUMBER.search(name):
+    if NUMERIC_END.search(name):
         return str(IPv4Address(name))
     if not HOST.match(name):
         raise ValueError("is a host name")
@@ -155,10 +160,10 @@ def contacts(text: str) -> dict[str, int]:
     if COUNT.match(text.strip()):
         numbers = dict.fromkeys(PLANS, int(text))
     else:
-        usual = dict.fromkeys(PLANS, CONTACTS)
+        usual = dict.fromkeys(PLANS, DEFAULT_CONTACTS)
         numbers = _by_plan(text, usual, "200 or start=50,business=1000")
-    if not all(1 <= number <= MOST_CONTACTS for number in numbers.values()):
-        raise ValueError(f"is a number from 1 to {MOST_CONTACTS}, for all plans or for some")
+    if not all(1 <= number <= MAX_CONTACTS for number in numbers.values()):
+        raise ValueError(f"is a number from 1 to {MAX_CONTACTS}, for all plans or for some")
     return numbers
 
 
@@ -201,11 +206,11 @@ def allow(text: str) -> Allow:
             raise ValueError("zones are of one machine, not of a network")
         for part in filter(None, (part.strip() for part in text.split(","))):
             if found := HOST_PORT.match(part):
-                hosts.append((host_of(found[1]), port(found[2])))
-            elif ":" in part or "/" in part or NUMBER.search(part):
-                networks.append(ip_network(host_of(part) if part[0] == "[" else part))
+                hosts.append((normalize_host(found[1]), port(found[2])))
+            elif ":" in part or "/" in part or NUMERIC_END.search(part):
+                networks.append(ip_network(normalize_host(part) if part[0] == "[" else part))
             else:
-                hosts.append((host_of(part), None))
+                hosts.append((normalize_host(part), None))
     except ValueError:
         raise ValueError("looks like 10.0.0.0/8,erp.local:8080,[::1]:9000") from None
     return Allow(tuple(networks), frozenset(hosts))
@@ -229,7 +234,7 @@ def port(text: str) -> int:
     return int(text)
 
 
-def way(text: str) -> str:
+def sms_provider(text: str) -> str:
     if text not in ("console", "turbosms", "http"):
         raise ValueError("is console, turbosms or http")
     return text
@@ -249,7 +254,9 @@ def line(text: str) -> str:
 
 def gateway(text: str) -> str:
     found = GATEWAY.match(text)
-    if text and (not found or not _fits(found["port"]) or set("{}#") & set(PLACE.sub("", text))):
+    if text and (
+        not found or not _is_port(found["port"]) or set("{}#") & set(PLACEHOLDER.sub("", text))
+    ):
         raise ValueError("looks like https://gateway.example.ua/send?to={phone}&text={text}")
     return text
 
@@ -271,7 +278,7 @@ def mail(text: str) -> MailServer | None:
     if text == "console":
         return None
     found = MAIL_SERVER.match(text)
-    if not found or not _fits(found["port"]):
+    if not found or not _is_port(found["port"]):
         raise ValueError(SMTP_URL)
     user, password = (unquote(found[part] or "") for part in ("user", "password"))
     if not WORD.match(user + password):
@@ -296,5 +303,5 @@ def log(text: str) -> str:
     return text
 
 
-def _fits(port: str | None) -> bool:
+def _is_port(port: str | None) -> bool:
     return port is None or 1 <= int(port) <= 65535

@@ -90,7 +90,7 @@ def _open(tenants: Tenants, business: Business) -> None:
 def _new_key(tenants: Tenants, label: str) -> str:
     """The owner's key; the one of the start before ends."""
     with tenants.session(label), transaction():
-        for key in api_keys.every():
+        for key in api_keys.list_all():
             if key.name == KEY and not key.revoked_at:
                 key.revoke()
         return api_keys.create(KEY, "*", users.owner_id())[1]
@@ -99,7 +99,7 @@ def _new_key(tenants: Tenants, label: str) -> str:
 def _new_way_in(tenants: Tenants, business: Business) -> str:
     """A link that lets the owner into the workspace."""
     with tenants.session(business.label):
-        token = links.make(links.LOGIN, users.owner_id())
+        token = links.create(links.LOGIN, users.owner_id())
     return f"{_address(tenants.config, business)}/enter/{token}"
 
 
@@ -110,7 +110,7 @@ def _phone(tenants: Tenants, business: Business) -> str:
 
 
 def _ways_in(config: Config, businesses: list[Business], phones: list[str]) -> Iterator[str]:
-    minutes = links.SECONDS[links.LOGIN] // 60
+    minutes = links.LIFETIME_SECONDS[links.LOGIN] // 60
     first, *others = (
         (business.name, _address(config, business), phone)
         for business, phone in zip(businesses, phones, strict=True)

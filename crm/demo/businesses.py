@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from crm.values import latin
+from crm.values import transliterate
 
 
 class Project(NamedTuple):
@@ -36,7 +36,7 @@ class Business(NamedTuple):
 
     @property
     def owner_email(self) -> str:
-        return f"{latin(self.team[0], '.')}@{self.domain}"
+        return f"{transliterate(self.team[0], '.')}@{self.domain}"
 
 
 def home(title: str, wish: str, needs: dict[str, int]) -> Project:

@@ -6,7 +6,7 @@ Domains are those reserved for examples (RFC 2606); phone numbers have codes tha
 from random import Random
 from typing import NamedTuple
 
-from crm.values import latin
+from crm.values import transliterate
 
 WOMEN = """
     Олена Ірина Наталія Оксана Марія Катерина Юлія Тетяна Вікторія Світлана Галина Софія Анна
@@ -54,7 +54,7 @@ class People:
                 return phone
 
     def _email(self, name: str, domain: str) -> str:
-        local = latin(name, ".")
+        local = transliterate(name, ".")
         number, found = 1, f"{local}@{domain}"
         while not self._is_free(found):
             number += 1

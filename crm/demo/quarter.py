@@ -35,7 +35,7 @@ from crm.resources.products import price_list
 from crm.resources.products import record as products
 from crm.sheets import parse_flag
 from crm.tenancy.database import current_session, time_text
-from crm.values import latin
+from crm.values import transliterate
 
 OLD_CLIENTS = 0.4  # the share of clients who were there before the quarter
 
@@ -120,7 +120,7 @@ class Quarter(Agenda):
         _, source, marks = self.random.choices(SOURCES, [weight for weight, _, _ in SOURCES])[0]
         who = self._who_asked_before(project) or self._newcomer(project, source)
         if source == "site-form":
-            page = f"https://{self.business.domain}/{latin(project.title)}"
+            page = f"https://{self.business.domain}/{transliterate(project.title)}"
             marks = {**marks, "page_url": page}
         sent = {**who, **marks, "source": source, "comment": f"{project.wish}."}
         if self.happens(0.2):
@@ -381,4 +381,4 @@ class Quarter(Agenda):
 
 
 def _domain(company: str) -> str:
-    return f"{latin(company.partition('«')[2].rstrip('»'))}.example"
+    return f"{transliterate(company.partition('«')[2].rstrip('»'))}.example"

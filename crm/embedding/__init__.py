@@ -21,13 +21,13 @@ from werkzeug.utils import append_slash_redirect
 from crm.cabinet.embedded_login import SITE, Site, SiteError
 from crm.config import LABEL, Config, ConfigError
 from crm.embedding import nouns
-from crm.errors import NotFound, origin
-from crm.outbox.callbacks import LEAVING_SECONDS, Callback, Callbacks
+from crm.errors import NotFound, describe_origin
+from crm.outbox.callbacks import EXIT_TIMEOUT_SECONDS, Callback, Callbacks
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import transaction
 from crm.tenancy.files import UnknownTenant
-from crm.wsgi import MOUNT, NO_SNIFFING, TENANT, CRMApp, create_app, mount_point
+from crm.wsgi import MOUNT_POINT, NO_SNIFFING_HEADER, TENANT, CRMApp, create_app, read_mount_point
 
 OF_AN_INSTALLATION = ("serve", "demo", "config", "systemd", "proxy", "openapi")  # not a site's
 FLASK_PORT = 5000  # where `flask run` listens
@@ -133,7 +133,7 @@ class CRM:
         if asks and self.host_app is None:
             raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
-        app.tenants.hears = self.callbacks.hear
+        app.tenants.hears = self.callbacks.on_event
         return app
 
     def __getattr__(self, name: str) -> nouns.RecordSchema:
@@ -193,8 +193,8 @@ class CRM:
         committed; no webhook and no message is sent any more."""
         if "app" not in vars(self):
             return
-        self.callbacks.wait(LEAVING_SECONDS)
-        self.app.post.close()
+        self.callbacks.wait(EXIT_TIMEOUT_SECONDS)
+        self.app.message_queue.close()
         if self.app.sender is not None:
             self.app.sender.close()
         self.app.tenants.forget_idle()
@@ -211,17 +211,17 @@ class CRM:
             inner = dict(environ)
         elif prefix and path == prefix:
             answer = append_slash_redirect(environ)
-            answer.headers.add(*NO_SNIFFING)
+            answer.headers.add(*NO_SNIFFING_HEADER)
             return answer(environ, start_response)
         elif prefix and path.startswith(f"{prefix}/"):
-            mount = f"{mount_point(environ)}{prefix}"
+            mount = f"{read_mount_point(environ)}{prefix}"
             inner = {**environ, "SCRIPT_NAME": mount, "PATH_INFO": path[len(prefix) :]}
             if self._tenant is not None:
                 inner[TENANT] = partial(self._label, environ)
         else:
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
-            home = self.logout_url or f"{mount_point(environ)}/"
+            home = self.logout_url or f"{read_mount_point(environ)}/"
             inner[SITE] = Site(partial(self._person, environ), self.login_url, home)
         return self.app(inner, start_response)
 
@@ -236,7 +236,7 @@ class CRM:
             asked = self.host_app.request_class(_without_body(environ))
             return self.host_app.ensure_sync(self._tenant)(asked)
         except Exception as error:
-            raise SiteError(f"tenant: {origin(error, self.host_app.root_path)}") from None
+            raise SiteError(f"tenant: {describe_origin(error, self.host_app.root_path)}") from None
 
     def _person(self, environ: dict[str, Any]) -> dict[str, Any] | None:
         """Who is at a page, as the site's `current_user()` says.
@@ -257,14 +257,16 @@ class CRM:
         except SiteError:
             raise
         except Exception as error:
-            raise SiteError(f"current_user: {origin(error, self.host_app.root_path)}") from None
+            raise SiteError(
+                f"current_user: {describe_origin(error, self.host_app.root_path)}"
+            ) from None
 
     def _read(self, who: Any, name: str) -> str | None:
         """One thing about who is there; the error of a property tells which one was read."""
         try:
             return _text(who.get(name) if isinstance(who, Mapping) else _attribute(who, name))
         except Exception as error:
-            where = origin(error, self.host_app.root_path)
+            where = describe_origin(error, self.host_app.root_path)
             raise SiteError(f"current_user: its {name}: {where}") from None
 
     def _site_context(self) -> AbstractContextManager[Any]:
@@ -298,7 +300,7 @@ class CRM:
 
 def _prefix(text: str | None) -> str | None:
     found = text.rstrip("/") if text else None
-    if text and not MOUNT.match(found):
+    if text and not MOUNT_POINT.match(found):
         raise ConfigError(f"url_prefix={text!r}: it looks like /crm")
     return found
 

@@ -24,7 +24,7 @@ from flask import Flask, g, request
 from werkzeug.datastructures import MultiDict
 
 from crm.access.api_keys import Caller
-from crm.access.rights import EVERYTHING
+from crm.access.rights import ALL_SCOPES
 from crm.api.operations import PREFIX, Operation
 from crm.errors import Malformed
 from crm.json import dumps, loads
@@ -73,7 +73,7 @@ def _verb(
         if len(ids) != len(names):
             raise TypeError(f"{name}() takes {', '.join(names) or 'no id'}, got {len(ids)} ids")
         path = dict(zip(names, map(str, ids), strict=True))
-        caller = Caller(0, "", current_session().user_id or 0, frozenset([EVERYTHING]), (), "")
+        caller = Caller(0, "", current_session().user_id or 0, frozenset([ALL_SCOPES]), (), "")
         arguments, echoed = _arguments(app, operation, fields)
         with app.app_context():
             g.caller = caller

@@ -13,7 +13,7 @@ class Undelivered(Exception):
         self.final = final
 
 
-def say(text: str) -> None:
+def write_to_stdout(text: str) -> None:
     """To the standard output, which is not the log, and at once."""
     try:
         sys.stdout.write(text + "\n")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 
-from crm.deadlines import Watchdog
+from crm.deadlines import ConnectionDeadline
 from crm.messages import Undelivered
 
-SECONDS = 10.0
+STEP_TIMEOUT_SECONDS = 10.0
 
 REASONS: dict[type[BaseException], str] = {  # the first that fits
     TimeoutError: "there was no answer in time",
@@ -24,20 +24,20 @@ REASONS: dict[type[BaseException], str] = {  # the first that fits
 
 
 @contextmanager
-def dialed(
+def open_connection(
     host: str, port: int, tls: bool, seconds: float | None = None
 ) -> Iterator[socket.socket]:
     """A connection that is shut after `seconds`. What goes wrong on it is Undelivered."""
     try:
-        until = time.monotonic() + (seconds or SECONDS)
+        until = time.monotonic() + (seconds or STEP_TIMEOUT_SECONDS)
         with (
-            socket.create_connection((host, port), SECONDS) as plain,
-            Watchdog(plain, until),
+            socket.create_connection((host, port), STEP_TIMEOUT_SECONDS) as plain,
+            ConnectionDeadline(plain, until),
         ):
             if not tls:
                 yield plain
                 return
-            with trusting().wrap_socket(plain, server_hostname=host) as secure:
+            with create_tls_context().wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
     except TimeoutError:
         raise Undelivered(REASONS[TimeoutError]) from None
@@ -45,7 +45,7 @@ def dialed(
         raise Undelivered(_reason(failure)) from None
 
 
-def trusting() -> ssl.SSLContext:
+def create_tls_context() -> ssl.SSLContext:
     """TLS with the certificates of the system, or of the file that `SSL_CERT_FILE` names."""
     return ssl.create_default_context()
 

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from crm import values
 from crm.config import Config, MailServer
-from crm.messages import Undelivered, say
-from crm.messages.deadline_connection import dialed, trusting
+from crm.messages import Undelivered, write_to_stdout
+from crm.messages.deadline_connection import create_tls_context, open_connection
 
-IN_ALL = 30.0  # seconds for the whole talk; each step of it has dial.SECONDS
+SESSION_TIMEOUT_SECONDS = 30.0  # seconds for the whole talk; each step of it has dial.SECONDS
 
-REFUSED: dict[type[smtplib.SMTPResponseException], str] = {
+REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
     smtplib.SMTPAuthenticationError: "refused the login",
     smtplib.SMTPSenderRefused: "refused the sender",
     smtplib.SMTPDataError: "refused the message",
@@ -29,27 +29,27 @@ REFUSED: dict[type[smtplib.SMTPResponseException], str] = {
 }
 
 
-class Mail(Protocol):
+class MailSender(Protocol):
     """Sends one plain text to one address. Raises Undelivered."""
 
     def send(self, to: str, subject: str, text: str) -> None: ...
 
 
-def of(config: Config) -> Mail:
+def create_mail_sender(config: Config) -> MailSender:
     """The port that the settings choose."""
     if config.mail and config.mail_from:
-        return SMTP(config.mail, config.mail_from)
-    return Console()
+        return SMTPMailSender(config.mail, config.mail_from)
+    return ConsoleMailSender()
 
 
-class Console:
+class ConsoleMailSender:
     """Each e-mail on the standard output."""
 
     def send(self, to: str, subject: str, text: str) -> None:
-        say(f"MAIL to {to}: {_one_line(subject)}\n{text}")
+        write_to_stdout(f"MAIL to {to}: {_one_line(subject)}\n{text}")
 
 
-class SMTP:
+class SMTPMailSender:
     """A mail server that takes what is for others."""
 
     def __init__(self, server: MailServer, sender: Address):
@@ -58,7 +58,9 @@ class SMTP:
     def send(self, to: str, subject: str, text: str) -> None:
         server = self._server
         message = self._message(_address(to), _one_line(subject), text)
-        with dialed(server.host, server.port, server.tls, IN_ALL) as given:
+        with open_connection(
+            server.host, server.port, server.tls, SESSION_TIMEOUT_SECONDS
+        ) as given:
             try:
                 with closing(_Session(given, server, self._sender.domain)) as session:
                     self._log_in(session)
@@ -87,7 +89,7 @@ class SMTP:
         # A server here without a password gains nothing by TLS, and few have a certificate for it.
         if not server.tls and (server.user or not here):
             if session.has_extn("starttls"):
-                session.starttls(context=trusting())
+                session.starttls(context=create_tls_context())
             elif server.user and not here:
                 raise Undelivered(
                     "the mail server offers no TLS, so the password was not sent", final=True
@@ -135,7 +137,7 @@ def _refused(refusal: smtplib.SMTPException) -> Undelivered:
         did = "refused the recipient"
     elif isinstance(refusal, smtplib.SMTPResponseException):
         code = refusal.smtp_code
-        did = next(did for kind, did in REFUSED.items() if isinstance(refusal, kind))
+        did = next(did for kind, did in REFUSALS.items() if isinstance(refusal, kind))
     else:
         return Undelivered("the mail server lacks the login or letters it needs", final=True)
     return Undelivered(f"the mail server {did} ({code})", final=code >= 500)

@@ -14,17 +14,23 @@ from typing import Any, Protocol
 from urllib.parse import quote, quote_plus, urlsplit
 from xml.sax.saxutils import escape
 
-from crm.config import FORM, JSON, XML, Config, body_type, fill
+from crm.config import FORM, JSON, XML, Config, body_type, fill_template
 from crm.json import dumps, loads
-from crm.messages import Undelivered, say
-from crm.messages.deadline_connection import dialed
+from crm.messages import Undelivered, write_to_stdout
+from crm.messages.deadline_connection import open_connection
 
-TURBOSMS = "https://api.turbosms.ua/message/send.json"
-TAKEN = {0, 800, 801, 802, 803}  # OK, accepted, sent; the last two: with recipients left out
-TAKEN_BEFORE = 427  # the same text to the same phone within 90 seconds: the first try had arrived
-FAULTS_OF_THEIRS = (*range(500, 600), 999)
-PASSING = {408, 425, 429}  # statuses below 500 that another try may cure
-ANSWER_BYTES = 65_536
+TURBOSMS_URL = "https://api.turbosms.ua/message/send.json"
+ACCEPTED_CODES = {
+    0,
+    800,
+    801,
+    802,
+    803,
+}  # OK, accepted, sent; the last two: with recipients left out
+DUPLICATE_CODE = 427  # the same text to the same phone within 90 seconds: the first try had arrived
+TEMPORARY_CODES = (*range(500, 600), 999)
+TEMPORARY_STATUSES = {408, 425, 429}  # statuses below 500 that another try may cure
+MAX_ANSWER_BYTES = 65_536
 STATUS_NAME = re.compile(r"[A-Z]+(?:_[A-Z]+)*\Z")
 
 ESCAPES: dict[str, Callable[[str], str]] = {
@@ -34,32 +40,32 @@ ESCAPES: dict[str, Callable[[str], str]] = {
 }
 
 
-class SMS(Protocol):
+class SMSSender(Protocol):
     """Sends one text to one phone, given as E.164. Raises Undelivered."""
 
     def send(self, phone: str, text: str) -> None: ...
 
 
-def of(config: Config) -> SMS:
+def create_sms_sender(config: Config) -> SMSSender:
     """The port that the settings choose."""
     if config.sms == "turbosms":
-        return TurboSMS(config.sms_token, config.sms_sender, config.sms_url or TURBOSMS)
+        return TurboSMSSender(config.sms_token, config.sms_sender, config.sms_url or TURBOSMS_URL)
     if config.sms == "http":
-        return HTTP(config.sms_url, config.sms_headers, config.sms_body)
-    return Console()
+        return HTTPSMSSender(config.sms_url, config.sms_headers, config.sms_body)
+    return ConsoleSMSSender()
 
 
-class Console:
+class ConsoleSMSSender:
     """One line of the standard output for each SMS."""
 
     def send(self, phone: str, text: str) -> None:
-        say(f"SMS to {phone}: {' '.join(text.splitlines())}")
+        write_to_stdout(f"SMS to {phone}: {' '.join(text.splitlines())}")
 
 
-class TurboSMS:
+class TurboSMSSender:
     """https://turbosms.ua/api.html"""
 
-    def __init__(self, token: str, sender: str, url: str = TURBOSMS):
+    def __init__(self, token: str, sender: str, url: str = TURBOSMS_URL):
         self._token, self._sender, self._url = token, sender, url
 
     def send(self, phone: str, text: str) -> None:
@@ -68,7 +74,7 @@ class TurboSMS:
             "sms": {"sender": self._sender, "text": text},
         }
         headers = {"Content-Type": JSON, "Authorization": f"Bearer {self._token}"}
-        status, body = _call("POST", self._url, headers, dumps(sent), ANSWER_BYTES)
+        status, body = _send_request("POST", self._url, headers, dumps(sent), MAX_ANSWER_BYTES)
         _expect_2xx("TurboSMS", status)
         try:
             answer = loads(body)
@@ -77,13 +83,13 @@ class TurboSMS:
         except (ValueError, TypeError, AttributeError):
             raise Undelivered("TurboSMS answered something else than its JSON") from None
         for code, result in told:
-            if code == TAKEN_BEFORE:
+            if code == DUPLICATE_CODE:
                 return
-            if type(code) is not int or code not in TAKEN:
+            if type(code) is not int or code not in ACCEPTED_CODES:
                 raise _refused(code, result.get("response_status"))
 
 
-class HTTP:
+class HTTPSMSSender:
     """Any gateway: {phone} is +380…, {digits} the same without the plus, {text} what is sent.
 
     They are escaped as the content type of the body demands, and percent-encoded in the URL and in
@@ -98,18 +104,18 @@ class HTTP:
         values = {"phone": phone, "digits": phone.lstrip("+"), "text": text}
         quoted = {name: quote(value, safe="") for name, value in values.items()}
         escaped = {name: ESCAPES[self._type](value) for name, value in values.items()}
-        headers = {name: fill(value, quoted) for name, value in self._headers.items()}
-        url, body = fill(self._url, quoted), fill(self._body, escaped).encode()
+        headers = {name: fill_template(value, quoted) for name, value in self._headers.items()}
+        url, body = fill_template(self._url, quoted), fill_template(self._body, escaped).encode()
         if not body:
-            status, _ = _call("GET", url, headers)
+            status, _ = _send_request("GET", url, headers)
         else:
             if not any(name.lower() == "content-type" for name in headers):
                 headers["Content-Type"] = self._type
-            status, _ = _call("POST", url, headers, body)
+            status, _ = _send_request("POST", url, headers, body)
         _expect_2xx("the gateway", status)
 
 
-def _call(
+def _send_request(
     method: str, url: str, headers: dict[str, str], body: bytes | None = None, room: int = 0
 ) -> tuple[int, bytes]:
     """One request: the status, and as much of the answer's body as there is room for.
@@ -122,7 +128,10 @@ def _call(
     host, port = to.hostname or "", to.port or (443 if tls else 80)
     target = (to.path or "/") + (f"?{to.query}" if to.query else "")
     sent = {"Host": to.netloc, "User-Agent": "crm", "Connection": "close", **headers}
-    with dialed(host, port, tls) as socket, closing(HTTPConnection(host, port)) as connection:
+    with (
+        open_connection(host, port, tls) as socket,
+        closing(HTTPConnection(host, port)) as connection,
+    ):
         connection.sock = socket
         connection.request(method, target, body, sent)
         with connection.getresponse() as answer:
@@ -131,7 +140,7 @@ def _call(
 
 def _expect_2xx(who: str, status: int) -> None:
     if not 200 <= status < 300:
-        final = status < 500 and status not in PASSING
+        final = status < 500 and status not in TEMPORARY_STATUSES
         raise Undelivered(f"{who} answered {status}", final=final)
 
 
@@ -139,4 +148,4 @@ def _refused(code: Any, name: Any) -> Undelivered:
     if type(code) is not int or not 0 <= code < 1000:
         return Undelivered("TurboSMS answered without a code of its own")
     named = f" {name}" if isinstance(name, str) and STATUS_NAME.match(name) else ""
-    return Undelivered(f"TurboSMS answered {code}{named}", final=code not in FAULTS_OF_THEIRS)
+    return Undelivered(f"TurboSMS answered {code}{named}", final=code not in TEMPORARY_CODES)

@@ -30,20 +30,20 @@ from typing import Any
 import urllib3.connection
 
 from crm.config import COUNT, Allow
-from crm.deadlines import Watchdog
+from crm.deadlines import ConnectionDeadline
 from crm.outbox import destinations
 from crm.outbox.destinations import Address, Destination
 from crm.values import InvalidValue
 
-SECONDS = 15.0
-ANSWER_BYTES = 4096
-HEAD_BYTES = 65_536  # of a status line and headers, with the interim answers before them
-TRIED = 4  # addresses of one name
+CALL_TIMEOUT_SECONDS = 15.0
+MAX_ANSWER_BYTES = 4096
+MAX_HEAD_BYTES = 65_536  # of a status line and headers, with the interim answers before them
+MAX_ADDRESSES = 4  # addresses of one name
 
-ERRORS: dict[type[Exception], str] = {  # the first that fits
+ERROR_NAMES: dict[type[Exception], str] = {  # the first that fits
     TimeoutError: "timeout",
-    destinations.Unresolved: "name_not_resolved",
-    destinations.Refused: "forbidden_address",
+    destinations.NameNotResolved: "name_not_resolved",
+    destinations.ForbiddenAddress: "forbidden_address",
     InvalidValue: "invalid_url",
     ConnectionRefusedError: "connection_refused",
     ssl.SSLError: "tls_failed",
@@ -71,13 +71,13 @@ class Outcome:
         return self.error is None and self.status is not None and 200 <= self.status < 300
 
 
-def post(
+def http_post(
     url: str,
     headers: dict[str, str],
     body: bytes,
     allow: Allow,
     *,
-    seconds: float = SECONDS,
+    seconds: float = CALL_TIMEOUT_SECONDS,
     resolve: Callable[..., list] = socket.getaddrinfo,
     context: ssl.SSLContext | None = None,
 ) -> Outcome:
@@ -85,20 +85,22 @@ def post(
     began = time.monotonic()
     told: dict[str, Any] = {}
     try:
-        to = destinations.parse(url, allow)
-        found = destinations.addresses(to, allow, seconds, resolve)
+        to = destinations.parse_destination(url, allow)
+        found = destinations.resolve_addresses(to, allow, seconds, resolve)
         with (
-            _dial(found[:TRIED], to.port, began + seconds) as dialed,
-            Watchdog(dialed, began + seconds),
-            closing(_connection(to, dialed, context)) as connection,
+            _connect(found[:MAX_ADDRESSES], to.port, began + seconds) as dialed,
+            ConnectionDeadline(dialed, began + seconds),
+            closing(_make_connection(to, dialed, context)) as connection,
         ):
-            told = _exchange(connection, to, headers, body)
-    except tuple(ERRORS) as failure:
-        told = {"error": next(name for kind, name in ERRORS.items() if isinstance(failure, kind))}
+            told = _send_and_read(connection, to, headers, body)
+    except tuple(ERROR_NAMES) as failure:
+        told = {
+            "error": next(name for kind, name in ERROR_NAMES.items() if isinstance(failure, kind))
+        }
     return Outcome(round((time.monotonic() - began) * 1000), **told)
 
 
-def _dial(found: list[Address], port: int, deadline: float) -> socket.socket:
+def _connect(found: list[Address], port: int, deadline: float) -> socket.socket:
     """A connection to the first address that takes one; each has its share of the time left."""
     for left, address in zip(range(len(found) - 1, -1, -1), found, strict=True):
         seconds = deadline - time.monotonic()
@@ -112,7 +114,7 @@ def _dial(found: list[Address], port: int, deadline: float) -> socket.socket:
                 raise
     try:
         if ip_address(dialed.getpeername()[0]) != address:
-            raise destinations.Refused
+            raise destinations.ForbiddenAddress
         dialed.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         dialed.settimeout(max(0.001, deadline - time.monotonic()))
         return dialed
@@ -121,15 +123,15 @@ def _dial(found: list[Address], port: int, deadline: float) -> socket.socket:
         raise
 
 
-class _Lines(io.BufferedReader):
+class _StrictReader(io.BufferedReader):
     """What comes, by lines: http.client takes cut headers for whole ones, and a chunk of negative
     size for all that will ever come."""
 
-    room = HEAD_BYTES
+    room = MAX_HEAD_BYTES
 
     def readline(self, size: int | None = -1) -> bytes:
         line = super().readline(size)
-        begun = self.room < HEAD_BYTES
+        begun = self.room < MAX_HEAD_BYTES
         self.room -= len(line)
         if self.room < 0 or (not line.endswith(b"\n") and (line or begun)):
             raise HTTPException
@@ -141,16 +143,16 @@ class _Lines(io.BufferedReader):
         return super().read(size)
 
 
-class _Answer(HTTPResponse):
+class _StrictResponse(HTTPResponse):
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
-        self.fp = _Lines(self.fp.detach())
+        self.fp = _StrictReader(self.fp.detach())
 
 
-class _Dialed:
+class _GivenSocketMixin:
     """A connection that uses the socket it is given and never looks a name up."""
 
-    response_class = _Answer
+    response_class = _StrictResponse
     dialed: socket.socket
 
     def _new_conn(self) -> socket.socket:
@@ -161,11 +163,11 @@ class _Dialed:
         return HTTPConnection.getresponse(self)
 
 
-class _Plain(_Dialed, urllib3.connection.HTTPConnection):
+class _PlainConnection(_GivenSocketMixin, urllib3.connection.HTTPConnection):
     """http."""
 
 
-class _Secure(_Dialed, urllib3.connection.HTTPSConnection):
+class _TLSConnection(_GivenSocketMixin, urllib3.connection.HTTPSConnection):
     """https; the certificate must be of the URL's host."""
 
     def connect(self) -> None:
@@ -177,21 +179,24 @@ class _Secure(_Dialed, urllib3.connection.HTTPSConnection):
             raise ssl.SSLError from None
 
 
-def _connection(
+def _make_connection(
     to: Destination, dialed: socket.socket, context: ssl.SSLContext | None
-) -> _Plain | _Secure:
+) -> _PlainConnection | _TLSConnection:
     if to.scheme == "http":
-        connection = _Plain(to.host, to.port, timeout=dialed.gettimeout())
+        connection = _PlainConnection(to.host, to.port, timeout=dialed.gettimeout())
     else:
-        connection = _Secure(
-            to.host, to.port, timeout=dialed.gettimeout(), ssl_context=context or _context()
+        connection = _TLSConnection(
+            to.host,
+            to.port,
+            timeout=dialed.gettimeout(),
+            ssl_context=context or _default_tls_context(),
         )
     connection.dialed = dialed
     return connection
 
 
 @lru_cache(1)
-def _context() -> ssl.SSLContext:
+def _default_tls_context() -> ssl.SSLContext:
     """With the certificates of the system; one for all threads, as it takes 20 ms and 1 MB."""
     context = ssl.create_default_context()
     # urllib3 sets these at every call, while OpenSSL may be reading them in another thread.
@@ -199,8 +204,11 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _exchange(
-    connection: _Plain | _Secure, to: Destination, headers: dict[str, str], body: bytes
+def _send_and_read(
+    connection: _PlainConnection | _TLSConnection,
+    to: Destination,
+    headers: dict[str, str],
+    body: bytes,
 ) -> dict[str, Any]:
     connection.connect()
     sent = {**headers, "connection": "close"}  # "accept-encoding: identity" is its default
@@ -212,14 +220,14 @@ def _exchange(
             raise HTTPException
         return {
             "status": response.status,
-            "answer": _beginning(response).decode("utf-8", "replace").replace("\0", "\ufffd"),
-            "retry_after": _retry_after(response.status, response.headers),
+            "answer": _read_beginning(response).decode("utf-8", "replace").replace("\0", "\ufffd"),
+            "retry_after": _parse_retry_after(response.status, response.headers),
         }
 
 
-def _beginning(response: HTTPResponse) -> bytes:
+def _read_beginning(response: HTTPResponse) -> bytes:
     try:
-        return response.read(ANSWER_BYTES)
+        return response.read(MAX_ANSWER_BYTES)
     except IncompleteRead as cut:
         return cut.partial
     except TimeoutError:
@@ -228,7 +236,7 @@ def _beginning(response: HTTPResponse) -> bytes:
         return b""
 
 
-def _retry_after(status: int, headers: Mapping[str, str]) -> int | None:
+def _parse_retry_after(status: int, headers: Mapping[str, str]) -> int | None:
     text = headers.get("retry-after", "").strip()
     if status not in (429, 503) or not text:
         return None

@@ -18,21 +18,21 @@ from os import register_at_fork
 from typing import Any
 from weakref import WeakSet
 
-from crm.errors import origin
+from crm.errors import describe_origin
 from crm.json import loads
 from crm.outbox import events
 from crm.tenancy.database import current_session, row
 
-ALL = "*"
-LEAVING_SECONDS = 5.0  # for those that wait when the process ends
-IDLE_SECONDS = 2.0  # after which the thread ends, until there is something to tell again
+ALL_KINDS = "*"
+EXIT_TIMEOUT_SECONDS = 5.0  # for those that wait when the process ends
+IDLE_THREAD_SECONDS = 2.0  # after which the thread ends, until there is something to tell again
 
 log = logging.getLogger("crm")
 
 Callback = Callable[[dict[str, Any]], Any]
 
 
-_all: "WeakSet[Callbacks]" = WeakSet()
+_instances: "WeakSet[Callbacks]" = WeakSet()
 
 
 class Callbacks:
@@ -49,7 +49,7 @@ class Callbacks:
         self._visits, self._app_context = visits, app_context
         self._wanted: dict[str, list[Callback]] = {}
         self._begin()
-        _all.add(self)
+        _instances.add(self)
 
     def _begin(self) -> None:
         """Also after a fork: the parent tells of what it has written."""
@@ -66,21 +66,21 @@ class Callbacks:
         TypeError for an async function.
         """
         for kind in kinds or ("",):
-            if kind != ALL and kind not in events.KINDS:
+            if kind != ALL_KINDS and kind not in events.KINDS:
                 raise ValueError(f"{kind!r} is none of {', '.join(events.KINDS)}, or *")
 
         def listen(callback: Callback) -> Callback:
             if inspect.iscoroutinefunction(callback):
                 raise TypeError("a callback is a plain function, not an async one")
-            for kind in (ALL,) if ALL in kinds else dict.fromkeys(kinds):
+            for kind in (ALL_KINDS,) if ALL_KINDS in kinds else dict.fromkeys(kinds):
                 self._wanted.setdefault(kind, []).append(callback)
             return callback
 
         return listen
 
-    def hear(self, label: str, kind: str, sequence: int, id: str) -> Callable[[], None] | None:
+    def on_event(self, label: str, kind: str, sequence: int, id: str) -> Callable[[], None] | None:
         """An event is written and perhaps never committed. Gives what to call if it is."""
-        if kind not in self._wanted and ALL not in self._wanted:
+        if kind not in self._wanted and ALL_KINDS not in self._wanted:
             return None
         with self._changed:
             written = self._written.setdefault(label, deque())
@@ -108,12 +108,12 @@ class Callbacks:
                     log.error("events after %s of %s come too late to be told", sequence, label)
                     return
                 self._thread = thread
-                atexit.register(self.wait, LEAVING_SECONDS)
+                atexit.register(self.wait, EXIT_TIMEOUT_SECONDS)
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda: self._committed, IDLE_SECONDS):
+                if not self._changed.wait_for(lambda: self._committed, IDLE_THREAD_SECONDS):
                     self._thread = None
                     atexit.unregister(self.wait)
                     return
@@ -128,7 +128,9 @@ class Callbacks:
                 try:
                     self._tell(label, sequence, id)
                 except Exception as error:
-                    log.error("event %s of %s cannot be told: %s", id, label, origin(error))
+                    log.error(
+                        "event %s of %s cannot be told: %s", id, label, describe_origin(error)
+                    )
             with self._changed:
                 self._at_work = False
                 self._changed.notify_all()
@@ -137,9 +139,9 @@ class Callbacks:
         with self._visits(label):
             if not row("SELECT 1 FROM event WHERE sequence = ? AND id = ?", (sequence, id)):
                 return  # it was rolled back
-            _, body = events.told(sequence)
+            _, body = events.load_event_body(sequence)
             kind = loads(body)["type"]
-            for callback in (*self._wanted.get(kind, ()), *self._wanted.get(ALL, ())):
+            for callback in (*self._wanted.get(kind, ()), *self._wanted.get(ALL_KINDS, ())):
                 self._call(callback, kind, loads(body))
 
     def _call(self, callback: Callback, kind: str, event: dict[str, Any]) -> None:
@@ -150,13 +152,13 @@ class Callbacks:
                 callback(event)
         except BaseException as error:  # an exit of this thread would leave the others unheard
             name = getattr(callback, "__qualname__", type(callback).__name__)
-            told = (name, kind, event["id"], here.label, origin(error))
+            told = (name, kind, event["id"], here.label, describe_origin(error))
             log.error("the callback %s failed for %s %s of %s: %s", *told)
 
 
-def _begin_anew() -> None:
-    for each in _all:
+def _reset_after_fork() -> None:
+    for each in _instances:
         each._begin()
 
 
-register_at_fork(after_in_child=_begin_anew)
+register_at_fork(after_in_child=_reset_after_fork)

@@ -18,20 +18,20 @@ from urllib.parse import quote, unquote
 
 from urllib3.util import parse_url
 
-from crm.config import Allow, host_of
+from crm.config import Allow, normalize_host
 from crm.values import InvalidValue
 
 Address = IPv4Address | IPv6Address
-LONGEST = 2048  # characters of a URL
-PORTS = {"https": 443, "http": 80}
-VISIBLE = "".join(map(chr, range(33, 127)))
-LOCAL_ROUTE = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
-STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+MAX_URL_CHARACTERS = 2048  # characters of a URL
+DEFAULT_PORTS = {"https": 443, "http": 80}
+VISIBLE_ASCII = "".join(map(chr, range(33, 127)))
+LOCAL_ADDRESS = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
+UNENCODED_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 # ipaddress.is_global lets 6to4, multicast and 168.63.129.16 pass, and changes between versions.
 UNICAST = ip_network("2000::/3")
-_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
-CLOSED = [
+_SOCKET_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+NON_PUBLIC_NETWORKS = [
     ip_network(text)
     for text in (
         "0.0.0.0/8",  # this network, this host
@@ -59,10 +59,10 @@ CLOSED = [
 
 
 # Where nobody's machine is: reserved, discarded.
-NOBODYS = {4: ip_address("240.0.0.1"), 6: ip_address("100::1")}
+UNUSED_ADDRESSES = {4: ip_address("240.0.0.1"), 6: ip_address("100::1")}
 
 
-class Refused(InvalidValue):
+class ForbiddenAddress(InvalidValue):
     """An address that is neither public nor allowed, or this machine's."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Refused(InvalidValue):
         )
 
 
-class Unresolved(Exception):
+class NameNotResolved(Exception):
     """The name has no address now."""
 
 
@@ -86,39 +86,41 @@ class Destination:
     target: str  # path and query
 
 
-def parse(url: str, allow: Allow) -> Destination:
+def parse_destination(url: str, allow: Allow) -> Destination:
     """The parts of a URL that may be called as far as it can be told without resolving its name.
 
     Raises Unfit: too_long, invalid_url, forbidden_address.
     """
-    if len(url) > LONGEST:
-        raise InvalidValue("too_long", f"at most {LONGEST} characters")
-    if not url.isprintable() or re.search(r"[ \\]", url) or STRAY_PERCENT.search(url):
-        raise _unfit("must not contain spaces, backslashes, control characters or a bare %")
+    if len(url) > MAX_URL_CHARACTERS:
+        raise InvalidValue("too_long", f"at most {MAX_URL_CHARACTERS} characters")
+    if not url.isprintable() or re.search(r"[ \\]", url) or UNENCODED_PERCENT.search(url):
+        raise _invalid_url("must not contain spaces, backslashes, control characters or a bare %")
     try:
-        parts = parse_url(quote(url, safe=VISIBLE))
-        host = host_of(unquote(parts.host or ""))
+        parts = parse_url(quote(url, safe=VISIBLE_ASCII))
+        host = normalize_host(unquote(parts.host or ""))
     except ValueError:
-        raise _unfit("must have a valid host and port, as in https://example.com/path") from None
-    if parts.scheme not in PORTS:
-        raise _unfit("must begin with https://")
+        raise _invalid_url(
+            "must have a valid host and port, as in https://example.com/path"
+        ) from None
+    if parts.scheme not in DEFAULT_PORTS:
+        raise _invalid_url("must begin with https://")
     if parts.auth is not None or url.partition("://")[2].startswith("@"):
-        raise _unfit("must not contain a user name or password")
+        raise _invalid_url("must not contain a user name or password")
     if parts.fragment is not None:
-        raise _unfit("must not contain a fragment (#)")
-    port = PORTS[parts.scheme] if parts.port is None else parts.port
+        raise _invalid_url("must not contain a fragment (#)")
+    port = DEFAULT_PORTS[parts.scheme] if parts.port is None else parts.port
     if not port:
-        raise _unfit("must have a port from 1 to 65535")
-    literal = _literal(host)
+        raise _invalid_url("must have a port from 1 to 65535")
+    literal = _parse_address(host)
     allowed = allow.has_address(literal, port) if literal else allow.has_host(host, port)
     if parts.scheme == "http" and not allowed:
-        raise _unfit("must begin with https://")
-    if literal and not allowed and not may_be_called(literal):
-        raise Refused
+        raise _invalid_url("must begin with https://")
+    if literal and not allowed and not is_callable_address(literal):
+        raise ForbiddenAddress
     return Destination(parts.scheme, host, port, parts.request_uri)
 
 
-def addresses(
+def resolve_addresses(
     to: Destination,
     allow: Allow,
     seconds: float,
@@ -128,21 +130,23 @@ def addresses(
 
     Raises Refused, Unresolved, and TimeoutError when there is no answer in `seconds`.
     """
-    literal = _literal(to.host)
+    literal = _parse_address(to.host)
     found = [literal] if literal else _resolve(to, seconds, resolve)
     if literal is None and allow.has_host(to.host, to.port):
         return found
-    if not all(allow.has_address(address, to.port) or may_be_called(address) for address in found):
-        raise Refused
+    if not all(
+        allow.has_address(address, to.port) or is_callable_address(address) for address in found
+    ):
+        raise ForbiddenAddress
     return found
 
 
-def may_be_called(address: Address) -> bool:
+def is_callable_address(address: Address) -> bool:
     """Is it public, and not this machine's?"""
-    return is_public(address) and not is_own(address)
+    return is_public_address(address) and not is_own_address(address)
 
 
-def is_own(address: Address) -> bool:
+def is_own_address(address: Address) -> bool:
     """Has an interface of this machine that address? To call it would get past a firewall in front,
     to services that are not for strangers.
 
@@ -151,39 +155,39 @@ def is_own(address: Address) -> bool:
     """
     if not _can_bind(address):
         return False
-    if not _can_bind(NOBODYS[address.version]):
+    if not _can_bind(UNUSED_ADDRESSES[address.version]):
         return True
     # net.ipv4.ip_nonlocal_bind is set, as beside keepalived: every address can be bound.
-    return _is_listed(address)
+    return _is_listed_by_kernel(address)
 
 
 def _can_bind(address: Address) -> bool:
     try:
-        with socket.socket(_FAMILY[address.version], socket.SOCK_DGRAM) as probe:
+        with socket.socket(_SOCKET_FAMILIES[address.version], socket.SOCK_DGRAM) as probe:
             probe.bind((str(address), 0))
             return True
     except OSError:
         return False
 
 
-def _is_listed(address: Address) -> bool:
+def _is_listed_by_kernel(address: Address) -> bool:
     """Is it among the addresses of Linux's interfaces? True if they cannot be read."""
     try:
         if address.version == 6:
             return Path("/proc/net/if_inet6").read_text().find(address.packed.hex()) >= 0
-        return str(address) in LOCAL_ROUTE.findall(Path("/proc/net/fib_trie").read_text())
+        return str(address) in LOCAL_ADDRESS.findall(Path("/proc/net/fib_trie").read_text())
     except OSError:
         return True
 
 
-def is_public(address: Address) -> bool:
+def is_public_address(address: Address) -> bool:
     """Is it the address of one machine on the internet, as far as its number tells?
 
     Of IPv6 only global unicast: forms that have an IPv4 address inside are not public.
     """
     if address.version == 6 and address not in UNICAST:
         return False
-    return not any(address in network for network in CLOSED)
+    return not any(address in network for network in NON_PUBLIC_NETWORKS)
 
 
 def _resolve(to: Destination, seconds: float, resolve: Callable[..., list]) -> list[Address]:
@@ -202,18 +206,18 @@ def _resolve(to: Destination, seconds: float, resolve: Callable[..., list]) -> l
     except TimeoutError:
         raise
     except (OSError, UnicodeError):
-        raise Unresolved from None
+        raise NameNotResolved from None
     if not found:
-        raise Unresolved
+        raise NameNotResolved
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 
 
-def _literal(host: str) -> Address | None:
+def _parse_address(host: str) -> Address | None:
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def _unfit(detail: str) -> InvalidValue:
+def _invalid_url(detail: str) -> InvalidValue:
     return InvalidValue("invalid_url", detail)

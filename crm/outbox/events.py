@@ -48,16 +48,16 @@ KINDS = {
     TASK_CREATED: "A task is created.",
     TASK_COMPLETED: "A task is completed.",
 }
-RECORDS = {  # the records in an event's `data`, where it is not only the kind's own noun
+RECORDS_IN_DATA = {  # the records in an event's `data`, where it is not only the kind's own noun
     LEAD_CONVERTED: ("lead", "deal", "client"),
     DEAL_STAGE_CHANGED: ("deal", "from_stage", "to_stage"),
     DEAL_ITEMS_CHANGED: ("deal", "items"),
     PRODUCT_IMPORTED: ("import",),
 }
 
-FEED_BYTES = 4 << 20  # of the events of one answer
+MAX_FEED_BYTES = 4 << 20  # of the events of one answer
 
-INSERT = """
+INSERT_EVENT = """
     INSERT INTO event (id, type, at, noun, record_id, data, previous) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
@@ -72,9 +72,9 @@ def emit(
 
     `data` is {noun: record as GET one shows it, …}; `previous` has the changed fields' old values.
     """
-    noun, id = kind.partition(".")[0], new_id()
+    noun, id = kind.partition(".")[0], new_event_id()
     sequence = execute(
-        INSERT,
+        INSERT_EVENT,
         (
             id,
             kind,
@@ -85,23 +85,23 @@ def emit(
             dumps(previous or {}).decode(),
         ),
     ).lastrowid
-    subscriptions.address(sequence, kind, noun, record_id)
+    subscriptions.enqueue_deliveries(sequence, kind, noun, record_id)
     here = current_session()
     if here.keeper.hears and (heard := here.keeper.hears(here.label, kind, sequence, id)):
         after_commit(heard)
 
 
-def new_id() -> str:
+def new_event_id() -> str:
     """The id of a new event: random, so that it says nothing."""
     return f"evt_{secrets.token_hex(12)}"
 
 
-def records_of(kind: str) -> tuple[str, ...]:
+def list_records_in_data(kind: str) -> tuple[str, ...]:
     """The names in the `data` of an event of this kind."""
-    return RECORDS.get(kind) or (kind.partition(".")[0],)
+    return RECORDS_IN_DATA.get(kind) or (kind.partition(".")[0],)
 
 
-def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -> bytes:
+def encode_event(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -> bytes:
     """The event as receivers and the feed get it: the same bytes every time it is told."""
     return dumps(
         {
@@ -116,26 +116,26 @@ def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -
     )
 
 
-def scope_of(kind: str) -> str:
+def required_scope(kind: str) -> str:
     """The right that reading an event of this kind needs: to read its noun (D12)."""
     return f"{kind.partition('.')[0]}s:read"
 
 
-def told(sequence: int) -> tuple[str, bytes]:
+def load_event_body(sequence: int) -> tuple[str, bytes]:
     """The id and the body of one event."""
     found = row(
         "SELECT sequence, id, type, at, data, previous FROM event WHERE sequence = ?", (sequence,)
     )
-    return found[1], body(*found)
+    return found[1], encode_event(*found)
 
 
-def newest() -> str | None:
+def find_latest_event_time() -> str | None:
     """When the last event of the tenant visited was."""
     found = row("SELECT at FROM event ORDER BY sequence DESC LIMIT 1")
     return found and found[0]
 
 
-def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
+def list_bodies_after(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     """Events later than `after` of those kinds, oldest first, and the sequence to go on from.
 
     At most `limit` and, but for the first, FEED_BYTES in all. The last 30 days are kept. The second
@@ -150,13 +150,13 @@ def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     )
     params = (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit)
     bodies: list[bytes] = []
-    told, left = after, FEED_BYTES
+    load_event_body, left = after, MAX_FEED_BYTES
     with closing(each_row(sql, params)) as found:
         for sequence, *values in found:
-            event = body(sequence, *values)
+            event = encode_event(sequence, *values)
             left -= len(event)
             if left < 0 and bodies:
-                return bodies, told
+                return bodies, load_event_body
             bodies.append(event)
-            told = sequence
-    return bodies, told if len(bodies) == limit else max(after, last)
+            load_event_body = sequence
+    return bodies, load_event_body if len(bodies) == limit else max(after, last)

@@ -20,12 +20,14 @@ from crm.outbox import signature
 from crm.values import moment
 
 HOST = "127.0.0.1"
-BODY_BYTES = 2 * 1024 * 1024
-SECONDS = 10.0  # for a request from its first byte to its last; the sender waits for 15
-UNREAD = 64  # deliveries that wait to be shown; the next ones are refused
+MAX_BODY_BYTES = 2 * 1024 * 1024
+REQUEST_TIMEOUT_SECONDS = (
+    10.0  # for a request from its first byte to its last; the sender waits for 15
+)
+MAX_UNREAD = 64  # deliveries that wait to be shown; the next ones are refused
 
 
-class Listener(ThreadingHTTPServer):
+class WebhookListener(ThreadingHTTPServer):
     """Listens from the start, serves inside `with`; `next()` gives the text of a delivery.
 
     Raises OSError when the port cannot be had.
@@ -42,7 +44,7 @@ class Listener(ThreadingHTTPServer):
         clock: Callable[[], float] = time.time,
     ):
         self.secrets, self.status, self.clock = secrets, status, clock
-        self.unread: Queue[str] = Queue(UNREAD)
+        self.unread: Queue[str] = Queue(MAX_UNREAD)
         super().__init__((HOST, port), _Request)
 
     def __enter__(self) -> Self:
@@ -70,13 +72,13 @@ class Listener(ThreadingHTTPServer):
 class _Request(BaseHTTPRequestHandler):
     """One connection, one request."""
 
-    server: Listener
+    server: WebhookListener
     protocol_version = "HTTP/1.1"  # else `Expect: 100-continue` stays without an answer
     error_message_format = "%(message)s\n"
     error_content_type = "text/plain; charset=utf-8"
 
     def handle(self) -> None:
-        late = Timer(SECONDS, self.cut)
+        late = Timer(REQUEST_TIMEOUT_SECONDS, self.cut)
         late.daemon = True
         late.start()
         try:
@@ -93,8 +95,8 @@ class _Request(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             return self.send_error(411, "the body has no Content-Length")
-        if len(length) > 9 or int(length) > BODY_BYTES:
-            return self.send_error(413, f"the body is larger than {BODY_BYTES} bytes")
+        if len(length) > 9 or int(length) > MAX_BODY_BYTES:
+            return self.send_error(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             return self.send_error(408, "the body did not come whole and in time")
@@ -115,7 +117,7 @@ class _Request(BaseHTTPRequestHandler):
     def told(self, body: bytes, wrong: str | None) -> str:
         """A line of tabs about the delivery, then its body."""
         checked = f"signature bad: {wrong}" if wrong else "signature good"
-        event, shown = _read(body)
+        event, shown = _parse_body(body)
         parts = (
             self.time(),
             str(event.get("type", "-")),
@@ -123,7 +125,11 @@ class _Request(BaseHTTPRequestHandler):
             self.headers.get("webhook-id", "-"),
             checked if self.server.secrets else "signature not checked",
         )
-        return "\t".join(map(_plain, parts)) + "\n" + "\n".join(map(_plain, shown.split("\n")))
+        return (
+            "\t".join(map(_escape_control_characters, parts))
+            + "\n"
+            + "\n".join(map(_escape_control_characters, shown.split("\n")))
+        )
 
     def time(self) -> str:
         return moment(datetime.fromtimestamp(self.server.clock(), UTC))
@@ -145,13 +151,15 @@ class _Request(BaseHTTPRequestHandler):
     def log_error(self, format: str, *args: Any) -> None:
         """A refused request is shown by a line too."""
         with suppress(Full):
-            self.server.unread.put_nowait(f"{self.time()}\trefused: {_plain(str(args[-1]))}")
+            self.server.unread.put_nowait(
+                f"{self.time()}\trefused: {_escape_control_characters(str(args[-1]))}"
+            )
 
     def log_request(self, *_: object) -> None:
         """Deliveries are shown by `told()`."""
 
 
-def _read(body: bytes) -> tuple[dict[str, Any], str]:
+def _parse_body(body: bytes) -> tuple[dict[str, Any], str]:
     """The event, empty if it is none, and the body for people."""
     try:
         found = loads(body)
@@ -160,7 +168,7 @@ def _read(body: bytes) -> tuple[dict[str, Any], str]:
         return {}, f"(no JSON: {len(body)} bytes)"
 
 
-def _plain(line: str) -> str:
+def _escape_control_characters(line: str) -> str:
     """The line without control characters; JSON means the same with them escaped."""
     if line.isprintable():
         return line

@@ -23,16 +23,18 @@ from crm.tenancy.database import time_text
 from crm.tenancy.tenants import Tenants
 from crm.tenancy.wakeup import WakeupListener
 
-THREADS = 32  # deliveries in flight at most; half of them may be to failing endpoints
-SCOUTS = 2  # threads that look at every tenant when the sender begins
-PATIENCE = 0.2  # seconds that the dispatcher waits for a tenant's writer: others wait for it
-SOON = 0.5  # seconds until it looks again at a tenant that was busy,
-BROKEN = 60.0  # and at one whose file cannot be used
-CROWDED = 1.0  # how often it looks at those that found no thread free
-STOP_SECONDS = call.SECONDS + 3  # for those in flight to end and be recorded
-LONGEST_SLEEP = 60.0  # a machine that slept, or a clock set forward, is noticed by then
-RECORDING = (0.0, 1.0, 5.0)  # pauses before each try to record
-AGENT = "crm-webhooks/1"
+MAX_IN_FLIGHT = 32  # deliveries in flight at most; half of them may be to failing endpoints
+STARTUP_SCAN_THREADS = 2  # threads that look at every tenant when the sender begins
+WRITER_WAIT_SECONDS = (
+    0.2  # seconds that the dispatcher waits for a tenant's writer: others wait for it
+)
+BUSY_RETRY_SECONDS = 0.5  # seconds until it looks again at a tenant that was busy,
+UNAVAILABLE_RETRY_SECONDS = 60.0  # and at one whose file cannot be used
+BACKLOG_INTERVAL_SECONDS = 1.0  # how often it looks at those that found no thread free
+STOP_TIMEOUT_SECONDS = call.CALL_TIMEOUT_SECONDS + 3  # for those in flight to end and be recorded
+MAX_SLEEP_SECONDS = 60.0  # a machine that slept, or a clock set forward, is noticed by then
+RECORD_DELAYS_SECONDS = (0.0, 1.0, 5.0)  # pauses before each try to record
+USER_AGENT = "crm-webhooks/1"
 
 log = logging.getLogger("crm")
 
@@ -40,7 +42,12 @@ log = logging.getLogger("crm")
 class Sender:
     """Delivers for all tenants, from `start()` until `stop()`."""
 
-    def __init__(self, tenants: Tenants, threads: int = THREADS, seconds: float = call.SECONDS):
+    def __init__(
+        self,
+        tenants: Tenants,
+        threads: int = MAX_IN_FLIGHT,
+        seconds: float = call.CALL_TIMEOUT_SECONDS,
+    ):
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
         self._most, self._seconds = threads, seconds
@@ -48,7 +55,7 @@ class Sender:
         self._stopped = threading.Event()
         self._lock = threading.Condition()
         self._busy = self._probing = self._threads = 0
-        self._jobs: SimpleQueue[tuple[str, deliveries.Claimed]] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[str, deliveries.ClaimedDelivery]] = SimpleQueue()
         self._agenda: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}  # the time of each label that counts in the agenda
         self._crowd: deque[str] = deque()  # labels with more due than could be taken
@@ -81,7 +88,7 @@ class Sender:
 
     def _await_those_in_flight(self) -> None:
         with self._lock:
-            self._lock.wait_for(lambda: not self._busy, STOP_SECONDS)
+            self._lock.wait_for(lambda: not self._busy, STOP_TIMEOUT_SECONDS)
 
     # The dispatcher
 
@@ -113,16 +120,16 @@ class Sender:
                     self._look(label)
 
     def _idle_seconds(self) -> float | None:
-        found = [CROWDED] if self._crowd else []
+        found = [BACKLOG_INTERVAL_SECONDS] if self._crowd else []
         if self._agenda:
             seconds = self._agenda[0][0] - self.tenants.steady.now()
-            found.append(min(max(0.0, seconds), LONGEST_SLEEP))
+            found.append(min(max(0.0, seconds), MAX_SLEEP_SECONDS))
         return min(found, default=None)
 
     def _look_at_all(self) -> None:
         # What is to be sent is mostly in files that were written to lately.
         unseen = deque(self.tenants.recent_first())
-        for _ in range(SCOUTS):
+        for _ in range(STARTUP_SCAN_THREADS):
             scout = threading.Thread(target=self._scout, args=(unseen,), name="scout", daemon=True)
             scout.start()
 
@@ -137,7 +144,7 @@ class Sender:
 
     def _has_work(self, label: str) -> bool:
         try:
-            return bool(self.tenants.peek(label, deliveries.WAITING)[0])
+            return bool(self.tenants.peek(label, deliveries.HAS_PENDING)[0])
         except Exception:
             return True  # a closer look tells what is wrong
 
@@ -157,17 +164,17 @@ class Sender:
         claimed, again = [], None
         try:
             with self.tenants.session(label, tidies=False) as here:
-                here.wait = PATIENCE
-                claimed, again = deliveries.claim(self.lease, free, probes)
+                here.wait = WRITER_WAIT_SECONDS
+                claimed, again = deliveries.claim_due(self.lease, free, probes)
         except NotFound:
             return
         except (StorageFull, TenantUnavailable):  # it is in the log already
-            again = self.tenants.clock() + BROKEN
+            again = self.tenants.clock() + UNAVAILABLE_RETRY_SECONDS
         except Busy:
-            again = self.tenants.steady.now() + SOON
+            again = self.tenants.steady.now() + BUSY_RETRY_SECONDS
         except Exception:
             log.exception("the deliveries of %s cannot be read", label)
-            again = self.tenants.steady.now() + BROKEN
+            again = self.tenants.steady.now() + UNAVAILABLE_RETRY_SECONDS
         for delivery in claimed:
             self._hand_over(label, delivery)
         if again is not None and again > self.tenants.steady.now():
@@ -175,7 +182,7 @@ class Sender:
         elif again is not None and label not in self._crowd:
             self._crowd.append(label)
 
-    def _hand_over(self, label: str, delivery: deliveries.Claimed) -> None:
+    def _hand_over(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         with self._lock:
             self._busy += 1
             self._probing += delivery.probes
@@ -201,17 +208,17 @@ class Sender:
                     self._lock.notify_all()
                 self.tenants.bell.ring(label)
 
-    def _deliver(self, label: str, delivery: deliveries.Claimed) -> None:
+    def _deliver(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         begun = int(self.tenants.clock())
-        headers = {"content-type": "application/json", "user-agent": AGENT}
-        headers |= signature.headers(delivery.secrets, delivery.event_id, begun, delivery.body)
+        headers = {"content-type": "application/json", "user-agent": USER_AGENT}
+        headers |= signature.make_headers(delivery.secrets, delivery.event_id, begun, delivery.body)
         allow = self.tenants.config.webhook_allow
-        outcome = call.post(delivery.url, headers, delivery.body, allow, seconds=self._seconds)
-        for pause in RECORDING:
+        outcome = call.http_post(delivery.url, headers, delivery.body, allow, seconds=self._seconds)
+        for pause in RECORD_DELAYS_SECONDS:
             time.sleep(pause)
             try:
                 with self.tenants.session(label):
-                    deliveries.record(delivery, time_text(begun), outcome)
+                    deliveries.record_outcome(delivery, time_text(begun), outcome)
                 return
             except Busy:
                 continue

@@ -16,32 +16,32 @@ from crm.tenancy.clocks import erasing_before, steady_before, steady_now
 from crm.tenancy.database import execute, notify_after_commit, now, row, rows, settings, transaction
 from crm.values import InvalidValue
 
-MOST = 10  # endpoints of a tenant
-PATIENCE_SECONDS = 5 * 86_400  # of failures without one success
-ROTATION_SECONDS = 24 * 3600  # for which the secret before still signs
+MAX_WEBHOOKS = 10  # endpoints of a tenant
+PAUSE_AFTER_SECONDS = 5 * 86_400  # of failures without one success
+OLD_SECRET_SECONDS = 24 * 3600  # for which the secret before still signs
 PAUSED, GONE = "paused", "gone"
 NOTICES = {
     PAUSED: "nothing was delivered for five days, so nothing more is sent",
     GONE: "the receiver answered 410 Gone, so nothing more is sent",
 }
 
-WANTED = "active = 1 AND instr(events, ?) > 0"
-ADDRESS = f"""
+IS_SUBSCRIBED = "active = 1 AND instr(events, ?) > 0"
+INSERT_DELIVERIES = f"""
     INSERT INTO delivery
         (webhook_id, sequence, noun, record_id, status, due_at, cause, created_at)
     SELECT id, ?1, ?2, ?3, 'pending', CASE WHEN EXISTS (
         SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ?2 AND record_id = ?3
             AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?5
-    FROM webhook WHERE {WANTED}
+    FROM webhook WHERE {IS_SUBSCRIBED}
 """
 
 
-def address(sequence: int, kind: str, noun: str, record_id: int) -> None:
+def enqueue_deliveries(sequence: int, kind: str, noun: str, record_id: int) -> None:
     """Have the event delivered to every endpoint that wants its kind; in its transaction."""
     wanted = f'"{kind}"'
     # Most tenants have none, and to look costs a fifth of an INSERT that finds none.
-    if row(f"SELECT 1 FROM webhook WHERE {WANTED}", (wanted,)):
-        execute(ADDRESS, (sequence, noun, record_id, steady_now(), now(), wanted))
+    if row(f"SELECT 1 FROM webhook WHERE {IS_SUBSCRIBED}", (wanted,)):
+        execute(INSERT_DELIVERIES, (sequence, noun, record_id, steady_now(), now(), wanted))
         notify_after_commit()
 
 
@@ -69,7 +69,7 @@ class Webhook(Record):
         Raises Invalid.
         """
         if data.get("url", self.url) != self.url:
-            _is_allowed(data["url"])
+            _require_allowed_url(data["url"])
             data = {**data, "failing_since": None}
         active = data.get("active", self.active)
         if active and not self.active:
@@ -92,21 +92,21 @@ class Webhook(Record):
         if not self.active:
             raise Conflict("this webhook is switched off: set active to true", "webhook_inactive")
 
-    def rotate(self) -> str:
+    def rotate_secret(self) -> str:
         """A new secret, shown this once; the one before signs too for 24 hours."""
         with transaction():
             secret = signature.new_secret()
-            until = steady_before(-ROTATION_SECONDS)
+            until = steady_before(-OLD_SECRET_SECONDS)
             self.put({"secret": secret, "old_secret": self.secret, "old_secret_until": until})
             return secret
 
-    def secrets(self) -> tuple[str, ...]:
+    def active_secrets(self) -> tuple[str, ...]:
         """What signs now, the newest first."""
         if self.old_secret and self.old_secret_until > steady_now():
             return self.secret, self.old_secret
         return (self.secret,)
 
-    def succeeded(self, at: str) -> None:
+    def record_success(self, at: str) -> None:
         """It took a delivery; inside a transaction. Health is not a version of the record."""
         if self.failing_since or self.last_success_at != at:
             execute(
@@ -114,7 +114,7 @@ class Webhook(Record):
                 (at, self.id),
             )
 
-    def failed(self, at: str, status: int | None) -> None:
+    def record_failure(self, at: str, status: int | None) -> None:
         """It did not take a delivery; inside a transaction.
 
         How long it has failed is told by clocks that a step of the machine's does not move: to
@@ -127,7 +127,7 @@ class Webhook(Record):
         )
         if status == 410:
             self._stop(GONE)
-        elif since <= erasing_before(PATIENCE_SECONDS):
+        elif since <= erasing_before(PAUSE_AFTER_SECONDS):
             self._stop(PAUSED)
 
     def _stop(self, why: str) -> None:
@@ -153,15 +153,15 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
     `data` has url, events (a JSON list of kinds), and perhaps active and description.
     Raises Invalid, or Conflict `too_many_webhooks`.
     """
-    _is_allowed(data["url"])
+    _require_allowed_url(data["url"])
     secret = signature.new_secret()
     with transaction():
-        if row("SELECT count(*) FROM webhook") >= (MOST,):
-            raise Conflict(f"a tenant has at most {MOST} webhooks", "too_many_webhooks")
+        if row("SELECT count(*) FROM webhook") >= (MAX_WEBHOOKS,):
+            raise Conflict(f"a tenant has at most {MAX_WEBHOOKS} webhooks", "too_many_webhooks")
         return Webhook.add({"active": 1, **data, "secret": secret}).id, secret
 
 
-def hold_all() -> int:
+def hold_all_deliveries() -> int:
     """Send nothing of what waits until somebody asks to recover it; inside a transaction. Gives
     how many deliveries that are.
 
@@ -177,13 +177,13 @@ def switch_all_off() -> None:
 
     For a copy that goes on beside the tenant it is of: its receivers are that one's.
     """
-    hold_all()
+    hold_all_deliveries()
     for (id,) in rows("SELECT id FROM webhook WHERE active = 1"):
         Webhook.find(id).change({"active": 0})
 
 
-def _is_allowed(url: str) -> None:
+def _require_allowed_url(url: str) -> None:
     try:
-        destinations.parse(url, settings().webhook_allow)
+        destinations.parse_destination(url, settings().webhook_allow)
     except InvalidValue as unfit:
         raise Invalid.field("url", unfit.code, unfit.detail) from None

@@ -7,7 +7,7 @@ from marshmallow import ValidationError
 from marshmallow import fields as ma
 from marshmallow.validate import Length
 
-from crm.errors import MOST_FAULTS
+from crm.errors import MAX_FAULTS
 from crm.json import loads
 
 
@@ -70,7 +70,7 @@ class Nested(ma.Nested):
                 found.append(self.schema.read(entry))
             except ValidationError as error:
                 wrong[number] = error.normalized_messages()
-                if len(wrong) == MOST_FAULTS:
+                if len(wrong) == MAX_FAULTS:
                     break
         if wrong:
             raise ValidationError(wrong)

@@ -12,7 +12,7 @@ from typing import Any
 
 from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 
-from crm.errors import MOST_FAULTS, Fault, Invalid, NotFound
+from crm.errors import MAX_FAULTS, Fault, Invalid, NotFound
 from crm.json import dumps, loads
 from crm.records.nested import Nested
 from crm.records.record import Record
@@ -47,7 +47,7 @@ class Body(Schema):
         try:
             found = self.read(sent)
         except ValidationError as error:
-            raise Invalid(list(islice(faults(error.normalized_messages()), MOST_FAULTS))) from None
+            raise Invalid(list(islice(faults(error.normalized_messages()), MAX_FAULTS))) from None
         found.echoed = echoed
         return found
 
@@ -58,8 +58,8 @@ class Body(Schema):
         """
         found, wrong = Payload(), {}
         unknown = sent.keys() - self.fields.keys()
-        if len(unknown) > MOST_FAULTS:  # before each value is looked at: that takes long
-            raise ValidationError(dict.fromkeys(islice(unknown, MOST_FAULTS), ["Unknown field."]))
+        if len(unknown) > MAX_FAULTS:  # before each value is looked at: that takes long
+            raise ValidationError(dict.fromkeys(islice(unknown, MAX_FAULTS), ["Unknown field."]))
         for name, field in self.fields.items():
             try:
                 if name in sent:

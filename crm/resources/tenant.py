@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 from crm import values
 from crm.access import api_keys, codes, links, sessions
 from crm.config import PLANS
-from crm.errors import Faults, Invalid
+from crm.errors import FaultCollector, Invalid
 from crm.outbox import subscriptions
 from crm.resources import pipelines, users
 from crm.tenancy import backup
@@ -112,7 +112,7 @@ def settle(currency: str, time_zone: str) -> None:
 
     What is there keeps its currency. Raises Invalid.
     """
-    wrong = Faults()
+    wrong = FaultCollector()
     try:
         currency = values.currency(currency)
     except values.InvalidValue as unfit:

@@ -41,7 +41,7 @@ def create(data: dict[str, Any]) -> tuple[int, str]:
 
 def may_tell(kinds: Iterable[str]) -> None:
     """The caller may read all that these kinds will tell; raises Forbidden."""
-    rights.require(g.caller.scopes, map(events.scope_of, kinds))
+    rights.require(g.caller.scopes, map(events.required_scope, kinds))
 
 
 class Kinds(fields.Field):
@@ -151,10 +151,10 @@ class DeliverySchema(RecordSchema):
     )
     type = fields.Choice(
         *events.KINDS,
-        deliveries.TEST,
+        deliveries.TEST_KIND,
         read_only=True,
         column="coalesce((SELECT type FROM event WHERE sequence = delivery.sequence),"
-        f" '{deliveries.TEST}')",
+        f" '{deliveries.TEST_KIND}')",
     )
     sequence = fields.Integer(1, 1 << 53, read_only=True, nullable=True, about="Null of a test.")
     status = fields.Choice(
@@ -268,7 +268,7 @@ def change_webhook(data: dict[str, Any], id: str) -> dict[str, Any]:
         if (data.get("url", webhook.url), wanted) != (webhook.url, webhook.events):
             may_tell(loads(wanted))
         if data.get("url", webhook.url) != webhook.url:
-            may_tell(deliveries.pending_kinds(webhook.id))
+            may_tell(deliveries.list_pending_kinds(webhook.id))
         webhook.change(data)
         return WEBHOOK.one(webhook.id)
 
@@ -288,14 +288,14 @@ def rotate_webhook_secret(id: str) -> dict[str, str]:
     """Make a new secret; the one before signs too for 24 hours."""
     with transaction():
         webhook = Webhook.find(id)
-        return {"status": "ok", "webhook_id": str(webhook.id), "secret": webhook.rotate()}
+        return {"status": "ok", "webhook_id": str(webhook.id), "secret": webhook.rotate_secret()}
 
 
 @blueprint.post("/webhooks/<id>/test")
 @blueprint.answer(Sending(), 202)
 def test_webhook(id: str) -> dict[str, str]:
     """Send a `webhook.test`, once."""
-    return {"status": "ok", "delivery_id": str(deliveries.test(id))}
+    return {"status": "ok", "delivery_id": str(deliveries.send_test(id))}
 
 
 @blueprint.get("/webhooks/<id>/deliveries")
@@ -332,5 +332,5 @@ def get_delivery(id: str) -> dict[str, Any]:
 def resend_delivery(id: str) -> dict[str, str]:
     """Send a delivery once more, now and on a new schedule."""
     with transaction():
-        may_tell(deliveries.unwanted_kinds(id))
+        may_tell(deliveries.list_unwanted_kinds(id))
         return {"status": "ok", "delivery_id": str(deliveries.resend(id))}

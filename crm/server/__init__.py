@@ -25,12 +25,12 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
-from crm.open_files import raise_limit, shares
+from crm.open_files import divide_open_files, raise_limit
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
 from crm.tenancy import disk
 
-__all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
+__all__ = ["Loop", "ServeError", "Worker", "find_running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -80,7 +80,7 @@ def serve(
         listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
         raise_limit()
         bounds = {
-            "MAX_CONNECTIONS": shares(databases).clients,
+            "MAX_CONNECTIONS": divide_open_files(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
         }
         loop_class = type("Loop", (Loop,), bounds)
@@ -112,7 +112,7 @@ def serve(
             os.close(lock)
 
 
-def running(data: Path) -> int | None:
+def find_running(data: Path) -> int | None:
     """The process that serves the data folder, or None."""
     try:
         lock = os.open(data / "serve.lock", os.O_RDONLY | os.O_CLOEXEC)

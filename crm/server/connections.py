@@ -7,11 +7,11 @@ from enum import IntEnum
 from typing import Any
 
 from crm.server.bounds import Bound
-from crm.server.requests import END, HEAD_BYTES, Refused, Request
+from crm.server.requests import END_OF_HEAD, MAX_HEAD_BYTES, Request, RequestRefused
 from crm.server.responses import Response
 
 RECEIVE_BYTES = 64 * 1024
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class State(IntEnum):
@@ -79,10 +79,10 @@ class Connection:
             received = self._received
             while received[:2] == b"\r\n":  # empty lines before a request are allowed
                 del received[:2]
-            end = received.find(END, 0, HEAD_BYTES)
+            end = received.find(END_OF_HEAD, 0, MAX_HEAD_BYTES)
             if end < 0:
-                if len(received) >= HEAD_BYTES:
-                    raise Refused(431)
+                if len(received) >= MAX_HEAD_BYTES:
+                    raise RequestRefused(431)
                 return False
             head = bytes(received[: end + 4])
             del received[: end + 4]
@@ -94,7 +94,7 @@ class Connection:
     def kind(self) -> tuple[str, bool]:
         """What slow requests are counted by: their host, and whether they only read."""
         host = self.environ.get("HTTP_HOST", "").lower().partition(":")[0]
-        return host, self.environ["REQUEST_METHOD"] in READING
+        return host, self.environ["REQUEST_METHOD"] in SAFE_METHODS
 
     @property
     def received_bytes(self) -> int:
@@ -147,7 +147,7 @@ class Connection:
             response.close()
 
 
-def environ_of(server: Any, client: Any) -> dict[str, Any]:
+def make_base_environ(server: Any, client: Any) -> dict[str, Any]:
     """What the environs of all requests of a connection have in common (PEP 3333)."""
     if not isinstance(client, tuple):  # of a Unix socket
         server, client = ("localhost", 80), ("", "")

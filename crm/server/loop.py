@@ -25,12 +25,12 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.networks import networks_of
-from crm.open_files import shares
+from crm.open_files import divide_open_files
 from crm.server.bounds import ALL, Bound, SlowRequests
-from crm.server.connections import Connection, State, environ_of
+from crm.server.connections import Connection, State, make_base_environ
 from crm.server.hand_over import HandOver, LoopTaken
-from crm.server.requests import Refused
-from crm.server.responses import Response, problem
+from crm.server.requests import RequestRefused
+from crm.server.responses import Response, make_problem
 
 EXPIRE_SECONDS = 0.25
 ACCEPTS_AT_ONCE = 16
@@ -82,7 +82,7 @@ class Loop:
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # the others take some, too
         self.queue_may_move = False
         self.expire_at = 0.0
-        most = self.MAX_CONNECTIONS or shares(DATABASES).clients
+        most = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
         self.connections = Bound(most, self.CLIENTS_ARE_DIRECT)
         self.requests = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
@@ -195,7 +195,7 @@ class Loop:
             sock.setblocking(False)
             # Who comes by a Unix socket is a proxy, and has no address.
             networks = networks_of(client[0]) if isinstance(client, tuple) else ()
-            conn = Connection(sock, networks, environ_of(listener.getsockname(), client))
+            conn = Connection(sock, networks, make_base_environ(listener.getsockname(), client))
             self.connections.add(networks)
             while user := self.connections.exceeded(networks):
                 if not self.close_one_of(user):
@@ -296,7 +296,7 @@ class Loop:
                     self.wait(conn, State.QUEUED, self.QUEUE_SECONDS)
                     self.watch(conn, 0)
                 return
-        except Refused as refused:
+        except RequestRefused as refused:
             self.refuse(conn, refused.status)
             return
         if conn.request is None:
@@ -344,7 +344,7 @@ class Loop:
             # Neither the address nor the headers: they carry phones and keys.
             self.log.exception("error while answering %s", conn.environ["REQUEST_METHOD"])
             response.is_complete, response.keep_alive = True, False
-            return b"" if response.is_started else problem(500, conn.environ)
+            return b"" if response.is_started else make_problem(500, conn.environ)
 
     def send(self, conn: Connection) -> None:
         """Send what the client takes now; wait with the rest, or for the next request."""
@@ -382,7 +382,7 @@ class Loop:
 
     def refuse(self, conn: Connection, status: int) -> None:
         """Answer without the application."""
-        conn.send_briefly(problem(status, conn.environ))
+        conn.send_briefly(make_problem(status, conn.environ))
         self.leave(conn)
 
     def leave(self, conn: Connection) -> None:

@@ -176,7 +176,7 @@ _PROBLEMS = {
 }
 
 
-def problem(status: int, environ: dict[str, Any]) -> bytes:
+def make_problem(status: int, environ: dict[str, Any]) -> bytes:
     """A whole answer of our own, in the shape of all errors (D14), and its line in the log.
 
     `environ` is of the refused request, as far as it was read.

@@ -24,7 +24,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from crm.config import Config
 from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
-from crm.open_files import shares
+from crm.open_files import divide_open_files
 from crm.tenancy import disk, file_errors, litestream, migrations, upgrades
 from crm.tenancy.database import Connection, connect, file_at, session_or_none
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
@@ -333,7 +333,7 @@ class Pool:
     """
 
     def __init__(self, size: int):
-        self._size = shares(size).databases
+        self._size = divide_open_files(size).databases
         self._lock = threading.Lock()
         self._idle: OrderedDict[int, tuple[Tenant, bool, Connection]] = OrderedDict()
         _all.add(self)

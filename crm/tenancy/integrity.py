@@ -21,7 +21,7 @@ from crm.tenancy.copies import list_copies, made_at
 from crm.tenancy.database import TenantSession, begin_session, end_session_of_thread
 from crm.tenancy.disk import stamp
 from crm.tenancy.tenants import FRONT, Tenants
-from crm.timed_checks import FAULT, OK, WARNING, Said
+from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail
 
 MIB = 1 << 20
 LEAST_FREE = 64 * MIB
@@ -61,7 +61,7 @@ def user() -> str:
     return _name(os.geteuid())
 
 
-def folder(tenants: Tenants) -> Iterator[Said]:
+def folder(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Can it be written? Whose are its files, and who may read them?"""
     data = tenants.config.data
     if not data.exists():
@@ -86,7 +86,7 @@ def folder(tenants: Tenants) -> Iterator[Said]:
         yield OK, "its group may look into it, but read no file"
 
 
-def key(tenants: Tenants) -> Iterator[Said]:
+def key(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """The key that signs the forms of pages."""
     path = tenants.config.data / "secret.key"
     try:
@@ -102,7 +102,7 @@ def key(tenants: Tenants) -> Iterator[Said]:
         yield OK, "secret.key is there, for its owner alone"
 
 
-def disk(tenants: Tenants) -> Iterator[Said]:
+def disk(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Is there room to go on, to restore the largest tenant, to copy all of them?"""
     place = tenants.config.data
     while not place.exists():
@@ -123,7 +123,7 @@ def disk(tenants: Tenants) -> Iterator[Said]:
         yield OK, text
 
 
-def engine() -> Iterator[Said]:
+def engine() -> Iterator[LevelAndDetail]:
     """SQLite: has it what is needed, and its known faults."""
     version = sqlite3.sqlite_version
     with closing(sqlite3.connect(":memory:")) as tried:
@@ -169,7 +169,7 @@ def look(tenants: Tenants, label: str, full: bool, ask: Callable[[], Any]) -> Se
         tenant.close(connection, 5)
 
 
-def state(version: int) -> Said:
+def state(version: int) -> LevelAndDetail:
     """What a file's version means for it."""
     newest = len(migrations.STEPS)
     if version > newest:
@@ -181,7 +181,7 @@ def state(version: int) -> Said:
     return OK, f"version {version}"
 
 
-def copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
+def copies(tenants: Tenants, within: Path | None) -> Iterator[LevelAndDetail]:
     """Has each tenant a copy that is not old?"""
     place = within or backup.folder(tenants)
     found = list_copies(place)
@@ -199,7 +199,7 @@ def copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
         yield OK, f"{len(every)} tenants, each has a copy of the last two days in {place}"
 
 
-def continuous_copies(tenants: Tenants) -> Iterator[Said]:
+def continuous_copies(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Does Litestream, where it is used, copy every tenant's file, and how far does it lag?"""
     data = tenants.config.data
     if not litestream.is_used(data):

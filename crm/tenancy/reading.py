@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from threading import RLock
 from typing import IO, Any, BinaryIO
@@ -47,7 +47,7 @@ def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ..
             yield found
 
 
-def each_row(sql: str, params: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+def each_row(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
     """The rows of a prepared text, one at a time. Who stops before the last one closes it."""
     with closing(current_session().connection.execute(sql, params)) as cursor:
         yield from cursor

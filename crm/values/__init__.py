@@ -24,7 +24,7 @@ from crm.values.objects import json_object
 from crm.values.phone_email import email, phone
 from crm.values.text import long_text, one_line, tag_list
 from crm.values.times import day, midnight, moment
-from crm.values.transliteration import latin
+from crm.values.transliteration import transliterate
 
 __all__ = [
     "AMOUNT_MAX",
@@ -38,7 +38,7 @@ __all__ = [
     "email",
     "is_url_like",
     "json_object",
-    "latin",
+    "transliterate",
     "long_text",
     "money",
     "midnight",

@@ -7,7 +7,7 @@ phone number in it would make them somebody else's message.
 import re
 import unicodedata
 
-NAME_CHARACTERS = 30  # of a name in a message
+MAX_NAME_CHARACTERS = 30  # of a name in a message
 
 
 def is_url_like(name: str) -> bool:
@@ -19,7 +19,7 @@ def is_url_like(name: str) -> bool:
     return bool(_ADDRESS.search(_comparable(name)))
 
 
-def for_message(name: str) -> str:
+def name_for_message(name: str) -> str:
     """The name as a message carries it, cut to NAME_CHARACTERS; "" when it is to be left out.
 
     Left out are names that phones and mail programs make something to tap on of: an address, a
@@ -29,7 +29,7 @@ def for_message(name: str) -> str:
     if _ADDRESS.search(text) or _DOMAIN_ONLY.search(text) or _PHONE.search(text):
         return ""
     shown = " ".join(_without_invisible(name).split())
-    return shown[:NAME_CHARACTERS].rstrip()
+    return shown[:MAX_NAME_CHARACTERS].rstrip()
 
 
 def _comparable(name: str) -> str:

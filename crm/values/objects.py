@@ -7,11 +7,11 @@ from math import isfinite
 from crm.json import dumps
 from crm.values.invalid_value import InvalidValue
 
-LONGEST_BYTES = 16 * 1024  # of a free object (D4)
+MAX_JSON_BYTES = 16 * 1024  # of a free object (D4)
 
 
 def json_object(
-    value: object, longest_bytes: int = LONGEST_BYTES, most_keys: int = 50, deepest: int = 4
+    value: object, longest_bytes: int = MAX_JSON_BYTES, most_keys: int = 50, deepest: int = 4
 ) -> str:
     """A free object as compact JSON text, its numbers exact (D4, D17).
 

@@ -3,7 +3,7 @@
 import unicodedata
 
 
-def latin(text: str, between: str = "-") -> str:
+def transliterate(text: str, between: str = "-") -> str:
     """The words of a text in lower-case Latin letters and digits, as in an address.
 
     What has no Latin letters, such as hieroglyphs, is left out.

@@ -22,7 +22,7 @@ from crm.outbox import events
 from crm.resources import tasks, tenant, users
 from crm.resources.leads import record as leads
 from crm.tenancy.tenants import Tenants
-from crm.values import latin
+from crm.values import transliterate
 from tests.conftest import Api, Clock
 from tests.page_client import Person
 
@@ -248,7 +248,7 @@ def test_working_hours_end_now_at_the_latest(now):
 
 
 def test_names_become_latin_as_in_a_passport():
-    assert latin("Юлія Мар'яненко-Щур", ".") == "yuliia.marianenko.shchur"
+    assert transliterate("Юлія Мар'яненко-Щур", ".") == "yuliia.marianenko.shchur"
 
 
 # Starting again
@@ -273,7 +273,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
         api_keys.create("integration", "*", 1)
     demo.furnish(tenants)
     with tenants.session("acme"):
-        keys = [(key.name, key.state()) for key in api_keys.every()]
+        keys = [(key.name, key.state()) for key in api_keys.list_all()]
     assert keys == [("demo", "revoked"), ("integration", "live"), ("demo", "live")]
 
 

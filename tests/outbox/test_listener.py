@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from crm.outbox import listener, signature
-from crm.outbox.listener import Listener
+from crm.outbox.listener import WebhookListener
 from tests.conftest import Clock
 
 NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
@@ -19,22 +19,22 @@ EVENT = {"id": "evt_1", "type": "deal.won", "sequence": 7, "data": {"deal": {"ti
 BODY = json.dumps(EVENT).encode()
 OLD, NEW = signature.new_secret(), signature.new_secret()
 
-Start = Callable[..., Listener]
+Start = Callable[..., WebhookListener]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
     with ExitStack() as stack:
-        yield lambda **given: stack.enter_context(Listener(0, clock=Clock(), **given))
+        yield lambda **given: stack.enter_context(WebhookListener(0, clock=Clock(), **given))
 
 
 @pytest.fixture
-def plain(start: Start) -> Listener:
+def plain(start: Start) -> WebhookListener:
     """It has no secret, so it checks nothing."""
     return start()
 
 
-def post(to: Listener, body: bytes = BODY, headers: dict[str, str] | None = None) -> int:
+def post(to: WebhookListener, body: bytes = BODY, headers: dict[str, str] | None = None) -> int:
     """The status of the answer, which has no body."""
     sent = {"webhook-id": "evt_1", **(headers or {})}
     with closing(http.client.HTTPConnection(*to.server_address, timeout=10)) as link:
@@ -46,14 +46,14 @@ def post(to: Listener, body: bytes = BODY, headers: dict[str, str] | None = None
 
 
 def signed(secret: str, body: bytes = BODY, at: float = 0) -> dict[str, str]:
-    return signature.headers([secret], "evt_1", int(Clock().moment + at), body)
+    return signature.make_headers([secret], "evt_1", int(Clock().moment + at), body)
 
 
 def line(shown: str) -> list[str]:
     return shown.split("\n")[0].split("\t")
 
 
-def raw(to: Listener, sent: bytes) -> bytes:
+def raw(to: WebhookListener, sent: bytes) -> bytes:
     """All that comes back until the end of the connection."""
     with socket.create_connection(to.server_address, timeout=10) as link:
         link.sendall(sent)
@@ -67,7 +67,7 @@ def raw(to: Listener, sent: bytes) -> bytes:
 # What is shown
 
 
-def test_a_delivery_is_a_line_and_its_body(plain: Listener) -> None:
+def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
     assert post(plain) == 204
     first, *body = plain.next().split("\n")
     assert first == f"{NOW}\tdeal.won\t7\tevt_1\tsignature not checked"
@@ -76,7 +76,7 @@ def test_a_delivery_is_a_line_and_its_body(plain: Listener) -> None:
     assert '      "title": "Стіл"' in body
 
 
-def test_numbers_are_shown_as_they_came(plain: Listener) -> None:
+def test_numbers_are_shown_as_they_came(plain: WebhookListener) -> None:
     amounts = "[1.50,12345678901234567890123,99999999999999.9999,1e+20]"
     post(plain, f'{{"amounts":{amounts}}}'.encode())
     shown = "".join(plain.next().split("\n", 1)[1].split())
@@ -86,21 +86,21 @@ def test_numbers_are_shown_as_they_came(plain: Listener) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"hello", b"\xff\xfe", b'{"a":', b"[" * 300 + b"]" * 300, b"[" * 1020 + b"1.5"]
 )
-def test_what_is_no_json_is_told_by_its_size(plain: Listener, body: bytes) -> None:
+def test_what_is_no_json_is_told_by_its_size(plain: WebhookListener, body: bytes) -> None:
     assert post(plain, body) == 204
     shown = plain.next()
     assert line(shown)[1:4] == ["-", "-", "evt_1"]
     assert shown.split("\n")[1:] == [f"(no JSON: {len(body)} bytes)"]
 
 
-def test_json_that_is_no_event_is_shown(plain: Listener) -> None:
+def test_json_that_is_no_event_is_shown(plain: WebhookListener) -> None:
     with closing(http.client.HTTPConnection(*plain.server_address, timeout=10)) as link:
         link.request("POST", "/", b"[1]")
         assert link.getresponse().status == 204
     assert plain.next() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
 
 
-def test_nothing_shown_steers_a_terminal(plain: Listener) -> None:
+def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
     nasty = {"type": "a\x1b[2J\nb", "name": "\x1b]0;x\x07 \x7f \x9b2J \u202e \u2028"}
     body = json.dumps(nasty, ensure_ascii=False).encode()
     assert b"\x7f" in body and "\x9b".encode() in body
@@ -166,7 +166,7 @@ def test_it_answers_what_it_was_told_to(start: Start, status: int) -> None:
     assert post(start(status=status)) == status
 
 
-def test_deliveries_come_at_the_same_time(plain: Listener) -> None:
+def test_deliveries_come_at_the_same_time(plain: WebhookListener) -> None:
     with ExitStack() as stack:
         waiting = socket.create_connection(plain.server_address, timeout=10)
         stack.enter_context(waiting).sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
@@ -180,7 +180,7 @@ def test_deliveries_come_at_the_same_time(plain: Listener) -> None:
         assert line(plain.next())[3] == "-"
 
 
-def test_a_body_is_waited_for_after_100_continue(plain: Listener) -> None:
+def test_a_body_is_waited_for_after_100_continue(plain: WebhookListener) -> None:
     with socket.create_connection(plain.server_address, timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
         assert link.recv(65536).startswith(b"HTTP/1.1 100 ")
@@ -214,19 +214,23 @@ def test_a_body_is_waited_for_after_100_continue(plain: Listener) -> None:
     ],
     ids=["get", "no length", "negative", "chunked", "large", "huge", "head"],
 )
-def test_what_is_refused_is_one_line(plain: Listener, sent: bytes, status: int, why: str) -> None:
+def test_what_is_refused_is_one_line(
+    plain: WebhookListener, sent: bytes, status: int, why: str
+) -> None:
     answer = raw(plain, sent)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert answer.endswith(f"\r\n\r\n{why}\n".encode())
     assert plain.next() == f"{NOW}\trefused: {why}"
 
 
-def test_the_largest_body_is_taken(plain: Listener) -> None:
+def test_the_largest_body_is_taken(plain: WebhookListener) -> None:
     assert post(plain, b'"' + b"x" * (2 * 1024 * 1024 - 2) + b'"') == 204
 
 
-def test_what_comes_too_slowly_is_cut(plain: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SECONDS", 0.3)
+def test_what_comes_too_slowly_is_cut(
+    plain: WebhookListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "REQUEST_TIMEOUT_SECONDS", 0.3)
     begun = time.monotonic()
     with socket.create_connection(plain.server_address, timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
@@ -242,7 +246,7 @@ def test_what_comes_too_slowly_is_cut(plain: Listener, monkeypatch: pytest.Monke
 
 
 def test_what_nobody_reads_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "UNREAD", 1)
+    monkeypatch.setattr(listener, "MAX_UNREAD", 1)
     one = start()
     assert post(one) == 204
     with closing(http.client.HTTPConnection(*one.server_address, timeout=10)) as link:
@@ -255,23 +259,26 @@ def test_what_nobody_reads_is_refused(start: Start, monkeypatch: pytest.MonkeyPa
 # The address
 
 
-def test_the_address_is_of_this_machine_only(plain: Listener) -> None:
+def test_the_address_is_of_this_machine_only(plain: WebhookListener) -> None:
     assert plain.server_address[0] == "127.0.0.1"
     assert plain.address == f"http://127.0.0.1:{plain.server_address[1]}/"
 
 
 def test_a_port_is_had_once_and_free_after_it() -> None:
-    with Listener(0) as first:
+    with WebhookListener(0) as first:
         port = first.server_address[1]
         with pytest.raises(OSError, match="in use"):
-            Listener(port)
+            WebhookListener(port)
         assert post(first) == 204
-    with Listener(port) as again:
+    with WebhookListener(port) as again:
         assert post(again) == 204
 
 
 def test_the_end_does_not_wait_for_who_is_slow() -> None:
-    with Listener(0) as one, socket.create_connection(one.server_address, timeout=10) as link:
+    with (
+        WebhookListener(0) as one,
+        socket.create_connection(one.server_address, timeout=10) as link,
+    ):
         link.sendall(b"POST / HTTP/1.1\r\n")
         assert post(one) == 204  # so that the other is being served too
         begun = time.monotonic()

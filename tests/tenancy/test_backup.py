@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.errors import Busy, Invalid, StorageFull
 from crm.outbox import deliveries
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run, database, disk, migrations
@@ -44,7 +44,7 @@ def copy_of(crm, label: str, to: Path, keep: int = backup.KEEP) -> Path:
 
 
 def put(crm, copy: Path, label: str) -> backup.Restored:
-    return backup.restore(crm.tenants, copy, label, hold_all)
+    return backup.restore(crm.tenants, copy, label, hold_all_deliveries)
 
 
 def names(crm, label: str) -> list[str]:
@@ -410,14 +410,14 @@ def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copi
     api.create("/leads", name="Waits", phone=PHONE)
     api.create("/leads", name="Is being sent", phone=PHONE)
     with crm.tenants.session("acme"):
-        assert len(deliveries.claim("sender", 1, 1)[0]) == 1
-        deliveries.test(id)
+        assert len(deliveries.claim_due("sender", 1, 1)[0]) == 1
+        deliveries.send_test(id)
     copy = copy_of(crm, "acme", copies)
     assert put(crm, copy, "acme").settled == 3
     with crm.tenants.session("acme"):
-        assert deliveries.claim("sender", 50, 50) == ([], None)
+        assert deliveries.claim_due("sender", 50, 50) == ([], None)
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 2
-        assert len(deliveries.claim("sender", 50, 50)[0]) == 2
+        assert len(deliveries.claim_due("sender", 50, 50)[0]) == 2
 
 
 def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
@@ -490,7 +490,7 @@ SLOWLY = """
 import sys, time
 from pathlib import Path
 from crm.config import Config
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
 drop_logs = disk.drop_logs
@@ -500,7 +500,7 @@ def slowly(path):
     drop_logs(path)
 disk.drop_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
+backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 

@@ -21,7 +21,7 @@ PATH = "/settings/api-keys"
 
 @pages.get(PATH)
 def list_keys() -> Response:
-    found = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
+    found = sorted(api_keys.list_all(), key=lambda key: (key.state() != "live", -key.id))
     states = {
         "live": gettext("Active"),
         "expired": gettext("Expired"),
@@ -40,8 +40,8 @@ def new_key(form: Form | None = None) -> Response:
         preset=preset,
         presets=presets(),
         nouns=nouns(),
-        everything=rights.EVERYTHING,
-        form_scope=rights.FORM,
+        everything=rights.ALL_SCOPES,
+        form_scope=rights.FORM_SCOPE,
     )
 
 
@@ -81,10 +81,10 @@ def presets() -> dict[str, tuple[str, list[str]]]:
     """What keys are mostly for: {word: (name, scopes)}."""
     reading = [f"{noun}:read" for noun in rights.RESOURCES]
     return {
-        "form": (gettext("Website form"), [rights.FORM]),
+        "form": (gettext("Website form"), [rights.FORM_SCOPE]),
         "price": (gettext("Price list"), ["products:read", "products:write"]),
         "read": (gettext("Read only"), reading),
-        "full": (gettext("Full access"), [rights.EVERYTHING]),
+        "full": (gettext("Full access"), [rights.ALL_SCOPES]),
     }
 
 

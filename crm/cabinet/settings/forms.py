@@ -47,7 +47,11 @@ def add_form() -> Response:
     with transaction():
         source = _sent_source()
         _, secret = api_keys.create(
-            sent.get("name", ""), rights.FORM, me().user_id, origins=sent["origins"], source=source
+            sent.get("name", ""),
+            rights.FORM_SCOPE,
+            me().user_id,
+            origins=sent["origins"],
+            source=source,
         )
     made = snippet(secret, source, chosen, sent.get("thanks", "").strip() or thanks())
     return show("form_made.html", snippet=made, secret=secret, place="", source=source)
@@ -77,12 +81,16 @@ def change_source(id: str) -> Response:
 
 
 def _forms() -> list[ApiKey]:
-    return [key for key in api_keys.every() if key.state() == "live" and key.scopes == rights.FORM]
+    return [
+        key
+        for key in api_keys.list_all()
+        if key.state() == "live" and key.scopes == rights.FORM_SCOPE
+    ]
 
 
 def _find_form(id: str) -> ApiKey:
     key = api_keys.find(id)
-    if key.scopes != rights.FORM:
+    if key.scopes != rights.FORM_SCOPE:
         raise NotFound
     return key
 
@@ -104,7 +112,7 @@ def _sent_source(own: ApiKey | None = None) -> str:
 
 def _free_source() -> str:
     """`site-form`, or the first of `site-form-2` and so on that no form had yet."""
-    taken = {key.source or SOURCE for key in api_keys.every() if key.scopes == rights.FORM}
+    taken = {key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE}
     numbered = (f"{SOURCE}-{number}" for number in count(2))
     return next(each for each in (SOURCE, *islice(numbered, len(taken))) if each not in taken)
 

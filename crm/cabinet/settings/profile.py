@@ -36,7 +36,7 @@ def show_profile(**forms: Form) -> Response:
         user=user,
         has_password=identity.asks_password(),
         is_fresh=identity.is_fresh(),
-        sessions=sessions.every(me().user_id),
+        sessions=sessions.list_live(me().user_id),
         browser=browser,
         **found,
     )
@@ -81,10 +81,10 @@ def ask_for_email() -> Response:
 def change_password() -> Response:
     _has_login_here()
     proof = identity.prove("current")
-    password_hash = passwords.hashed(request.form.get("password", ""))
+    password_hash = passwords.hash_new(request.form.get("password", ""))
     with transaction():
         proof.check_again()
-        passwords.store(me().user_id, password_hash)
+        passwords.store_hash(me().user_id, password_hash)
         sessions.end_others(me().user_id, me().id)
     told(gettext("Password changed. You have been logged out on all other devices."))
     return authentication.remember_browser(

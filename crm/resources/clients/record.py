@@ -12,8 +12,8 @@ from typing import Any
 from peewee import IntegerField, TextField
 
 from crm.access import rights
-from crm.config import MOST_CONTACTS
-from crm.errors import Conflict, Faults, Invalid, NotFound
+from crm.config import MAX_CONTACTS
+from crm.errors import Conflict, FaultCollector, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
 from crm.records import fields, nested, search
@@ -217,7 +217,7 @@ def having(condition: str) -> str:
 
 
 def _check_contacts(known: dict[int, Contact], wanted: list[dict[str, Any]]) -> None:
-    faults, seen, primary = Faults(), set(), False
+    faults, seen, primary = FaultCollector(), set(), False
     for number, entry in enumerate(wanted):
         where, id = f"contacts/{number}", entry.get("id")
         if id and id not in known:
@@ -346,7 +346,7 @@ class ClientSchema(RecordSchema):
         sent=ContactEntry(),
         column=CONTACTS,
         expanded=True,
-        most=MOST_CONTACTS,
+        most=MAX_CONTACTS,
         most_bytes=PARTS_BYTES,
         about="In a change: all the contacts there shall be. In lists only with `expand=contacts`.",
     )

@@ -6,7 +6,7 @@ else it is a new one. Contacts that the file doesn't name stay as they are.
 
 from typing import Any
 
-from crm.errors import Faults
+from crm.errors import FaultCollector
 from crm.records.search import fold
 from crm.resources.clients.record import (
     CLIENT_IN,
@@ -81,7 +81,7 @@ class Clients(Moving):
         known = client.contacts() if client else []
         wanted = self.parts(entry, of)
         found = matched(wanted, known, lambda contact: [fold(contact.name)], _name_of)
-        faults, contacts = Faults(), []
+        faults, contacts = FaultCollector(), []
         for number, (part, contact) in enumerate(zip(wanted, found, strict=True)):
             id = part.pop("id", None)
             if id is not None and contact is None:

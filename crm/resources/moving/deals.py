@@ -7,7 +7,7 @@ deal with items is their total, unless the file has another one and doesn't say 
 
 from typing import Any
 
-from crm.errors import Faults
+from crm.errors import FaultCollector
 from crm.records.search import fold
 from crm.resources.deals import deal_with_items
 from crm.resources.deals.items import ITEM, DealItem, DealItemSchema
@@ -114,7 +114,7 @@ class Deals(Moving):
         """The items of the file, each with the one there is."""
         wanted = self.parts(entry, of)
         found = matched(wanted, there, _names_of, _name_of)
-        faults, seen = Faults(), set()
+        faults, seen = FaultCollector(), set()
         for number, (part, item) in enumerate(zip(wanted, found, strict=True)):
             id, where = part.pop("id", None), f"items/{number}"
             if id is not None and item is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from crm.errors import Faults
+from crm.errors import FaultCollector
 from crm.records.record import SoftDeletedRecord
 from crm.records.views import Body
 from crm.resources.moving.cells import Column, id_column, reference
@@ -70,7 +70,7 @@ class Moving(ABC):
 
     def is_whole(self, data: dict[str, Any]) -> None:
         """A new record has what it needs; raises Invalid."""
-        faults = Faults()
+        faults = FaultCollector()
         for name, each in self.body.fields.items():
             if each.required and data.get(name) is None:
                 faults.add(name, "required", f"a new {self.name} needs it")
