@@ -1,7 +1,8 @@
-"""Passwords of the cabinet's users: 8 to 200 characters of any kind, kept as scrypt hashes.
+"""Passwords of the cabinet's users: 8 to 200 characters of any kind, stored as scrypt hashes.
 
-Spaces and control characters count as sent; letters are composed first (NFC), so that "ї" fits
-however a keyboard makes it. Hashing takes a tenth of a second and 32 MiB: never in a transaction.
+Spaces and control characters count. Letters are composed first (NFC), so that "ї" matches whether
+the keyboard sends one character or two. Hashing takes a tenth of a second and 32 MiB, so it is
+never done in a transaction.
 """
 
 import unicodedata
@@ -14,13 +15,12 @@ from crm.tenancy.database import execute, row, transaction
 
 MIN_CHARACTERS, MAX_CHARACTERS = 8, 200  # characters
 METHOD = "scrypt:32768:8:1"
-DUMMY_HASH = (
-    f"{METHOD}${'0' * 16}${'0' * 128}"  # costs the same work as anybody's, and fits nothing
-)
+# Takes the same work as a real hash and matches no password.
+DUMMY_HASH = f"{METHOD}${'0' * 16}${'0' * 128}"
 
 
 def check_new(password: str) -> str:
-    """A new password as it is hashed: composed. Raises Invalid when it can't be one."""
+    """Return a new password in NFC, as it is hashed. Raises Invalid: too_short, too_long, …"""
     composed = _compose(password)
     if len(composed) < MIN_CHARACTERS:
         raise Invalid.field("password", "too_short", f"at least {MIN_CHARACTERS} characters")
@@ -28,12 +28,15 @@ def check_new(password: str) -> str:
 
 
 def hash_new(password: str) -> str:
-    """What is kept of a new password. Raises Invalid."""
+    """Return the hash of a new password. Raises Invalid if it cannot be one."""
     return generate_password_hash(check_new(password), METHOD)
 
 
 def matches(stored: str | None, password: str) -> bool:
-    """Is it the password whose hash is stored? Without one: False, after the same work."""
+    """Return whether `stored` is the hash of the password.
+
+    Without a hash the result is False after the same work, so that the time does not show it.
+    """
     try:
         composed = _compose(password)
     except Invalid:
@@ -42,18 +45,21 @@ def matches(stored: str | None, password: str) -> bool:
 
 
 def find_hash(user_id: int | None) -> str | None:
-    """The hash of the user's password; None when there is none, or no such user."""
-    found = row("SELECT password FROM user WHERE id = ?", (user_id,))
-    return found and found[0]
+    """Return the hash of the user's password; None if there is none, or no such user."""
+    values = row("SELECT password FROM user WHERE id = ?", (user_id,))
+    return values[0] if values else None
 
 
 def set_password(user_id: int, password: str) -> None:
-    """The user's password from now on; outside of a transaction. Raises Invalid, NotFound."""
+    """Set the user's password. Call it outside of transactions, because hashing is slow.
+
+    Raises Invalid, NotFound.
+    """
     store_hash(user_id, hash_new(password))
 
 
 def store_hash(user_id: int, password_hash: str) -> None:
-    """The user's password from now on, by what hashed() gave; all links of the user end.
+    """Store what hash_new() returned as the user's password, and end all links of the user.
 
     Raises NotFound.
     """

@@ -142,7 +142,7 @@ def send_reset_link() -> Response:
     network = limits.network_of(request.remote_addr or "")
     to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
-    current_app.email_limits.take(uptime(), to_by_network=by_whom, to=to, network=network)
+    current_app.email_limits.count_try(uptime(), to_by_network=by_whom, to=to, network=network)
     with transaction():  # an address that is changed a moment later takes the link with it
         user = users.reached_at(email)
         # For an address that nobody has the same work: a link whose token nobody gets.

@@ -67,7 +67,7 @@ def doctor(config: Config, full: bool, within: Path | None, to: str | None) -> N
     levels: Counter[str] = Counter()
     for each in findings(config, full, within, to):
         levels[each.level] += 1
-        click.echo(f"{each.level:<8} {each.what:<12} {each.detail}")
+        click.echo(f"{each.level:<8} {each.check:<12} {each.detail}")
     if levels[FAULT]:
         raise SystemExit(1)
 

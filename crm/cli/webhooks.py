@@ -138,7 +138,7 @@ def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     with suppress(KeyboardInterrupt), here:
         click.echo(f"listening on {here.address}")
         while True:
-            click.echo(here.next())
+            click.echo(here.next_text())
 
 
 def _why_not(port: int, error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""Connections to gateways and mail servers: trusted, and over in time whatever they do."""
+"""Connections to SMS gateways and mail servers, with a deadline for the whole exchange."""
 
 import socket
 import ssl
@@ -10,7 +10,7 @@ from http.client import HTTPException
 from crm.deadlines import ConnectionDeadline
 from crm.messages import Undelivered
 
-STEP_TIMEOUT_SECONDS = 10.0
+STEP_TIMEOUT_SECONDS = 10.0  # to connect, and for each read and write
 
 REASONS: dict[type[BaseException], str] = {  # the first that fits
     TimeoutError: "there was no answer in time",
@@ -27,12 +27,16 @@ REASONS: dict[type[BaseException], str] = {  # the first that fits
 def open_connection(
     host: str, port: int, tls: bool, seconds: float | None = None
 ) -> Iterator[socket.socket]:
-    """A connection that is shut after `seconds`. What goes wrong on it is Undelivered."""
+    """Connect to a server and yield the socket, which is shut down after `seconds`.
+
+    Without `seconds` the deadline is STEP_TIMEOUT_SECONDS, which also limits each single step.
+    Any failure of the network inside the block is raised as Undelivered.
+    """
     try:
-        until = time.monotonic() + (seconds or STEP_TIMEOUT_SECONDS)
+        deadline = time.monotonic() + (seconds or STEP_TIMEOUT_SECONDS)
         with (
             socket.create_connection((host, port), STEP_TIMEOUT_SECONDS) as plain,
-            ConnectionDeadline(plain, until),
+            ConnectionDeadline(plain, deadline),
         ):
             if not tls:
                 yield plain
@@ -41,16 +45,16 @@ def open_connection(
                 yield secure
     except TimeoutError:
         raise Undelivered(REASONS[TimeoutError]) from None
-    except (OSError, HTTPException) as failure:
-        raise Undelivered(_reason(failure)) from None
+    except (OSError, HTTPException) as error:
+        raise Undelivered(_describe(error)) from None
 
 
 def create_tls_context() -> ssl.SSLContext:
-    """TLS with the certificates of the system, or of the file that `SSL_CERT_FILE` names."""
+    """Return TLS settings with the system's certificates, or those in the SSL_CERT_FILE."""
     return ssl.create_default_context()
 
 
-def _reason(failure: BaseException) -> str:
-    if isinstance(failure.__context__, OSError):  # smtplib tells each as a disconnection
-        failure = failure.__context__
-    return next(reason for kind, reason in REASONS.items() if isinstance(failure, kind))
+def _describe(error: BaseException) -> str:
+    if isinstance(error.__context__, OSError):  # smtplib hides each of them as a disconnection
+        error = error.__context__
+    return next(reason for kind, reason in REASONS.items() if isinstance(error, kind))

@@ -1,8 +1,8 @@
-"""Webhooks: the addresses that a tenant's events are sent to, their secrets and health (D15).
+"""Webhooks: the URLs that a tenant's events are sent to, their secrets and their health (D15).
 
-The address of the specification is one of up to ten, each with its choice of kinds. An endpoint
-that answers 410, or that failed for five days without one success, is switched off; what was to be
-sent to it is then held until somebody asks to recover it.
+A tenant has up to MAX_WEBHOOKS of them, each with the kinds of events that it wants. A webhook
+that answers 410, or that failed for five days without one success, is switched off. Its pending
+deliveries are then held until somebody asks to recover them.
 """
 
 from typing import Any
@@ -13,12 +13,21 @@ from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
 from crm.records.record import Record
 from crm.tenancy.clocks import erasing_before, steady_before, steady_now
-from crm.tenancy.database import execute, notify_after_commit, now, row, rows, settings, transaction
+from crm.tenancy.database import (
+    execute,
+    notify_after_commit,
+    now,
+    one_row,
+    row,
+    rows,
+    settings,
+    transaction,
+)
 from crm.values import InvalidValue
 
-MAX_WEBHOOKS = 10  # endpoints of a tenant
+MAX_WEBHOOKS = 10  # of a tenant
 PAUSE_AFTER_SECONDS = 5 * 86_400  # of failures without one success
-OLD_SECRET_SECONDS = 24 * 3600  # for which the secret before still signs
+OLD_SECRET_SECONDS = 24 * 3600  # for which a replaced secret still signs
 PAUSED, GONE = "paused", "gone"
 NOTICES = {
     PAUSED: "nothing was delivered for five days, so nothing more is sent",
@@ -37,16 +46,19 @@ INSERT_DELIVERIES = f"""
 
 
 def enqueue_deliveries(sequence: int, kind: str, noun: str, record_id: int) -> None:
-    """Have the event delivered to every endpoint that wants its kind; in its transaction."""
-    wanted = f'"{kind}"'
-    # Most tenants have none, and to look costs a fifth of an INSERT that finds none.
-    if row(f"SELECT 1 FROM webhook WHERE {IS_SUBSCRIBED}", (wanted,)):
-        execute(INSERT_DELIVERIES, (sequence, noun, record_id, steady_now(), now(), wanted))
+    """Insert a delivery of the event for every webhook that wants its kind (D15).
+
+    Call it in the transaction that writes the event. The sender is notified after the commit.
+    """
+    quoted_kind = f'"{kind}"'
+    # Most tenants have no webhook, and this query costs a fifth of an INSERT that inserts nothing.
+    if row(f"SELECT 1 FROM webhook WHERE {IS_SUBSCRIBED}", (quoted_kind,)):
+        execute(INSERT_DELIVERIES, (sequence, noun, record_id, steady_now(), now(), quoted_kind))
         notify_after_commit()
 
 
 class Webhook(Record):
-    """One endpoint, in stored form: `events` is a JSON list of kinds."""
+    """One webhook as stored: `events` is a JSON list of kinds, `stopped` is PAUSED or GONE."""
 
     noun = "webhook"
 
@@ -63,37 +75,40 @@ class Webhook(Record):
     last_failure_at = TextField(null=True)
 
     def change(self, data: dict[str, Any]) -> None:
-        """Change the sent fields; inside a transaction. Another address is healthy until it fails.
+        """Change the given fields; call it inside a transaction.
 
-        Switched off, it holds what was to be sent; switched on, it gets what happens from then on.
-        Raises Invalid.
+        Switching off holds the pending deliveries; switching on delivers only later events.
+        Raises Invalid if the URL may not be called.
         """
         if data.get("url", self.url) != self.url:
             _require_allowed_url(data["url"])
-            data = {**data, "failing_since": None}
+            data = {**data, "failing_since": None}  # failures of the old URL do not count
         active = data.get("active", self.active)
         if active and not self.active:
             data = {**data, "stopped": None, "failing_since": None}
         elif self.active and not active:
-            self._hold()
+            self._hold_deliveries()
         self.put(data)
 
     def resume(self) -> None:
-        """Switch it on again if it was paused; inside a transaction.
+        """Switch the webhook on if it was paused; call it inside a transaction.
 
-        Raises Conflict `webhook_inactive` when it is off for another reason.
+        Raises Conflict `webhook_inactive` if it is off for another reason.
         """
         if self.stopped == PAUSED:
             self.change({"active": 1})
         self.require_active()
 
     def require_active(self) -> None:
-        """Raise Conflict `webhook_inactive` if it is switched off."""
+        """Raise Conflict `webhook_inactive` if the webhook is switched off."""
         if not self.active:
             raise Conflict("this webhook is switched off: set active to true", "webhook_inactive")
 
     def rotate_secret(self) -> str:
-        """A new secret, shown this once; the one before signs too for 24 hours."""
+        """Replace the secret and return the new one, which is never shown again.
+
+        The old secret also signs for OLD_SECRET_SECONDS, so that receivers can be changed in time.
+        """
         with transaction():
             secret = signature.new_secret()
             until = steady_before(-OLD_SECRET_SECONDS)
@@ -101,13 +116,16 @@ class Webhook(Record):
             return secret
 
     def active_secrets(self) -> tuple[str, ...]:
-        """What signs now, the newest first."""
-        if self.old_secret and self.old_secret_until > steady_now():
+        """Return the secrets that sign now, the newest first."""
+        if self.old_secret and (self.old_secret_until or "") > steady_now():
             return self.secret, self.old_secret
         return (self.secret,)
 
     def record_success(self, at: str) -> None:
-        """It took a delivery; inside a transaction. Health is not a version of the record."""
+        """Note a successful delivery; call it inside a transaction.
+
+        It does not change the version of the record, for nobody edits the health of a webhook.
+        """
         if self.failing_since or self.last_success_at != at:
             execute(
                 "UPDATE webhook SET failing_since = NULL, last_success_at = ? WHERE id = ?",
@@ -115,10 +133,11 @@ class Webhook(Record):
             )
 
     def record_failure(self, at: str, status: int | None) -> None:
-        """It did not take a delivery; inside a transaction.
+        """Note a failed delivery, and switch off after 410 or days of failures.
 
-        How long it has failed is told by clocks that a step of the machine's does not move: to
-        pause an endpoint is not undone by itself.
+        Call it inside a transaction. `status` is that of the response, if there was one. The time
+        of failing is taken from the steady clock: a wrong step of the machine's clock must not
+        switch a webhook off, because nothing switches it on again.
         """
         since = self.failing_since or steady_now()
         execute(
@@ -126,20 +145,20 @@ class Webhook(Record):
             (since, at, self.id),
         )
         if status == 410:
-            self._stop(GONE)
+            self._switch_off(GONE)
         elif since <= erasing_before(PAUSE_AFTER_SECONDS):
-            self._stop(PAUSED)
+            self._switch_off(PAUSED)
 
-    def _stop(self, why: str) -> None:
+    def _switch_off(self, reason: str) -> None:
         if self.active:
-            self.put({"active": 0, "stopped": why})
-            self._hold()
+            self.put({"active": 0, "stopped": reason})
+            self._hold_deliveries()
             execute(
                 "INSERT INTO notice (webhook_id, at, code, detail) VALUES (?, ?, ?, ?)",
-                (self.id, now(), why, NOTICES[why]),
+                (self.id, now(), reason, NOTICES[reason]),
             )
 
-    def _hold(self) -> None:
+    def _hold_deliveries(self) -> None:
         execute(
             "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL"
             " WHERE webhook_id = ? AND status = 'pending' AND sequence IS NOT NULL",
@@ -148,24 +167,25 @@ class Webhook(Record):
 
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
-    """Add an endpoint and give its id and its secret, which is shown this once.
+    """Add a webhook and return its id and its secret, which is never shown again.
 
-    `data` has url, events (a JSON list of kinds), and perhaps active and description.
+    `data` has `url`, `events` (a JSON list of kinds) and optionally `active` and `description`.
     Raises Invalid, or Conflict `too_many_webhooks`.
     """
     _require_allowed_url(data["url"])
     secret = signature.new_secret()
     with transaction():
-        if row("SELECT count(*) FROM webhook") >= (MAX_WEBHOOKS,):
+        (count,) = one_row("SELECT count(*) FROM webhook")
+        if count >= MAX_WEBHOOKS:
             raise Conflict(f"a tenant has at most {MAX_WEBHOOKS} webhooks", "too_many_webhooks")
         return Webhook.add({"active": 1, **data, "secret": secret}).id, secret
 
 
 def hold_all_deliveries() -> int:
-    """Send nothing of what waits until somebody asks to recover it; inside a transaction. Gives
-    how many deliveries that are.
+    """Hold all pending deliveries until somebody recovers them, and return how many they are.
 
-    For a file out of a copy: what waited when it was made may have been sent since.
+    Call it inside a transaction. For a database restored from a copy: its pending deliveries may
+    have been sent after the copy was made.
     """
     return execute(
         "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL WHERE status = 'pending'"
@@ -173,9 +193,9 @@ def hold_all_deliveries() -> int:
 
 
 def switch_all_off() -> None:
-    """Send nothing more to any endpoint, nor what waits; inside a transaction.
+    """Switch all webhooks off and hold all pending deliveries; call it inside a transaction.
 
-    For a copy that goes on beside the tenant it is of: its receivers are that one's.
+    For a copy of a tenant beside the original, whose receivers must not get events of both.
     """
     hold_all_deliveries()
     for (id,) in rows("SELECT id FROM webhook WHERE active = 1"):
@@ -185,5 +205,5 @@ def switch_all_off() -> None:
 def _require_allowed_url(url: str) -> None:
     try:
         destinations.parse_destination(url, settings().webhook_allow)
-    except InvalidValue as unfit:
-        raise Invalid.field("url", unfit.code, unfit.detail) from None
+    except InvalidValue as error:
+        raise Invalid.field("url", error.code, error.detail) from None

@@ -342,7 +342,12 @@ def test_each_time_the_wait_is_longer_up_to_five_minutes(acme, clock):
     assert codes.seconds_until_next(LOGIN, MARIA) == 0
     for seconds in (60, 120, 300, 300, 300):
         asked = codes.create(LOGIN, MARIA, FIREFOX)
-        assert asked.seconds_until_next == codes.seconds_until_next(LOGIN, MARIA) == refused() == seconds
+        assert (
+            asked.seconds_until_next
+            == codes.seconds_until_next(LOGIN, MARIA)
+            == refused()
+            == seconds
+        )
         clock.tick(seconds - 1)
         assert codes.seconds_until_next(LOGIN, MARIA) == refused() == 1
         clock.tick(1)

@@ -369,7 +369,9 @@ def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
             crm.leads.create(**MARIIA)
     assert told(crm)
     assert len(heard) == 2
-    named = f"failed for lead.created {heard[0]['id']} of acme: LookupError in fails, test_callbacks"
+    named = (
+        f"failed for lead.created {heard[0]['id']} of acme: LookupError in fails, test_callbacks"
+    )
     assert named in caplog.text and "fails" in caplog.text and "SystemExit in leaves" in caplog.text
     assert "380671234567" not in caplog.text and "Марія" not in caplog.text
 

@@ -454,12 +454,12 @@ def post(host, allow):
     resolve = lambda *_, **__: [(0, 0, 0, "", (host, port))]
     literal = f"[{host}]" if ":" in host else host
     urls = f"https://{literal}:{port}/", f"https://name.test:{port}/"
-    return [call.post(url, {}, b"{}", allow, seconds=5, resolve=resolve).error for url in urls]
+    return [call.http_post(url, {}, b"{}", allow, seconds=5, resolve=resolve).error for url in urls]
 
 allowed = Config.load({"CRM_WEBHOOK_ALLOW": "93.184.215.0/24"}).webhook_allow
 for host in sys.argv[1:]:
     print(host, *post(host, Allow()), *post(host, allowed))
-plain = call.post(f"http://93.184.215.14:{port}/", {}, b"{}", allowed, seconds=5)
+plain = call.http_post(f"http://93.184.215.14:{port}/", {}, b"{}", allowed, seconds=5)
 print("allowed", plain.status)
 """
 

@@ -69,7 +69,7 @@ def raw(to: WebhookListener, sent: bytes) -> bytes:
 
 def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
     assert post(plain) == 204
-    first, *body = plain.next().split("\n")
+    first, *body = plain.next_text().split("\n")
     assert first == f"{NOW}\tdeal.won\t7\tevt_1\tsignature not checked"
     assert json.loads("\n".join(body)) == EVENT
     assert '  "sequence": 7,' in body
@@ -79,7 +79,7 @@ def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
 def test_numbers_are_shown_as_they_came(plain: WebhookListener) -> None:
     amounts = "[1.50,12345678901234567890123,99999999999999.9999,1e+20]"
     post(plain, f'{{"amounts":{amounts}}}'.encode())
-    shown = "".join(plain.next().split("\n", 1)[1].split())
+    shown = "".join(plain.next_text().split("\n", 1)[1].split())
     assert shown == '{"amounts":[1.50,12345678901234567890123,99999999999999.9999,1e20]}'
 
 
@@ -88,7 +88,7 @@ def test_numbers_are_shown_as_they_came(plain: WebhookListener) -> None:
 )
 def test_what_is_no_json_is_told_by_its_size(plain: WebhookListener, body: bytes) -> None:
     assert post(plain, body) == 204
-    shown = plain.next()
+    shown = plain.next_text()
     assert line(shown)[1:4] == ["-", "-", "evt_1"]
     assert shown.split("\n")[1:] == [f"(no JSON: {len(body)} bytes)"]
 
@@ -97,7 +97,7 @@ def test_json_that_is_no_event_is_shown(plain: WebhookListener) -> None:
     with closing(http.client.HTTPConnection(*plain.server_address, timeout=10)) as link:
         link.request("POST", "/", b"[1]")
         assert link.getresponse().status == 204
-    assert plain.next() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
+    assert plain.next_text() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
 
 
 def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
@@ -105,7 +105,7 @@ def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
     body = json.dumps(nasty, ensure_ascii=False).encode()
     assert b"\x7f" in body and "\x9b".encode() in body
     post(plain, body, {"webhook-id": "\x9b2Jevt\xad"})
-    shown = plain.next()
+    shown = plain.next_text()
     assert all(char.isprintable() or char in "\n\t" for char in shown)
     first, rest = shown.split("\n", 1)
     assert first.split("\t")[1] == "a\\u001b[2J\\u000ab"
@@ -120,7 +120,7 @@ def test_any_of_the_secrets_is_good(start: Start) -> None:
     both = start(secrets=(OLD, NEW))
     for secret in (OLD, NEW):
         assert post(both, headers=signed(secret)) == 204
-        assert line(both.next())[4] == "signature good"
+        assert line(both.next_text())[4] == "signature good"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_bad_signature_is_shown_and_answered_with_400(
 ) -> None:
     one = start(secrets=(NEW,), status=200)
     assert post(one, headers=headers) == 400
-    shown = one.next()
+    shown = one.next_text()
     why = line(shown)[4]
     assert why.startswith("signature bad: ")
     assert len(why) > len("signature bad: ") + 5
@@ -152,7 +152,7 @@ def test_no_secret_is_shown(start: Start) -> None:
     one = start(secrets=(NEW,))
     for headers in (signed(NEW), signed(OLD)):
         post(one, headers=headers)
-        shown = one.next()
+        shown = one.next_text()
         assert "whsec_" not in shown
         assert NEW.removeprefix("whsec_") not in shown
         assert headers["webhook-signature"] not in shown
@@ -175,9 +175,9 @@ def test_deliveries_come_at_the_same_time(plain: WebhookListener) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [line(plain.next())[3] for _ in range(20)] == ["evt_1"] * 20
+        assert [line(plain.next_text())[3] for _ in range(20)] == ["evt_1"] * 20
         waiting.sendall(b"}")
-        assert line(plain.next())[3] == "-"
+        assert line(plain.next_text())[3] == "-"
 
 
 def test_a_body_is_waited_for_after_100_continue(plain: WebhookListener) -> None:
@@ -186,7 +186,7 @@ def test_a_body_is_waited_for_after_100_continue(plain: WebhookListener) -> None
         assert link.recv(65536).startswith(b"HTTP/1.1 100 ")
         link.sendall(b"{}")
         assert link.recv(65536).startswith(b"HTTP/1.1 204 ")
-    assert plain.next().endswith("\n{}")
+    assert plain.next_text().endswith("\n{}")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_is_refused_is_one_line(
     answer = raw(plain, sent)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert answer.endswith(f"\r\n\r\n{why}\n".encode())
-    assert plain.next() == f"{NOW}\trefused: {why}"
+    assert plain.next_text() == f"{NOW}\trefused: {why}"
 
 
 def test_the_largest_body_is_taken(plain: WebhookListener) -> None:
@@ -239,7 +239,7 @@ def test_what_comes_too_slowly_is_cut(
                 link.sendall(b"x")
                 time.sleep(0.02)
     assert 0.2 < time.monotonic() - begun < 1.5
-    assert plain.next() == f"{NOW}\trefused: the body did not come whole and in time"
+    assert plain.next_text() == f"{NOW}\trefused: the body did not come whole and in time"
     with socket.create_connection(plain.server_address, timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nX: ")
         assert link.recv(65536) == b""  # nor may a head take for ever
@@ -252,7 +252,7 @@ def test_what_nobody_reads_is_refused(start: Start, monkeypatch: pytest.MonkeyPa
     with closing(http.client.HTTPConnection(*one.server_address, timeout=10)) as link:
         link.request("POST", "/", BODY)
         assert link.getresponse().status == 503
-    one.next()
+    one.next_text()
     assert post(one) == 204
 
 
