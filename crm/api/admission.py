@@ -22,7 +22,8 @@ from crm.tenancy.files import UnknownTenant
 
 API = "/api/"
 Admit = Callable[[Request], Response | None]
-TOLD, REFUSED = "crm.told", "crm.refused"  # in the environ: headers to add, a visit that failed
+# Keys of the environ: headers to add to the response, and why no session could be opened.
+EXTRA_HEADERS, REFUSED = "crm.extra_headers", "crm.refused"
 EXPOSED = "Location, Retry-After, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 
 
@@ -31,7 +32,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
 
     def admit(asked: Request) -> Response | None:
         environ = asked.environ
-        told = environ.get(TOLD, [])
+        told = environ.get(EXTRA_HEADERS, [])
         environ[ROUTE] = asked.url_rule.rule if asked.url_rule else None
         told.append(("X-Request-Id", request_id(environ)))
         here = session_or_none()

@@ -238,7 +238,7 @@ def config_(config: Config) -> None:
 
     A secret that is set is hidden, and its line a comment.
     """
-    for each in config.told():
+    for each in config.describe():
         line = f"# {each.env}=…" if each.hidden else f"{each.env}={quote(each.text)}"
         click.echo(f"{line}  # source: {each.source}  {each.meaning}")
 
@@ -260,7 +260,9 @@ def _unit(config: Config, user: str) -> str:
     start = program()
     data, file = config.data, config.file
     apart = ("default", str(file))  # what the file says is read from there, and can change there
-    told = [each for each in config.told() if each.source not in apart or each.env == "CRM_DATA"]
+    told = [
+        each for each in config.describe() if each.source not in apart or each.env == "CRM_DATA"
+    ]
     settings = [f"{each.env}={each.text}" for each in told if not each.hidden]
     hidden = [each.env for each in told if each.hidden]
     if file and file.parent != data:

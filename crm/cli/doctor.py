@@ -120,7 +120,7 @@ def _settings(config: Config) -> Iterator[LevelAndDetail]:
 
 
 def _holds_secrets(config: Config) -> bool:
-    return any(each.hidden and each.source == str(config.file) for each in config.told())
+    return any(each.hidden and each.source == str(config.file) for each in config.describe())
 
 
 def _clock(tenants: Tenants) -> Iterator[LevelAndDetail]:

@@ -120,10 +120,10 @@ class CRM:
         if self.url_prefix and not self.domain:
             given["signup"] = False  # it is at the base host, which nobody reaches
         given["data"] = folder and folder.absolute()
-        found = Config.load(below=below, **given)
+        found = Config.load(defaults=below, **given)
         if site is not None and self.url_prefix and not self.domain:
             below["public_url"] = self._public_url(site, found)
-            found = Config.load(below=below, **given)
+            found = Config.load(defaults=below, **given)
         return found
 
     @cached_property
@@ -205,7 +205,7 @@ class CRM:
     def _serve(
         self, site: Callable, environ: dict[str, Any], start_response: Callable
     ) -> Iterable[bytes]:
-        self.app.begin()
+        self.app.start_sender()
         path, prefix = environ.get("PATH_INFO", ""), self.url_prefix
         if self.domain and self._has_host(environ.get("HTTP_HOST", "")):
             inner = dict(environ)

@@ -1,8 +1,8 @@
 """Reading HTTP/1.1 requests from the bytes of a connection.
 
 The head is parsed by llhttp (package httptools), which refuses what is ambiguous: bare line feeds,
-folded headers, a Content-Length beside a Transfer-Encoding. The body is cut out here, because a
-connection may carry the next request right behind it.
+folded headers, a Content-Length beside a Transfer-Encoding. The body is split off here, because the
+next request may follow it directly.
 """
 
 import io
@@ -16,7 +16,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, par
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_FIELDS = 100
 MAX_TARGET_BYTES = 4094
-# Nothing in the product takes more than an import of 10 MiB.
+# The largest request of the product is an import of 10 MiB.
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_CHUNK_LINE_BYTES = 8192
 CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")

@@ -4,9 +4,9 @@ import unicodedata
 
 
 def transliterate(text: str, between: str = "-") -> str:
-    """The words of a text in lower-case Latin letters and digits, as in an address.
+    """Return the words of a text in lower-case Latin letters and digits, joined by `between`.
 
-    What has no Latin letters, such as hieroglyphs, is left out.
+    Signs without Latin letters, such as Chinese characters, are left out.
     """
     spaced = "".join(c if c.isalnum() else " " for c in _composed(text))
     words = (_word(word) for word in spaced.split())

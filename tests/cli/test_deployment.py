@@ -223,7 +223,7 @@ def test_what_is_printed_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     told_again = told("config", "--config", path).stdout
     named = re.compile("source: (default|environment|command line|/.*?)  ")
     assert named.sub("", told_again) == named.sub("", printed)
-    assert {each.source for each in Config.load({}, config=path).told()} == {str(path)}
+    assert {each.source for each in Config.load({}, config=path).describe()} == {str(path)}
 
 
 def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_line_comes_when_the_body_was_sent(served: Log) -> None:
 
     measured = log.LoggedRequest({"REQUEST_METHOD": "GET"}, lambda *_: None)
     measured.start("200 OK", [])
-    parts = iter(measured.sending(body()))
+    parts = iter(measured.wrap(body()))
     assert next(parts) == b"a" and served.lines() == []
     threading.Timer(0.05, gate.set).start()
     assert next(parts) == b"b" and served.lines() == []
@@ -266,7 +266,7 @@ def test_other_records_come_at_once_after_those_that_waited(slow: Log) -> None:
 
 def test_when_the_app_leaves_lines_come_at_once(slow: Log, crm: CRMApp) -> None:
     log_line(1)
-    crm.leave()
+    crm.stop_background_work()
     assert written(slow) == ["1"]
     log_line(2)
     assert written(slow) == ["1", "2"]
