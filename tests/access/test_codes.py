@@ -27,7 +27,7 @@ def acme(crm):
 
 
 def ask(purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> str:
-    return codes.ask(purpose, phone, browser).code
+    return codes.create(purpose, phone, browser).code
 
 
 def check(code: str, purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> bool:
@@ -126,7 +126,7 @@ def test_it_is_bound_to_the_tenant(crm):
         code = ask()
     with crm.tenants.session("globex"):
         assert not check(code)
-        assert codes.wait(LOGIN, MARIA) == 0
+        assert codes.seconds_until_next(LOGIN, MARIA) == 0
     with crm.tenants.session("acme"):
         assert check(code)
 
@@ -287,8 +287,8 @@ def test_each_code_has_a_salt_of_its_own(acme):
 
 
 def test_what_was_asked_does_not_show_its_code(acme):
-    asked = codes.ask(LOGIN, MARIA, FIREFOX)
-    assert repr(asked) == "Asked(wait=60)"
+    asked = codes.create(LOGIN, MARIA, FIREFOX)
+    assert repr(asked) == "NewCode(seconds_until_next=60)"
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
@@ -339,14 +339,19 @@ def test_a_refused_one_ends_nothing(acme, clock):
 
 
 def test_each_time_the_wait_is_longer_up_to_five_minutes(acme, clock):
-    assert codes.wait(LOGIN, MARIA) == 0
+    assert codes.seconds_until_next(LOGIN, MARIA) == 0
     for seconds in (60, 120, 300, 300, 300):
-        asked = codes.ask(LOGIN, MARIA, FIREFOX)
-        assert asked.wait == codes.wait(LOGIN, MARIA) == refused() == seconds
+        asked = codes.create(LOGIN, MARIA, FIREFOX)
+        assert (
+            asked.seconds_until_next
+            == codes.seconds_until_next(LOGIN, MARIA)
+            == refused()
+            == seconds
+        )
         clock.tick(seconds - 1)
-        assert codes.wait(LOGIN, MARIA) == refused() == 1
+        assert codes.seconds_until_next(LOGIN, MARIA) == refused() == 1
         clock.tick(1)
-        assert codes.wait(LOGIN, MARIA) == 0
+        assert codes.seconds_until_next(LOGIN, MARIA) == 0
 
 
 def test_a_refusal_makes_nobody_wait_longer(acme, clock):
@@ -373,11 +378,11 @@ def test_a_browser_that_logged_in_before_waits_for_its_own_codes_alone(acme, clo
         ask(browser=CHROME)
         clock.tick(300)
     ask(browser=CHROME)
-    assert codes.wait(LOGIN, MARIA, FIREFOX) == 0
-    asked = codes.ask(LOGIN, MARIA, FIREFOX, known=True)
-    assert asked.wait == codes.wait(LOGIN, MARIA, FIREFOX) == 60
+    assert codes.seconds_until_next(LOGIN, MARIA, FIREFOX) == 0
+    asked = codes.create(LOGIN, MARIA, FIREFOX, known=True)
+    assert asked.seconds_until_next == codes.seconds_until_next(LOGIN, MARIA, FIREFOX) == 60
     with pytest.raises(TooMany):
-        codes.ask(LOGIN, MARIA, FIREFOX, known=True)
+        codes.create(LOGIN, MARIA, FIREFOX, known=True)
     assert check(asked.code)
 
 
@@ -416,7 +421,7 @@ def test_a_right_code_takes_the_waits_back_to_none(acme, clock):
     assert check(wrong(code), browser=CHROME) is False
     assert refused() == 110
     assert check(code, browser=CHROME)
-    assert codes.wait(LOGIN, MARIA) == 0
+    assert codes.seconds_until_next(LOGIN, MARIA) == 0
     ask()
     assert refused() == 60
 
@@ -450,13 +455,13 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
 @each("purpose", PURPOSES)
 def test_what_an_entered_code_is_for_is_done_once(acme, purpose):
     code = ask(purpose)
-    assert not codes.entered(purpose, MARIA, FIREFOX)
+    assert not codes.is_entered(purpose, MARIA, FIREFOX)
     assert check(code, purpose)
-    assert codes.entered(purpose, MARIA, FIREFOX)
-    with codes.spending(purpose, MARIA, FIREFOX) as may:
+    assert codes.is_entered(purpose, MARIA, FIREFOX)
+    with codes.spend_entered(purpose, MARIA, FIREFOX) as may:
         assert may
-        assert not codes.entered(purpose, MARIA, FIREFOX)
-    with codes.spending(purpose, MARIA, FIREFOX) as may:
+        assert not codes.is_entered(purpose, MARIA, FIREFOX)
+    with codes.spend_entered(purpose, MARIA, FIREFOX) as may:
         assert not may
 
 
@@ -466,32 +471,32 @@ def test_what_an_entered_code_is_for_is_done_once(acme, purpose):
 )
 def test_it_is_for_that_purpose_phone_and_browser(acme, other):
     assert check(ask())
-    assert not codes.entered(*other)
-    with codes.spending(*other) as may:
+    assert not codes.is_entered(*other)
+    with codes.spend_entered(*other) as may:
         assert not may
-    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    assert codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_a_wrong_code_is_for_nothing(acme):
     assert not check(wrong(ask()))
-    assert not codes.entered(LOGIN, MARIA, FIREFOX)
+    assert not codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_what_fails_may_be_tried_again(acme):
     assert check(ask())
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), codes.spending(LOGIN, MARIA, FIREFOX) as may:
+        with pytest.raises(ZeroDivisionError), codes.spend_entered(LOGIN, MARIA, FIREFOX) as may:
             assert may
             raise ZeroDivisionError
-    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    assert codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_an_entered_code_stands_for_half_an_hour(acme, clock):
     assert check(ask())
     clock.tick(1799)
-    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    assert codes.is_entered(LOGIN, MARIA, FIREFOX)
     clock.tick(1)
-    assert not codes.entered(LOGIN, MARIA, FIREFOX)
+    assert not codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_of_many_who_spend_a_code_one_may(crm):
@@ -499,7 +504,7 @@ def test_of_many_who_spend_a_code_one_may(crm):
         assert check(ask())
 
     def spend(_: int) -> bool:
-        with crm.tenants.session("acme"), codes.spending(LOGIN, MARIA, FIREFOX) as may:
+        with crm.tenants.session("acme"), codes.spend_entered(LOGIN, MARIA, FIREFOX) as may:
             return may
 
     assert sum(run_in_threads(16, spend)) == 1
@@ -507,6 +512,6 @@ def test_of_many_who_spend_a_code_one_may(crm):
 
 def test_a_spent_code_leaves_no_wait(acme):
     assert check(ask())
-    with codes.spending(LOGIN, MARIA, FIREFOX):
+    with codes.spend_entered(LOGIN, MARIA, FIREFOX):
         pass
-    assert codes.wait(LOGIN, MARIA) == 0
+    assert codes.seconds_until_next(LOGIN, MARIA) == 0

@@ -133,7 +133,7 @@ def test_a_deactivated_users_sessions_end(acme):
     token, other = sessions.open(TARAS, FIREFOX), sessions.open(OLENA, FIREFOX)
     change(TARAS, active=0)
     assert sessions.find(token) is None
-    assert sessions.every(TARAS) == []
+    assert sessions.list_live(TARAS) == []
     assert sessions.find(other)
 
 
@@ -160,7 +160,7 @@ def test_a_session_ends_thirty_days_after_it_was_last_seen(acme, clock):
     assert sessions.find(token)
     clock.tick(MONTH)
     assert sessions.find(token) is None
-    assert sessions.every(TARAS) == []
+    assert sessions.list_live(TARAS) == []
 
 
 def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock):
@@ -169,10 +169,10 @@ def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock
         clock.tick(DAY)
         assert sessions.find(token), day
     clock.tick(DAY - 1)
-    assert sessions.find(token) and len(sessions.every(TARAS)) == 1
+    assert sessions.find(token) and len(sessions.list_live(TARAS)) == 1
     clock.tick(1)
     assert sessions.find(token) is None
-    assert sessions.every(TARAS) == []
+    assert sessions.list_live(TARAS) == []
 
 
 @each(("days", "left"), [(0, 30), (59, 30), (60, 30), (61, 29), (89, 1), (90, 0), (120, 0)])
@@ -266,24 +266,24 @@ def test_a_users_sessions_are_listed_the_last_seen_first(acme, clock):
         opened.append(sessions.open(TARAS, agent))
         clock.tick(1)
     sessions.open(OLENA, FIREFOX)
-    assert [each.agent for each in sessions.every(TARAS)] == ["third", "second", "first"]
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["third", "second", "first"]
     clock.tick(60)
     sessions.find(opened[0])
-    assert [each.agent for each in sessions.every(TARAS)] == ["first", "third", "second"]
-    assert sessions.every(TARAS)[0] == sessions.find(opened[0])
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["first", "third", "second"]
+    assert sessions.list_live(TARAS)[0] == sessions.find(opened[0])
 
 
 def test_of_those_seen_in_the_same_second_the_later_is_first(acme):
     for agent in ("first", "second"):
         sessions.open(TARAS, agent)
-    assert [each.agent for each in sessions.every(TARAS)] == ["second", "first"]
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["second", "first"]
 
 
 def test_an_ended_session_is_refused_at_once(acme):
     ended, other = sessions.open(TARAS, "ended"), sessions.open(TARAS, "other")
     assert sessions.end(sessions.find(ended).id, TARAS) is True
     assert sessions.find(ended) is None
-    assert [each.agent for each in sessions.every(TARAS)] == ["other"]
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["other"]
     assert sessions.find(other)
 
 

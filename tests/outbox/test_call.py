@@ -154,7 +154,7 @@ def answers(status: int, headers: str = "", body: bytes = b"") -> Acts:
 def post(url: str, **options: Any) -> Outcome:
     options = {"seconds": 5.0, "allow": LOOPBACK} | options
     headers = {"content-type": "application/json", "user-agent": "crm/1", "webhook-id": "evt_1"}
-    return call.post(url, headers, BODY, options.pop("allow"), **options)
+    return call.http_post(url, headers, BODY, options.pop("allow"), **options)
 
 
 def told(acts: Acts, **options: Any) -> Outcome:
@@ -251,7 +251,7 @@ def test_one_who_leaves_the_connection_open_after_the_answer_is_not_waited_for()
 def test_a_compressed_answer_is_not_unpacked():
     bomb = gzip.compress(bytes(20_000_000))
     outcome = told(answers(200, "Content-Encoding: gzip\r\n", bomb))
-    assert outcome.ok and len(outcome.answer) <= call.ANSWER_BYTES
+    assert outcome.ok and len(outcome.answer) <= call.MAX_ANSWER_BYTES
     assert outcome.answer.startswith("\x1f\ufffd")
 
 
@@ -272,7 +272,7 @@ def test_a_compressed_answer_is_not_unpacked():
 )
 def test_of_a_body_without_end_the_beginning_is_read(acts):
     outcome = told(acts)
-    assert (outcome.ok, outcome.answer) == (True, "x" * call.ANSWER_BYTES)
+    assert (outcome.ok, outcome.answer) == (True, "x" * call.MAX_ANSWER_BYTES)
     assert outcome.duration_ms < 2000
 
 
@@ -305,7 +305,7 @@ def test_a_refusal_before_the_body_was_read_is_heard():
         client.connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
 
     with receiver(refuse) as at:
-        assert call.post(at.url(), {}, bytes(5_000_000), LOOPBACK, seconds=5).status == 413
+        assert call.http_post(at.url(), {}, bytes(5_000_000), LOOPBACK, seconds=5).status == 413
 
 
 # Redirects
@@ -399,7 +399,7 @@ def test_one_deadline_bounds_it_all_and_its_verdict_stands(acts):
 
 def test_a_body_that_is_not_taken_is_given_up():
     with receiver(Client.hang) as at:
-        outcome = call.post(at.url(), {}, bytes(50_000_000), LOOPBACK, seconds=SHORT)
+        outcome = call.http_post(at.url(), {}, bytes(50_000_000), LOOPBACK, seconds=SHORT)
     assert without_time(outcome) == Outcome(0, error="timeout")
     assert outcome.duration_ms < LATE
 
@@ -617,13 +617,13 @@ def test_tls_that_nobody_vouches_for_fails(authority):
 def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypatch, tmp_path):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    call._context.cache_clear()
+    call._default_tls_context.cache_clear()
     with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
         outcomes = run_in_threads(
             8, lambda _: post(at.url("hook.test"), resolve=towards("127.0.0.1"))
         )
         other = post(at.url("other.test"), resolve=towards("127.0.0.1"))
-    call._context.cache_clear()
+    call._default_tls_context.cache_clear()
     assert {without_time(outcome) for outcome in outcomes} == {Outcome(0, status=200, answer="")}
     assert other.error == "tls_failed"
 
@@ -696,7 +696,7 @@ def test_the_addresses_of_a_name_are_tried_in_their_order():
         url = f"http://localhost:{at.port}/"
         assert post(url, resolve=towards("127.0.0.9", "::1", "127.0.0.1")).ok
         assert len(at.clients) == 1
-        others = [f"127.0.1.{number}" for number in range(call.TRIED)]
+        others = [f"127.0.1.{number}" for number in range(call.MAX_ADDRESSES)]
         assert post(url, resolve=towards(*others[1:], "127.0.0.1")).ok
         outcome = post(url, resolve=towards(*others, "127.0.0.1"))
     assert without_time(outcome) == Outcome(0, error="connection_refused")
@@ -766,7 +766,7 @@ def test_an_outcome_tells_no_address():
         told(BAD["garbage"]),
     ]
     for outcome in outcomes:
-        assert outcome.error in set(call.ERRORS.values())
+        assert outcome.error in set(call.ERROR_NAMES.values())
         assert outcome.answer is None and outcome.status is None
 
 

@@ -90,7 +90,7 @@ def test_all_beside_a_kind_is_one_call(crm):
 
 
 def test_the_thread_ends_when_nothing_is_told_and_begins_again(crm, monkeypatch):
-    monkeypatch.setattr(callbacks, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(callbacks, "IDLE_THREAD_SECONDS", 0.01)
     threads: list[threading.Thread] = []
     crm.on("lead.created")(lambda event: threads.append(threading.current_thread()))
     for _ in range(2):
@@ -326,7 +326,7 @@ def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_
         crm.leads.create(**MARIIA)
     assert told(crm)
     assert len(heard) == 2  # and the next one is called all the same
-    assert caplog.text.count("LookupError in tear_down, test_outbox_callbacks.py:") == 2
+    assert caplog.text.count("LookupError in tear_down, test_callbacks.py:") == 2
     assert "+38067" not in caplog.text
     crm.app.tenants.forget_idle()
 
@@ -369,7 +369,9 @@ def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
             crm.leads.create(**MARIIA)
     assert told(crm)
     assert len(heard) == 2
-    named = f"failed for lead.created {heard[0]['id']} of acme: LookupError in fails, test_outbox"
+    named = (
+        f"failed for lead.created {heard[0]['id']} of acme: LookupError in fails, test_callbacks"
+    )
     assert named in caplog.text and "fails" in caplog.text and "SystemExit in leaves" in caplog.text
     assert "380671234567" not in caplog.text and "Марія" not in caplog.text
 

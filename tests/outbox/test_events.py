@@ -22,7 +22,7 @@ def acme(crm):
 
 def told():
     """The tenant's events as they are told, oldest first."""
-    bodies, _ = events.since(0, list(events.KINDS), 1000)
+    bodies, _ = events.list_bodies_after(0, list(events.KINDS), 1000)
     return [json.loads(body) for body in bodies]
 
 
@@ -71,9 +71,9 @@ def test_ids_are_unique_and_begin_with_evt(acme):
 
 def test_the_body_is_the_same_bytes_each_time_it_is_told(acme, clock):
     create({**MARIA, "amount": 12_500_000_100, "extra": '{"b":1.50,"a":"є"}'})
-    first = events.since(0, list(events.KINDS), 10)
+    first = events.list_bodies_after(0, list(events.KINDS), 10)
     clock.tick(3600)
-    assert events.since(0, list(events.KINDS), 10) == first
+    assert events.list_bodies_after(0, list(events.KINDS), 10) == first
     assert '"amount":1250000.01' in first[0][0].decode()
 
 
@@ -164,9 +164,9 @@ def test_reading_on_passes_other_kinds_and_what_comes_later(acme):
     for _ in range(3):
         create(MARIA)
     tasks = [events.TASK_CREATED, events.TASK_COMPLETED]
-    assert events.since(0, tasks, 10) == ([], 3)
-    assert events.since(3, tasks, 10) == ([], 3)
-    assert events.since(9, tasks, 10) == ([], 9)
-    bodies, following = events.since(0, [events.LEAD_CREATED], 2)
+    assert events.list_bodies_after(0, tasks, 10) == ([], 3)
+    assert events.list_bodies_after(3, tasks, 10) == ([], 3)
+    assert events.list_bodies_after(9, tasks, 10) == ([], 9)
+    bodies, following = events.list_bodies_after(0, [events.LEAD_CREATED], 2)
     assert (len(bodies), following) == (2, 2)
-    assert len(events.since(following, [events.LEAD_CREATED], 2)[0]) == 1
+    assert len(events.list_bodies_after(following, [events.LEAD_CREATED], 2)[0]) == 1

@@ -25,7 +25,7 @@ BODIES = [
 
 
 def signed(body: bytes, *secrets: str, at: float = NOW) -> dict[str, str]:
-    return signature.headers(secrets or (SECRET,), "evt_1", int(at), body)
+    return signature.make_headers(secrets or (SECRET,), "evt_1", int(at), body)
 
 
 def library_accepts(secret: str, headers: dict[str, str], body: bytes) -> bool:
@@ -54,7 +54,7 @@ def test_the_headers_are_id_time_and_signature():
 
 
 def test_the_example_of_the_specification_comes_out_the_same():
-    headers = signature.headers(
+    headers = signature.make_headers(
         ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
         "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}',
     )  # fmt: skip

@@ -24,7 +24,7 @@ import trustme
 from click.testing import CliRunner
 
 from crm import cli
-from crm.access.limits import FAILED_KEYS
+from crm.access.limits import MAX_FAILED_KEYS
 from tests import external_programs
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 
@@ -187,9 +187,9 @@ def test_a_clients_address_is_the_one_that_the_proxy_saw(front: Front) -> None:
         headers = {"X_Forwarded_For": f"{forged}, {forged}", "X_Real_IP": forged}
         return front.ask("/api/v1/leads", key="wrong", source=source, **headers).status
 
-    told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+    told = [guess("127.0.0.2", number) for number in range(MAX_FAILED_KEYS + 5)]
     if 429 not in told:  # the minute ended in between
-        told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+        told = [guess("127.0.0.2", number) for number in range(MAX_FAILED_KEYS + 5)]
     assert told[-1] == 429
     assert guess("127.0.0.3", 1) == 401  # another client is not held to account for it
     assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
