@@ -38,8 +38,9 @@ def field(noun: str) -> nested.NestedList:
 def readable(record: dict[str, Any]) -> dict[str, Any]:
     """The record without possible duplicates of a noun that the caller may not read."""
     if others := record.get("possible_duplicates"):
-        shown = [other for other in others if rights.can_read(f"{other['resource']}s")]
-        record["possible_duplicates"] = shown
+        record["possible_duplicates"] = [
+            other for other in others if rights.can_read(f"{other['resource']}s")
+        ]
     return record
 
 

@@ -77,7 +77,7 @@ def check_tour(said: str) -> None:
     feed = json.loads(said[said.rindex('{"data":[{"id":"evt_') :])
     assert [event["type"] for event in feed["data"]] == [
         *("lead.created", "client.created", "deal.created", "lead.converted"),
-        *("deal.items_changed", "deal.won"),
+        *("deal.items_changed", "deal.stage_changed", "deal.won"),
     ]
 
 

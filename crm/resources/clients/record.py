@@ -325,7 +325,7 @@ def _primary(
         if entry.get("is_primary"):
             return entry
     old_id = next((id for id, contact in known.items() if contact.is_primary), None)
-    if old_id in entry_of:
+    if old_id is not None and old_id in entry_of:
         return None if "is_primary" in entry_of[old_id] else entry_of[old_id]
     if entry_of and old_id is None:
         return None  # an earlier request said that nobody is

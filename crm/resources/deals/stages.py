@@ -56,7 +56,7 @@ def sent_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple[St
     else:
         stages = _pipeline(data.get("pipeline_id")).list_stages()
         first_of_type = {stage.type: stage for stage in reversed(stages)}
-        stage = first_of_type.get(status) or first_of_type["open"]
+        stage = first_of_type.get(status or "open") or first_of_type["open"]
     if stage.type == "open":
         if not status and deal is not None and deal.stage_id == stage.id:
             return stage, deal.status

@@ -118,10 +118,10 @@ def create(data: dict[str, Any]) -> int:
     if not any(stage["type"] == "open" for stage in stages):
         raise Invalid.field("stages", "open_stage_required", "at least one stage must be open")
     with transaction():
-        default = Pipeline.default()
-        if default and data.get("is_default"):
-            default.put({"is_default": 0})
         others = _pipelines()
+        if others and data.get("is_default"):
+            Pipeline.default().put({"is_default": 0})
+            others = _pipelines()
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
         _arrange([*others, pipeline], pipeline, data.get("position") or pipeline.position)
