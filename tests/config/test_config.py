@@ -14,7 +14,7 @@ from crm import create_app
 from crm.config import LOOPBACK, PLANS, SMS_LIMITS, Allow, Config, ConfigError, MailServer
 from tests.concurrency import ROOT
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 LONG = "a" * 64
 
 
@@ -53,7 +53,7 @@ def test_every_setting_has_a_name_a_default_and_a_meaning():
     assert len(names) == len(dataclasses.fields(Config))
 
 
-@each(
+@parametrize(
     ("env", "value", "name", "read"),
     [
         ("CRM_DATA", "/srv/crm", "data", Path("/srv/crm")),
@@ -147,7 +147,7 @@ BAD = [
 ]  # fmt: skip
 
 
-@each(("env", "value"), BAD)
+@parametrize(("env", "value"), BAD)
 def test_a_bad_value_is_one_clear_line_that_names_it(env, value):
     with pytest.raises(ConfigError) as refused:
         load(**{env: value})
@@ -175,7 +175,7 @@ def test_what_is_allowed_can_be_joined():
     assert LOOPBACK | Allow() == LOOPBACK
 
 
-@each(
+@parametrize(
     ("url", "server"),
     [
         ("smtp://mail", MailServer("mail", 587, False)),
@@ -215,7 +215,7 @@ SECRET = [
 ]  # fmt: skip
 
 
-@each(("env", "value"), SECRET)
+@parametrize(("env", "value"), SECRET)
 def test_a_bad_secret_is_one_clear_line_that_does_not_show_it(env, value):
     with pytest.raises(ConfigError) as refused:
         load(**{env: value}, CRM_MAIL_FROM="crm@a.ua")
@@ -246,7 +246,7 @@ def test_what_may_hold_a_secret_is_marked_and_does_not_show():
 GATEWAY = {"CRM_SMS": "http", "CRM_SMS_URL": "https://a/send"}
 
 
-@each(
+@parametrize(
     ("environ", "line"),
     [
         *[
@@ -280,7 +280,7 @@ def test_settings_that_do_not_go_together_are_one_clear_line(environ, line):
     assert str(refused.value) == line
 
 
-@each(
+@parametrize(
     "body",
     ['{"to": {digits}, "text": "{text}"}', "to={phone}&text={text}", "<a b='{phone}'>{text}</a>",
      "{text}{phone}"],

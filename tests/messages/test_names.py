@@ -18,7 +18,7 @@ from tests.cabinet.test_login import sign_up
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 ADDRESSES = [
     "https://evil.example", "Виграш http://evil.example/x", "HTTP:/evil", "hxxps:evil", "www.evil",
     "Банк WWW.EVIL.EXAMPLE", "evil.example/win", "зайди на evil.example?x=1", "evil.example:80/a",
@@ -36,19 +36,19 @@ PLAIN = [
 ]  # fmt: skip
 
 
-@each("name", ADDRESSES)
+@parametrize("name", ADDRESSES)
 def test_an_address_is_refused_and_left_out(name):
     assert is_url_like(name)
     assert name_for_message(name) == ""
 
 
-@each("name", LEFT_OUT)
+@parametrize("name", LEFT_OUT)
 def test_a_domain_or_phone_may_be_a_name_and_is_left_out(name):
     assert not is_url_like(name)
     assert name_for_message(name) == ""
 
 
-@each("name", PLAIN)
+@parametrize("name", PLAIN)
 def test_another_name_is_told(name):
     assert not is_url_like(name)
     assert name_for_message(name) == name
@@ -70,7 +70,7 @@ def test_a_long_name_is_looked_at_in_time():
 # Where they are set
 
 
-@each("field", ["company", "name"])
+@parametrize("field", ["company", "name"])
 def test_a_sign_up_refuses_an_address(crm, monkeypatch, field):
     monkeypatch.setattr(crm, "message_queue", Recorder())
     newcomer = Person(crm, "")
@@ -153,10 +153,10 @@ URLS = [
 NAMES = ["", "Acme", "Згода", "x" * 30, "ї" * 30]
 
 
-@each("language", ["uk", "en"])
-@each("url", URLS)
-@each("label", LABELS)
-@each("name", NAMES)
+@parametrize("language", ["uk", "en"])
+@parametrize("url", URLS)
+@parametrize("label", LABELS)
+@parametrize("name", NAMES)
 def test_an_invitation_is_one_sms(crm, language, url, label, name):
     link = f"{url.replace('{label}', label)}/i/{'x' * 22}"
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
@@ -182,14 +182,14 @@ def test_of_a_link_that_is_longer_than_an_sms_there_is_nothing_else(crm):
         assert emails.invitation_sms("Acme", link) == link
 
 
-@each("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
-@each("language", ["uk", "en"])
+@parametrize("purpose", [codes.LOGIN, codes.SIGNUP, codes.PHONE])
+@parametrize("language", ["uk", "en"])
 def test_a_code_is_one_sms(crm, purpose, language):
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
         assert is_one_part(phone_codes._text(purpose, "123456"))
 
 
-@each("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])
+@parametrize("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])
 def test_a_phishing_name_reaches_nobody(crm, monkeypatch, reach):
     """Of a business that has it since before the rule."""
     monkeypatch.setattr(crm, "message_queue", Recorder())
@@ -205,7 +205,7 @@ def test_a_phishing_name_reaches_nobody(crm, monkeypatch, reach):
     assert told.count("://") == 1
 
 
-@each("language", ["uk", "en"])
+@parametrize("language", ["uk", "en"])
 def test_mails_tell_names_that_are_cut(crm, language):
     with crm.test_request_context("/", headers={"Cookie": f"crm_language={language}"}):
         subject, text = emails.invitation_mail("Acme", "Марія", "https://a.crm.ua/invite/x")

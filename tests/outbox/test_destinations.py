@@ -28,7 +28,7 @@ from crm.values import InvalidValue
 from tests import external_programs
 from tests.server_process import ROOT
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 NOBODY = Allow()
 PUBLIC, PUBLIC6 = "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
@@ -199,7 +199,7 @@ def test_the_table_is_as_long_as_it_should_be():
     assert len(NOT_TO_BE_CALLED.split() + CLOSED.split() + LEADING_INSIDE.split()) > 200
 
 
-@each("url", NOT_TO_BE_CALLED.split() + SPACED, ids=ascii)
+@parametrize("url", NOT_TO_BE_CALLED.split() + SPACED, ids=ascii)
 def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
     url = url.replace("PORT", str(inside.server_port))
     outcome = post(url, NOBODY, "127.0.0.1")
@@ -210,7 +210,7 @@ def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
     assert not isinstance(refused.value, ForbiddenAddress)
 
 
-@each("host", CLOSED.split(), ids=ascii)
+@parametrize("host", CLOSED.split(), ids=ascii)
 def test_an_address_that_is_not_public_is_not_even_tried(host, inside, dialed):
     url = f"https://{host}:{inside.server_port}/latest/meta-data/"
     outcome = post(url, NOBODY, "127.0.0.1")
@@ -220,7 +220,7 @@ def test_an_address_that_is_not_public_is_not_even_tried(host, inside, dialed):
         parse_destination(url, NOBODY)
 
 
-@each("entry", LEADING_INSIDE.split(), ids=ascii)
+@parametrize("entry", LEADING_INSIDE.split(), ids=ascii)
 def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, dialed):
     host, resolved = entry.split("=")
     url = f"https://{host}:{inside.server_port}/"
@@ -229,7 +229,7 @@ def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, di
     assert (dialed, inside.connections) == ([], 0)
 
 
-@each(
+@parametrize(
     "resolved",
     [[PUBLIC, "127.0.0.1"], ["127.0.0.1", PUBLIC], [PUBLIC6, "::1"], [PUBLIC, PUBLIC6, "10.0.0.1"]]
     + [[PUBLIC] * 20 + ["127.0.0.1"]],
@@ -269,7 +269,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(inside, dialed):
 # What is allowed
 
 
-@each(
+@parametrize(
     ("allow", "url", "resolved"),
     [
         ("127.0.0.0/8", "http://127.0.0.1:PORT/", None),
@@ -302,7 +302,7 @@ def test_loopback_may_be_allowed_beside_what_the_operator_allows(inside):
     assert post(f"http://localhost:{inside.server_port}/", both, "127.0.0.1").ok
 
 
-@each(
+@parametrize(
     ("allow", "url", "resolved", "error"),
     [
         ("erp.local:8080", "http://erp.local:PORT/", "127.0.0.1", "invalid_url"),
@@ -330,7 +330,7 @@ def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside
     assert (dialed, inside.connections) == ([], 0)
 
 
-@each(
+@parametrize(
     ("allow", "resolved"),
     [
         ("10.0.0.0/8", ["10.0.0.1"]),
@@ -352,7 +352,7 @@ def test_a_name_may_lead_to_what_is_allowed(allow, resolved):
 # The parts of a URL
 
 
-@each(
+@parametrize(
     ("url", "host", "port", "target"),
     [
         ("https://example.com", "example.com", 443, "/"),
@@ -392,7 +392,7 @@ def test_good_urls(url, host, port, target, dialed):
     assert dialed == []
 
 
-@each(
+@parametrize(
     ("url", "code", "detail"),
     [
         ("https://a.test/" + "x" * 2034, "too_long", "at most 2048 characters"),
@@ -464,7 +464,7 @@ print("allowed", plain.status)
 """
 
 
-@each("nonlocal_bind", [0, 1])
+@parametrize("nonlocal_bind", [0, 1])
 def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
     """A service that listens there may have a firewall in front, which such a call gets past."""
     unshare = external_programs.found("util-linux", "unshare")

@@ -332,8 +332,8 @@ def test_a_full_pipe_says_that_rings_may_be_lost_and_holds_nobody_up(tmp_path):
 def test_lost_rings_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
     endpoint(sending.tenants, "globex", hook)
     monkeypatch.setattr(wakeup, "FULL", 1)
-    with open_to_loopback(sending).session("globex") as here:
-        here.keeper.bell = WakeupPipe(sending.tenants.config.data / "elsewhere")
+    with open_to_loopback(sending).session("globex") as session:
+        session.keeper.bell = WakeupPipe(sending.tenants.config.data / "elsewhere")
         create_lead({"name": "Марія", "phone": "+380501234567"})
     sending.tenants.bell.ring("acme")
     hook.wait_for(1)
