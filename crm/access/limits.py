@@ -143,7 +143,13 @@ class PasswordLimits:
         self._account = TryLimits(counters, ACCOUNTS, 3600, account=100)
         # Of one /48 fewer than lock the account: 80 an hour.
         self._tries = TryLimits(
-            counters, PASSWORDS, 900, here=10, here48=20, network=50, known_browser=10
+            counters,
+            PASSWORDS,
+            900,
+            account_network=10,
+            account_network48=20,
+            network=50,
+            known_browser=10,
         )
 
     def count_try(
@@ -160,8 +166,8 @@ class PasswordLimits:
         # The account comes last: a try that the network's limit refuses does not count for it.
         self._tries.count_try(
             moment,
-            here=f"{name} {networks[0]}",
-            here48=f"{name} {networks[-1]}",
+            account_network=f"{name} {networks[0]}",
+            account_network48=f"{name} {networks[-1]}",
             network=networks[0],
         )
         self._account.count_try(moment, account=name)

@@ -83,8 +83,8 @@ class Loop:
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
         self.queue_may_move = False
         self.expire_at = 0.0
-        most = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
-        self.connections = Bound(most, self.CLIENTS_ARE_DIRECT)
+        limit = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
+        self.connections = Bound(limit, self.CLIENTS_ARE_DIRECT)
         self.requests = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.wakeup, self.wakeup_end = socket.socketpair()

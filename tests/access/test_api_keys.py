@@ -15,7 +15,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import send_request
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 
 
 def authorize(crm, value: str | None, host: str = "acme.localhost"):
@@ -40,16 +40,16 @@ def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
 def test_the_file_has_the_hash_and_nowhere_the_key(crm):
     with crm.tenants.session("acme"):
         _, key = api_keys.create("site", "*", OLENA)
-        (kept,) = row("SELECT hash FROM api_key WHERE name = 'site'")
-    assert len(kept) == 32
+        (stored_hash,) = row("SELECT hash FROM api_key WHERE name = 'site'")
+    assert len(stored_hash) == 32
     path = crm.tenants.path("acme")
     # Read by another process: closing a live file here would drop SQLite's locks.
     files = [f"{path}", f"{path}-wal"]
     for state in ("live", "closed"):
-        found = b"".join(subprocess.check_output(["cat", file]) for file in files)
-        assert kept in found, state
+        content = b"".join(subprocess.check_output(["cat", file]) for file in files)
+        assert stored_hash in content, state
         for secret in (key, key[4:], key[8:40], key[-20:]):
-            assert secret.encode() not in found, state
+            assert secret.encode() not in content, state
         crm.tenants.forget_idle()
         files = files[:1]
 
@@ -57,9 +57,9 @@ def test_the_file_has_the_hash_and_nowhere_the_key(crm):
 def test_a_key_is_shown_once(crm):
     with crm.tenants.session("acme"):
         id, key = api_keys.create("site", "leads:read", OLENA)
-        found = api_keys.find(id)
-        assert found.hint == key[:8]
-        assert key not in repr(found.__data__)
+        api_key = api_keys.find(id)
+        assert api_key.hint == key[:8]
+        assert key not in repr(api_key.__data__)
 
 
 # Refusals
@@ -83,8 +83,8 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
     answers = [authorize(crm, value) for value in values]
     assert {answer.status for answer in answers} == {401}
     assert len({answer.body for answer in answers}) == 1
-    told = {tuple(sorted(dict(answer.headers).items())) for answer in answers}
-    assert len(told) == 1
+    headers = {tuple(sorted(dict(answer.headers).items())) for answer in answers}
+    assert len(headers) == 1
     headers = answers[0].headers
     assert headers["WWW-Authenticate"] == "Bearer"
     assert headers["Content-Type"] == "application/problem+json"
@@ -92,7 +92,7 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
     assert answers[0].json["code"] == "invalid_key"
 
 
-@each("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
+@parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
 def test_the_scheme_has_no_case(crm, furnished, scheme):
     assert authorize(crm, f"{scheme} {furnished[1]['olena']}").status == 200
 
@@ -196,8 +196,8 @@ def test_a_key_keeps_what_it_may(crm):
     with crm.tenants.session("acme"):
         id, key = api_keys.create(" ERP ", "leads:write, leads:read clients:read", TARAS)
         caller = api_keys.authenticate(key)
-        found = api_keys.find(id)
-    assert (found.name, found.scopes) == ("ERP", "clients:read,leads:read,leads:write")
+        api_key = api_keys.find(id)
+    assert (api_key.name, api_key.scopes) == ("ERP", "clients:read,leads:read,leads:write")
     assert caller.scopes == {"leads:write", "leads:read", "clients:read"}
     assert (caller.user_id, caller.key_id, caller.plan, caller.is_form) == (
         TARAS, id, "business", False,
@@ -255,7 +255,7 @@ def test_a_missing_scope_is_named(reader):
     assert "leads:create" in answer.json["detail"]
 
 
-@each(
+@parametrize(
     ("more", "field"),
     [
         ({"name": " "}, "name"),

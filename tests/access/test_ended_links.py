@@ -21,7 +21,7 @@ from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 NEW = "taras@new.example"
 PASSWORD, OLD_PASSWORD = "a new password", "the old password"
 SITE_ID = "taras"
@@ -159,8 +159,8 @@ CHANGES = [
 
 
 @pytest.mark.slow
-@each("purpose", links.LIFETIME_SECONDS)
-@each("change", CHANGES)
+@parametrize("purpose", links.LIFETIME_SECONDS)
+@parametrize("change", CHANGES)
 def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
     if change in BEFORE:
         given = (passwords.hash_new(OLD_PASSWORD),) if "?" in BEFORE[change] else ()
@@ -182,8 +182,8 @@ def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
     assert good(crm, purpose, others) is (change is not restored_copy)
 
 
-@each("purpose", links.LIFETIME_SECONDS)
-@each("field", [{"name": "Тарас"}, {"role": "manager"}, {"phone": TARAS_FIELDS["phone"]}])
+@parametrize("purpose", links.LIFETIME_SECONDS)
+@parametrize("field", [{"name": "Тарас"}, {"role": "manager"}, {"phone": TARAS_FIELDS["phone"]}])
 def test_another_change_ends_no_link(crm, purpose, field):
     token = make(crm, purpose)
     with crm.tenants.session("acme"), transaction():
@@ -191,7 +191,7 @@ def test_another_change_ends_no_link(crm, purpose, field):
     assert good(crm, purpose, token)
 
 
-@each(
+@parametrize(
     "values",
     [
         {"email": None},
@@ -201,7 +201,7 @@ def test_another_change_ends_no_link(crm, purpose, field):
         {"site_id": "t"},
     ],
 )
-@each("purpose", links.LIFETIME_SECONDS)
+@parametrize("purpose", links.LIFETIME_SECONDS)
 def test_however_the_record_is_written(crm, purpose, values):
     token = make(crm, purpose)
     with crm.tenants.session("acme"), transaction():
@@ -237,7 +237,7 @@ def by_its_own_link(crm: CRMApp) -> None:
     Person(crm).sends(f"/invite/{make(crm, INVITE)}", {"password": ""})
 
 
-@each("enter", [by_session, by_login_link, by_its_own_link])
+@parametrize("enter", [by_session, by_login_link, by_its_own_link])
 def test_an_invitation_ends_at_the_first_entry(crm, enter):
     token, beside = make(crm, INVITE), make(crm, EMAIL)
     enter(crm)
@@ -293,7 +293,9 @@ def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
         assert User.find(TARAS).email == TARAS_FIELDS["email"]
 
 
-@each("typed", [{}, {"email_password": ""}, {"email_password": "wrong"}, {"current": "right one"}])
+@parametrize(
+    "typed", [{}, {"email_password": ""}, {"email_password": "wrong"}, {"current": "right one"}]
+)
 def test_another_address_takes_the_password(crm, post, typed):
     with crm.tenants.session("acme"):
         passwords.set_password(TARAS, "right one")
@@ -318,7 +320,7 @@ def test_its_tries_are_limited_like_those_of_logins(crm, post):
     assert not post.letters
 
 
-@each(
+@parametrize(
     ("path", "sent"),
     [
         ("/settings/profile/email", {"email": NEW}),
@@ -344,7 +346,7 @@ def test_without_a_password_it_takes_a_login_of_a_moment_ago(crm, post, clock, p
     taras.sends(path, sent)
 
 
-@each(
+@parametrize(
     ("reach", "action"),
     [
         ({"phone": None}, "/forgot"),
@@ -397,7 +399,7 @@ def meanwhile(monkeypatch, where, name: str, act: Callable[[], None]) -> None:
     monkeypatch.setattr(where, name, acting)
 
 
-@each("purpose", [RESET, INVITE])
+@parametrize("purpose", [RESET, INVITE])
 def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeypatch, purpose):
     token = make(crm, purpose)
 
@@ -438,7 +440,7 @@ def test_a_link_whose_entry_fails_stays_good(crm, monkeypatch):
     assert password_of(crm) is None and good(crm, RESET, token)
 
 
-@each("path", ["/settings/profile/email", "/settings/profile/password"])
+@parametrize("path", ["/settings/profile/email", "/settings/profile/password"])
 def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
     crm, post, monkeypatch, path
 ):

@@ -14,7 +14,7 @@ from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
 from tests.raw_wsgi import send_request
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 LIMIT_HEADERS = {
     "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy",
     "RateLimit",
@@ -45,7 +45,7 @@ def limits_of(answer) -> dict[str, str]:
 # The counter
 
 
-@each(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
+@parametrize(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
 def test_a_plan_admits_exactly_its_number(limiter, plan, limit):
     assert PLANS[plan] == limit
     turns = [limiter.count_request("acme", limit, START + 0.5) for _ in range(limit + 20)]
@@ -54,7 +54,7 @@ def test_a_plan_admits_exactly_its_number(limiter, plan, limit):
     assert {(turn.limit, turn.reset) for turn in turns} == {(limit, START + 60)}
 
 
-@each(("plan", "limit"), [("start", 60), ("base", 300)])
+@parametrize(("plan", "limit"), [("start", 60), ("base", 300)])
 def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
     on_plan(crm, plan)
     answers = [api.get("/users/me") for _ in range(limit + 3)]
@@ -70,7 +70,7 @@ def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
         }
 
 
-@each(("plan", "limit"), [("pro", 1000), ("business", 5000)])
+@parametrize(("plan", "limit"), [("pro", 1000), ("business", 5000)])
 def test_the_larger_plans_are_told_in_the_headers(crm, api, plan, limit):
     on_plan(crm, plan)
     requests = crm.tenants.counters.tables[REQUESTS]
@@ -301,8 +301,10 @@ def test_the_addresses_of_one_customer_count_as_one(limiter):
 
 def test_bad_keys_of_a_48_count_together_too(limiter):
     """Else one customer with a /48 has 65 536 times the tries."""
-    told = [limiter.count_failed_key(f"2001:db8:7:{number:x}::1", START) for number in range(301)]
-    assert told == [False] * 300 + [True]
+    results = [
+        limiter.count_failed_key(f"2001:db8:7:{number:x}::1", START) for number in range(301)
+    ]
+    assert results == [False] * 300 + [True]
     assert limiter.count_failed_key("2001:db8:7:ffff::1", START)
     assert not limiter.count_failed_key("2001:db8:8::1", START)
     assert not limiter.count_failed_key("2001:db8:7:ffff::1", START + 60)
@@ -311,7 +313,7 @@ def test_bad_keys_of_a_48_count_together_too(limiter):
 # The clock
 
 
-@each("seconds", [1, 59, 60, 61, 3600, 40 * 86_400])
+@parametrize("seconds", [1, 59, 60, 61, 3600, 40 * 86_400])
 def test_a_clock_that_is_set_back_gives_no_new_window(limiter, seconds):
     assert [limiter.count_request("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [
         False

@@ -12,7 +12,7 @@ from crm.tenancy.database import current_session, row, rows, time_text, transact
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 LIVES = {
     RESET: 30 * MINUTE,
@@ -25,11 +25,11 @@ LIVES = {
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_a_link_is_used_once(acme, purpose):
     token = links.create(purpose, TARAS)
     assert links.use(purpose, token) == OneTimeLink(TARAS, None)
@@ -49,7 +49,7 @@ def test_it_carries_what_it_is_about(acme):
     assert links.use(EMAIL, token) == OneTimeLink(TARAS, "taras@new.example")
 
 
-@each(("purpose", "seconds"), LIVES.items())
+@parametrize(("purpose", "seconds"), LIVES.items())
 def test_each_purpose_has_its_time(acme, clock, purpose, seconds):
     token = links.create(purpose, TARAS)
     (expires_at,) = row("SELECT expires_at FROM one_time_link")
@@ -60,7 +60,7 @@ def test_each_purpose_has_its_time(acme, clock, purpose, seconds):
     assert links.peek(purpose, token) is links.use(purpose, token) is None
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_it_is_good_for_its_purpose_only(acme, purpose):
     token = links.create(purpose, TARAS)
     for other in LIVES.keys() - {purpose}:
@@ -68,7 +68,7 @@ def test_it_is_good_for_its_purpose_only(acme, purpose):
     assert links.use(purpose, token)
 
 
-@each("token", ["", "x", "A" * 43, "é", "\ud800", "x" * 100_000])
+@parametrize("token", ["", "x", "A" * 43, "é", "\ud800", "x" * 100_000])
 def test_an_unknown_token_is_no_link(acme, token):
     links.create(RESET, TARAS)
     assert links.peek(RESET, token) is links.use(RESET, token) is None
@@ -110,7 +110,7 @@ def test_what_fails_after_its_use_in_a_transaction_leaves_it_good(acme):
     assert links.use(RESET, token)
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_of_invite_and_email_the_latest_is_good(acme, purpose):
     others = links.create(purpose, OLENA)
     beside = {other: links.create(other, TARAS) for other in LIVES.keys() - {purpose}}
@@ -131,7 +131,7 @@ def test_a_users_links_of_a_purpose_can_be_ended(acme):
     assert links.peek(INVITE, stays) and links.peek(LOGIN, others)
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_a_deactivated_users_links_are_refused(acme, purpose):
     token = links.create(purpose, TARAS)
     with transaction():
@@ -147,18 +147,18 @@ def test_a_token_fits_a_url_and_is_never_the_same():
 
 def test_the_file_has_the_hash_alone(acme):
     token = links.create(EMAIL, TARAS, "taras@new.example")
-    (kept,) = rows("SELECT * FROM one_time_link")
-    assert hashlib.sha256(token.encode()).digest() in kept
-    assert token not in str(kept)
+    (stored,) = rows("SELECT * FROM one_time_link")
+    assert hashlib.sha256(token.encode()).digest() in stored
+    assert token not in str(stored)
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
-    asked, digest = [], tokens.digest
+    in_transaction, digest = [], tokens.digest
 
     def look(token):
-        asked.append(current_session().in_transaction)
+        in_transaction.append(current_session().in_transaction)
         return digest(token)
 
     monkeypatch.setattr(tokens, "digest", look)
     links.use(RESET, links.create(RESET, TARAS))
-    assert asked == [False, False]
+    assert in_transaction == [False, False]

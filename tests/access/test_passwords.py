@@ -9,14 +9,14 @@ from crm.errors import Invalid, NotFound
 from crm.tenancy.database import current_session, row, rows
 from tests.conftest import OLENA, TARAS
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 GOOD = "зелений чай 7"
 
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap):
     assert not passwords.matches(empty, "\ud800" * 8)
 
 
-@each(
+@parametrize(
     ("password", "code"),
     [
         ("", "too_short"),
@@ -101,7 +101,7 @@ def test_it_has_8_to_200_characters(password, code, cheap):
         passwords.hash_new(password)
 
 
-@each("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
+@parametrize("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
 def test_any_characters_will_do(password, cheap):
     passwords.check_new(password)
     assert passwords.matches(passwords.hash_new(password), password)
@@ -118,7 +118,7 @@ def test_letters_that_only_look_alike_differ(cheap):
     assert not passwords.matches(passwords.hash_new("oooooooo"), "оооооооо")  # Latin, Cyrillic
 
 
-@each(("kept", "sent"), [("ї" * 8, "і\u0308" * 8), ("і\u0308" * 8, "ї" * 8)])
+@parametrize(("kept", "sent"), [("ї" * 8, "і\u0308" * 8), ("і\u0308" * 8, "ї" * 8)])
 def test_a_letter_fits_however_a_keyboard_makes_it(cheap, kept, sent):
     assert kept != sent
     assert passwords.matches(passwords.hash_new(kept), sent)

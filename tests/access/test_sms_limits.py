@@ -15,7 +15,7 @@ from crm.tenancy import sms_log
 from crm.tenancy.sms_log import DAY_SECONDS, HEADER, RECORD, RESERVE, SmsLog
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
 NOON = 1_772_442_000.0
 
@@ -99,7 +99,7 @@ def test_an_address_gets_twenty_an_hour(limits):
     assert taken(limits, 1, NOON + HOUR, "+380990000000", "192.0.2.2") == 1
 
 
-@each(
+@parametrize(
     ("one", "other", "same"),
     [
         ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
@@ -118,13 +118,13 @@ def test_the_addresses_of_one_customer_count_as_one(limits, one, other, same):
 
 
 def test_the_networks_of_a_48_get_sixty_an_hour(limits):
-    here = [taken(limits, 20, NOON, address=f"2001:db8:7:{number}::1") for number in range(4)]
-    assert here == [20, 20, 20, 0]
+    counts = [taken(limits, 20, NOON, address=f"2001:db8:7:{number}::1") for number in range(4)]
+    assert counts == [20, 20, 20, 0]
     assert taken(limits, 20, NOON, address="2001:db8:8::1") == 20
     assert taken(limits, 1, NOON + HOUR, address="2001:db8:7::1") == 1
 
 
-@each("addresses", [["192.0.2.1"], ["2001:db8::1", "2001:db8:0:2::1", "2001:db8:0:3::1"]])
+@parametrize("addresses", [["192.0.2.1"], ["2001:db8::1", "2001:db8:0:2::1", "2001:db8:0:3::1"]])
 def test_from_one_network_a_phone_gets_half_of_its_sms(limits, addresses):
     def ask(moment: float) -> int:
         return sum(taken(limits, 5, moment, MARIA, address) for address in addresses)
@@ -160,7 +160,7 @@ def test_what_was_refused_does_not_count(limited):
 
 
 @pytest.mark.slow
-@each(
+@parametrize(
     ("numbers", "tenant", "sent"),
     [
         ({}, "acme", 1000),
@@ -271,7 +271,7 @@ def test_the_operator_is_warned_once_a_day_when_four_fifths_are_used(limited, ca
     assert not [line for line in caplog.text.splitlines() if "+380" in line or "10.0." in line]
 
 
-@each(("most", "sent"), [(1000, 20 * 5), (30, 30)])
+@parametrize(("most", "sent"), [(1000, 20 * 5), (30, 30)])
 def test_of_many_at_once_exactly_the_limit_is_let_through(limited, most, sent):
     def twenty_phones(number: int) -> int:
         return taken(limits, 20, NOON, address=f"192.0.2.{number}")
@@ -340,14 +340,14 @@ def test_reading_the_state_changes_nothing(path, limits):
     assert state(limits)["sign-up"] == (0, 200) and path.read_bytes() == b"x"
 
 
-@each("raw", [b"", b"x", b"x" * 4096, HEADER[:-1], HEADER + b"\xff" * (RECORD.size - 1)])
+@parametrize("raw", [b"", b"x", b"x" * 4096, HEADER[:-1], HEADER + b"\xff" * (RECORD.size - 1)])
 def test_a_damaged_file_is_made_anew(path, limits, raw):
     path.write_bytes(raw)
     assert taken(limits, 20, NOON, MARIA) == 5
     assert len(path.read_bytes()) == 6 * RECORD.size
 
 
-@each("moment", [float("nan"), float("inf"), NOON + 40 * DAY_SECONDS])
+@parametrize("moment", [float("nan"), float("inf"), NOON + 40 * DAY_SECONDS])
 def test_a_moment_to_come_counts_as_now(path, limits, moment):
     assert taken(limits, 5, NOON, MARIA) == 5
     raw = path.read_bytes()

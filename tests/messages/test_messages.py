@@ -35,7 +35,7 @@ from crm.messages.queue import MessageQueue
 from tests.cases import loop_over
 from tests.server_process import find_free_port
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 
 PHONE = "+380501110001"
@@ -313,7 +313,7 @@ def test_turbosms_is_where_its_documentation_says():
     assert port._url == "https://api.turbosms.ua/message/send.json"
 
 
-@each(
+@parametrize(
     "answer",
     [
         turbo(0, results=[result(0, message_id="f83f")]),
@@ -419,7 +419,7 @@ def test_a_gateway_gets_a_form(gateway):
     }
 
 
-@each("kind", ["text/xml; charset=utf-8", "application/xml"])
+@parametrize("kind", ["text/xml; charset=utf-8", "application/xml"])
 def test_a_gateway_gets_xml(gateway, kind):
     http(gateway.url, '<sms to="{phone}">{text}</sms>', **{"content-type": kind}).send(PHONE, TEXT)
     came = gateway.last
@@ -450,14 +450,14 @@ def test_what_is_sent_stays_one_part_of_a_path(gateway):
     assert gateway.last.path == "/380501110001/..%2Fa%3Fb%23c%252F/x"
 
 
-@each("status", [200, 201, 202, 204])
+@parametrize("status", [200, 201, 202, 204])
 def test_2xx_is_success(gateway, status):
     gateway.answer = replying(status, b"", **{"Set-Cookie": "a=b"})
     http(gateway.url, "{phone}{text}").send(PHONE, TEXT)
     assert len(gateway.came) == 1
 
 
-@each(
+@parametrize(
     ("status", "final"),
     [(301, True), (307, True), (400, True), (401, True), (404, True), (408, False), (429, False),
      (500, False), (503, False)],
@@ -469,7 +469,7 @@ def test_anything_else_is_told_by_its_status(gateway, status, final):
     assert len(gateway.came) == 1, "a redirect is not followed"
 
 
-@each(
+@parametrize(
     "data",
     [b"", b"HTTP/1.1 20", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"\0" * 70_000,
      b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000,
@@ -485,7 +485,7 @@ def test_a_head_that_is_cut_or_no_http(gateway, data):
     assert not refused.final
 
 
-@each("body", [b"", b"OK", b"x\r\n"], ids=["none", "cut", "bad"])
+@parametrize("body", [b"", b"OK", b"x\r\n"], ids=["none", "cut", "bad"])
 def test_after_2xx_no_body_matters(gateway, body):
     framing = b"Transfer-Encoding: chunked" if body.endswith(b"\n") else b"Content-Length: 9"
     gateway.answer = saying(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n" + body)
@@ -508,7 +508,7 @@ def test_a_gateway_whose_name_is_unknown(monkeypatch):
     assert refused.reason == "the name of the server was not found"
 
 
-@each("silent", [True, False], ids=["silent", "a byte now and then"])
+@parametrize("silent", [True, False], ids=["silent", "a byte now and then"])
 def test_a_slow_gateway_is_left_in_time(gateway, monkeypatch, silent):
     monkeypatch.setattr(deadline_connection, "STEP_TIMEOUT_SECONDS", 0.3)
 
@@ -588,7 +588,7 @@ def test_an_email_arrives_whole():
     assert box.names == ["crm.example"], "this machine's name is not asked for"
 
 
-@each("subject", ["a\r\nBcc: eve@evil.example", "a\n\n<b>", "a\0\u2028Bcc: b"])
+@parametrize("subject", ["a\r\nBcc: eve@evil.example", "a\n\n<b>", "a\0\u2028Bcc: b"])
 def test_no_subject_makes_a_header(subject):
     box = MailBox()
     with mailing(box) as port:
@@ -599,7 +599,7 @@ def test_no_subject_makes_a_header(subject):
     assert box.read().get_content() == "x\r\n"
 
 
-@each(
+@parametrize(
     "to",
     ["", "olena", f"{OLENA}, eve@evil.example", f"{OLENA}\r\nBcc: eve@evil.example", f"<{OLENA}>",
      "olena@", "@acme.example", f"Olena <{OLENA}>", "olena@acme..example", f"{OLENA}\nx"],
@@ -678,7 +678,7 @@ def test_on_this_machine_nobody_asks_for_a_certificate_without_a_password(certif
     assert box.encrypted == [False]
 
 
-@each("tls", [False, True], ids=["starttls", "smtps"])
+@parametrize("tls", [False, True], ids=["starttls", "smtps"])
 def test_a_mail_server_that_is_not_trusted_gets_no_password(certified, tls):
     def talk(came: socket.socket) -> None:
         if not tls:
@@ -711,7 +711,7 @@ def test_a_server_without_logins_is_told():
     assert refused.final and "lacks the login" in refused.reason
 
 
-@each(
+@parametrize(
     ("step", "answer", "reason", "final"),
     [
         ("recipient", f"550 5.1.1 {OLENA} unknown", "refused the recipient (550)", True),
@@ -733,7 +733,7 @@ def test_a_mail_server_that_is_not_there():
     assert (refused.reason, refused.final) == ("the connection was refused", False)
 
 
-@each(
+@parametrize(
     ("greeting", "reason"),
     [(b"554 go away\r\n", "the mail server answered (554)"), (b"", "the connection failed"),
      (b"220", "the connection failed"), (b"HTTP/1.1 400\r\n", "the mail server answered (-1)")],
@@ -762,7 +762,7 @@ def test_what_was_taken_is_sent_however_the_talk_ends():
         smtp(port).send(OLENA, "x", "x")
 
 
-@each("silent", [True, False], ids=["silent", "a byte now and then"])
+@parametrize("silent", [True, False], ids=["silent", "a byte now and then"])
 def test_a_slow_mail_server_is_left_in_time(monkeypatch, silent):
     monkeypatch.setattr(deadline_connection, "STEP_TIMEOUT_SECONDS", 0.3 if silent else 5)
     monkeypatch.setattr(mail, "SESSION_TIMEOUT_SECONDS", 5 if silent else 0.3)

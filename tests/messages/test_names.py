@@ -19,7 +19,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 ADDRESSES = [
     "https://evil.example", "Виграш http://evil.example/x", "HTTP:/evil", "hxxps:evil", "www.evil",
     "Банк WWW.EVIL.EXAMPLE", "evil.example/win", "зайди на evil.example?x=1", "evil.example:80/a",

@@ -29,7 +29,7 @@ from tests import external_programs
 from tests.cases import loop_over
 from tests.server_process import ROOT
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 NOBODY = Allow()
 PUBLIC, PUBLIC6 = "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
@@ -230,7 +230,7 @@ def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, di
     assert (dialed, inside.connections) == ([], 0)
 
 
-@each(
+@parametrize(
     "resolved",
     [[PUBLIC, "127.0.0.1"], ["127.0.0.1", PUBLIC], [PUBLIC6, "::1"], [PUBLIC, PUBLIC6, "10.0.0.1"]]
     + [[PUBLIC] * 20 + ["127.0.0.1"]],
@@ -270,7 +270,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(inside, dialed):
 # What is allowed
 
 
-@each(
+@parametrize(
     ("allow", "url", "resolved"),
     [
         ("127.0.0.0/8", "http://127.0.0.1:PORT/", None),
@@ -331,7 +331,7 @@ def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside
     assert (dialed, inside.connections) == ([], 0)
 
 
-@each(
+@parametrize(
     ("allow", "resolved"),
     [
         ("10.0.0.0/8", ["10.0.0.1"]),
@@ -466,7 +466,7 @@ print("allowed", plain.status)
 
 
 @pytest.mark.process
-@each("nonlocal_bind", [0, 1])
+@parametrize("nonlocal_bind", [0, 1])
 def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
     """A service that listens there may have a firewall in front, which such a call gets past."""
     unshare = external_programs.found("util-linux", "unshare")

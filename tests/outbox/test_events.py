@@ -16,18 +16,18 @@ MARIA = {"name": "Марія", "phone": "+380671234567"}
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
-def told():
-    """The tenant's events as they are told, oldest first."""
+def read_events():
+    """The tenant's events as receivers get them, oldest first."""
     bodies, _ = events.list_bodies_after(0, list(events.KINDS), 1000)
     return [json.loads(body) for body in bodies]
 
 
-def sequences():
-    return [event["sequence"] for event in told()]
+def read_sequences():
+    return [event["sequence"] for event in read_events()]
 
 
 def test_there_are_fourteen_kinds_named_as_on_the_wire():
@@ -38,7 +38,7 @@ def test_there_are_fourteen_kinds_named_as_on_the_wire():
 
 def test_an_event_has_the_record_as_get_one_shows_it(acme, clock):
     id = create(MARIA)
-    (event,) = told()
+    (event,) = read_events()
     assert event == {
         "id": event["id"],
         "type": "lead.created",
@@ -54,17 +54,17 @@ def test_an_event_has_the_record_as_get_one_shows_it(acme, clock):
 
 def test_it_tells_what_was_when_it_happened(acme, clock):
     create(MARIA)
-    before = told()
+    before = read_events()
     clock.tick(3600)
     with transaction():
         leads.update(1, {"name": "Олена"})
-    assert told() == before
+    assert read_events() == before
 
 
 def test_ids_are_unique_and_begin_with_evt(acme):
     for _ in range(50):
         create(MARIA)
-    ids = [event["id"] for event in told()]
+    ids = [event["id"] for event in read_events()]
     assert len(set(ids)) == 50
     assert all(id.startswith("evt_") and id.removeprefix("evt_").isalnum() for id in ids)
 
@@ -85,7 +85,7 @@ def test_a_rolled_back_change_has_no_event_and_leaves_no_gap(acme):
             create(MARIA)
             raise error
     create(MARIA)
-    assert sequences() == [1, 2]
+    assert read_sequences() == [1, 2]
     assert row("SELECT count(*) FROM lead") == (2,)
 
 
@@ -96,7 +96,7 @@ def test_a_rolled_back_part_of_a_change_leaves_no_gap(acme):
             create(MARIA)
             raise Conflict
         create(MARIA)
-    assert sequences() == [1, 2]
+    assert read_sequences() == [1, 2]
 
 
 def test_the_numbers_of_many_changes_have_no_gap(acme):
@@ -104,7 +104,7 @@ def test_the_numbers_of_many_changes_have_no_gap(acme):
         with transaction():
             for _ in range(number % 3):
                 create(MARIA)
-    assert sequences() == list(range(1, 61))
+    assert read_sequences() == list(range(1, 61))
 
 
 def test_each_tenant_has_its_own_sequence(api, ivan):
@@ -120,13 +120,13 @@ def test_a_number_is_never_given_twice(acme):
     with transaction():
         execute("DELETE FROM event")
     create(MARIA)
-    assert sequences() == [3]
+    assert read_sequences() == [3]
 
 
 def test_emitting_needs_the_transaction_of_the_change(acme):
     with pytest.raises(NoTenant):
         events.emit(events.LEAD_CREATED, 1, {"lead": {}})
-    assert told() == []
+    assert read_events() == []
 
 
 def test_a_refused_request_emits_nothing(api, reader, form):

@@ -337,8 +337,8 @@ def test_a_full_pipe_says_that_notifications_may_be_lost_and_holds_nobody_up(tmp
 def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
     endpoint(sending.tenants, "globex", hook)
     monkeypatch.setattr(wakeup, "LOSS_BYTES", 1)
-    with open_to_loopback(sending).session("globex") as here:
-        here.source.wakeup_pipe = WakeupPipe(sending.tenants.config.data / "elsewhere")
+    with open_to_loopback(sending).session("globex") as session:
+        session.source.wakeup_pipe = WakeupPipe(sending.tenants.config.data / "elsewhere")
         create_lead({"name": "Марія", "phone": "+380501234567"})
     sending.tenants.wakeup_pipe.notify("acme")
     hook.wait_for(1)
