@@ -58,7 +58,8 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
     def static(name: str) -> Response:
         return assets.FILES.answer(name)
 
-    static.at_any_host = True  # stylesheets and icons, the same for everybody
+    view: Any = static
+    view.at_any_host = True  # stylesheets and icons, the same for everybody
 
     app.register_blueprint(cabinet)
     app.jinja_env.globals.update(svg_icon=assets.svg_icon, static_url=assets.FILES.url)

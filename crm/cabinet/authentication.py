@@ -54,7 +54,7 @@ def install(app: Flask, config: Config) -> None:
         g.place = BASE_HOST if visited.label == BASE_HOST_FILE else TENANT
         g.session = None
         token = g.session_token = request.cookies.get(cookie_name(), "")
-        view = app.view_functions.get(request.endpoint or "")
+        view: Any = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
             # Nothing is there: let Flask say so, beside the menu. An embedding site is asked for
             # pages alone.
@@ -93,7 +93,8 @@ def install(app: Flask, config: Config) -> None:
             return response
         headers = response.headers
         place = g.get("place", TENANT)
-        others = embedded_login.around().origins() if embedded_login.around() else ""
+        site = embedded_login.around()
+        others = site.origins() if site else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
         # The path of a one-time link goes to nobody's log, not even from page to page here.
         is_link = "token" in (request.view_args or ())

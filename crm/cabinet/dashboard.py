@@ -6,8 +6,9 @@ above.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from babel import dates
@@ -21,7 +22,7 @@ from crm.cabinet.languages import get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Column
 from crm.cabinet.rendering import OWNER, VIEWER, me, render
 from crm.resources import tenant
-from crm.tenancy.database import now, row
+from crm.tenancy.database import now, one_row
 from crm.tenancy.heavy_work import heavy_work
 from crm.values import as_number
 
@@ -36,7 +37,8 @@ class Cell(NamedTuple):
     path: str = ""
 
 
-class Tile(NamedTuple):
+@dataclass(frozen=True)
+class Tile:
     """One figure and where its records are. `then` compares it with the period before."""
 
     name: str
@@ -77,7 +79,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     """(what to do, where, is it done) while there is no deal and not all is done."""
     if me().role == VIEWER:
         return []
-    *done, has_deals = row(
+    *done, has_deals = one_row(
         "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
         " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
@@ -204,7 +206,8 @@ def _days_plot(calendar: Calendar) -> Plot:
 def _months_plot(calendar: Calendar) -> Plot:
     months = figures.closed_by_month(calendar)
     name = gettext("Won and lost deals, 12 months")
-    won, lost = (sum(deals[side].count for deals in months) for side in (1, 2))
+    won = sum(deals.count for _, deals, _ in months)
+    lost = sum(deals.count for _, _, deals in months)
     about = gettext(
         "Won: %(won)s, lost: %(lost)s", won=formatting.number(won), lost=formatting.number(lost)
     )
@@ -243,14 +246,16 @@ def _sources_plot(calendar: Calendar) -> Plot:
         Bar(
             source or gettext("Unknown"),
             count,
-            path=_leads_list(*days, **({"source": source} if source else {"has_source": "false"})),
+            path=_leads_list(*days, source=source)
+            if source
+            else _leads_list(*days, has_source="false"),
         )
         for source, count in counts
     ]
     if others:
         known = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        more = {"has_source": "true"} if len(known) < len(counts) else {}
+        more: dict[str, Any] = {"has_source": "true"} if len(known) < len(counts) else {}
         path = _leads_list(*days, source_not=known, **more)
         bars.append(Bar(gettext("All others"), others, path=path))
     about = _leads(sum(bar.count for bar in bars))

@@ -7,6 +7,7 @@ and messengers look at what they bring; only a fresh sign-up is handed over at f
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flask
 from flask import current_app, redirect, request
@@ -91,7 +92,7 @@ def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
         return see_other("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
-    known_browser = authentication.known_browser(user and user.id)
+    known_browser = authentication.known_browser(user.id if user else None)
     context = phone_codes.context(codes.LOGIN, known_browser)
     return render("login/code.html", form=form or Form(), **context)
 
@@ -130,7 +131,7 @@ def check_password() -> Response:
         current_session().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
-        authentication.known_browser(user and user.id),
+        authentication.known_browser(user.id if user else None),
     )
     password_hash = passwords.find_hash(user.id if user else None)
     if passwords.matches(password_hash, request.form.get("password", "")) and user is not None:
@@ -155,7 +156,7 @@ def send_reset_link() -> Response:
     by_whom = f"{to} {network}"
     current_app.email_limits.count_try(uptime(), to_by_network=by_whom, to=to, network=network)
     user, token = users.make_reset_link(email)
-    letter = _reset_letter(token, user and user.language)
+    letter = _reset_letter(token, user.language if user else None)
     response = see_other("/forgot/sent")
     if user:
         response.call_on_close(partial(current_app.message_queue.enqueue_mail, user.email, *letter))
@@ -230,8 +231,11 @@ def confirm_email(token: str) -> Response:
 
 @pages.post("/logout")
 def logout() -> Response:
-    there = redirect(around().home, 303) if me() and me().from_site else see_other("/login")
-    response = authentication.let_out(there)
+    site = around()
+    user = me()
+    is_of_site = user is not None and user.from_site
+    start = redirect(site.home, 303) if site and is_of_site else see_other("/login")
+    response = authentication.let_out(start)
     flask.session.clear()
     return response
 
@@ -257,8 +261,8 @@ def _send_code(phone: str) -> Response:
         codes.LOGIN,
         phone,
         known=user is not None,
-        known_browser=authentication.known_browser(user and user.id),
-        language=user and user.language,
+        known_browser=authentication.known_browser(user.id if user else None),
+        language=user.language if user else None,
     )
 
 
@@ -327,7 +331,7 @@ def _no_good() -> Response:
     return render("login/no_good.html", 404)
 
 
-def _company() -> dict[str, str]:
+def _company() -> dict[str, Any]:
     return {"firm": tenant.about()["name"]}
 
 

@@ -6,6 +6,7 @@ anybody's, and only the SMS isn't sent.
 """
 
 from functools import partial
+from typing import Any
 
 import flask
 from flask import current_app, request
@@ -91,7 +92,7 @@ def spending(purpose: str):
     return codes.spend_entered(purpose, phone(purpose) or "", _browser())
 
 
-def context(purpose: str, known_browser: str | None = None) -> dict[str, object]:
+def context(purpose: str, known_browser: str | None = None) -> dict[str, Any]:
     """What the page for the code shows: phone, in how long another may be sent, a demo's SMS."""
     number = phone(purpose) or ""
     seconds = codes.seconds_until_next(purpose, number, _browser() if known_browser else None)

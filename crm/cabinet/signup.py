@@ -60,7 +60,8 @@ def welcome(form: Form | None = None) -> Response:
 @pages.post("/open", at=AT)
 @rerender_on_error(lambda form: welcome(form))
 def open_cabinet() -> Response:
-    host = HOST.match(request.form.get("label", "").strip().lower())[1]
+    match = HOST.match(request.form.get("label", "").strip().lower())
+    host = match[1] if match else ""
     label = host.removesuffix(f".{settings().base_domain}")
     if not current_app.tenants.exists(label):
         raise Invalid.field("label", "unknown_label", gettext("Workspace not found."))
@@ -152,8 +153,14 @@ def propose(company: str) -> str:
 
 
 def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
-    about = {"name": company, "plan": "start", "language": languages.language()}
-    open_tenant(current_app.tenants, label, owner=owner, **about)
+    open_tenant(
+        current_app.tenants,
+        label,
+        name=company,
+        plan="start",
+        language=languages.language(),
+        owner=owner,
+    )
 
 
 def _hand_over(label: str) -> Response:

@@ -8,7 +8,7 @@ from crm.records.search import fold
 from crm.resources import users
 from crm.spreadsheets.columns import Column, reference_column
 from crm.spreadsheets.references import References, name_for_file, require_one
-from crm.tenancy.database import row, rows
+from crm.tenancy.database import one_row, rows
 from crm.values.ids import integer_id
 
 
@@ -40,7 +40,7 @@ class UserLookup:
 
     def name_of(self, id: int) -> str:
         """How a file names a user, so that another tenant with the same people knows them."""
-        name, email, phone = row("SELECT name, email, phone FROM user WHERE id = ?", (id,))
+        name, email, phone = one_row("SELECT name, email, phone FROM user WHERE id = ?", (id,))
         return name_for_file(id, [email, phone, name], lambda text: self.find(text, ""))
 
 

@@ -88,7 +88,7 @@ class _Names(dict[Any, str]):
         return name
 
 
-def _write_cells(columns: list[Sequence[Any]], writers: Writers) -> Iterator[Row]:
+def _write_cells(columns: list[Any], writers: Writers) -> Iterator[Row]:
     """The rows of cells of columns of stored values; None is an empty cell."""
     # Column by column: most have nothing to convert, and csv writes their values as they are.
     for place, write in writers:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from crm.errors import Invalid
-from crm.tenancy.database import current_session, row, rows
+from crm.tenancy.database import current_session, one_row, rows
 
 MAX_QUOTED_CHARACTERS = 60  # of a cell in a message
 
@@ -22,7 +22,7 @@ Lookup = TypeVar("Lookup")
 
 def source_tenant() -> str:
     """The text that stands for this tenant in files; no other tenant has the same."""
-    return f"{current_session().label}-{row('SELECT instance_id FROM tenant')[0]}"
+    return f"{current_session().label}-{one_row('SELECT instance_id FROM tenant')[0]}"
 
 
 class References:

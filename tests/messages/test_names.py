@@ -71,7 +71,7 @@ def test_a_long_name_is_looked_at_in_time():
 # Where they are set
 
 
-@loop_over("field", ["company", "name"])
+@parametrize("field", ["company", "name"])
 def test_a_sign_up_refuses_an_address(crm, monkeypatch, field):
     monkeypatch.setattr(crm, "message_queue", Recorder())
     newcomer = Person(crm, "")

@@ -26,7 +26,7 @@ from crm.spreadsheets.endpoints import csv_response
 from crm.spreadsheets.import_run import IMPORT_RUN, rejected_rows_file
 from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
-from crm.tenancy.database import row
+from crm.tenancy.database import one_row
 from crm.tenancy.heavy_work import heavy_work
 from crm.values.ids import integer_id
 
@@ -131,7 +131,9 @@ def list_imports(plural: str) -> Response:
 @resource_page(pages, "GET", "imports/<id>")
 def show_import(plural: str, id: str) -> Response:
     report = _report(plural, id)
-    (has_file,) = row("SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),))
+    (has_file,) = one_row(
+        "SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),)
+    )
     return _page(
         "spreadsheets/report.html",
         plural,

@@ -11,7 +11,7 @@ from typing import Any
 from crm.errors import Invalid
 from crm.records.search import fold
 from crm.spreadsheets.references import References, contradiction, name_for_file, require_one
-from crm.tenancy.database import row, rows
+from crm.tenancy.database import one_row, rows
 from crm.values.ids import integer_id
 
 
@@ -48,12 +48,12 @@ class PipelineLookup:
 
     def pipeline_name(self, id: int) -> str:
         """How a file names a pipeline."""
-        (name,) = row("SELECT name FROM pipeline WHERE id = ?", (id,))
+        (name,) = one_row("SELECT name FROM pipeline WHERE id = ?", (id,))
         return name_for_file(id, [name], self.find_pipeline)
 
     def stage_name(self, id: int) -> str:
         """How a file names a stage."""
-        name, pipeline_id = row("SELECT name, pipeline_id FROM stage WHERE id = ?", (id,))
+        name, pipeline_id = one_row("SELECT name, pipeline_id FROM stage WHERE id = ?", (id,))
         return name_for_file(id, [name], lambda text: self.find_stage(text, pipeline_id))
 
 

@@ -15,7 +15,7 @@ from crm.resources import tenant
 from crm.spreadsheets.importer import Importer
 from crm.spreadsheets.results import RowFault
 from crm.tenancy import search_index
-from crm.tenancy.database import current_session, execute, execute_many, now, row, rows
+from crm.tenancy.database import current_session, execute, execute_many, now, one_row, rows
 from crm.tenancy.dialect import among, filling
 
 # The columns in the order of the statements below; a row is a tuple of their stored values.
@@ -91,7 +91,7 @@ class ProductImporter(Importer):
     def _insert(self, new_rows: list[tuple[Any, ...]]) -> None:
         if not new_rows:
             return
-        (last_id,) = row("SELECT coalesce(max(id), 0) FROM product")
+        (last_id,) = one_row("SELECT coalesce(max(id), 0) FROM product")
         rest = tenant.currency(), now(), now()
         with filling("product", rebuild_indexes=len(new_rows) > max(last_id, BATCH_ROWS)):
             for start in range(0, len(new_rows), BATCH_ROWS):
