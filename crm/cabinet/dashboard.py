@@ -1,13 +1,13 @@
-"""The dashboard: figures of the business, each against the period before, and how they went.
+"""The dashboard: figures of the business, each compared with the period before, and plots.
 
-Whatever a plot shows is in a table behind it, made of the same rows. Each number that counts
-records leads to the list of exactly those. While a business is new, a list of first steps stands
-above.
+Each plot has a table of the same values. Each number of records links to the list of exactly those
+records. A new business sees a list of first steps above.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from babel import dates
@@ -21,7 +21,7 @@ from crm.cabinet.languages import get_locale, gettext, ngettext
 from crm.cabinet.plots import Bar, Column
 from crm.cabinet.rendering import OWNER, VIEWER, me, render
 from crm.resources import tenant
-from crm.tenancy.database import now, row
+from crm.tenancy.database import now, one_row
 from crm.tenancy.heavy_work import heavy_work
 from crm.values import as_number
 
@@ -30,26 +30,27 @@ HUNDREDTHS = 100
 
 
 class Cell(NamedTuple):
-    """A cell of a table, and where the records are that it tells of."""
+    """A cell of a table, and the path of the list of the records that it counts."""
 
     text: str
     path: str = ""
 
 
-class Tile(NamedTuple):
-    """One figure and where its records are. `then` compares it with the period before."""
+@dataclass(frozen=True)
+class Tile:
+    """One figure and the path of its records; `then` compares it with the period before."""
 
     name: str
     icon: str
     path: str
-    count: int
+    number: int
     then: str
     sums: Sequence[str] = ()
     sums_then: str = ""
 
 
 class Plot(NamedTuple):
-    """A picture and the table behind it: heads of its columns, and rows whose first cell names."""
+    """A picture and its table: headings of the columns, and rows whose first cell is the name."""
 
     id: str
     name: str
@@ -74,10 +75,10 @@ def show() -> Response:
 
 
 def _first_steps() -> list[tuple[str, str, bool]]:
-    """(what to do, where, is it done) while there is no deal and not all is done."""
+    """(label, path, is done) of each step, while there is no deal and not all steps are done."""
     if me().role == VIEWER:
         return []
-    *done, has_deals = row(
+    *done, has_deals = one_row(
         "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
         " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
@@ -159,7 +160,7 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
 
 
 def _funnel_plots(funnels: list[Funnel]) -> list[Plot]:
-    """Of the pipelines that have open deals, else of the first."""
+    """Plots of the pipelines that have open deals, else of the first ones."""
     used = [funnel for funnel in funnels if any(stage.deals.count for stage in funnel.stages)]
     return [_funnel_plot(funnel) for funnel in (used or funnels)[:MAX_FUNNELS]]
 
@@ -204,7 +205,8 @@ def _days_plot(calendar: Calendar) -> Plot:
 def _months_plot(calendar: Calendar) -> Plot:
     months = figures.closed_by_month(calendar)
     name = gettext("Won and lost deals, 12 months")
-    won, lost = (sum(deals[side].count for deals in months) for side in (1, 2))
+    won = sum(deals.count for _, deals, _ in months)
+    lost = sum(deals.count for _, _, deals in months)
     about = gettext(
         "Won: %(won)s, lost: %(lost)s", won=formatting.number(won), lost=formatting.number(lost)
     )
@@ -243,14 +245,16 @@ def _sources_plot(calendar: Calendar) -> Plot:
         Bar(
             source or gettext("Unknown"),
             count,
-            path=_leads_list(*days, **({"source": source} if source else {"has_source": "false"})),
+            path=_leads_list(*days, source=source)
+            if source
+            else _leads_list(*days, has_source="false"),
         )
         for source, count in counts
     ]
     if others:
         known = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        more = {"has_source": "true"} if len(known) < len(counts) else {}
+        more: dict[str, Any] = {"has_source": "true"} if len(known) < len(counts) else {}
         path = _leads_list(*days, source_not=known, **more)
         bars.append(Bar(gettext("All others"), others, path=path))
     about = _leads(sum(bar.count for bar in bars))
@@ -279,7 +283,7 @@ def _list_at(path: str, **filters: object) -> str:
     return f"{request.root_path}{path}?{urlencode(filters, doseq=True)}"
 
 
-def _leads_list(first: date, last: date, **filters: object) -> str:
+def _leads_list(first: date, last: date, /, **filters: object) -> str:
     """Leads that came in on these days, both included."""
     return _list_at("/leads", **filters, created_since=first, created_until=last)
 

@@ -16,7 +16,7 @@ from crm.access.sessions import Session
 from crm.errors import Forbidden, Invalid
 from crm.resources import users
 from crm.resources.users import USER_IN
-from crm.tenancy.database import current_session, now, row, settings
+from crm.tenancy.database import current_session, now, one_row, settings
 
 SITE = "crm.site"  # in the environ, where no client can put anything
 MAX_ID_CHARACTERS = 255
@@ -43,10 +43,11 @@ class Site:
     def login(self, path: str) -> str:
         """The address of the site's login that leads back to the path of a page here: by a path, or
         from another host by the whole address."""
-        joint = "&" if "?" in self.login_url else "?"
-        is_elsewhere = urlsplit(self.login_url).netloc not in ("", request.host)
+        login_url = self.login_url or ""
+        joint = "&" if "?" in login_url else "?"
+        is_elsewhere = urlsplit(login_url).netloc not in ("", request.host)
         home = settings().url_of(current_session().label) if is_elsewhere else request.root_path
-        return f"{self.login_url}{joint}{urlencode({'next': home + path})}"
+        return f"{login_url}{joint}{urlencode({'next': home + path})}"
 
     def origins(self) -> str:
         """Other origins that a form here may lead to, as a policy writes them."""
@@ -69,7 +70,7 @@ def visitor() -> Session | None:
     answer = site and site.ask()
     if not answer:
         return None
-    if row("SELECT suspended_at FROM tenant")[0]:
+    if one_row("SELECT suspended_at FROM tenant")[0]:
         raise Forbidden("this account is suspended", "tenant_suspended")
     if not answer.get("role"):
         raise Forbidden("your account of this site has no role here", "no_access")

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from crm import values
-from crm.tenancy.database import row, rows
+from crm.tenancy.database import one_row, rows
 
 Span = tuple[str, str]  # from a moment until before another, as times are stored
 
@@ -187,7 +187,7 @@ def in_work(calendar: Calendar, funnels: list[Funnel]) -> tuple[Deals, int]:
         for currency, sum in deals.sums.items():
             now.add(currency, 0, sum)
     then = calendar.ago(WEEK)
-    begun, closed = row(
+    begun, closed = one_row(
         f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN}),"
         " (SELECT count(*) FROM deal WHERE closed_at > ? AND created_at <= ?"
         " AND deleted_at IS NULL)",
@@ -219,10 +219,10 @@ def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
     """
     this, then = calendar.rest_of_day(), calendar.rest_of_day(1)
     params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
-    undone = row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
+    undone = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
     # What was done since has been changed since: so it is found by an index.
     since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
-    done = row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
+    done = one_row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
     today, late, today_then, late_then = undone
     return (today, today_then + done[0]), (late, late_then + done[1])
 

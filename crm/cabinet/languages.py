@@ -30,22 +30,23 @@ A_YEAR = 365 * 86_400  # seconds
 
 def install(app: Flask) -> None:
     """Translate the texts of the app's templates: `_()`, `gettext()`, `ngettext()`, `trans`."""
-    app.jinja_env.add_extension("jinja2.ext.i18n")
+    environment: Any = app.jinja_env  # the extension adds methods to it
+    environment.add_extension("jinja2.ext.i18n")
     # Jinja fills the places in by itself.
-    app.jinja_env.install_gettext_callables(
+    environment.install_gettext_callables(
         lambda text: _catalog().ugettext(text),
         lambda singular, plural, num: _catalog().ungettext(singular, plural, num),
         newstyle=True,
     )
-    fill_in = app.jinja_env.globals["gettext"]
+    fill_in = environment.globals["gettext"]
 
     @pass_context
     def gettext_of_templates(context: Context, text: str, **values: Any) -> str:
         filled = fill_in(context, text, **values)
         return type(filled)(nest_quotes(filled)) if values else filled
 
-    app.jinja_env.globals["gettext"] = gettext_of_templates
-    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language)
+    environment.globals["gettext"] = gettext_of_templates
+    environment.globals.update(LANGUAGES=LANGUAGES, language=language)
 
 
 def language() -> str:

@@ -1,19 +1,21 @@
-"""Who comes in and goes out: by an SMS code, a password, or a one-time link (D12).
+"""Pages to log in and out: by an SMS code, a password, or a one-time link (D12).
 
-An answer never tells whether a phone or an e-mail address is known: the same work is done for all,
-and what is sent goes out after the answer. Looking at a link doesn't use it up, for mail programs
-and messengers look at what they bring; only a fresh sign-up is handed over at first sight.
+No response reveals whether a phone or an e-mail address is known: the same work is done for all,
+and messages are sent after the response. Opening a link does not use it up, because mail programs
+and messengers open links by themselves; only the link that hands over a sign-up is used at once.
 """
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flask
-from flask import current_app, redirect, request
+from flask import redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.app import current_app
 from crm.cabinet.embedded_login import around
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
@@ -62,8 +64,8 @@ def refuse_suspended() -> None:
 
 
 @pages.before_request
-def leave_it_to_the_site() -> Response | None:
-    """A site whose login is the way in has no other; a link from the operator stays good."""
+def redirect_to_site_login() -> Response | None:
+    """Send visitors to the site's login where it replaces ours; one-time links still work."""
     site = around()
     if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
         return None
@@ -91,7 +93,7 @@ def code_page(form: Form | None = None) -> Response:
     if not phone_codes.phone(codes.LOGIN):
         return see_other("/login")
     user = users.reached_at(phone_codes.phone(codes.LOGIN) or "")
-    known_browser = authentication.known_browser(user and user.id)
+    known_browser = authentication.known_browser(user.id if user else None)
     context = phone_codes.context(codes.LOGIN, known_browser)
     return render("login/code.html", form=form or Form(), **context)
 
@@ -130,7 +132,7 @@ def check_password() -> Response:
         current_session().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
-        authentication.known_browser(user and user.id),
+        authentication.known_browser(user.id if user else None),
     )
     kept = passwords.of(user.id if user else None)
     if passwords.fits(kept, request.form.get("password", "")) and user is not None:
@@ -153,7 +155,7 @@ def send_reset_link() -> Response:
     by_whom = f"{to} {network}"
     current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
     user, token = users.make_reset_link(email)
-    letter = _reset_letter(token, user and user.language)
+    letter = _reset_letter(token, user.language if user else None)
     response = see_other("/forgot/sent")
     if user:
         response.call_on_close(partial(current_app.post.mail, user.email, *letter))
@@ -168,7 +170,7 @@ def reset_link_sent() -> Response:
 @pages.get("/reset/<token>")
 def reset_page(token: str, form: Form | None = None) -> Response:
     if links.peek(links.RESET, token) is None:
-        return _no_good()
+        return _invalid_link()
     return render("login/reset.html", form=form or Form(), token=token)
 
 
@@ -183,7 +185,7 @@ def reset_password(token: str) -> Response:
 def invite_page(token: str, form: Form | None = None) -> Response:
     link = links.peek(links.INVITE, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
     user = User.find(link.user_id)
     return render("login/invite.html", form=form or Form(), token=token, user=user, **_company())
 
@@ -200,7 +202,7 @@ def enter_page(token: str) -> Response:
         return _enter_by_link(links.HANDOVER, token)
     link = links.peek(links.LOGIN, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
     return render("login/enter.html", token=token, user=User.find(link.user_id), **_company())
 
 
@@ -213,7 +215,7 @@ def enter(token: str) -> Response:
 def email_page(token: str, form: Form | None = None) -> Response:
     link = links.peek(links.EMAIL, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
     return render("login/email.html", form=form or Form(), token=token, email=link.about)
 
 
@@ -221,15 +223,16 @@ def email_page(token: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, token: email_page(token, form))
 def confirm_email(token: str) -> Response:
     if not users.confirm_email(token):
-        return _no_good()
+        return _invalid_link()
     flash(gettext("E-mail address confirmed"))
     return see_other("/")
 
 
 @pages.post("/logout")
 def logout() -> Response:
-    there = redirect(around().home, 303) if me() and me().from_site else see_other("/login")
-    response = authentication.let_out(there)
+    site = around() if me() and me().from_site else None
+    response = redirect(site.home, 303) if site else see_other("/login")
+    authentication.let_out(response)
     flask.session.clear()
     return response
 
@@ -255,8 +258,8 @@ def _send_code(phone: str) -> Response:
         codes.LOGIN,
         phone,
         known=user is not None,
-        known_browser=authentication.known_browser(user and user.id),
-        language=user and user.language,
+        known_browser=authentication.known_browser(user.id if user else None),
+        language=user.language if user else None,
     )
 
 
@@ -282,7 +285,7 @@ def _enter_by_link(
     """Use a link to log its user in, with a new password if there is one: all of it, or nothing."""
     link = links.peek(purpose, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
 
     def use_link() -> None:
         if links.use(purpose, token) is None:
@@ -294,7 +297,7 @@ def _enter_by_link(
     try:
         return _enter(link.user_id, "/", text, use_link)
     except NotFound:
-        return _no_good()
+        return _invalid_link()
 
 
 def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
@@ -303,7 +306,7 @@ def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
     Raises Invalid for a password that can't be one; the link stays good then.
     """
     if links.peek(purpose, token) is None:
-        return _no_good()
+        return _invalid_link()
     password = request.form.get("password", "")
     must_hash = password or purpose == links.RESET
     # Hashing is slow, so it is done before the transaction in which the link is used.
@@ -321,11 +324,11 @@ def _wrong_login() -> Invalid:
     return Invalid.field("password", "wrong_login", detail)
 
 
-def _no_good() -> Response:
-    return render("login/no_good.html", 404)
+def _invalid_link() -> Response:
+    return render("login/invalid_link.html", 404)
 
 
-def _company() -> dict[str, str]:
+def _company() -> dict[str, Any]:
     return {"firm": tenant.about()["name"]}
 
 

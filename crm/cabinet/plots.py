@@ -81,10 +81,10 @@ def standing(
     left = LETTER * len(shown(top)) + 6
     floor, tall = HEIGHT - FOOT, HEIGHT - FOOT - HEAD
     for mark in (0, top // 2, top) if top % 2 == 0 else (0, top):
-        height = floor - tall * mark / top
-        place = {"x1": left, "x2": WIDTH, "y1": height, "y2": height}
-        SubElement(svg, "line", {"class": "plot-line", **_texts(place)})
-        _write(svg, shown(mark), left - 6, height + 4, "plot-mark", "end")
+        y = floor - tall * mark / top
+        ends = {"x1": left, "x2": WIDTH, "y1": y, "y2": y}
+        SubElement(svg, "line", {"class": "plot-line", **_texts(ends)})
+        _write(svg, shown(mark), left - 6, y + 4, "plot-mark", "end")
     step = (WIDTH - left) / max(1, len(columns))
     thick = step * 0.76 / len(series)
     # The last mark ends where the plot does, so half a mark more is kept free before it.

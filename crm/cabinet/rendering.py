@@ -39,16 +39,23 @@ class Pages(flask.Blueprint):
         self._role = role
         self.register_error_handler(Unconfirmed, _ask)
 
-    def add_url_rule(self, rule: str, endpoint: Any = None, view_func: Any = None, **options: Any):
+    def add_url_rule(
+        self,
+        rule: str,
+        endpoint: str | None = None,
+        view_func: Any = None,
+        provide_automatic_options: bool | None = None,
+        **options: Any,
+    ) -> None:
         method = (options.get("methods") or ["GET"])[0]
         default = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
         view_func.role = options.pop("role", default)
         view_func.at = options.pop("at", (TENANT,))
         view_func.max_form_bytes = options.pop("max_form_bytes", MAX_FORM_BYTES)
-        super().add_url_rule(rule, endpoint, view_func, **options)
+        super().add_url_rule(rule, endpoint, view_func, provide_automatic_options, **options)
 
 
-def render(template: str, status: int = 200, **context: Any) -> Response:
+def render(template: str, status: int = 200, /, **context: Any) -> Response:
     """Render a template into a response."""
     return flask.make_response(render_template(template, **context), status)
 
@@ -98,7 +105,12 @@ class Unconfirmed(Exception):
     """A change that cannot be undone was not confirmed yet."""
 
     def __init__(self, question: str, detail: str, label: str, back: str):
-        self.context = {"question": question, "detail": detail, "label": label, "back": back}
+        self.context: dict[str, Any] = {
+            "question": question,
+            "detail": detail,
+            "label": label,
+            "back": back,
+        }
 
 
 @contextmanager

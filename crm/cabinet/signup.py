@@ -8,11 +8,12 @@ import re
 import secrets
 
 import flask
-from flask import current_app, redirect, request
+from flask import redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
 from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.login import PHONE_IN
@@ -60,7 +61,8 @@ def welcome(form: Form | None = None) -> Response:
 @pages.post("/open", at=AT)
 @rerender_on_error(lambda form: welcome(form))
 def open_cabinet() -> Response:
-    host = HOST.match(request.form.get("label", "").strip().lower())[1]
+    match = HOST.match(request.form.get("label", "").strip().lower())
+    host = match[1] if match else ""
     label = host.removesuffix(f".{settings().base_domain}")
     if not current_app.tenants.exists(label):
         raise Invalid.field("label", "unknown_label", gettext("Workspace not found."))
@@ -152,8 +154,14 @@ def propose(company: str) -> str:
 
 
 def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
-    about = {"name": company, "plan": "start", "language": languages.language()}
-    open_tenant(current_app.tenants, label, owner=owner, **about)
+    open_tenant(
+        current_app.tenants,
+        label,
+        owner=owner,
+        name=company,
+        plan="start",
+        language=languages.language(),
+    )
 
 
 def _hand_over(label: str) -> Response:

@@ -1,7 +1,5 @@
 """Configuration around the service: its settings, a systemd unit, a reverse proxy."""
 
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,38 +8,20 @@ import click
 
 from crm.cli.commands import command, group
 from crm.cli.launch_command import BINARY, PYZ, launch_command
+from crm.cli.systemd_units import (
+    TEMPORARY_FOLDERS,
+    any_below,
+    command_line,
+    data_folder,
+    hardening,
+    quoted_word,
+    user_name,
+)
 from crm.config import HOST_PORT, Config, host_of
 from crm.config.file import quoted
 
 SECRETS_FILE = "/etc/crm/secrets"
-STATE_FOLDER = Path("/var/lib")  # systemd creates folders of services here
 CACHE_FOLDER = Path("/var/cache/crm")  # systemd creates it, for a pyz to unpack itself
-HOME_FOLDERS = ("/home", "/root", "/run/user")
-TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
-USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
-
-HARDENING = """\
-UMask=0077
-ProtectSystem=strict
-%(homes)s
-PrivateDevices=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=invisible
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-LockPersonality=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-"""
 
 UNIT = """\
 # /etc/systemd/system/crm.service
@@ -244,13 +224,6 @@ def config_(config: Config) -> None:
         click.echo(f"{line}  # source: {setting.source}  {setting.meaning}")
 
 
-def user_name(_context: Any, _option: Any, name: str) -> str:
-    """Callback of an option: the name of a system user. Raises BadParameter."""
-    if not USER_NAME.match(name):
-        raise click.BadParameter("a user's name looks like crm")
-    return name
-
-
 @command(group, "systemd")
 @click.option(
     "--user", default="crm", show_default=True, callback=user_name, help="User to run as."
@@ -278,7 +251,7 @@ def _unit(config: Config, user: str) -> str:
         settings.append(f"SHIV_ROOT={CACHE_FOLDER}")
         folder += f"\nCacheDirectory={CACHE_FOLDER.name}\nCacheDirectoryMode=0700"
     paths = (*command.paths, data, file or data)
-    if command.unpacks == BINARY and _any_below(paths, TEMPORARY_FOLDERS):
+    if command.unpacks == BINARY and any_below(paths, TEMPORARY_FOLDERS):
         folder += "\nReadWritePaths=/tmp"
     return UNIT % {
         "user": user,
@@ -289,46 +262,6 @@ def _unit(config: Config, user: str) -> str:
         "folder": folder,
         "hardening": hardening(paths),
     }
-
-
-def command_line(*words: str) -> str:
-    """The value of ExecStart for a command line."""
-    return " ".join(quoted_word(word, "$") for word in words)
-
-
-def data_folder(data: Path, user: str) -> str:
-    """The lines of a unit that let its service write in the data folder."""
-    if data.is_relative_to(STATE_FOLDER) and data != STATE_FOLDER:
-        name = quoted_word(str(data.relative_to(STATE_FOLDER)))
-        return f"StateDirectory={name}\nStateDirectoryMode=0700"
-    creation = shlex.join(["install", "-d", "-m", "700", "-o", user, str(data)])
-    return f"# It must exist: {creation}\nReadWritePaths={quoted_word(str(data))}"
-
-
-def hardening(paths: tuple[Path, ...]) -> str:
-    """The lines of a unit that restrict its service to what it needs, among it these paths."""
-    homes = "read-only" if _any_below(paths, HOME_FOLDERS) else "yes"
-    private = "no" if _any_below(paths, TEMPORARY_FOLDERS) else "yes"
-    return HARDENING % {"homes": f"ProtectHome={homes}\nPrivateTmp={private}"}
-
-
-def _any_below(paths: tuple[Path, ...], folders: tuple[str, ...]) -> bool:
-    return any(path.is_relative_to(folder) for path in paths for folder in folders)
-
-
-def quoted_word(word: str, doubled: str = "") -> str:
-    """A word in the quoting of systemd. doubled: characters to double besides the percent sign."""
-    for character in f"%{doubled}":
-        word = word.replace(character, character * 2)
-    if re.fullmatch(r"[\w%$/.=:,@+{}-]+", word):
-        return word
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(
-        character
-        if character.isprintable()
-        else "".join(f"\\x{byte:02x}" for byte in character.encode())
-        for character in escaped
-    ) + '"'  # fmt: skip
 
 
 @group.group("proxy")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from crm.cli.commands import Failures, command, group, tenant_session
-from crm.cli.deployment import command_line, data_folder, hardening, quoted_word, user_name
+from crm.cli.systemd_units import command_line, data_folder, hardening, quoted_word, user_name
 from crm.config import LABEL, Config
 from crm.errors import CRMError
 from crm.outbox import events

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from crm import spreadsheets
@@ -79,9 +79,9 @@ def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
                 spreadsheets.export_csv(file_of_resource, resource)
 
 
-def _entry(archive: ZipFile, name: str, seconds: float) -> IO[bytes]:
+def _entry(archive: ZipFile, name: str, seconds: float) -> BinaryIO:
     """A file of an archive that is written little by little."""
     entry = ZipInfo(name, time.gmtime(seconds)[:6])
     entry.compress_type = ZIP_DEFLATED
     entry.external_attr = 0o600 << 16
-    return archive.open(entry, "w", force_zip64=True)
+    return cast(BinaryIO, archive.open(entry, "w", force_zip64=True))

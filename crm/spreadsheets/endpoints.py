@@ -51,7 +51,7 @@ _export_filters: dict[str, queries.Filter] = {}
 def add_endpoints(
     blueprint: Blueprint,
     resource: ImportableResource,
-    list_filter: type[queries.ResourceFilter],
+    list_filter: type[queries.Filter],
     about_import: str = "",
     about_export: str = "",
 ) -> None:
@@ -140,7 +140,7 @@ def _uploaded_file(
 
 
 def _export_filter(
-    resource: ImportableResource, list_filter: type[queries.ResourceFilter]
+    resource: ImportableResource, list_filter: type[queries.Filter]
 ) -> queries.Filter:
     """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
     declared: dict[str, Any] = list_filter._declared_fields

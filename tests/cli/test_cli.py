@@ -1052,6 +1052,7 @@ def test_a_tenant_with_its_key_is_served_at_once(beside: tuple[Folder, int]) -> 
         assert call.get("/users/me")["name"] == "Bill"
 
 
+@pytest.mark.process
 def test_a_revoked_key_is_refused_within_a_second(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     key = folder.key()
@@ -1061,6 +1062,7 @@ def test_a_revoked_key_is_refused_within_a_second(beside: tuple[Folder, int]) ->
         assert eventually(lambda: call("GET", "/leads")[0] == 401, 1)
 
 
+@pytest.mark.process
 def test_a_changed_plan_holds_within_a_second(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     with calling(port, folder.key(tenant="globex"), "globex") as call:
@@ -1069,6 +1071,7 @@ def test_a_changed_plan_holds_within_a_second(beside: tuple[Folder, int]) -> Non
         assert eventually(lambda: call("GET", "/leads")[1]["X-RateLimit-Limit"] == "300", 1)
 
 
+@pytest.mark.process
 def test_a_suspension_and_its_end_hold_within_a_second(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     with calling(port, folder.key(tenant="globex"), "globex") as call:
@@ -1079,6 +1082,7 @@ def test_a_suspension_and_its_end_hold_within_a_second(beside: tuple[Folder, int
         assert eventually(lambda: call("GET", "/leads")[0] == 200, 1)
 
 
+@pytest.mark.process
 def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folder, int]) -> None:
     folder, port = beside
     with calling(port, folder.key()) as call:
@@ -1087,6 +1091,7 @@ def test_a_row_of_the_command_line_is_served_within_a_second(beside: tuple[Folde
         assert eventually(lambda: id in [user["id"] for user in call.get("/users")["data"]], 1)
 
 
+@pytest.mark.process
 def test_a_server_sends_at_once_what_the_command_line_asks_for(
     beside: tuple[Folder, int], hook: WebhookReceiver
 ) -> None:
@@ -1166,6 +1171,7 @@ def feed(call: Caller, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
+@pytest.mark.process
 def test_a_second_serve_on_the_folder_is_refused(
     beside: tuple[Folder, int], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

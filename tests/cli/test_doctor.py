@@ -671,6 +671,7 @@ def test_what_the_proxy_does_is_found_out(
     assert not (doors[trusted].data / ".doctor").exists()
 
 
+@pytest.mark.process
 def test_a_certificate_that_is_not_good_is_told(doors: dict[int, Doors]) -> None:
     ((level, said),) = doors[1].ask("as printed")
     assert level == FAULT and "its certificate is not valid: " in said
@@ -678,6 +679,7 @@ def test_a_certificate_that_is_not_good_is_told(doors: dict[int, Doors]) -> None
 
 
 @pytest.mark.usefixtures("trusting")
+@pytest.mark.process
 def test_a_certificate_of_another_name_is_told(doors: dict[int, Doors]) -> None:
     port = doors[1].ports["as printed"]
     url = f"https://127.0.0.1:{port}"
@@ -685,6 +687,7 @@ def test_a_certificate_of_another_name_is_told(doors: dict[int, Doors]) -> None:
     assert level == FAULT and "certificate is not valid" in said and "mismatch" in said
 
 
+@pytest.mark.process
 def test_a_door_that_nobody_answers_is_told(
     doors: dict[int, Doors], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -699,6 +702,7 @@ def test_a_door_that_nobody_answers_is_told(
     assert level == FAULT and said.endswith(" does not answer within 0.3 s")
 
 
+@pytest.mark.process
 def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None:
     found = doctor(doors[0].data)
     level, said = found.one("server")

@@ -21,6 +21,7 @@ def crm() -> CRM:
     return CRM(data="unused", sends=False)
 
 
+@pytest.mark.process
 def test_the_stub_is_that_of_the_declarations():
     assert stub.PATH.read_text() == stub.generate(), "run: python -m crm.embedding.stub"
 
