@@ -1,4 +1,4 @@
-"""An end for a talk with somebody who may be slow on purpose."""
+"""A deadline for a connection, whose other end may be slow on purpose."""
 
 import socket
 import threading
@@ -7,22 +7,24 @@ from contextlib import suppress
 from typing import Self
 
 
-class Watchdog:
-    """Shuts a connection at `until` (monotonic seconds); leaving it then is a TimeoutError.
+class ConnectionDeadline:
+    """Shuts a connection down at a deadline; then leaving the `with` block raises TimeoutError.
 
-    Timeouts of sockets count from byte to byte, so one who sends slowly can hold them for ever. It
-    acts on a duplicate, because TLS takes the socket over, and a closed descriptor may be reused.
+    Timeouts of sockets count from byte to byte, so a peer that sends slowly could hold a
+    connection for ever. This works on a duplicate of the socket, because TLS takes the socket
+    over, and the number of a closed descriptor may be used again.
     """
 
-    def __init__(self, connection: socket.socket, until: float):
+    def __init__(self, connection: socket.socket, deadline: float):
+        """`deadline` is in monotonic seconds."""
         self._connection = connection.dup()
         self._lock = threading.Lock()
-        self._barked = False
-        self._timer = threading.Timer(max(0.0, until - time.monotonic()), self._bark)
+        self._is_expired = False
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._expire)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        with suppress(RuntimeError):  # none starts while the process ends; the timeouts remain
+        with suppress(RuntimeError):  # no thread starts while the process ends: timeouts remain
             self._timer.start()
         return self
 
@@ -30,10 +32,10 @@ class Watchdog:
         self._timer.cancel()
         with self._lock:
             self._connection.close()
-        if self._barked:
-            raise TimeoutError  # also when all seems to be well: what came was cut
+        if self._is_expired:
+            raise TimeoutError  # even if all seems well: what was received may be cut off
 
-    def _bark(self) -> None:
+    def _expire(self) -> None:
         with self._lock, suppress(OSError):
-            self._barked = True
+            self._is_expired = True
             self._connection.shutdown(socket.SHUT_RDWR)

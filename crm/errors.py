@@ -1,6 +1,6 @@
-"""What can go wrong, in product words. Rules raise these; each door tells it its own way.
+"""The errors that rules raise; the API, the pages and the command line show each in their way.
 
-Every error has a stable `code` and a `detail`: a lower-case sentence a person can act on (D14).
+Every error has a stable `code` and a `detail`, a lower-case sentence that a user can act on (D14).
 """
 
 import sysconfig
@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MOST_FAULTS = 20  # of one request that are told; then nothing more is looked at
+MAX_FAULTS = 20  # of one request; after them the check stops
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with one value. `where` is its JSON pointer, or a parameter's or header's
-    name, as `kind` says."""
+    """One error of one value.
+
+    `where` is its JSON pointer, or the name of a parameter or header, as `kind` says.
+    """
 
     where: str
     code: str
@@ -23,21 +25,21 @@ class Fault:
     kind: str = "pointer"
 
 
-def origin(error: BaseException, site: str = "") -> str:
-    """Which error it was and where in the code of who embeds the CRM, for a log.
+def describe_origin(error: BaseException, site: str = "") -> str:
+    """Return the type of an error and its line in the embedding site's code, for a log.
 
-    Without its text, which may tell of people; the name of a missing attribute or variable is
-    code. The line is the last one outside of installed packages, Python's library and this package:
-    an error that a proxy object or an ORM raises is told of the line that used it. `site`: the
-    folder of the site's code, which its files are named from.
+    The error's text is left out, because it may contain personal data; the name of a missing
+    attribute or variable is code. The line is the last one outside of installed packages, Python's
+    library and this package, so an error that an ORM raises names the line that used the ORM.
+    `site` is the folder of the site's code, which file names are relative to.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename, site)]
+    site_frames = [frame for frame in frames if not _is_library(frame.filename, site)]
     missing = getattr(error, "name", None) if isinstance(error, (AttributeError, NameError)) else ""
     kind = f"{type(error).__name__} ({missing!r})" if missing else type(error).__name__
     if not frames:
         return kind
-    frame = (own or frames)[-1]
+    frame = (site_frames or frames)[-1]
     path = Path(frame.filename)
     is_in_site = site and path.is_relative_to(site)
     name = path.relative_to(site) if is_in_site else path.name
@@ -51,13 +53,13 @@ _LIBRARIES = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "p
 def _is_library(file: str, site: str) -> bool:
     path = Path(file)
     if _INSTALLED & set(path.parts):
-        # A site that is an installed package itself is none of the libraries that it uses.
+        # A site that is an installed package itself is not one of the libraries that it uses.
         return not (_INSTALLED & set(Path(site).parent.parts) and path.is_relative_to(site))
     return file.startswith("<frozen ") or any(map(path.is_relative_to, _LIBRARIES))
 
 
 class CRMError(Exception):
-    """The root of everything this service refuses on purpose."""
+    """The base of all errors that this service raises on purpose."""
 
     code = "error"
     detail = "the request was refused"
@@ -70,7 +72,7 @@ class CRMError(Exception):
 
 
 class Invalid(CRMError):
-    """A value doesn't fit: `faults` names each one."""
+    """Values are not valid: `faults` names each one."""
 
     code = "validation_failed"
     detail = "some values do not fit"
@@ -80,13 +82,13 @@ class Invalid(CRMError):
             super().__init__(faults, code, **more)
             self.faults: list[Fault] = []
             return
-        self.faults = [faults] if isinstance(faults, Fault) else faults[:MOST_FAULTS]
+        self.faults = [faults] if isinstance(faults, Fault) else faults[:MAX_FAULTS]
         first = self.faults[0]
         super().__init__(f"{first.where.strip('/') or 'body'}: {first.detail}", code, **more)
 
     @classmethod
     def field(cls, name: str, code: str, detail: str) -> "Invalid":
-        """One wrong field of a body, named as on the wire."""
+        """Return the error of one field of a body, named as on the wire."""
         return cls(Fault(f"/{name}", code, detail))
 
 
@@ -135,14 +137,14 @@ class TooMany(CRMError):
 
 
 class Busy(CRMError):
-    """The tenant's file is being written for too long; the same request may be sent again."""
+    """The writer lock was not free in time; the same request may be sent again."""
 
     code, detail = "busy", "the service is busy, try again in a moment"
     retry_after = 1
 
 
 class StorageFull(Busy):
-    """The disk takes nothing more. What was acknowledged before is safe."""
+    """The disk is full. What was acknowledged before is stored safely."""
 
     code, detail = "storage_full", "the service cannot store anything now: its disk is full"
     retry_after = 60
@@ -155,14 +157,14 @@ class StorageQuota(CRMError):
 
 
 class StorageReadOnly(StorageFull):
-    """The file system takes no changes: mounted so, or set so by the kernel after disk errors."""
+    """The file system is read-only: mounted so, or set so by the kernel after disk errors."""
 
     code = "storage_read_only"
     detail = "the service cannot store anything now: its disk is read-only"
 
 
 class TenantUnavailable(CRMError):
-    """The tenant's file is damaged, or must not be read. Others are not affected."""
+    """The tenant's file is damaged or unreadable. Other tenants are not affected."""
 
     code = "tenant_unavailable"
     detail = "the data of this account cannot be used at this moment; its operator has been told"
@@ -170,17 +172,19 @@ class TenantUnavailable(CRMError):
 
 
 @dataclass(slots=True)
-class Faults:
-    """Collects what is wrong with one body, so that the sender hears of much at once: add() raises
-    Invalid itself when there are MOST_FAULTS."""
+class FaultCollector:
+    """Collects the faults of one body, so that the sender gets them together.
 
-    found: list[Fault] = field(default_factory=list)
+    At MAX_FAULTS add() raises Invalid itself.
+    """
+
+    faults: list[Fault] = field(default_factory=list)
 
     def add(self, name: str, code: str, detail: str) -> None:
-        self.found.append(Fault(f"/{name}", code, detail))
-        if len(self.found) == MOST_FAULTS:
+        self.faults.append(Fault(f"/{name}", code, detail))
+        if len(self.faults) == MAX_FAULTS:
             self.raise_any()
 
     def raise_any(self) -> None:
-        if self.found:
-            raise Invalid(self.found)
+        if self.faults:
+            raise Invalid(self.faults)

@@ -1,6 +1,6 @@
-"""JSON as this service reads and writes it: exact numbers in, exact numbers out (D2).
+"""Read and write JSON with exact numbers (D2).
 
-A number is written about as short as it came: 1e307 has five characters, not 308.
+A number is written about as short as it was sent: 1e307 takes five characters, not 308.
 """
 
 import json
@@ -17,25 +17,25 @@ _INEXACT = re.compile(rb"[0-9][.eE]|[0-9]{19}")
 def loads(data: bytes | str) -> Any:
     """Read JSON; numbers with a fraction become Decimal. Raises ValueError.
 
-    orjson refuses NaN, lone surrogates and deep nesting; a body it accepts is read again by the
-    standard library only when that keeps digits which a float would lose.
+    orjson refuses NaN, lone surrogates and deep nesting. A body that it accepts is read again by
+    the standard library only if a float would lose digits of it.
     """
-    found = orjson.loads(data)
+    value = orjson.loads(data)
     if _INEXACT.search(data if isinstance(data, bytes) else data.encode()):
         try:
-            found = json.loads(data, parse_float=Decimal, parse_int=_integer)
-        except InvalidOperation:  # an exponent beyond what even a Decimal holds
+            value = json.loads(data, parse_float=Decimal, parse_int=_integer)
+        except InvalidOperation:  # the exponent is too large even for a Decimal
             raise ValueError("a number beyond all bounds") from None
-    return found
+    return value
 
 
 def dumps(value: Any) -> bytes:
-    """Write compact UTF-8 JSON; a Decimal keeps its digits."""
+    """Return compact JSON as UTF-8; a Decimal keeps its digits."""
     return orjson.dumps(value, default=_number)
 
 
 def pretty(value: Any) -> str:
-    """The same in lines, for people."""
+    """Return JSON indented for reading."""
     return orjson.dumps(value, default=_number, option=orjson.OPT_INDENT_2).decode()
 
 
@@ -51,7 +51,7 @@ def _number(value: Any) -> orjson.Fragment:
 
 
 def _with_exponent(value: Decimal) -> str:
-    """The shorter of 15e306 and 1.5e307: many digits may have a shorter exponent behind a point."""
+    """Return the shorter of forms such as 15e306 and 1.5e307."""
     sign, digits, exponent = value.as_tuple()
     number = "".join(map(str, digits))
     whole = f"{number}e{exponent}"

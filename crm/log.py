@@ -1,12 +1,12 @@
-"""The log of a served installation: one JSON object a line on stderr, nothing private in it.
+"""The log of a served installation: one JSON object a line on stderr, without private data.
 
-`begin()` sets it up, and only `serve` calls that: who embeds the application has a log of his own.
-Every request is one line once its answer has been sent, with the rule of its route in place of its
-path, which may carry a token. What such lines hold is chosen; texts of others (messages, traces)
-go through `masked()` first, a second net behind the rule that nobody logs a secret.
+Only `serve` calls `set_up()`: a site that embeds the application has a log of its own. Every
+request becomes one line when its response has been sent, with the rule of its route instead of its
+path, which may contain a token. Messages and tracebacks go through `mask_secrets()`, in addition to
+the rule that no code logs a secret.
 
-Lines of requests are written together by a thread, within a second; a 5xx and all that are not of
-requests at once, after the lines that wait. A normal end of the process loses none.
+Lines of requests are collected and written by a thread within FLUSH_SECONDS. Lines of 5xx and all
+other lines are written at once, after those that wait. A normal end of the process loses none.
 """
 
 import contextlib
@@ -28,17 +28,18 @@ import orjson
 
 REQUEST_ID, TENANT, ROUTE = "crm.request_id", "crm.visited", "crm.route"  # in the environ
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-FLUSH_SECONDS = 0.1  # how long lines of requests wait for others
-MAX_WAITING_LINES = 20_000  # more than come in FLUSH_SECONDS: stderr takes none
-# Writes of so many bytes to a pipe are not mixed with those of other processes; to a file, any are.
+FLUSH_SECONDS = 0.1  # for which lines of requests are collected
+MAX_WAITING_LINES = 20_000  # more than FLUSH_SECONDS can bring: stderr is blocked
+# A write of so many bytes to a pipe is not mixed with those of other processes; to a file, no
+# write is.
 WRITE_BYTES = select.PIPE_BUF
 FILE_WRITE_BYTES = 64 * 1024
-MAX_LINE_BYTES = 1024  # of a request
+MAX_LINE_BYTES = 1024  # of a request's line
 
 log = logging.getLogger("crm")
 requests = logging.getLogger("crm.requests")
 
-_SECRETS = (  # what looks like a secret, and what stands in its place; all in linear time
+_SECRET_PATTERNS = (  # what looks like a secret, and its replacement; all match in linear time
     (re.compile(r"(\bhttps?://[^\s?\"'<>]{1,2048}\?)[^\s\"'<>]+"), r"\1…"),
     (re.compile(r"(\b[a-z]+://)[^\s/@\"']+@"), r"\1…@"),
     (re.compile(r"(\b(?:Bearer|Basic) )[^\s,;\"'}\]]+", re.I), r"\1…"),
@@ -50,13 +51,16 @@ _SECRETS = (  # what looks like a secret, and what stands in its place; all in l
     (re.compile(r"(?<![\w.])(?:\+[1-9]|380|0[3-9])(?:[ ()-]{0,2}[0-9]){8,14}(?!\w)"), "+…"),
     # 43 characters: the token of a cookie or a link.
     (re.compile(r"(?<![\w-])(?=[\w-]{0,42}[A-Z])(?=[\w-]{0,42}[a-z])[\w-]{43}(?![\w-])"), "…"),
-    # 22 characters: of an invitation. Without the path before it, names of code look like it.
+    # 22 characters: an invitation. Only after its path, because names in code look like it.
     (re.compile(r"(/i(?:nvite)?/)[\w-]{22}(?![\w-])"), r"\1…"),
 )
 
 
-def begin(shows_requests: bool) -> None:
-    """Write the log of this process, and of those that it forks, to stderr."""
+def set_up(shows_requests: bool) -> None:
+    """Write the log of this process and its forks to stderr.
+
+    `shows_requests`: with a line for each request.
+    """
     handler = LogHandler(sys.stderr)
     root = logging.getLogger()
     root.handlers[:] = requests.handlers[:] = [handler]
@@ -68,23 +72,23 @@ def begin(shows_requests: bool) -> None:
 
 
 def stop_batching() -> None:
-    """Write the lines of requests that wait, and each one to come at once."""
+    """Write the lines of requests that wait, and from now on each line at once."""
     for handler in requests.handlers:
         if isinstance(handler, LogHandler):
             handler.stop_batching()
 
 
-def masked(text: str) -> str:
-    """The text without what looks like a key, a token, a phone, an e-mail or a URL's query."""
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
+def mask_secrets(text: str) -> str:
+    """Replace what looks like a key, a token, a phone, an e-mail address or a URL's query."""
+    for pattern, replacement in _SECRET_PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 
-class Lines(logging.Formatter):
-    """Records as JSON: time, level, who says what.
+class JSONFormatter(logging.Formatter):
+    """Formats records as JSON objects with time, level, logger and message.
 
-    `extra={"about": {…}}` of a record goes into its object.
+    `extra={"about": {…}}` of a record adds fields to its object.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -93,15 +97,15 @@ class Lines(logging.Formatter):
             "level": record.levelname.lower(),
             **getattr(record, "about", {}),
             "logger": record.name,
-            "message": masked(record.getMessage()),
+            "message": mask_secrets(record.getMessage()),
         }
         if record.exc_info:
-            fields["trace"] = masked(self.formatException(record.exc_info))
+            fields["trace"] = mask_secrets(self.formatException(record.exc_info))
         return json.dumps(fields, ensure_ascii=False)
 
 
 class RequestLine(NamedTuple):
-    """What the line of a request is made of."""
+    """The values of one request's line. `moment` is its end in epoch seconds."""
 
     moment: float
     status: int
@@ -111,7 +115,7 @@ class RequestLine(NamedTuple):
     route: str | None
     method: str
 
-    def about(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         return {
             "request_id": self.request_id,
             "tenant": self.tenant,
@@ -123,41 +127,42 @@ class RequestLine(NamedTuple):
 
     def format(self) -> bytes:
         level = "warning" if self.status >= 500 else "info"
-        fields = {"time": _time(self.moment), "level": level, **self.about()}
+        fields = {"time": _time(self.moment), "level": level, **self.fields()}
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class LogHandler(logging.StreamHandler):
-    """Writes records at once, and lines of requests together.
+    """Writes records at once, and lines of requests in batches.
 
-    While nobody reads stderr, lines of requests wait, then are lost and counted: requests go on.
+    While stderr is blocked, lines of requests wait; beyond MAX_WAITING_LINES they are dropped and
+    counted, so that requests are still served.
     """
 
     def __init__(self, stream: Any):
         super().__init__(stream)
-        self.setFormatter(Lines())
+        self.setFormatter(JSONFormatter())
         self._waiting: deque[bytes] = deque()
         self._write_bytes = FILE_WRITE_BYTES if _is_file(stream) else WRITE_BYTES
-        self._lost = 0
-        self._counting = threading.Lock()
+        self._dropped = 0
+        self._count_lock = threading.Lock()
         self._batching = True
-        self._process = 0  # the one that has the thread
-        self._begun = threading.Event()  # a line waits
+        self._pid = 0  # of the process that runs the thread
+        self._has_lines = threading.Event()
 
     def add(self, line: RequestLine, at_once: bool = False) -> None:
         """Write the line of a request within FLUSH_SECONDS, or at once."""
-        if self._process != os.getpid():
-            self._begin_process()
+        if self._pid != os.getpid():
+            self._start_in_process()
         if len(self._waiting) < MAX_WAITING_LINES:
-            # Made here: a thread that made them all would take turns with the one that serves.
+            # Formatted here: a thread that formats all lines would compete with those that serve.
             self._waiting.append(line.format())
         else:
-            with self._counting:
-                self._lost += 1
+            with self._count_lock:
+                self._dropped += 1
         if at_once or not self._batching:
             self.flush()
-        elif not self._begun.is_set():
-            self._begun.set()
+        elif not self._has_lines.is_set():
+            self._has_lines.set()
 
     def emit(self, record: logging.LogRecord) -> None:
         self._write_waiting()
@@ -173,58 +178,62 @@ class LogHandler(logging.StreamHandler):
         self.flush()
 
     def close(self) -> None:
-        """Called at the end of the process."""
+        """Write what waits; logging calls this at the end of the process."""
         self.stop_batching()
         super().close()
 
-    def _begin_process(self) -> None:
-        with self.lock:
-            if self._process == os.getpid():
+    def _start_in_process(self) -> None:
+        with self._locked():
+            if self._pid == os.getpid():
                 return
-            self._waiting.clear()  # lines of the parent
-            self._begun = threading.Event()
-            self._process = os.getpid()
+            self._waiting.clear()  # the parent writes its own lines
+            self._has_lines = threading.Event()
+            self._pid = os.getpid()
             try:
-                threading.Thread(target=self._flush_again, name="log", daemon=True).start()
-            except RuntimeError:  # no thread can be had
+                threading.Thread(target=self._flush_repeatedly, name="log", daemon=True).start()
+            except RuntimeError:  # no more threads can be started
                 self._batching = False
 
-    def _flush_again(self) -> None:
+    def _locked(self) -> threading.RLock:
+        assert self.lock is not None, "logging makes it with the handler"
+        return self.lock
+
+    def _flush_repeatedly(self) -> None:
         while True:
-            self._begun.wait()
+            self._has_lines.wait()
             time.sleep(FLUSH_SECONDS)
-            self._begun.clear()
+            self._has_lines.clear()
             self.flush()
 
     def _write_waiting(self) -> None:
-        if self._process != os.getpid():
-            return  # what waits is the parent's
-        written = True
-        while written and self._waiting:
-            with self.lock:  # for one write at a time, so that a record need not wait for all
-                written = self._write_some()
+        if self._pid != os.getpid():
+            return  # the waiting lines are the parent's
+        succeeded = True
+        while succeeded and self._waiting:
+            with self._locked():  # for one write only, so that a record does not wait for all
+                succeeded = self._write_batch()
 
-    def _write_some(self) -> bool:
-        """Write some of the lines that wait; False when it failed, and they are lost."""
+    def _write_batch(self) -> bool:
+        """Write some of the waiting lines; if that fails, count them as dropped, return False."""
         lines, size = [], 0
         while self._waiting and size < self._write_bytes - MAX_LINE_BYTES:
             line = self._waiting.popleft()
             lines.append(line)
             size += len(line)
         try:
-            if lost := self._lost:
+            if dropped := self._dropped:
                 text = "%d lines of requests are lost: the log took none"
                 record = logging.LogRecord(
-                    log.name, logging.WARNING, __file__, 0, text, (lost,), None
+                    log.name, logging.WARNING, __file__, 0, text, (dropped,), None
                 )
                 self.stream.write(self.format(record) + self.terminator)
-                with self._counting:
-                    self._lost -= lost
+                with self._count_lock:
+                    self._dropped -= dropped
             self.stream.write(b"".join(lines).decode())
             self.stream.flush()
-        except Exception:  # whatever is wrong with stderr, requests go on
-            with self._counting:
-                self._lost += len(lines)
+        except Exception:  # whatever is wrong with stderr, requests must be served
+            with self._count_lock:
+                self._dropped += len(lines)
             return False
         return True
 
@@ -232,29 +241,29 @@ class LogHandler(logging.StreamHandler):
 def _is_file(stream: Any) -> bool:
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except (OSError, ValueError, AttributeError):  # closed, or only looks like a stream
+    except (OSError, ValueError, AttributeError):  # closed, or not a real file
         return False
 
 
-class Measured:
-    """A request that becomes a line of the log when its answer has been sent."""
+class LoggedRequest:
+    """The body of a response that writes the request's line when it was sent."""
 
-    __slots__ = ("_answer", "_began", "_environ", "_parts", "_status")
+    __slots__ = ("_began", "_environ", "_parts", "_start_response", "_status")
 
     def __init__(self, environ: dict[str, Any], start_response: Callable[..., Any]):
         self._began = time.perf_counter()
         self._environ = environ
-        self._answer = start_response
-        self._status = 500  # unless it is told
+        self._start_response = start_response
+        self._status = 500  # unless start_response is called
         self._parts: Iterable[bytes] = ()
 
-    def start(self, status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-        """WSGI's start_response."""
+    def start(self, status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        """WSGI's start_response, which notes the status."""
         self._status = int(status[:3])
-        return self._answer(status, headers, *more)
+        return self._start_response(status, headers, *exc_info)
 
-    def sending(self, parts: Iterable[bytes]) -> "Measured":
-        """The answer's body, which tells of its end."""
+    def wrap(self, parts: Iterable[bytes]) -> "LoggedRequest":
+        """Return the body of the response, whose close() writes the line."""
         self._parts = parts
         return self
 
@@ -262,17 +271,17 @@ class Measured:
         return iter(self._parts)
 
     def close(self) -> None:
-        """The server is done with the answer, or its client left."""
+        """Write the line; the server calls this after the response, or when the client left."""
         try:
             if close := getattr(self._parts, "close", None):
                 close()
         finally:
             seconds = time.perf_counter() - self._began
-            log_request(self._status, seconds, **of(self._environ))
+            log_request(self._status, seconds, **describe_request(self._environ))
 
 
-def of(environ: dict[str, Any]) -> dict[str, Any]:
-    """What a line says of its request: request_id, tenant, route, method. None: there is none."""
+def describe_request(environ: dict[str, Any]) -> dict[str, Any]:
+    """Return the request_id, tenant, route and method of a request's line, None where unknown."""
     method = environ.get("REQUEST_METHOD")
     return {
         "request_id": environ.get(REQUEST_ID),
@@ -292,7 +301,10 @@ def log_request(
     method: str,
     at_once: bool = False,
 ) -> None:
-    """Write a request's line, soon or `at_once`; a 5xx is a warning and always written at once."""
+    """Write a request's line, soon or `at_once`; a 5xx is a warning and written at once.
+
+    `seconds` is how long the request took, `route` the rule of its URL.
+    """
     level = logging.WARNING if status >= 500 else logging.INFO
     if not requests.isEnabledFor(level):
         return
@@ -300,9 +312,9 @@ def log_request(
     handler = requests.handlers[0] if requests.handlers else None
     if isinstance(handler, LogHandler):
         handler.add(line, at_once or status >= 500)
-    else:  # made here: to find the caller would take half of the time
+    else:  # the record is made here, because logging would spend half of the time on the caller
         text = "%(method)s %(route)s of %(tenant)s: %(status)s in %(ms)s ms, request %(request_id)s"
-        args = (line.about(),)
+        args = (line.fields(),)
         requests.handle(logging.LogRecord(requests.name, level, __file__, 0, text, args, None))
 
 

@@ -1,4 +1,4 @@
-"""What a doctor does: checks, each with an end in time and none of which stops the next."""
+"""Run the checks of `doctor`, each with a time limit, so that none stops the next."""
 
 import threading
 import time
@@ -6,52 +6,55 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
-SECONDS = 20.0
+CHECK_TIMEOUT_SECONDS = 20.0
 
-Said = tuple[str, str]  # the level, and a sentence for the operator
+LevelAndDetail = tuple[str, str]  # a level, and a sentence for the operator
 
 
-class Finding(NamedTuple):
-    """What came of a check: `level` is OK, WARNING or FAULT."""
+class CheckResult(NamedTuple):
+    """One result of a check: `level` is OK, WARNING or FAULT."""
 
     level: str
-    what: str
+    check: str
     detail: str
 
 
-def examine(
-    what: str, check: Callable[[], Iterable[Said]], seconds: float = SECONDS
-) -> Iterator[Finding]:
-    """What the check says; a fault if it raises or isn't done in time."""
-    look = _Look(check)
-    look.start()
-    until = time.monotonic() + seconds
-    look.join(seconds)
-    late = look.is_alive() and time.monotonic() >= until
-    for level, detail in tuple(look.said):
-        yield Finding(level, what, detail)
-    if late:
-        yield Finding(FAULT, what, f"it is not done after {seconds:g} s")
-    elif look.error is not None:
-        yield Finding(FAULT, what, _sentence(look.error))
+def run_check(
+    name: str,
+    check: Callable[[], Iterable[LevelAndDetail]],
+    seconds: float = CHECK_TIMEOUT_SECONDS,
+) -> Iterator[CheckResult]:
+    """Run a check and yield its results; a fault if it raises or takes longer than `seconds`."""
+    thread = _CheckThread(check)
+    thread.start()
+    deadline = time.monotonic() + seconds
+    thread.join(seconds)
+    is_late = thread.is_alive() and time.monotonic() >= deadline
+    for level, detail in tuple(thread.results):
+        yield CheckResult(level, name, detail)
+    if is_late:
+        yield CheckResult(FAULT, name, f"it is not done after {seconds:g} s")
+    elif thread.error is not None:
+        yield CheckResult(FAULT, name, _describe(thread.error))
 
 
-class _Look(threading.Thread):
-    def __init__(self, check: Callable[[], Iterable[Said]]) -> None:
-        super().__init__(name="checkup", daemon=True)  # what hangs must not hold up the end
-        self.said: list[Said] = []
+class _CheckThread(threading.Thread):
+    def __init__(self, check: Callable[[], Iterable[LevelAndDetail]]) -> None:
+        # A daemon: a check that hangs must not delay the end of the process.
+        super().__init__(name="check", daemon=True)
+        self.results: list[LevelAndDetail] = []
         self.error: Exception | None = None
         self._check = check
 
     def run(self) -> None:
         try:
-            for each in self._check():
-                self.said.append(each)
+            for result in self._check():
+                self.results.append(result)
         except Exception as error:
             self.error = error
 
 
-def _sentence(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The whole service as a WSGI app: the wiring, in reading order."""
+"""The whole service as a WSGI app: create_app() connects its parts."""
 
 import logging
 import re
@@ -35,48 +35,50 @@ from crm.tenancy.hosts import is_host, is_ip_address
 from crm.tenancy.secret_key import KEY_BYTES
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants, TenantSessionContext
 
-TENANT = "crm.tenant"  # in the environ, where no client can put anything
-# Where the app is mounted: nothing that would have to be escaped, or lead to another host.
-MOUNT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
-NO_SNIFFING = ("X-Content-Type-Options", "nosniff")
-# Of this host alone: others below the domain need not be the CRM's, nor have TLS.
-HTTPS_ONLY = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
+TENANT = "crm.tenant"  # a key of the environ, which no client can set
+# A path that the app is mounted at: without characters to escape, and not to another host.
+MOUNT_POINT = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~-]+)+\Z")
+NO_SNIFFING_HEADER = ("X-Content-Type-Options", "nosniff")
+# For this host only: others below the domain may have no TLS, or not belong to the CRM.
+HTTPS_ONLY_HEADER = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
 
 
 class CRMRequest(Request):
-    """A request whose reader says how long its body may be. Flask 3.0 has no setter for that."""
+    """A request whose reader sets how long its body may be. Flask 3.0 has no setter for that."""
 
     max_content_length: int | None = None
 
 
 class CRMApp(Flask):
-    """The Flask app; every request to a tenant's host is a visit to that tenant's file."""
+    """The Flask app; each request to a tenant's host runs in a session of that tenant."""
 
     request_class = CRMRequest
     tenants: Tenants
     health: Health
-    post: MessageQueue
+    message_queue: MessageQueue
+    limiter: Limiter
+    api: Api
     admit: Callable[[Request], Response | None]
-    sender: Sender | None  # None when this app doesn't deliver webhooks
+    sender: Sender | None  # None if this app does not deliver webhooks
 
     @property
-    def secret_key(self) -> bytes:
-        """What signs forms; read when one is shown, not when the app is made.
+    def secret_key(self) -> bytes:  # type: ignore[override]
+        """The key that signs forms; read when the first one is shown.
 
-        Pages must also be shown while the disk has no room for it: then it is one of this process,
-        and the forms signed with it are to be reloaded later.
+        Pages must be shown even while the disk is full and the key cannot be stored: then it is a
+        key of this process, and forms signed with it must be reloaded later.
         """
         try:
-            return self._lasting_key
+            return self._stored_key
         except OSError:
-            return self._passing_key
+            return self._temporary_key
 
     @cached_property
-    def _lasting_key(self) -> bytes:
+    def _stored_key(self) -> bytes:
         return self.tenants.secret_key()
 
     @cached_property
-    def _passing_key(self) -> bytes:
+    def _temporary_key(self) -> bytes:
         return secrets.token_bytes(KEY_BYTES)
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
@@ -84,37 +86,37 @@ class CRMApp(Flask):
             self._check_mount(environ)
         if not log.requests.isEnabledFor(logging.INFO):
             return self._respond(environ, start_response)
-        measured = log.Measured(environ, start_response)
+        logged = log.LoggedRequest(environ, start_response)
         try:
-            return measured.sending(self._respond(environ, measured.start))
+            return logged.wrap(self._respond(environ, logged.start))
         except BaseException:
-            measured.close()
+            logged.close()
             raise
 
     def _respond(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        told = [NO_SNIFFING]
+        extra_headers = [NO_SNIFFING_HEADER]
         if environ["wsgi.url_scheme"] == "https" and not environ.get("SCRIPT_NAME"):
-            told.append(HTTPS_ONLY)  # below a mount point the host is somebody else's too
+            extra_headers.append(HTTPS_ONLY_HEADER)  # below a mount point the host is a site's, too
 
-        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            return start_response(status, headers + told, *more)
+        def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            return start_response(status, headers + extra_headers, *exc_info)
 
-        answer = self.health.answer(environ, self.tenants)
-        if answer is not None:
-            return answer(environ, start)
-        environ[admission.TOLD] = told
-        self.begin()
-        stay = self._arrive(environ)
-        if stay is not None:
-            environ[log.TENANT] = stay.label
+        response = self.health.answer(environ, self.tenants)
+        if response is not None:
+            return response(environ, start)
+        environ[admission.EXTRA_HEADERS] = extra_headers
+        self.start_sender()
+        session = self._open_session(environ)
+        if session is not None:
+            environ[log.TENANT] = session.label
         try:
             return super().wsgi_app(environ, start)
         finally:
-            if stay is not None:
-                stay.end()
+            if session is not None:
+                session.end()
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Route requests of the API by their path alone: it builds no addresses of hosts."""
+        """Match requests of the API by path only, because the API builds no URLs with hosts."""
         if (
             request is None
             or not request.path.startswith(admission.API)
@@ -125,104 +127,115 @@ class CRMApp(Flask):
         return MapAdapter(self.url_map, "", root, "", request.scheme, path, method)
 
     def full_dispatch_request(self) -> Any:
-        """Admit and answer a request of the API; a page goes Flask's whole way.
+        """Admit and answer a request of the API; a page is dispatched by Flask.
 
         The API has no session and no hooks, and a signal for every request would cost 8 %.
         """
-        asked = request._get_current_object()
-        if not asked.path.startswith(admission.API):
+        api_request: Request = request._get_current_object()  # type: ignore[attr-defined]
+        if not api_request.path.startswith(admission.API):
             return super().full_dispatch_request()
         try:
-            if (refused := self.admit(asked)) is not None:
-                return refused
-            if asked.url_rule is None or asked.method == "OPTIONS":
+            if (refusal := self.admit(api_request)) is not None:
+                return refusal
+            if api_request.url_rule is None or api_request.method == "OPTIONS":
                 return self.dispatch_request()
-            return self.view_functions[asked.url_rule.endpoint](**asked.view_args)
+            view = self.view_functions[api_request.url_rule.endpoint]
+            return view(**(api_request.view_args or {}))
         except Exception as error:
             return self.handle_user_exception(error)
 
     def do_teardown_request(self, exc: BaseException | None = None) -> None:
-        """Tear down if anybody asked for it; to go through Flask's lists takes 5 % of a GET."""
+        """Tear down if a function is registered; Flask's empty lists take 5 % of a GET."""
         if self.teardown_request_funcs or request_tearing_down.receivers:
             super().do_teardown_request(exc)
 
     def do_teardown_appcontext(self, exc: BaseException | None = None) -> None:
-        """As do_teardown_request()."""
+        """Tear down if a function is registered, as do_teardown_request()."""
         if self.teardown_appcontext_funcs or appcontext_tearing_down.receivers:
             super().do_teardown_appcontext(exc)
 
-    def begin(self) -> None:
-        """Deliver webhooks from now on, if it does: a server that forks has done so by now."""
+    def start_sender(self) -> None:
+        """Start the sender of webhooks, if there is one: a server that forks has done so by now."""
         if self.sender is not None and not self.sender.started:
             self.sender.start()
 
     def log_exception(self, exc_info: Any) -> None:
-        """An error in the telling of another; Flask's own line would name the path."""
+        """The error handler itself failed; log it without the path, which Flask's line names."""
         problems.tell_operator(exc_info[1])
 
-    def leave(self) -> None:
-        """The process is about to end: begin no delivery any more, and keep no line of the log."""
+    def stop_background_work(self) -> None:
+        """Prepare for the end of the process: claim no more deliveries, write all log lines."""
         log.stop_batching()
         if self.sender is not None:
             self.sender.stop()
 
     def _check_mount(self, environ: dict[str, Any]) -> None:
-        """Forget a mount point that is no plain path, or is the word of a client.
+        """Remove a mount point from the environ that is not a plain path or comes from a client.
 
-        It may come from X-Forwarded-Prefix, of a trusted proxy, and under gunicorn also from a
+        It may come from X-Forwarded-Prefix of a trusted proxy, and under gunicorn also from a
         header SCRIPT_NAME, for which gunicorn has taken it off the path.
         """
         root = environ["SCRIPT_NAME"]
-        said = environ.get("HTTP_SCRIPT_NAME", "").split(",")  # joined, if there are several
-        if root in said and not self.tenants.config.trusted_proxies:
+        header = environ.get("HTTP_SCRIPT_NAME", "").split(",")  # joined, if there are several
+        if root in header and not self.tenants.config.trusted_proxies:
             environ["PATH_INFO"] = root + environ.get("PATH_INFO", "")
             root = ""
         else:
-            root = mount_point(environ)
+            root = read_mount_point(environ)
         environ["SCRIPT_NAME"] = root
 
-    def _arrive(self, environ: dict[str, Any]) -> TenantSessionContext | None:
-        """Begin the visit to the tenant of the Host header, or of whom embeds the app; or note why
-        there is none."""
+    def _open_session(self, environ: dict[str, Any]) -> TenantSessionContext | None:
+        """Open the session of the tenant that the Host header, or the embedding site, names.
+
+        If that fails, store the error in the environ for the response, and return None.
+        """
         host = environ.get("HTTP_HOST", "")
-        stay = None
+        session = None
         try:
-            label = _named(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
+            label = (
+                _read_label(environ[TENANT]) if TENANT in environ else self.tenants.label_of(host)
+            )
             if label is None and TENANT not in environ and is_ip_address(host):
-                # The machine's own address has the base host's page, and never a tenant.
+                # The machine's own address shows the base host's page, and never a tenant.
                 label, environ[BY_IP_ADDRESS] = BASE_HOST_FILE, True
-            at_front = label == BASE_HOST_FILE  # which has pages and no API
-            if label is None or (at_front and environ["PATH_INFO"].startswith(admission.API)):
+            is_base_host = label == BASE_HOST_FILE  # which has pages and no API
+            is_api = environ["PATH_INFO"].startswith(admission.API)
+            if label is None or (is_base_host and is_api):
                 raise UnknownTenant
-            stay = self.tenants.session(label)
-            stay.__enter__()
-        except Exception as refused:
-            environ[admission.REFUSED] = refused
-            stay = None
-        any_host = self.tenants.config.tenant or TENANT in environ
-        if stay is None or (any_host and not is_host(host)):
-            environ["HTTP_HOST"] = self.tenants.config.base_domain  # whatever it was, not read
-        return stay
+            session = self.tenants.session(label)
+            session.__enter__()
+        except Exception as error:
+            environ[admission.REFUSED] = error
+            session = None
+        accepts_any_host = self.tenants.config.tenant or TENANT in environ
+        if session is None or (accepts_any_host and not is_host(host)):
+            # Links are built from the host, which may be anything here.
+            environ["HTTP_HOST"] = self.tenants.config.base_domain
+        return session
 
 
-def mount_point(environ: dict[str, Any]) -> str:
-    """Where the server or a proxy says that the app is mounted, without a slash at the end; empty
-    unless it is a plain path."""
+def read_mount_point(environ: dict[str, Any]) -> str:
+    """Return the path that the app is mounted at, without a slash at the end.
+
+    Empty unless the server or a proxy names a plain path.
+    """
     root = environ.get("SCRIPT_NAME", "").removesuffix("/")
-    return root if MOUNT.match(root) else ""
+    return root if MOUNT_POINT.match(root) else ""
 
 
-def _named(told: Any) -> str | None:
-    """The label that whoever embeds the app has put into the environ, or a function that gives it.
-    None unless it could be a tenant's."""
-    label = told() if callable(told) else told
+def _read_label(value: Any) -> str | None:
+    """Return the label that the embedding site has put into the environ, or a function returns.
+
+    None unless it could be a tenant's label.
+    """
+    label = value() if callable(value) else value
     return label if isinstance(label, str) and LABEL.match(label) else None
 
 
-def _answer(error: Exception) -> Response:
-    """The one handler of errors decides by the path: problems for the API, pages for people."""
-    by = problems if request.path.startswith(admission.API) else pages_of_errors
-    return by.answer(error)
+def _answer_error(error: Exception) -> Response:
+    """Answer an error by the path: problem details for the API, pages for people."""
+    renderer = problems if request.path.startswith(admission.API) else pages_of_errors
+    return renderer.answer(error)
 
 
 def create_app(
@@ -231,11 +244,11 @@ def create_app(
     sends: bool = True,
     shows_codes: bool = False,
 ) -> CRMApp:
-    """The whole service as a WSGI app. Settings come from the environment unless given.
+    """Return the whole service as a WSGI app. Without `config`, settings come from the environment.
 
-    It delivers webhooks from its first request on, or from `app.sender.start()`, if `sends`.
-    `shows_codes`, for a demo only: the pages show what was sent by SMS.
-    Raises ConfigError for a setting that can't work. No file is touched before a request.
+    `clock` returns epoch seconds. If `sends`, webhooks are delivered from the first request on, or
+    from `app.sender.start()`. `shows_codes`, for a demo only: pages show the codes sent by SMS.
+    No file is touched before a request. Raises ConfigError for a setting that cannot work.
     """
     config = config or Config.load()
     app = CRMApp("crm", static_folder=None)
@@ -250,10 +263,12 @@ def create_app(
     api = app.api = Api(app)
     resources.register(api)
     docs.install(app, api)
-    cabinet.install(app, config, MessageQueue(sms.of(config), mail.of(config), keeps=shows_codes))
-    app.register_error_handler(Exception, _answer)
+    senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
+    cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
+    app.register_error_handler(Exception, _answer_error)
 
     if config.trusted_proxies:
         hops = config.trusted_proxies
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops, x_prefix=hops)
+        proxied = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops, x_prefix=hops)
+        app.wsgi_app = proxied  # type: ignore[method-assign]
     return app

@@ -97,7 +97,7 @@ class Api:
         import json
 
         with self.crm.tenants.session(self.label):
-            found, _ = events.since(0, list(events.KINDS), 10_000)
+            found, _ = events.list_bodies_after(0, list(events.KINDS), 10_000)
         return [json.loads(body) for body in found]
 
     def kinds(self) -> list[str]:

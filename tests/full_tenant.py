@@ -157,7 +157,7 @@ def _people(app: CRMApp) -> str:
             with transaction():
                 users.update(id, data)
         users.of_site("7", {"name": "Гнат із сайту", "role": "viewer"})
-        passwords.set_for(1, "зелений-стіл-2026")
+        passwords.set_password(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
         api_keys.create("reader", reads, 1)
@@ -356,7 +356,7 @@ def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:
     fine, ill = Outcome(12, 200, None, "дякую"), Outcome(15_000, None, "timeout")
     broken, gone = Outcome(34, 500, None, "<h1>ні</h1>"), Outcome(5, 410)
 
-    def outcome(sent: deliveries.Claimed) -> Outcome | None:
+    def outcome(sent: deliveries.ClaimedDelivery) -> Outcome | None:
         if "gone" in sent.url:
             return gone
         if "down" in sent.url:
@@ -379,19 +379,19 @@ def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:
     _send(app, lambda sent: fine)
     with app.tenants.session(LABEL):
         deliveries.resend(int(delivered[-2]["id"]))
-        deliveries.test(1)
+        deliveries.send_test(1)
         _send(app, lambda sent: fine)
     caller.do("POST", "/webhooks/2/recover", {"since": "2026-02-01T00:00:00Z"})
     _send(app, lambda sent: fine if "down" in sent.url and sent.id % 2 else None)
 
 
-def _send(app: CRMApp, outcome: Callable[[deliveries.Claimed], Outcome | None]) -> None:
+def _send(app: CRMApp, outcome: Callable[[deliveries.ClaimedDelivery], Outcome | None]) -> None:
     """What is due is sent, as often as something new is; None: it is still under way."""
     with app.tenants.session(LABEL):
-        while claimed := deliveries.claim("frozen", 50, 50)[0]:
+        while claimed := deliveries.claim_due("frozen", 50, 50)[0]:
             for sent in claimed:
                 if result := outcome(sent):
-                    deliveries.record(sent, now(), result)
+                    deliveries.record_outcome(sent, now(), result)
 
 
 def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
@@ -399,14 +399,14 @@ def _last_day(app: CRMApp, caller: Caller, clock: Clock) -> None:
     with app.tenants.session(LABEL):
         for phone, browser in (("+380501110001", "b1"), ("+380501110002", "b2")):
             for purpose in (codes.LOGIN, codes.SIGNUP, codes.PHONE):
-                asked = codes.ask(purpose, phone, browser)
+                asked = codes.create(purpose, phone, browser)
                 if browser == "b1":
                     codes.check(purpose, phone, browser, asked.code)
         sessions.open(1, "Mozilla/5.0 (X11; Linux x86_64)")
-        sessions.end(sessions.every(2)[0].id, 2)
-        for purpose in links.SECONDS:
-            links.make(purpose, 2, "new@acme.example" if purpose == links.EMAIL else None)
-        links.use(links.LOGIN, links.make(links.LOGIN, 1))
+        sessions.end(sessions.list_live(2)[0].id, 2)
+        for purpose in links.LIFETIME_SECONDS:
+            links.create(purpose, 2, "new@acme.example" if purpose == links.EMAIL else None)
+        links.use(links.LOGIN, links.create(links.LOGIN, 1))
         assert current_session().user_id is None
     caller.do("POST", "/webhooks/1/rotate")
     once = {"Idempotency-Key": "замовлення-77".encode().hex()}

@@ -101,8 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
     from crm.access import codes as sms_codes
     from crm.access import tokens as random_tokens
 
-    random_tokens.new = _noted(random_tokens.new)
-    sms_codes.ask = _asked(sms_codes.ask)
+    random_tokens.generate_token = _noted(random_tokens.generate_token)
+    sms_codes.create = _asked(sms_codes.create)
     kept = tempfile.NamedTemporaryFile("w+", prefix="planted-", encoding="utf-8")  # noqa: SIM115
     _file = kept  # until the process ends
     ear = _Ear(logging.DEBUG)

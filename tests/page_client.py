@@ -136,20 +136,20 @@ def counts(page: str) -> dict[str, int]:
 class Recorder:
     """Stands in for the queue of messages: notes the SMS and e-mails that it was given."""
 
-    keeps = False
+    keeps_texts = False
     sends_sms = sends_mail = True
 
     def __init__(self) -> None:
         self.texts: list[tuple[str, str]] = []
         self.letters: list[tuple[str, str, str]] = []
 
-    def sms(self, phone: str, text: str) -> None:
+    def enqueue_sms(self, phone: str, text: str) -> None:
         self.texts.append((phone, text))
 
-    def mail(self, to: str, subject: str, text: str) -> None:
+    def enqueue_mail(self, to: str, subject: str, text: str) -> None:
         self.letters.append((to, subject, text))
 
-    def last(self, phone: str) -> None:
+    def get_last_sms(self, phone: str) -> None:
         return None
 
     def code(self) -> str:

@@ -1,15 +1,15 @@
-"""Codes by SMS: who enters one has the phone, and sits at the browser that asked for it.
+"""Codes by SMS: they prove that the person at a browser has the phone (D12).
 
-A code has 6 digits, is good for 5 minutes, 5 tries and one use, and only for the purpose, the phone
-and the browser it was asked for, at the tenant whose file keeps it. Nothing here looks at users: a
-code for a number that nobody has costs the same work.
+A code has 6 digits and is valid for 5 minutes, 5 tries and one use, for the purpose, the phone and
+the browser that it was requested for. Nothing here looks at users: a code for a phone that no user
+has takes the same work.
 
-Who asks again waits 60 s, and longer each time up to 5 minutes. The waits belong to the phone and
-the purpose, whichever browser asks: else a new browser for each code would fill a stranger's phone
-with them. They are short, for a stranger who goes on asking makes the owner wait, too; how many SMS
-a phone gets is for `sms_limits.py` to say. A browser that logged in as the user before waits for
-its own codes alone. A stranger's code never ends the owner's nor uses up its tries, and a right
-code, which only the owner can enter, takes the waits back to none.
+The next code may be requested after 60 s, and later each time, up to 5 minutes. The waits belong to
+the phone and the purpose, whichever browser requests: else a new browser for each code could fill
+a stranger's phone with SMS. They are short, because a stranger's requests make the owner wait, too;
+`sms_limits.py` limits how many SMS a phone gets. A browser that has logged in as the user before
+waits for its own codes only. A stranger's code neither ends the owner's nor uses up its tries, and
+a right code, which only the owner can enter, resets the waits.
 """
 
 import hashlib
@@ -28,136 +28,138 @@ from crm.tenancy import sweeps
 from crm.tenancy.clocks import erasing_before, steady_before, steady_now
 from crm.tenancy.database import current_session, execute, row, rows, transaction
 
-LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # phone: a user's new number
-SECONDS = 5 * 60
-TRIES = 5
-WAITS = (60, 120, 300)  # seconds after the first, second, … code of a day
-ENTERED = 30 * 60  # seconds in which a browser may do what it entered its code for
-DAY = 86_400
+LOGIN, SIGNUP, PHONE = "login", "signup", "phone"  # PHONE: to confirm a user's new number
+CODE_LIFETIME_SECONDS = 5 * 60
+MAX_TRIES = 5
+WAIT_SECONDS = (60, 120, 300)  # after the first, second, … unused code of a day
+ENTERED_LIFETIME_SECONDS = 30 * 60  # to do what the code was entered for
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A code to be sent, and in how many seconds the next one may be asked for."""
+class NewCode:
+    """A code to be sent, and the seconds until the next one may be requested."""
 
     code: str = field(repr=False)
-    wait: int
+    seconds_until_next: int
 
 
-def ask(purpose: str, phone: str, browser: str, known: bool = False) -> Asked:
-    """A new code; the earlier one of this purpose, phone and browser ends.
+def create(purpose: str, phone: str, browser: str, known: bool = False) -> NewCode:
+    """Make a new code; the earlier one of this purpose, phone and browser ends.
 
-    `phone` is E.164, `browser` the random text of its cookie; `known`: it logged in as the phone's
-    user before. Raises TooMany `code_too_soon`.
+    `phone` is in E.164, `browser` the random text of its cookie. `known`: the browser has logged
+    in as the user of the phone before. Raises TooMany `code_too_soon`.
     """
     if not browser:
         raise ValueError("a code belongs to a browser")
     code, salt = f"{secrets.randbelow(10**6):06}", secrets.token_bytes(16)
-    holder, kept = tokens.digest(browser), _digest(salt, code)
+    browser_hash, code_hash = tokens.digest(browser), _digest(salt, code)
     with transaction():
-        if seconds := wait(purpose, phone, browser if known else None):
+        if seconds := seconds_until_next(purpose, phone, browser if known else None):
             raise TooMany(f"ask for another code in {seconds} s", "code_too_soon", seconds)
         execute(
             "UPDATE sms_code SET ended_at = ?"
             " WHERE phone = ? AND purpose = ? AND browser = ? AND ended_at IS NULL",
-            (steady_now(), phone, purpose, holder),
+            (steady_now(), phone, purpose, browser_hash),
         )
         execute(
             "INSERT INTO sms_code (purpose, phone, browser, salt, hash, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (purpose, phone, holder, salt, kept, steady_now()),
+            (purpose, phone, browser_hash, salt, code_hash, steady_now()),
         )
-        return Asked(code, wait(purpose, phone, browser if known else None))
+        return NewCode(code, seconds_until_next(purpose, phone, browser if known else None))
 
 
-def wait(purpose: str, phone: str, known_browser: str | None = None) -> int:
-    """In how many seconds the next code may be asked for; 0 is now.
+def seconds_until_next(purpose: str, phone: str, known_browser: str | None = None) -> int:
+    """Return the seconds until the next code may be requested; 0: now.
 
-    `known_browser`: the cookie's text of one that logged in as the phone's user before.
+    `known_browser` is the cookie's text of a browser that has logged in as the user of the phone
+    before: only its own codes count for it.
     """
-    by, names = "", (phone, purpose, steady_before(DAY))
+    condition = ""
+    params: list[str | bytes] = [phone, purpose, steady_before(sweeps.DAY_SECONDS)]
     if known_browser is not None:
-        by, names = " AND browser = ?", (*names, tokens.digest(known_browser))
+        condition, params = " AND browser = ?", [*params, tokens.digest(known_browser)]
     latest = rows(
         "SELECT created_at, used FROM sms_code WHERE phone = ? AND purpose = ? AND created_at > ?"
-        f"{by} ORDER BY id DESC LIMIT ?",
-        (*names, len(WAITS)),
+        f"{condition} ORDER BY id DESC LIMIT ?",
+        (*params, len(WAIT_SECONDS)),
     )
-    asked = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
-    if not asked:
+    created_times = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
+    if not created_times:
         return 0
-    passed = datetime.fromisoformat(steady_now()) - datetime.fromisoformat(asked[0])
-    return max(0, WAITS[len(asked) - 1] - int(passed.total_seconds()))
+    passed = datetime.fromisoformat(steady_now()) - datetime.fromisoformat(created_times[0])
+    return max(0, WAIT_SECONDS[len(created_times) - 1] - int(passed.total_seconds()))
 
 
 def check(purpose: str, phone: str, browser: str, code: str) -> bool:
-    """Is it the code that was sent? True once, even if it is sent in many times at once.
+    """Return whether this is the code that was sent; each call costs a try.
 
-    Each answer has cost a try. Outside of a transaction, whose failure would give the try back.
+    True only once, even if the right code is checked many times at once. Raises RuntimeError
+    inside a transaction, whose rollback would give the try back.
     """
     if current_session().in_transaction:
         raise RuntimeError("a try counts whatever follows: check a code outside of transactions")
-    found = row(
+    values = row(
         "SELECT id, salt, hash FROM sms_code WHERE phone = ? AND purpose = ? AND browser = ?"
         " AND ended_at IS NULL AND tries < ? AND created_at > ?",
-        (phone, purpose, tokens.digest(browser), TRIES, steady_before(SECONDS)),
+        (phone, purpose, tokens.digest(browser), MAX_TRIES, steady_before(CODE_LIFETIME_SECONDS)),
     )
-    if found is None:
+    if values is None:
         return False
-    id, salt, kept = found
-    right = compare_digest(kept, _digest(salt, code))
+    id, salt, code_hash = values
+    is_right = compare_digest(code_hash, _digest(salt, code))
     with transaction():
         counted = execute(
             "UPDATE sms_code SET tries = tries + 1, used = ?, ended_at = ?"
             " WHERE id = ? AND ended_at IS NULL AND tries < ?",
-            (int(right), steady_now() if right else None, id, TRIES),
+            (int(is_right), steady_now() if is_right else None, id, MAX_TRIES),
         )
-    return right and counted.rowcount == 1
+    return is_right and counted.rowcount == 1
 
 
-def entered(purpose: str, phone: str, browser: str) -> bool:
-    """Has this browser entered a right code of the last half hour, and not spent it yet?"""
-    return _entered(purpose, phone, browser) is not None
+def is_entered(purpose: str, phone: str, browser: str) -> bool:
+    """Return whether the browser entered a right code lately and has not used it yet."""
+    return _find_entered(purpose, phone, browser) is not None
 
 
 def end_all() -> None:
-    """No code is good any more, and no browser has entered one."""
+    """End all codes, also those that were entered and not used yet."""
     with transaction():
         execute("UPDATE sms_code SET ended_at = coalesce(ended_at, ?), used = 0", (steady_now(),))
 
 
 @contextmanager
-def spending(purpose: str, phone: str, browser: str) -> Iterator[bool]:
-    """Do what needs an entered code once, even if it is asked for many times at once.
+def spend_entered(purpose: str, phone: str, browser: str) -> Iterator[bool]:
+    """Use an entered code for what the block does, once, even among many requests at once.
 
-    Gives whether it may be done. Where doing it raises, it may be tried again.
+    Yields whether the code is there. If the block raises, the code can be used again.
     """
     with transaction():
-        found = _entered(purpose, phone, browser)
-        _hold(found, b"")
+        id = _find_entered(purpose, phone, browser)
+        _set_browser(id, b"")
     try:
-        yield found is not None
+        yield id is not None
     except BaseException:
         with transaction():
-            _hold(found, tokens.digest(browser))
+            _set_browser(id, tokens.digest(browser))
         raise
 
 
-def _entered(purpose: str, phone: str, browser: str) -> int | None:
-    found = row(
+def _find_entered(purpose: str, phone: str, browser: str) -> int | None:
+    values = row(
         "SELECT id FROM sms_code WHERE phone = ? AND purpose = ? AND browser = ? AND used = 1"
         " AND ended_at > ? ORDER BY id DESC",
-        (phone, purpose, tokens.digest(browser), steady_before(ENTERED)),
+        (phone, purpose, tokens.digest(browser), steady_before(ENTERED_LIFETIME_SECONDS)),
     )
-    return found and found[0]
+    return values[0] if values else None
 
 
-def _hold(id: int | None, browser: bytes) -> None:
+def _set_browser(id: int | None, browser: bytes) -> None:
     execute("UPDATE sms_code SET browser = ? WHERE id = ?", (browser, id))
 
 
 def _digest(salt: bytes, code: str) -> bytes:
-    # A slow hash would gain nothing: a million codes are soon tried, and a code soon ends.
+    # A slow hash would gain nothing: a million codes are tried quickly, and a code ends soon.
     return hashlib.sha256(salt + tokens.digest(code)).digest()
 
 

@@ -1,13 +1,13 @@
-"""One-time links: whoever holds one may do one thing as one user, once and for a while.
+"""One-time links: the holder may do one thing as one user, once and for a limited time (D12).
 
-`reset` sets a new password, `invite` lets a colleague in, `handover` takes a fresh sign-up to its
-own host, `login` stands in for a lost phone, `email` confirms the address that it is about. Of
-invite and email only a user's latest is good. The token is kept as a hash; a deactivated user's
-links are refused. Looking at a link doesn't use it: mail programs look at what they bring.
+`reset` sets a new password, `invite` lets a colleague in, `handover` takes a new sign-up to its own
+host, `login` replaces a lost phone, `email` confirms a new address. Of invite and email only a
+user's latest link is valid. The token is stored as a hash; links of deactivated users are refused.
+Opening a link does not use it, because mail programs open links in advance.
 
-All links of a user end when the way in changes: the password, phone, e-mail, role or access, and
-with a logout everywhere. Else whoever held a session or a mailbox for a moment would come back by
-a link from then. `User.put`, `passwords.store` and `sessions.end_others` call end_all_links_of().
+All links of a user end with every change of the password, phone, e-mail, role or access, and with a
+logout everywhere: else somebody who had a session or a mailbox for a moment could come back by an
+old link. `User.put`, `passwords.store_hash` and `sessions.end_others` call end_all_links_of().
 """
 
 from collections.abc import Callable
@@ -17,46 +17,49 @@ from crm.access import tokens
 from crm.records.retention import delete_oldest, expired_before
 from crm.tenancy import sweeps
 from crm.tenancy.clocks import steady_before, steady_now
-from crm.tenancy.database import execute, row, rows, transaction, try_execute
+from crm.tenancy.database import execute, one_row, row, rows, transaction, try_execute
 
 RESET, INVITE, HANDOVER, LOGIN, EMAIL = "reset", "invite", "handover", "login", "email"
-SECONDS = {
+LIFETIME_SECONDS = {
     RESET: 30 * 60,
     INVITE: 7 * 86_400,
     HANDOVER: 2 * 60,
     LOGIN: 15 * 60,
     EMAIL: 24 * 3600,
 }
-LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET: strangers may ask for one, too
+LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET, which strangers can request as well
 INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
 
-FIND = """
+FIND_LINK = """
     SELECT user_id, about FROM one_time_link JOIN user ON user.id = user_id AND user.active
     WHERE hash = ? AND purpose = ? AND ended_at IS NULL AND expires_at > ?
 """
-END = "UPDATE one_time_link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
+END_LINKS = (
+    "UPDATE one_time_link SET ended_at = ? WHERE purpose = ? AND user_id = ? AND ended_at IS NULL"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """Whom a link stands for, and what it is about: the new address of an e-mail link."""
+class OneTimeLink:
+    """The user of a link, and for an e-mail link the new address in `about`."""
 
     user_id: int
     about: str | None
 
 
-def make(
+def create(
     purpose: str,
     user_id: int,
     about: str | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> str:
-    """Make a link and give its token: the only time it can be seen.
+    """Make a link and return its token, which is not stored and never shown again.
 
-    `before` is called first in the transaction: what it raises refuses the link.
+    `about` is the new address of an e-mail link. `before` is called first in the transaction: what
+    it raises refuses the link.
     """
-    token = tokens.new(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.BYTES)
-    kept, expires_at = tokens.digest(token), steady_before(-SECONDS[purpose])
+    token = tokens.generate_token(INVITE_TOKEN_BYTES if purpose == INVITE else tokens.TOKEN_BYTES)
+    token_hash, expires_at = tokens.digest(token), steady_before(-LIFETIME_SECONDS[purpose])
     with transaction():
         before()
         if purpose in LATEST_ONLY:
@@ -64,37 +67,39 @@ def make(
         execute(
             "INSERT INTO one_time_link (hash, purpose, user_id, about, created_at, expires_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (kept, purpose, user_id, about, steady_now(), expires_at),
+            (token_hash, purpose, user_id, about, steady_now(), expires_at),
         )
     return token
 
 
-def peek(purpose: str, token: str) -> Link | None:
-    """What the link would do; None when it isn't good, whatever the reason."""
-    return _find(purpose, tokens.digest(token))
+def peek(purpose: str, token: str) -> OneTimeLink | None:
+    """Return the link without using it; None if it is not valid, whatever the reason."""
+    return _find_usable(purpose, tokens.digest(token))
 
 
-def use(purpose: str, token: str) -> Link | None:
-    """Use the link up. Of many who use it at once one gets it, the others None.
+def use(purpose: str, token: str) -> OneTimeLink | None:
+    """Use the link and return it; None if it is not valid, or was used at the same time.
 
-    Joins the transaction under way: what fails after it there leaves the link good.
+    Joins the current transaction: if that is rolled back, the link stays valid.
     """
-    kept = tokens.digest(token)
+    token_hash = tokens.digest(token)
     with transaction():
-        found = _find(purpose, kept)
-        if found:
-            execute("UPDATE one_time_link SET ended_at = ? WHERE hash = ?", (steady_now(), kept))
-    return found
+        link = _find_usable(purpose, token_hash)
+        if link:
+            execute(
+                "UPDATE one_time_link SET ended_at = ? WHERE hash = ?", (steady_now(), token_hash)
+            )
+    return link
 
 
 def end(purpose: str, user_id: int) -> None:
-    """The user's links of a purpose are good no more."""
+    """End the user's links of a purpose."""
     with transaction():
-        execute(END, (steady_now(), purpose, user_id))
+        execute(END_LINKS, (steady_now(), purpose, user_id))
 
 
 def end_all_links_of(user_id: int) -> None:
-    """No link of the user's is good any more, whatever it was for."""
+    """End all links of the user, whatever they are for."""
     with transaction():
         execute(
             "UPDATE one_time_link SET ended_at = ? WHERE user_id = ? AND ended_at IS NULL",
@@ -102,17 +107,17 @@ def end_all_links_of(user_id: int) -> None:
         )
 
 
-def note_entry(user_id: int) -> None:
-    """The user came in without a session of ours: the invitation ends, as at a login.
+def record_entry(user_id: int) -> None:
+    """End the invitation of a user who came in without a session, through the embedding site.
 
-    Called for each page, so it only reads unless there is one, and waits for nobody.
+    Called for each page, so it only reads unless there is an invitation, and never waits.
     """
     if is_pending(INVITE, user_id):
-        try_execute(END, (steady_now(), INVITE, user_id))
+        try_execute(END_LINKS, (steady_now(), INVITE, user_id))
 
 
 def is_pending(purpose: str, user_id: int) -> bool:
-    """Has the user a link of that purpose that is still good?"""
+    """Return whether the user has a valid link of that purpose."""
     sql = (
         "SELECT 1 FROM one_time_link WHERE user_id = ? AND purpose = ? AND ended_at IS NULL"
         " AND expires_at > ? LIMIT 1"
@@ -120,9 +125,11 @@ def is_pending(purpose: str, user_id: int) -> bool:
     return row(sql, (user_id, purpose, steady_now())) is not None
 
 
-def unused(purpose: str) -> list[tuple[int, str, str]]:
-    """(user's id, when it was made, when it expires or did) of the last link of each user that was
-    neither used nor ended."""
+def list_unused(purpose: str) -> list[tuple[int, str, str]]:
+    """Return (user id, created_at, expires_at) of each user's last link that was not used.
+
+    Expired links are included, ended ones are not.
+    """
     return rows(
         "SELECT user_id, max(created_at), max(expires_at) FROM one_time_link"
         " WHERE purpose = ? AND ended_at IS NULL GROUP BY user_id",
@@ -131,21 +138,20 @@ def unused(purpose: str) -> list[tuple[int, str, str]]:
 
 
 def end_all() -> None:
-    """No link of anybody's is good any more."""
+    """End all links of all users."""
     with transaction():
         execute("UPDATE one_time_link SET ended_at = ? WHERE ended_at IS NULL", (steady_now(),))
 
 
-def made(purpose: str, since: str) -> int:
-    """How many links of a purpose were made since that time."""
-    return row(
-        "SELECT count(*) FROM one_time_link WHERE purpose = ? AND created_at > ?", (purpose, since)
-    )[0]
+def count_created(purpose: str, since: str) -> int:
+    """Return how many links of a purpose were made since that time."""
+    sql = "SELECT count(*) FROM one_time_link WHERE purpose = ? AND created_at > ?"
+    return one_row(sql, (purpose, since))[0]
 
 
-def _find(purpose: str, kept: bytes) -> Link | None:
-    found = row(FIND, (kept, purpose, steady_now()))
-    return found and Link(*found)
+def _find_usable(purpose: str, token_hash: bytes) -> OneTimeLink | None:
+    values = row(FIND_LINK, (token_hash, purpose, steady_now()))
+    return OneTimeLink(*values) if values else None
 
 
 @sweeps.register

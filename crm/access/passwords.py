@@ -1,7 +1,8 @@
-"""Passwords of the cabinet's users: 8 to 200 characters of any kind, kept as scrypt hashes.
+"""Passwords of the cabinet's users: 8 to 200 characters of any kind, stored as scrypt hashes.
 
-Spaces and control characters count as sent; letters are composed first (NFC), so that "ї" fits
-however a keyboard makes it. Hashing takes a tenth of a second and 32 MiB: never in a transaction.
+Spaces and control characters count. Letters are composed first (NFC), so that "ї" matches whether
+the keyboard sends one character or two. Hashing takes a tenth of a second and 32 MiB, so it is
+never done in a transaction.
 """
 
 import unicodedata
@@ -13,46 +14,53 @@ from crm.access import links
 from crm.errors import Invalid, NotFound
 from crm.tenancy.database import execute, row, transaction
 
-SHORTEST, LONGEST = 8, 200  # characters
+MIN_CHARACTERS, MAX_CHARACTERS = 8, 200  # characters
 METHOD = "scrypt:32768:8:1"
-NOBODYS = f"{METHOD}${'0' * 16}${'0' * 128}"  # costs the same work as anybody's, and fits nothing
+# Takes the same work as a real hash and matches no password.
+DUMMY_HASH = f"{METHOD}${'0' * 16}${'0' * 128}"
 
 
 def check_new(password: str) -> str:
-    """A new password as it is hashed: composed. Raises Invalid when it can't be one."""
-    composed = _composed(password)
-    if len(composed) < SHORTEST:
-        raise Invalid.field("password", "too_short", f"at least {SHORTEST} characters")
+    """Return a new password in NFC, as it is hashed. Raises Invalid: too_short, too_long, …"""
+    composed = _compose(password)
+    if len(composed) < MIN_CHARACTERS:
+        raise Invalid.field("password", "too_short", f"at least {MIN_CHARACTERS} characters")
     return composed
 
 
-def hashed(password: str) -> str:
-    """What is kept of a new password. Raises Invalid."""
+def hash_new(password: str) -> str:
+    """Return the hash of a new password. Raises Invalid if it cannot be one."""
     return generate_password_hash(check_new(password), METHOD)
 
 
-def fits(stored: str | None, password: str) -> bool:
-    """Is it the password whose hash is stored? Without one: False, after the same work."""
+def matches(stored: str | None, password: str) -> bool:
+    """Return whether `stored` is the hash of the password.
+
+    Without a hash the result is False after the same work, so that the time does not show it.
+    """
     try:
-        composed = _composed(password)
+        composed = _compose(password)
     except Invalid:
         stored, composed = None, ""
-    return check_password_hash(stored or NOBODYS, composed) and stored is not None
+    return check_password_hash(stored or DUMMY_HASH, composed) and stored is not None
 
 
-def of(user_id: int | None) -> str | None:
-    """The hash of the user's password; None when there is none, or no such user."""
-    found = row("SELECT password FROM user WHERE id = ?", (user_id,))
-    return found and found[0]
+def find_hash(user_id: int | None) -> str | None:
+    """Return the hash of the user's password; None if there is none, or no such user."""
+    values = row("SELECT password FROM user WHERE id = ?", (user_id,))
+    return values[0] if values else None
 
 
-def set_for(user_id: int, password: str) -> None:
-    """The user's password from now on; outside of a transaction. Raises Invalid, NotFound."""
-    store(user_id, hashed(password))
+def set_password(user_id: int, password: str) -> None:
+    """Set the user's password. Call it outside of transactions, because hashing is slow.
+
+    Raises Invalid, NotFound.
+    """
+    store_hash(user_id, hash_new(password))
 
 
-def store(user_id: int, password_hash: str, before: Callable[[], None] = lambda: None) -> None:
-    """The user's password from now on, by what hashed() gave; all links of the user end.
+def store_hash(user_id: int, password_hash: str, before: Callable[[], None] = lambda: None) -> None:
+    """Store what hash_new() returned as the user's password, and end all links of the user.
 
     `before` is called first in the transaction: what it raises refuses the change. Raises NotFound.
     """
@@ -64,12 +72,12 @@ def store(user_id: int, password_hash: str, before: Callable[[], None] = lambda:
         links.end_all_links_of(user_id)
 
 
-def _composed(password: str) -> str:
+def _compose(password: str) -> str:
     composed = password
-    if len(password) <= 4 * LONGEST:  # NFC makes at most one character of four
+    if len(password) <= 4 * MAX_CHARACTERS:  # NFC makes at most one character of four
         composed = unicodedata.normalize("NFC", password)
-    if len(composed) > LONGEST:
-        raise Invalid.field("password", "too_long", f"at most {LONGEST} characters")
+    if len(composed) > MAX_CHARACTERS:
+        raise Invalid.field("password", "too_long", f"at most {MAX_CHARACTERS} characters")
     try:
         composed.encode()
     except UnicodeEncodeError:

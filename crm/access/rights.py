@@ -6,44 +6,57 @@ from crm.errors import Forbidden, Invalid
 from crm.tenancy.database import current_session
 
 RESOURCES = ("leads", "clients", "deals", "products", "tasks", "pipelines", "users", "webhooks")
-EVERYTHING = "*"
-FORM = "leads:create"
+ALL_SCOPES = "*"
+FORM_SCOPE = "leads:create"
 SCOPES = frozenset(
-    [EVERYTHING, FORM, *(f"{noun}:{right}" for noun in RESOURCES for right in ("read", "write"))]
+    [
+        ALL_SCOPES,
+        FORM_SCOPE,
+        *(f"{noun}:{right}" for noun in RESOURCES for right in ("read", "write")),
+    ]
 )
 
 
-def scopes(text: str) -> frozenset[str]:
-    """The scopes of a text such as `leads:read,leads:write`; raises Invalid naming a wrong one."""
-    found = frozenset(part.strip() for part in text.replace(" ", ",").split(",") if part.strip())
-    if not found:
+def parse_scopes(text: str) -> frozenset[str]:
+    """Return the scopes of a text such as `leads:read,leads:write`. Raises Invalid."""
+    scopes = frozenset(part.strip() for part in text.replace(" ", ",").split(",") if part.strip())
+    if not scopes:
         raise Invalid.field("scopes", "required", "name at least one scope")
-    if unknown := sorted(found - SCOPES):
+    if unknown := sorted(scopes - SCOPES):
         raise Invalid.field(
             "scopes", "unknown_scope", f"{unknown[0]!r} is none of {', '.join(sorted(SCOPES))}"
         )
-    return found
+    return scopes
 
 
-def allows(held: frozenset[str], needed: str) -> bool:
-    """Is `needed` among the rights? Writing does not imply reading; it implies `leads:create`."""
-    return needed in held or EVERYTHING in held or (needed == FORM and "leads:write" in held)
+def allows(scopes: frozenset[str], needed: str) -> bool:
+    """Return whether the scopes include `needed`.
+
+    Writing does not imply reading; it implies `leads:create`.
+    """
+    return (
+        needed in scopes
+        or ALL_SCOPES in scopes
+        or (needed == FORM_SCOPE and "leads:write" in scopes)
+    )
 
 
-def require(held: frozenset[str], needed: Iterable[str]) -> None:
-    """Raise Forbidden naming the first scope that is missing."""
+def require(scopes: frozenset[str], needed: Iterable[str]) -> None:
+    """Raise Forbidden naming the first scope of `needed` that is missing."""
     for scope in needed:
-        if not allows(held, scope):
+        if not allows(scopes, scope):
             raise Forbidden(f"this key lacks the scope {scope}", "missing_scope", scope=scope)
 
 
 def can_read(resource: str) -> bool:
-    """Whether who acts in this visit may see stored values of a resource such as `deals`. Who acts
-    without a key may: a person in the cabinet, the command line, a site that embeds the CRM."""
-    held = current_session().scopes
-    return held is None or allows(held, f"{resource}:read")
+    """Return whether the actor of the current session may read a resource such as `deals`.
+
+    Actors without a key may: users of the cabinet, the command line, an embedding site.
+    """
+    scopes = current_session().scopes
+    return scopes is None or allows(scopes, f"{resource}:read")
 
 
-def is_form_key(held: frozenset[str]) -> bool:
-    """Is it a website form's key, which may create leads and nothing else?"""
-    return held == {FORM}
+def is_form_key(scopes: frozenset[str]) -> bool:
+    """Return whether these are the scopes of a website form's key, which only creates leads."""
+    return scopes == {FORM_SCOPE}

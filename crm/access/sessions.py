@@ -1,11 +1,11 @@
-"""Sessions of the cabinet (D12): rows of the tenant's file behind a random cookie.
+"""Sessions of the cabinet (D12): rows of the tenant's database behind a random cookie.
 
-A session lives for 30 days after it was last seen and at most 90 days after it began, and ends at
-once when it is ended or its user deactivated. The cookie is kept as a hash, and means nothing at
-another tenant: it has no such row.
+A session lasts for 30 days after it was last seen and at most 90 days after it began. It ends at
+once when somebody ends it or deactivates its user. The cookie is stored as a hash; at another
+tenant it is not valid.
 
-The row of a session that its own browser ended stays for a while, for the browser is known
-(`known_browsers.py`); ended from elsewhere, the row goes.
+A logout in the session's own browser keeps the row, by which the browser stays known
+(`known_browsers.py`); ending the session from elsewhere deletes it.
 """
 
 from collections.abc import Callable
@@ -30,30 +30,33 @@ from crm.tenancy.database import (
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
 
-SESSION_DAYS = 90  # a session ends then, however often it is used
-KNOWN_BROWSER_DAYS = 180  # the row of a session is kept after it was last seen
-SECONDS = KEPT_DAYS * DAY_SECONDS  # since it was last seen
-MAX_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
-SEEN_KEPT_EVERY = 60  # seconds: a write for every page would make readers writers
-LONGEST_AGENT = 255  # characters
+SESSION_DAYS = 90  # after which a session ends, however often it is used
+KNOWN_BROWSER_DAYS = 180  # for which the row of a session is kept after it was last seen
+IDLE_LIFETIME_SECONDS = KEPT_DAYS * DAY_SECONDS  # since it was last seen
+MAX_LIFETIME_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
+LAST_SEEN_INTERVAL_SECONDS = 60  # a write for every page would make every reader a writer
+MAX_AGENT_CHARACTERS = 255
 
-LIVE = """
+SELECT_LIVE = """
     SELECT session.id, session.user_id, user.role, user.name, user.language, session.agent,
            session.created_at, session.last_seen_at, tenant.suspended_at
     FROM session JOIN user ON user.id = session.user_id JOIN tenant ON tenant.id = 1
     WHERE session.ended_at IS NULL AND session.last_seen_at > ? AND session.created_at > ?
         AND user.active
 """
-# The hot path: one prepared text finds the session, its user and the state of the tenant.
-FIND = f"{LIVE} AND session.hash = ?"
-EVERY = f"{LIVE} AND session.user_id = ? ORDER BY session.last_seen_at DESC, session.id DESC"
+# The hot path of the pages: one query finds the session, its user and the tenant's state.
+FIND_SESSION = f"{SELECT_LIVE} AND session.hash = ?"
+LIST_SESSIONS = f"""
+    {SELECT_LIVE} AND session.user_id = ?
+    ORDER BY session.last_seen_at DESC, session.id DESC
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is logged in, and with which browser. `last_seen_at` is exact to a minute.
+    """A logged-in user and the browser. `last_seen_at` is exact to a minute.
 
-    `from_site`: it is no row here, the site that embeds the cabinet says so.
+    `from_site`: there is no row of it, because the site that embeds the cabinet logged the user in.
     """
 
     id: int
@@ -68,19 +71,19 @@ class Session:
 
 
 def open(user_id: int, agent: str, before: Callable[[], None] = lambda: None) -> str:
-    """Log an active user in and give the token for the cookie: the only time it can be seen.
+    """Log an active user in and return the token for the cookie, which is not stored.
 
-    `agent` is what the browser says it is. `before` is called first in the transaction: what it
+    `agent` is the browser's User-Agent. `before` is called first in the transaction: what it
     raises refuses the login. An invitation of the user ends. Raises NotFound.
     """
-    token = tokens.new()
-    kept, moment = tokens.digest(token), now()
+    token = tokens.generate_token()
+    token_hash, moment = tokens.digest(token), now()
     with transaction():
         before()
         opened = execute(
             "INSERT INTO session (hash, user_id, agent, created_at, last_seen_at)"
             " SELECT ?, id, ?, ?, ? FROM user WHERE id = ? AND active",
-            (kept, agent[:LONGEST_AGENT], moment, moment, user_id),
+            (token_hash, agent[:MAX_AGENT_CHARACTERS], moment, moment, user_id),
         )
         if not opened.rowcount:
             raise NotFound
@@ -89,51 +92,60 @@ def open(user_id: int, agent: str, before: Callable[[], None] = lambda: None) ->
 
 
 def find(token: str) -> Session | None:
-    """The session behind a cookie, in whose user's name the visit goes on; None for a cookie that
-    isn't good here. Raises Forbidden when the tenant is suspended."""
-    found = row(FIND, (time_before(SECONDS), time_before(MAX_SECONDS), tokens.digest(token)))
-    if found is None:
+    """Return the session of a cookie and note its user as the actor of the current session.
+
+    None for a cookie that is not valid here. Raises Forbidden when the tenant is suspended.
+    """
+    params = (
+        time_before(IDLE_LIFETIME_SECONDS),
+        time_before(MAX_LIFETIME_SECONDS),
+        tokens.digest(token),
+    )
+    session_row = row(FIND_SESSION, params)
+    if session_row is None:
         return None
-    *values, suspended_at = found
+    *values, suspended_at = session_row
     if suspended_at:
         raise Forbidden("this account is suspended", "tenant_suspended")
     session = Session(*values)
-    if session.last_seen_at < time_before(SEEN_KEPT_EVERY):
+    if session.last_seen_at < time_before(LAST_SEEN_INTERVAL_SECONDS):
         try_execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
     current_session().user_id = session.user_id
     return session
 
 
-def every(user_id: int) -> list[Session]:
-    """The live sessions of an active user, the one last seen first."""
-    live = rows(EVERY, (time_before(SECONDS), time_before(MAX_SECONDS), user_id))
-    return [Session(*values[:-1]) for values in live]
+def list_live(user_id: int) -> list[Session]:
+    """Return the sessions of an active user that have not ended, the one last seen first."""
+    params = (time_before(IDLE_LIFETIME_SECONDS), time_before(MAX_LIFETIME_SECONDS), user_id)
+    return [Session(*values[:-1]) for values in rows(LIST_SESSIONS, params)]
 
 
-def user_ids() -> set[int]:
-    """The users who have logged in, as far as it is known: ended sessions are kept for a while."""
+def list_user_ids() -> set[int]:
+    """Return the users who have logged in, as far as the rows of ended sessions are still there."""
     return {id for (id,) in rows("SELECT DISTINCT user_id FROM session")}
 
 
 def seconds_left(session: Session) -> int:
-    """For how long the session goes on from now if it isn't used any more."""
-    begun = datetime.fromisoformat(session.created_at)
-    age = int((datetime.fromisoformat(now()) - begun).total_seconds())
-    return max(0, min(SECONDS, MAX_SECONDS - age))
+    """Return for how many seconds the session lasts if it is not used any more."""
+    created_at = datetime.fromisoformat(session.created_at)
+    age = int((datetime.fromisoformat(now()) - created_at).total_seconds())
+    return max(0, min(IDLE_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS - age))
 
 
 def is_open(session: Session) -> bool:
-    """Is a session that was found earlier not ended by now? For the transaction of a change that
-    the session alone must not outlive."""
+    """Return whether a session that was found earlier has not ended since.
+
+    For the transaction of a change that must not happen after the session was ended.
+    """
     if session.from_site:
         return True
     return row("SELECT 1 FROM session WHERE id = ? AND ended_at IS NULL", (session.id,)) is not None
 
 
 def end(id: int | str, user_id: int, forget: bool = False) -> bool:
-    """End one session of that user; False when it is another's or no more.
+    """End one session of the user; return False if it is another user's or has ended.
 
-    `forget`: its browser is no longer known to be the user's, either.
+    `forget`: delete its row, so that the browser is no longer known (`known_browsers.py`).
     """
     with transaction():
         ended = execute(
@@ -146,8 +158,10 @@ def end(id: int | str, user_id: int, forget: bool = False) -> bool:
 
 
 def end_others(user_id: int, keep: int | None = None) -> None:
-    """End all sessions of a user but the one to keep, and all links of the user; the browsers of
-    the ended sessions are forgotten."""
+    """End all sessions of a user except `keep`, and all links of the user.
+
+    The browsers of the ended sessions are no longer known.
+    """
     with transaction():
         execute(
             "DELETE FROM session WHERE user_id = ? AND id <> ? AND last_seen_at > ?",
@@ -157,13 +171,13 @@ def end_others(user_id: int, keep: int | None = None) -> None:
 
 
 def end_all() -> None:
-    """Log everybody out."""
+    """End the sessions of all users."""
     with transaction():
         execute("UPDATE session SET ended_at = ? WHERE ended_at IS NULL", (now(),))
 
 
 @sweeps.register
 def delete_expired(max_rows: int) -> int:
-    """Delete the rows of sessions by which their browsers are no longer known."""
+    """Delete rows of sessions KNOWN_BROWSER_DAYS after they were last seen."""
     before = erasing_before(KNOWN_BROWSER_DAYS * DAY_SECONDS)
     return delete_oldest("session", "last_seen_at", before, max_rows)

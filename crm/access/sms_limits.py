@@ -1,20 +1,19 @@
 """How many SMS may be sent, by all processes of an installation together: `CRM_SMS_LIMITS`.
 
-Who asks is limited by the phone and by the network: hours and days slide, an IPv6 network counts as
-/64 and as /48, and from one network a phone gets at most half of its SMS, so that a stranger
-leaves its owner the others. A browser that logged in as the user before has a count of its own
-instead.
+Requests are limited by phone and by network, in sliding hours and days. An IPv6 network counts as
+/64 and as /48. From one network a phone gets at most half of its SMS, so that a stranger leaves the
+rest to its owner. A known browser has a count of its own instead.
 
-What is sent is limited by budgets of 24 hours, which only SMS that go out use up:
+Sent SMS are limited by budgets of 24 hours:
 
-- `day` of the whole installation. A part of it is the `reserve`: known users of tenants alone get
-  it, one tenant's at most `reserve_tenant`, when the other part is used up, or in a browser that is
-  known when their tenant's budget is.
-- `signup` of all codes for sign-up.
-- `tenant` of the users of each tenant, codes and invitations.
+- `day`: all SMS of the installation. A part of it is the `reserve` for users of tenants: it is used
+  when the other part is used up, or, for known browsers, when the budget of their tenant is. One
+  tenant gets at most `reserve_tenant` of it.
+- `signup`: all codes for sign-up.
+- `tenant`: the codes and invitations of one tenant's users.
 
-A code for a phone that nobody has is counted for phone and network alone. Whether there is room in
-the budgets is looked up for it as well, so that its answer is the same as anybody's.
+A code for a phone that no user has is counted for phone and network only. The budgets are looked at
+for it as well, so that the response is the same as for a user's phone.
 """
 
 import logging
@@ -43,29 +42,29 @@ log = logging.getLogger("crm")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """So many SMS of some kinds in 24 hours; with `tenant` those of its users alone."""
+    """A limit of SMS of some kinds in 24 hours; with `tenant`, of its users only."""
 
     name: str
     limit: int
     kinds: tuple[int, ...]
     tenant: str = ""
 
-    def used(self, records: SmsRecords) -> int:
+    def count_used(self, records: SmsRecords) -> int:
         names = {"tenant": self.tenant} if self.tenant else {}
         return records.count(DAY_SECONDS, self.kinds, **names)
 
     def has_room(self, records: SmsRecords) -> bool:
-        return self.used(records) < self.limit
+        return self.count_used(records) < self.limit
 
     def is_nearly_used_up(self, used: int) -> bool:
         return used * 100 >= self.limit * WARNING_PERCENT > 0
 
 
 class SmsLimits:
-    """Counts exactly: looking and noting is one step under the log's lock."""
+    """Counts SMS exactly: the log is read and written under one lock."""
 
     def __init__(self, sms_log: SmsLog, limits: Mapping[str, int] = SMS_LIMITS) -> None:
-        """`limits` by the names of SMS_LIMITS."""
+        """`limits` are numbers by the names of SMS_LIMITS."""
         self._log = sms_log
         self._limits = limits
         reserve = limits["reserve"]
@@ -75,7 +74,7 @@ class SmsLimits:
         self._reserve = Budget("the reserve", reserve, (RESERVE,))
         self._signup = Budget("sign-up", limits["signup"], (SIGNUP,))
 
-    def take(
+    def count_sms(
         self,
         phone: str,
         address: str,
@@ -85,11 +84,11 @@ class SmsLimits:
         known: bool = True,
         browser: str | None = None,
     ) -> bool:
-        """Count one SMS that is about to be sent; False when it must not be: it doesn't count.
+        """Count one SMS about to be sent; return False, and count nothing, if it must not be sent.
 
-        `address` is who asks for it, `moment` the time in epoch seconds, `tenant` the label of the
-        user's tenant, None for a sign-up. Not `known`: the phone is nobody's, and no SMS goes out.
-        `browser` names one that logged in as this user before. Raises StorageFull.
+        `address` is the IP address of the request, `moment` the time in epoch seconds, `tenant` the
+        label of the user's tenant, None for a sign-up. `known` is False if no user has the phone,
+        so that no SMS will be sent. `browser` names a known browser. Raises StorageFull.
         """
         with self._log.locked(moment) as records:
             kind = self._kind(records, tenant, browser)
@@ -101,8 +100,8 @@ class SmsLimits:
                     "network": networks[0],
                     "network48": networks[-1],
                 }
-            allowed = self._may_ask(records, names) and kind is not None
-            if allowed and known:
+            allowed = self._may_request(records, names) and kind is not None
+            if kind is not None and allowed and known:
                 records.add(kind, **names, tenant=tenant or "")
             elif allowed:
                 records.add(UNSENT, **names)
@@ -116,14 +115,16 @@ class SmsLimits:
             )
         return allowed
 
-    def state(self, moment: float, tenants: Iterable[str]) -> Iterator[tuple[Budget, int, bool]]:
-        """Each budget, how much of it is used, and whether that is nearly all of it."""
+    def list_budgets(
+        self, moment: float, tenants: Iterable[str]
+    ) -> Iterator[tuple[Budget, int, bool]]:
+        """Yield each budget, how many SMS of it are used, and whether it is nearly used up."""
         records = self._log.read(moment)
         for budget in (*self._shared(), *map(self._tenant, tenants)):
-            used = budget.used(records)
+            used = budget.count_used(records)
             yield budget, used, budget.is_nearly_used_up(used)
 
-    def _may_ask(self, records: SmsRecords, names: Mapping[str, str]) -> bool:
+    def _may_request(self, records: SmsRecords, names: Mapping[str, str]) -> bool:
         recipient, limits = {"recipient": names["recipient"]}, self._limits
         checks = [
             (HOUR, limits["phone_hour"], recipient),
@@ -140,7 +141,7 @@ class SmsLimits:
         return all(records.count(seconds, ASKED, **by) < limit for seconds, limit, by in checks)
 
     def _kind(self, records: SmsRecords, tenant: str | None, browser: str | None) -> int | None:
-        """By which budget an SMS would go; None when there is no room."""
+        """Return the kind by which an SMS is counted; None if no budget has room for it."""
         has_general = self._general.has_room(records)
         if tenant is None:
             return SIGNUP if has_general and self._signup.has_room(records) else None
@@ -153,10 +154,10 @@ class SmsLimits:
         return RESERVE if self._reserve.has_room(records) and part.has_room(records) else None
 
     def _warn(self, records: SmsRecords, tenant: str | None) -> Iterator[tuple[Budget, int]]:
-        """The budgets of which the operator is to be warned now: of each once a day."""
+        """Yield the budgets to warn the operator of now, each once a day, and how much is used."""
         own = () if tenant is None else (self._tenant(tenant),)
         for budget in (*self._shared(), *own):
-            used, name = budget.used(records), f"budget/{budget.name}"
+            used, name = budget.count_used(records), f"budget/{budget.name}"
             if budget.is_nearly_used_up(used) and not records.count(
                 DAY_SECONDS, [WARNED], recipient=name
             ):

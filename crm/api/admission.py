@@ -11,7 +11,7 @@ from typing import Any
 from flask import Flask, Request, Response, g, request
 
 from crm.access import api_keys
-from crm.access.limits import WINDOW, Limiter, Turn
+from crm.access.limits import WINDOW_SECONDS, Limiter, RateLimit
 from crm.api import problems
 from crm.api.problems import request_id
 from crm.config import Config
@@ -22,7 +22,8 @@ from crm.tenancy.files import UnknownTenant
 
 API = "/api/"
 Admit = Callable[[Request], Response | None]
-TOLD, REFUSED = "crm.told", "crm.refused"  # in the environ: headers to add, a visit that failed
+# Keys of the environ: headers to add to the response, and why no session could be opened.
+EXTRA_HEADERS, REFUSED = "crm.extra_headers", "crm.refused"
 EXPOSED = "Location, Retry-After, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 
 
@@ -31,7 +32,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
 
     def admit(asked: Request) -> Response | None:
         environ = asked.environ
-        told = environ.get(TOLD, [])
+        told = environ.get(EXTRA_HEADERS, [])
         environ[ROUTE] = asked.url_rule.rule if asked.url_rule else None
         told.append(("X-Request-Id", request_id(environ)))
         here = session_or_none()
@@ -53,10 +54,10 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         try:
             caller = g.caller = api_keys.authenticate(_bearer(environ))
         except Unauthorized:
-            if limiter.failed(asked.remote_addr or "", moment):
+            if limiter.count_failed_key(asked.remote_addr or "", moment):
                 raise TooMany(
                     "too many requests with a bad key from this address",
-                    retry_after=WINDOW - int(moment) % WINDOW,
+                    retry_after=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS,
                 ) from None
             raise
         form = caller.is_form
@@ -68,14 +69,16 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
             )
         # A key that names no origin is a server's own, which sends for all of its visitors.
         refused = bool(
-            form and caller.origins and limiter.crowded(here.label, asked.remote_addr or "", moment)
+            form
+            and caller.origins
+            and limiter.count_form_request(here.label, asked.remote_addr or "", moment)
         )
         if limit := config.plans[caller.plan]:
-            turn = limiter.take(here.label, limit, moment, form, refused)
+            turn = limiter.count_request(here.label, limit, moment, form, refused)
             told += _limit_headers(turn, moment, here.clock())
             refused = not turn.allowed
         if refused:
-            raise TooMany(retry_after=WINDOW - int(moment) % WINDOW)
+            raise TooMany(retry_after=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS)
         if form and caller.origins and origin not in caller.origins:
             raise Forbidden("this key is for forms of other sites", "origin_not_allowed")
         return None
@@ -100,7 +103,7 @@ def _bearer(environ: dict[str, Any]) -> str:
 def _preflight(origin: str | None) -> Response:
     response = Response(status=204)
     response.headers["Vary"] = "Origin"
-    if origin and origin in api_keys.form_origins():
+    if origin and origin in api_keys.list_form_origins():
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Access-Control-Allow-Methods"] = "POST"
         response.headers["Access-Control-Allow-Headers"] = (
@@ -110,11 +113,11 @@ def _preflight(origin: str | None) -> Response:
     return response
 
 
-def _limit_headers(turn: Turn, moment: float, wall: float) -> tuple[tuple[str, str], ...]:
+def _limit_headers(turn: RateLimit, moment: float, wall: float) -> tuple[tuple[str, str], ...]:
     return (
         ("X-RateLimit-Limit", str(turn.limit)),
         ("X-RateLimit-Remaining", str(turn.remaining)),
         ("X-RateLimit-Reset", str(turn.reset + round(wall - moment))),
-        ("RateLimit-Policy", f'"minute";q={turn.limit};w={WINDOW}'),
+        ("RateLimit-Policy", f'"minute";q={turn.limit};w={WINDOW_SECONDS}'),
         ("RateLimit", f'"minute";r={turn.remaining};t={max(0, turn.reset - int(moment))}'),
     )

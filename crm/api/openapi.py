@@ -345,7 +345,7 @@ def _describe_webhooks(api: Api, records: dict[str, Any]) -> None:
     found = {}
     for kind, about in events.KINDS.items():
         told = []
-        for name in events.records_of(kind):
+        for name in events.list_records_in_data(kind):
             several = isinstance(records[name], list)
             told.append((name, records[name][0] if several else records[name], several))
         event = envelopes.event_of(kind, tuple(told))

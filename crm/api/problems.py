@@ -9,7 +9,7 @@ from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
 from crm.json import dumps
-from crm.log import REQUEST_ID, log, masked, of
+from crm.log import REQUEST_ID, describe_request, log, mask_secrets
 from crm.tenancy import file_errors
 from crm.tenancy.database import session_or_none
 from crm.tenancy.migrations import NewerFile
@@ -77,7 +77,7 @@ def request_id(environ: dict[str, Any]) -> str:
     if found is None:
         sent = environ.get("HTTP_X_REQUEST_ID", "")
         fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
-        fits = fits and masked(sent) == sent  # a client's slip must not come into the log
+        fits = fits and mask_secrets(sent) == sent  # a client's slip must not come into the log
         found = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
     return found
 
@@ -126,7 +126,7 @@ def known(error: Exception) -> Exception:
 
 
 def _about() -> dict[str, Any]:
-    return {"about": of(request.environ)}
+    return {"about": describe_request(request.environ)}
 
 
 def _more(error: errors.CRMError) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Flask, Response, g, request
 
-from crm.access.limits import PasswordLogins, Tries
+from crm.access.limits import PasswordLimits, TryLimits
 from crm.access.sms_limits import SmsLimits
 from crm.cabinet import (
     assets,
@@ -49,9 +49,9 @@ BLUEPRINTS: tuple[Any, ...] = (
 )
 
 
-def install(app: Flask, config: Config, post: MessageQueue) -> None:
-    """All pages; `post` sends what people get by SMS and e-mail."""
-    cast(CabinetApp, app).post = post
+def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
+    """Install all pages; `message_queue` sends SMS and e-mails."""
+    cast(CabinetApp, app).message_queue = message_queue
     begin_counting(app)
     cabinet = Blueprint("cabinet", __name__, template_folder="templates")
 
@@ -76,9 +76,11 @@ def begin_counting(app: Any) -> None:
     tenants = app.tenants
     sms_log = SmsLog(tenants.config.data, tenants.secret_key)
     app.sms_limits = SmsLimits(sms_log, tenants.config.sms_limits)
-    app.password_logins = PasswordLogins(tenants.counters)
-    app.password_tries = Tries(tenants.counters, PASSWORDS, 900, account=10)  # of who is logged in
-    app.letters = Tries(tenants.counters, EMAILS, 900, to_by_network=3, to=6, network=20)
+    app.password_limits = PasswordLimits(tenants.counters)
+    app.password_change_limits = TryLimits(
+        tenants.counters, PASSWORDS, 900, account=10
+    )  # of who is logged in
+    app.email_limits = TryLimits(tenants.counters, EMAILS, 900, to_by_network=3, to=6, network=20)
 
 
 def _common() -> dict[str, Any]:

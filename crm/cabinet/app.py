@@ -5,7 +5,7 @@ from typing import cast
 import flask
 from flask import Flask
 
-from crm.access.limits import Limiter, PasswordLogins, Tries
+from crm.access.limits import Limiter, PasswordLimits, TryLimits
 from crm.access.sms_limits import SmsLimits
 from crm.messages.queue import MessageQueue
 from crm.tenancy.tenants import Tenants
@@ -18,10 +18,10 @@ class CabinetApp(Flask):
     secret_key: bytes
     limiter: Limiter
     sms_limits: SmsLimits
-    post: MessageQueue  # type: ignore[assignment]
-    password_logins: PasswordLogins
-    password_tries: Tries
-    letters: Tries
+    message_queue: MessageQueue
+    password_limits: PasswordLimits
+    password_change_limits: TryLimits
+    email_limits: TryLimits
 
 
 current_app = cast(CabinetApp, flask.current_app)

@@ -75,7 +75,7 @@ def install(app: Flask, config: Config) -> None:
         if g.session:
             visited.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
-        current_app.limiter.take_page(
+        current_app.limiter.count_page(
             visited.label, session_id, request.remote_addr or "", uptime()
         )
         if not g.session and view.role:
@@ -131,21 +131,21 @@ def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda
     """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
     agent = request.headers.get("User-Agent", "")[:255]
     token = sessions.open(user_id, agent, before)
-    set_cookie(response, COOKIE, token, sessions.SECONDS)
+    set_cookie(response, COOKIE, token, sessions.IDLE_LIFETIME_SECONDS)
     return remember_browser(response, token)
 
 
 def remember_browser(response: Response, token: str) -> Response:
     """Set the cookie that marks this browser as known to the user of that session."""
-    known = known_browsers.cookie_of(current_app.secret_key, token)
-    set_cookie(response, KNOWN_COOKIE, known, known_browsers.SECONDS)
+    known = known_browsers.make_cookie(current_app.secret_key, token)
+    set_cookie(response, KNOWN_COOKIE, known, known_browsers.KNOWN_BROWSER_SECONDS)
     return response
 
 
 def known_browser(user_id: int | None) -> str | None:
     """The name that counts this browser's tries, if it has logged in as the user before."""
     cookie = request.cookies.get(cookie_name(KNOWN_COOKIE), "")
-    return known_browsers.name_of(current_app.secret_key, cookie, user_id)
+    return known_browsers.identify_browser(current_app.secret_key, cookie, user_id)
 
 
 def let_out(response: Response) -> Response:

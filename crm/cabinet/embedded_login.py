@@ -78,7 +78,7 @@ def visitor() -> Session | None:
     user = users.of_site(id, person)
     if not user.active:
         raise Forbidden("this user has no access any more", "no_access")
-    links.note_entry(user.id)
+    links.record_entry(user.id)
     moment = now()
     # The role is the site's word, though the last owner is kept as one. An id that no row has.
     who = (-user.id, user.id, person["role"], user.name, user.language)

@@ -10,7 +10,7 @@ from crm.api import problems
 from crm.cabinet import formatting
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import render
-from crm.errors import CRMError, Invalid, origin
+from crm.errors import CRMError, Invalid, describe_origin
 from crm.log import log
 
 STALE_FORM = "stale_form"
@@ -46,7 +46,7 @@ def _page(status: int, code: object, detail: str) -> Response:
         return render("error.html", status, **about)
     except Exception as error:
         # The menu reads the tenant's file, which may be what failed.
-        log.warning("an error page had to do without its menu: %s", origin(error))
+        log.warning("an error page had to do without its menu: %s", describe_origin(error))
         g.session = None
         return render("error.html", status, **about)
 

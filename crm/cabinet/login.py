@@ -127,17 +127,19 @@ def password_page(form: Form | None = None) -> Response:
 def check_password() -> Response:
     who = request.form.get("email", "").strip()
     user = users.reached_at(who)
-    current_app.password_logins.take(
+    current_app.password_limits.count_try(
         uptime(),
         current_session().label,
         users.reach_of(who),  # counted alike whether anybody has it
         request.remote_addr or "",
         authentication.known_browser(user.id if user else None),
     )
-    kept = passwords.of(user.id if user else None)
-    if passwords.fits(kept, request.form.get("password", "")) and user is not None:
+    password_hash = passwords.find_hash(user.id if user else None)
+    if passwords.matches(password_hash, request.form.get("password", "")) and user is not None:
         # The password may have been changed while this one was hashed.
-        return _enter(user.id, next_path(), before=partial(_require_password, user.id, kept))
+        return _enter(
+            user.id, next_path(), before=partial(_require_password, user.id, password_hash)
+        )
     raise _wrong_login()
 
 
@@ -150,15 +152,15 @@ def forgot_page(form: Form | None = None) -> Response:
 @rerender_on_error(lambda form: forgot_page(form))
 def send_reset_link() -> Response:
     email = load_form(EMAIL_IN, request.form)["email"]
-    network = limits.network(request.remote_addr or "")
+    network = limits.network_of(request.remote_addr or "")
     to = f"{current_session().label}/{email.lower()}"
     by_whom = f"{to} {network}"
-    current_app.letters.take(uptime(), to_by_network=by_whom, to=to, network=network)
+    current_app.email_limits.count_try(uptime(), to_by_network=by_whom, to=to, network=network)
     user, token = users.make_reset_link(email)
     letter = _reset_letter(token, user.language if user else None)
     response = see_other("/forgot/sent")
     if user:
-        response.call_on_close(partial(current_app.post.mail, user.email, *letter))
+        response.call_on_close(partial(current_app.message_queue.enqueue_mail, user.email, *letter))
     return response
 
 
@@ -291,7 +293,7 @@ def _enter_by_link(
         if links.use(purpose, token) is None:
             raise NotFound
         if password_hash:
-            passwords.store(link.user_id, password_hash)
+            passwords.store_hash(link.user_id, password_hash)
             sessions.end_others(link.user_id)
 
     try:
@@ -310,12 +312,12 @@ def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
     password = request.form.get("password", "")
     must_hash = password or purpose == links.RESET
     # Hashing is slow, so it is done before the transaction in which the link is used.
-    password_hash = passwords.hashed(password) if must_hash else None
+    password_hash = passwords.hash_new(password) if must_hash else None
     return _enter_by_link(purpose, token, text, password_hash)
 
 
 def _require_password(user_id: int, password_hash: str | None) -> None:
-    if passwords.of(user_id) != password_hash:
+    if passwords.find_hash(user_id) != password_hash:
         raise _wrong_login()
 
 

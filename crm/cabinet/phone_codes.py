@@ -23,7 +23,7 @@ from crm.tenancy.database import current_session
 
 BROWSER = "crm_browser"
 COOKIE_AGE_SECONDS = 86_400
-LENGTH = len(tokens.new())
+LENGTH = len(tokens.generate_token())
 HOUR_SECONDS = 3600
 
 
@@ -41,10 +41,10 @@ def send(
     `known_browser` is the name of this one, if it logged in as the phone's user before.
     Raises TooMany, with the seconds to wait.
     """
-    browser = _browser() or tokens.new()
-    if seconds := codes.wait(purpose, phone, browser if known_browser else None):
+    browser = _browser() or tokens.generate_token()
+    if seconds := codes.seconds_until_next(purpose, phone, browser if known_browser else None):
         raise TooMany("another code was asked for a moment ago", "code_too_soon", seconds)
-    allowed = current_app.sms_limits.take(
+    allowed = current_app.sms_limits.count_sms(
         phone,
         request.remote_addr or "",
         steady_seconds(),
@@ -54,12 +54,12 @@ def send(
     )
     if not allowed:
         raise TooMany("too many SMS", "too_many_sms", HOUR_SECONDS)
-    code = codes.ask(purpose, phone, browser, known=known_browser is not None).code
+    code = codes.create(purpose, phone, browser, known=known_browser is not None).code
     with force_locale(language or languages.language()):
         text = _text(purpose, code)
     if known:
-        tell = partial(current_app.post.sms, phone, text)
-        if current_app.post.keeps:
+        tell = partial(current_app.message_queue.enqueue_sms, phone, text)
+        if current_app.message_queue.keeps_texts:
             tell()  # the next page of a demo shows it, and might else come too early
         else:
             response.call_on_close(tell)
@@ -86,22 +86,22 @@ def wrong() -> Invalid:
 
 def entered(purpose: str) -> bool:
     """Whether this browser has entered the code and not used it yet."""
-    return codes.entered(purpose, phone(purpose) or "", _browser())
+    return codes.is_entered(purpose, phone(purpose) or "", _browser())
 
 
 def spending(purpose: str):
     """codes.spending() for this browser and the phone that it entered the code for."""
-    return codes.spending(purpose, phone(purpose) or "", _browser())
+    return codes.spend_entered(purpose, phone(purpose) or "", _browser())
 
 
 def context(purpose: str, known_browser: str | None = None) -> dict[str, object]:
     """The context of the page for the code: phone, time until another code, and a demo's SMS."""
     number = phone(purpose) or ""
-    seconds = codes.wait(purpose, number, _browser() if known_browser else None)
+    seconds = codes.seconds_until_next(purpose, number, _browser() if known_browser else None)
     return {
         "phone": number,
         "again_when": formatting.later(seconds) if seconds else "",
-        "demo_sms": current_app.post.last(number),
+        "demo_sms": current_app.message_queue.get_last_sms(number),
     }
 
 

@@ -26,7 +26,7 @@ from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import settings
 from crm.tenancy.labels import RESERVED
-from crm.values import latin
+from crm.values import transliterate
 
 AT = (BASE_HOST,)
 UKRAINE = "+380"
@@ -143,7 +143,7 @@ def create_company() -> Response:
 
 def propose(company: str) -> str:
     """A free label that a company's name suggests."""
-    words = latin(company)[:MAX_PROPOSAL_CHARACTERS].strip("-")
+    words = transliterate(company)[:MAX_PROPOSAL_CHARACTERS].strip("-")
     label = words if LABEL.match(words) else "crm"
     numbered = (f"{label}-{number}" for number in range(2, MAX_LABEL_NUMBER))
     for candidate in (label, *numbered):
@@ -166,7 +166,7 @@ def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
 
 def _hand_over(label: str) -> Response:
     with current_app.tenants.session(label):
-        token = links.make(links.HANDOVER, users.owner_id())
+        token = links.create(links.HANDOVER, users.owner_id())
     flask.session.clear()
     return redirect(f"{settings().url_of(label)}/enter/{token}", 303)
 

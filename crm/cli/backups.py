@@ -10,7 +10,7 @@ from crm.cli.commands import Failures, Progress, command, group, tenant_file
 from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import CRMError, NotFound
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup as copying
 from crm.tenancy.backup_run import MAX_COPIES, BackupRun, NewCopy
 from crm.tenancy.copies import check_copy, list_copies
@@ -128,7 +128,7 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
 
 def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
     """Restore a copy aside and print a line for each table that is counted."""
-    result = copying.test_restore(tenants, copy, label, hold_all)
+    result = copying.test_restore(tenants, copy, label, hold_all_deliveries)
     counts_now: Sequence[int | None] = result.live or [None] * len(copying.COUNTED_TABLES)
     counts = zip(copying.COUNTED_TABLES, result.copy, result.restored, counts_now, strict=True)
     for table, copied, restored, now in counts:
@@ -177,7 +177,7 @@ def _disarm() -> int:
     A link that was used or ended since the copy was made must not work again.
     """
     links.end_all()
-    return hold_all()
+    return hold_all_deliveries()
 
 
 def _copies(within: Path) -> dict[str, list[Path]]:

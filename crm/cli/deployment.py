@@ -17,8 +17,8 @@ from crm.cli.systemd_units import (
     quoted_word,
     user_name,
 )
-from crm.config import HOST_PORT, Config, host_of
-from crm.config.file import quoted
+from crm.config import HOST_PORT, Config, normalize_host
+from crm.config.file import quote
 
 SECRETS_FILE = "/etc/crm/secrets"
 CACHE_FOLDER = Path("/var/cache/crm")  # systemd creates it, for a pyz to unpack itself
@@ -219,8 +219,8 @@ def config_(config: Config) -> None:
 
     A secret that is set is hidden, and its line a comment.
     """
-    for setting in config.told():
-        line = f"# {setting.env}=…" if setting.hidden else f"{setting.env}={quoted(setting.text)}"
+    for setting in config.describe():
+        line = f"# {setting.env}=…" if setting.hidden else f"{setting.env}={quote(setting.text)}"
         click.echo(f"{line}  # source: {setting.source}  {setting.meaning}")
 
 
@@ -239,7 +239,7 @@ def _unit(config: Config, user: str) -> str:
     own_sources = ("default", str(file))  # the service reads the file itself, so it may change
     changed = [
         setting
-        for setting in config.told()
+        for setting in config.describe()
         if setting.source not in own_sources or setting.env == "CRM_DATA"
     ]
     settings = [f"{setting.env}={setting.text}" for setting in changed if not setting.hidden]
@@ -277,7 +277,7 @@ def _host_and_port(_context: Any, _option: Any, text: str | None) -> str | None:
     try:
         if not match or not 1 <= int(match[2]) <= 65535:
             raise ValueError
-        host_of(match[1])
+        normalize_host(match[1])
     except ValueError:
         raise click.BadParameter("looks like 127.0.0.1:8000") from None
     return text

@@ -32,7 +32,15 @@ from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
-from crm.timed_checks import FAULT, OK, SECONDS, WARNING, Finding, Said, examine
+from crm.timed_checks import (
+    CHECK_TIMEOUT_SECONDS,
+    FAULT,
+    OK,
+    WARNING,
+    CheckResult,
+    LevelAndDetail,
+    run_check,
+)
 from crm.values import InvalidValue, email, phone
 
 FULL_CHECK_SECONDS = 600.0  # for one tenant's file, read to the end
@@ -60,41 +68,43 @@ def doctor(config: Config, full: bool, within: Path | None, to: str | None) -> N
     levels: Counter[str] = Counter()
     for finding in findings(config, full, within, to):
         levels[finding.level] += 1
-        click.echo(f"{finding.level:<8} {finding.what:<12} {finding.detail}")
+        click.echo(f"{finding.level:<8} {finding.check:<12} {finding.detail}")
     if levels[FAULT]:
         raise SystemExit(1)
 
 
 def findings(
     config: Config, full: bool = False, within: Path | None = None, to: str | None = None
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """All findings. full: read every file to its end; to: address for a test message."""
     tenants = Tenants(config)
-    yield from examine("settings", partial(_settings, config))
-    yield from examine("python", lambda: [(OK, platform.python_version())])
-    yield from examine("sqlite", integrity.check_sqlite)
+    yield from run_check("settings", partial(_settings, config))
+    yield from run_check("python", lambda: [(OK, platform.python_version())])
+    yield from run_check("sqlite", integrity.check_sqlite)
     other_user = integrity.owner(tenants)
     if other_user is not None:
         advice = f"it belongs to {other_user}: run the doctor as that user (sudo -u {other_user})"
-        yield Finding(FAULT, "folder", advice)
+        yield CheckResult(FAULT, "folder", advice)
         return
-    yield from examine("folder", partial(integrity.check_folder, tenants))
-    yield from examine("secret key", partial(integrity.check_key, tenants))
-    yield from examine("disk", partial(integrity.check_disk, tenants))
-    yield from examine("clock", partial(_clock, tenants))
+    yield from run_check("folder", partial(integrity.check_folder, tenants))
+    yield from run_check("secret key", partial(integrity.check_key, tenants))
+    yield from run_check("disk", partial(integrity.check_disk, tenants))
+    yield from run_check("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
-    yield from examine("sms", partial(_sms, tenants))
-    yield from examine("backups", partial(integrity.check_copies, tenants, within))
-    yield from examine("litestream", partial(integrity.check_litestream, tenants))
-    yield from examine("names", partial(network_checks.names, config))
-    yield from examine("public url", partial(network_checks.public_url, config))
-    yield from examine("server", partial(_server, config))
-    yield from examine("proxy", partial(_proxy, tenants))
+    yield from run_check("sms", partial(_sms, tenants))
+    yield from run_check("backups", partial(integrity.check_copies, tenants, within))
+    yield from run_check("litestream", partial(integrity.check_litestream, tenants))
+    yield from run_check("names", partial(network_checks.names, config))
+    yield from run_check("public url", partial(network_checks.public_url, config))
+    yield from run_check("server", partial(_server, config))
+    yield from run_check("proxy", partial(_proxy, tenants))
     if to is not None:
-        yield from examine("send test", partial(_send_test, config, to), 2 * SECONDS)
+        yield from run_check(
+            "send test", partial(_send_test, config, to), 2 * CHECK_TIMEOUT_SECONDS
+        )
 
 
-def _settings(config: Config) -> Iterator[Said]:
+def _settings(config: Config) -> Iterator[LevelAndDetail]:
     own = config.data / file.NAME
     if config.file is None:
         yield OK, "there is no settings file"
@@ -102,7 +112,7 @@ def _settings(config: Config) -> Iterator[Said]:
         yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
     else:
         yield OK, f"read from {config.file}"
-    if config.file != own and file.stands(own):
+    if config.file != own and file.exists(own):
         yield WARNING, f"{own} is not read: {config.file} is used instead"
     uses_console = {"CRM_SMS": config.sms == "console", "CRM_MAIL": config.mail is None}
     for env in (env for env, is_console in uses_console.items() if is_console):
@@ -113,10 +123,12 @@ def _settings(config: Config) -> Iterator[Said]:
 
 
 def _holds_secrets(config: Config) -> bool:
-    return any(setting.hidden and setting.source == str(config.file) for setting in config.told())
+    return any(
+        setting.hidden and setting.source == str(config.file) for setting in config.describe()
+    )
 
 
-def _clock(tenants: Tenants) -> Iterator[Said]:
+def _clock(tenants: Tenants) -> Iterator[LevelAndDetail]:
     now = datetime.fromtimestamp(tenants.clock(), UTC)
     text = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     if now.year in PLAUSIBLE_YEARS:
@@ -131,25 +143,25 @@ def _clock(tenants: Tenants) -> Iterator[Said]:
         )
 
 
-def _tenants(tenants: Tenants, full: bool) -> Iterator[Finding]:
+def _tenants(tenants: Tenants, full: bool) -> Iterator[CheckResult]:
     """The findings of each tenant, and one that counts the tenants without any."""
     count = 0
     try:
         labels = integrity.labels_to_check(tenants)
     except OSError as error:
-        yield Finding(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
+        yield CheckResult(FAULT, "tenants", f"they cannot be listed: {error.strerror}")
         return
-    seconds = FULL_CHECK_SECONDS if full else SECONDS
+    seconds = FULL_CHECK_SECONDS if full else CHECK_TIMEOUT_SECONDS
     for label in labels:
         name = "base host" if label == BASE_HOST_FILE else label
-        of_tenant = list(examine(name, partial(_tenant, tenants, label, full), seconds))
+        of_tenant = list(run_check(name, partial(_tenant, tenants, label, full), seconds))
         yield from of_tenant
         count += not of_tenant
-    yield Finding(OK, "tenants", f"{count} of {len(labels)} files are whole and up to date")
+    yield CheckResult(OK, "tenants", f"{count} of {len(labels)} files are whole and up to date")
     tenants.forget_idle()
 
 
-def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[Said]:
+def _tenant(tenants: Tenants, label: str, full: bool) -> Iterator[LevelAndDetail]:
     try:
         state = integrity.check_file(tenants, label, full, partial(_inside, label))
     except (CRMError, OSError, *FILE_ERRORS) as error:
@@ -196,19 +208,19 @@ def _advice(tenants: Tenants, label: str) -> str:
 
 def _inside(label: str) -> tuple[Any, ...]:
     suspended = None if label == BASE_HOST_FILE else tenant.about()["suspended_at"]
-    return suspended, deliveries.stuck(), events.newest(), storage()
+    return suspended, deliveries.count_unfinished(), events.find_latest_event_time(), storage()
 
 
 def _age(moment: str, now: float) -> float:
     return now - datetime.fromisoformat(moment).timestamp()
 
 
-def _sms(tenants: Tenants) -> Iterator[Said]:
+def _sms(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """The SMS limits: the shared ones, and those of tenants that are nearly used up."""
     sms_log = SmsLog(tenants.config.data, tenants.secret_key)
     limits = SmsLimits(sms_log, tenants.config.sms_limits)
     usage = []
-    for budget, used, nearly_used_up in limits.state(tenants.clock(), tenants.labels()):
+    for budget, used, nearly_used_up in limits.list_budgets(tenants.clock(), tenants.labels()):
         text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"
         if nearly_used_up:
             yield WARNING, f"{text}: see CRM_SMS_LIMITS"
@@ -218,28 +230,28 @@ def _sms(tenants: Tenants) -> Iterator[Said]:
         yield OK, ", ".join(usage)
 
 
-def _server(config: Config) -> Iterator[Said]:
-    process = server.running(config.data)
+def _server(config: Config) -> Iterator[LevelAndDetail]:
+    process = server.find_running(config.data)
     if process:
         yield OK, f"it runs (pid {process})"
     else:
         yield WARNING, "no server is running: the proxies are not checked"
 
 
-def _proxy(tenants: Tenants) -> Iterator[Said]:
-    if server.running(tenants.config.data):
+def _proxy(tenants: Tenants) -> Iterator[LevelAndDetail]:
+    if server.find_running(tenants.config.data):
         yield from network_checks.proxies(tenants)
 
 
-def _send_test(config: Config, to: str) -> Iterator[Said]:
+def _send_test(config: Config, to: str) -> Iterator[LevelAndDetail]:
     started_at = time.monotonic()
     try:
         if "@" in to:
             provider = "console" if config.mail is None else config.mail.host
-            mail.of(config).send(email(to) or "", "CRM: a test", TEST_MESSAGE)
+            mail.create_mail_sender(config).send(email(to) or "", "CRM: a test", TEST_MESSAGE)
         else:
             provider = config.sms
-            sms.of(config).send(phone(to) or "", TEST_MESSAGE)
+            sms.create_sms_sender(config).send(phone(to) or "", TEST_MESSAGE)
     except InvalidValue as error:
         yield FAULT, f"PHONE|EMAIL {error.detail}"
     except Undelivered as refused:

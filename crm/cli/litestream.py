@@ -17,7 +17,7 @@ from crm.cli.systemd_units import command_line, data_folder, hardening, quoted_w
 from crm.config import LABEL, Config
 from crm.errors import CRMError
 from crm.outbox import events
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk, litestream
 from crm.tenancy.database import FILE_ERRORS
 from crm.tenancy.tenants import Tenants
@@ -219,7 +219,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
                 done = backup.restore(tenants, copy, label, _disarm)
                 copy.unlink()
                 with tenant_session(config, label):
-                    newest = events.newest()
+                    newest = events.find_latest_event_time()
                 state = f"its newest event is of {newest}" if newest else "it has no events"
                 click.echo(f"{label}: restored, {state}; held deliveries: {done.prepared}")
     tenants.forget_idle()
@@ -229,7 +229,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
 def _disarm() -> int:
     """Skip the numbers that may have been used since the copy, and hold deliveries."""
     litestream.skip_ids()
-    return hold_all()
+    return hold_all_deliveries()
 
 
 def _labels(source: Target, folder: Path) -> list[str]:

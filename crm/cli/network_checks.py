@@ -16,7 +16,7 @@ from crm.api.health import DOCTOR
 from crm.config import Config
 from crm.tenancy import integrity
 from crm.tenancy.tenants import Tenants
-from crm.timed_checks import FAULT, OK, WARNING, Said
+from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail
 
 FORGED_ADDRESS = "203.0.113.9"  # reserved for documentation: no client has it
 REQUEST_TIMEOUT_SECONDS = 10.0
@@ -33,7 +33,7 @@ class PublicResponse(NamedTuple):
     seen: dict[str, str] | None  # the request as the service saw it; None: it was another server
 
 
-def names(config: Config) -> Iterator[Said]:
+def names(config: Config) -> Iterator[LevelAndDetail]:
     """Whether the hosts of tenants have an address."""
     domain = config.base_domain
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
@@ -55,7 +55,7 @@ def names(config: Config) -> Iterator[Said]:
             yield OK, f"{shown} is at {', '.join(sorted(map(str, addresses)))}"
 
 
-def public_url(config: Config) -> Iterator[Said]:
+def public_url(config: Config) -> Iterator[LevelAndDetail]:
     """Whether the URLs in links and messages lead to the tenants."""
     url = config.url_of("<label>")
     parts = urlsplit(config.url_of("a"))
@@ -74,7 +74,7 @@ def public_url(config: Config) -> Iterator[Said]:
         yield OK, url
 
 
-def proxies(tenants: Tenants) -> Iterator[Said]:
+def proxies(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Send a request with a forged client address through the public URL, and check its arrival."""
     config = tenants.config
     label = config.tenant or next(iter(tenants.labels()), "crm-doctor")
@@ -100,7 +100,9 @@ def proxies(tenants: Tenants) -> Iterator[Said]:
     yield from check_proxies(config, url, response)
 
 
-def check_proxies(config: Config, url: SplitResult, response: PublicResponse) -> Iterator[Said]:
+def check_proxies(
+    config: Config, url: SplitResult, response: PublicResponse
+) -> Iterator[LevelAndDetail]:
     """Whether the proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
     origin, seen = f"{url.scheme}://{url.netloc}", response.seen
     trusted = config.trusted_proxies
@@ -137,7 +139,7 @@ def check_proxies(config: Config, url: SplitResult, response: PublicResponse) ->
         yield OK, f"{origin}: scheme and host arrive, a forged address is not believed; {in_front}"
 
 
-def _compare_clocks(origin: str, response: PublicResponse) -> Iterator[Said]:
+def _compare_clocks(origin: str, response: PublicResponse) -> Iterator[LevelAndDetail]:
     try:
         remote = parsedate_to_datetime(response.date or "").timestamp()
     except ValueError:

@@ -50,7 +50,7 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
         for line in describe_urls(config):
             log.log.info(line)
 
-    log.begin(config.log == "requests")
+    log.set_up(config.log == "requests")
     log.log.info("data folder: %s", config.data)
     if config.data.exists():
         Tenants(config).record_labels()

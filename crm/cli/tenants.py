@@ -11,7 +11,7 @@ from crm.resources import users
 from crm.resources.pipelines import FIRST_NAMES
 from crm.tenancy.tenants import Tenants
 
-LINK_MINUTES = links.SECONDS[links.LOGIN] // 60
+LINK_MINUTES = links.LIFETIME_SECONDS[links.LOGIN] // 60
 
 
 @group.group("tenant")
@@ -146,7 +146,7 @@ def user_login_link(config: Config, tenant: str, user: str) -> None:
 
 
 def _login_link(config: Config, label: str, user_id: int) -> str:
-    return f"{config.url_of(label)}/enter/{links.make(links.LOGIN, user_id)}"
+    return f"{config.url_of(label)}/enter/{links.create(links.LOGIN, user_id)}"
 
 
 @group.group("key")
@@ -193,7 +193,7 @@ def key_list(config: Config, tenant: str, as_json: bool) -> None:
                 "state": key.state(),
                 "name": key.name,
             }
-            for key in api_keys.every()
+            for key in api_keys.list_all()
         ]
     print_rows(
         rows,

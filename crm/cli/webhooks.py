@@ -13,7 +13,7 @@ from crm.cli.tables import as_json, field, print_rows
 from crm.config import Config
 from crm.errors import NotFound
 from crm.outbox import deliveries, events, signature
-from crm.outbox.listener import Listener
+from crm.outbox.listener import WebhookListener
 from crm.resources.webhooks import DELIVERY, WEBHOOK
 
 
@@ -47,7 +47,7 @@ def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
 def webhook_test(config: Config, tenant: str, id: str) -> None:
     """Send a test event to the webhook ID of TENANT, once, and print the delivery's id."""
     with tenant_session(config, tenant), _named("webhook", id):
-        click.echo(deliveries.test(id))
+        click.echo(deliveries.send_test(id))
 
 
 @command(webhook, "deliveries")
@@ -100,7 +100,7 @@ def webhook_recover(config: Config, tenant: str, id: str, since: str, dry_run: b
 
 def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        signature.headers(secrets, "id", 0, b"")
+        signature.make_headers(secrets, "id", 0, b"")
         is_valid = all(secret.removeprefix(signature.PREFIX) for secret in secrets)
     except ValueError:
         is_valid = False
@@ -130,7 +130,7 @@ def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tup
 def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     """Print the deliveries that arrive at this machine, until Ctrl-C."""
     try:
-        listener = Listener(port, secrets, status)
+        listener = WebhookListener(port, secrets, status)
     except OSError as error:
         raise click.ClickException(_listen_error(port, error)) from error
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell has `… &` ignore the first
@@ -138,7 +138,7 @@ def webhook_listen(port: int, secrets: tuple[str, ...], status: int) -> None:
     with suppress(KeyboardInterrupt), listener:
         click.echo(f"listening on {listener.address}")
         while True:
-            click.echo(listener.next())
+            click.echo(listener.next_text())
 
 
 def _listen_error(port: int, error: OSError) -> str:

@@ -1,6 +1,6 @@
-"""Every setting of an installation: name, default, meaning. The only reader of the environment.
+"""Every setting of an installation: name, default, meaning. Nothing else reads the environment.
 
-A bad value stops the start with one clear line (`ConfigError`).
+An invalid value raises ConfigError, a line for the operator.
 """
 
 import json
@@ -21,8 +21,8 @@ from crm.config.readers import (
     JSON,
     LABEL,
     LOOPBACK,
-    MOST_CONTACTS,
-    PLACE,
+    MAX_CONTACTS,
+    PLACEHOLDER,
     PLANS,
     SMS_LIMITS,
     STORAGE,
@@ -30,8 +30,8 @@ from crm.config.readers import (
     Allow,
     MailServer,
     body_type,
-    fill,
-    host_of,
+    fill_template,
+    normalize_host,
 )
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
     "JSON",
     "LABEL",
     "LOOPBACK",
-    "MOST_CONTACTS",
+    "MAX_CONTACTS",
     "PLANS",
     "SMS_LIMITS",
     "STORAGE",
@@ -51,44 +51,45 @@ __all__ = [
     "ConfigError",
     "MailServer",
     "body_type",
-    "fill",
-    "host_of",
+    "fill_template",
+    "normalize_host",
 ]
 
 ENVIRONMENT = "environment"
 
 
-class Told(NamedTuple):
-    """A setting as it stands, as text. `hidden`: a secret that is set, not for anybody's eyes."""
+class SettingStatus(NamedTuple):
+    """A setting's current value as text. `hidden`: it is a secret and must not be shown."""
 
     env: str
     text: str
-    source: str  # default, environment, command line, or the path of the file
+    source: str  # "default", "environment", "command line", or the path of the file
     meaning: str
     hidden: bool
 
 
-def _read(about: Mapping[str, Any], name: str, text: str) -> Any:
+def _read(metadata: Mapping[str, Any], name: str, text: str) -> Any:
+    """Return the value of a setting's text. Raises ConfigError, without the text of a secret."""
     try:
-        return about["read"](text)
+        return metadata["read"](text)
     except ValueError as error:
-        shown = "" if about["secret"] else f"={text[:100]!r}"
-        raise ConfigError(f"{name}{shown}: it {error}") from None
+        value = "" if metadata["secret"] else f"={text[:100]!r}"
+        raise ConfigError(f"{name}{value}: it {error}") from None
 
 
 def _setting(
     env: str, default: str, read: Callable[[str], Any], meaning: str, *, secret: bool = False
 ) -> Any:
-    about = {"env": env, "default": default, "read": read, "meaning": meaning, "secret": secret}
-    return field(default_factory=lambda: read(default), repr=not secret, metadata=about)
+    metadata = {"env": env, "default": default, "read": read, "meaning": meaning, "secret": secret}
+    return field(default_factory=lambda: read(default), repr=not secret, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings. `Config.load()` reads environment and file, `Config(data=…)` serves tests."""
+    """The settings: `Config.load()` reads environment and file, `Config(data=…)` has defaults."""
 
-    file: ClassVar[Path | None] = None  # that was read
-    origins: ClassVar[Mapping[str, tuple[str, str]]] = {}  # by variable: its text, where it is from
+    file: ClassVar[Path | None] = None  # the settings file that was read
+    origins: ClassVar[Mapping[str, tuple[str, str]]] = {}  # by variable: its text and source
 
     data: Path = _setting("CRM_DATA", "data", readers.folder, "folder of the tenants' files")
     base_domain: str = _setting(
@@ -129,7 +130,7 @@ class Config:
     )
     port: int = _setting("CRM_PORT", "8000", readers.port, "port of `serve`, and in the links")
     sms: str = _setting(
-        "CRM_SMS", "console", readers.way, "who sends SMS: console, turbosms or http"
+        "CRM_SMS", "console", readers.sms_provider, "who sends SMS: console, turbosms or http"
     )
     sms_token: str = _setting("CRM_SMS_TOKEN", "", readers.word, "key of TurboSMS", secret=True)
     sms_sender: str = _setting("CRM_SMS_SENDER", "", readers.line, "the sender's name at TurboSMS")
@@ -157,7 +158,7 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.tenant:
-            object.__setattr__(self, "signup", False)  # there is room for no other
+            object.__setattr__(self, "signup", False)  # no other tenant could be reached
         if self.sms == "turbosms" and not (self.sms_token and self.sms_sender):
             raise ConfigError("CRM_SMS=turbosms: it needs CRM_SMS_TOKEN and CRM_SMS_SENDER")
         if self.sms == "http":
@@ -168,19 +169,21 @@ class Config:
     def _check_gateway(self) -> None:
         if not self.sms_url:
             raise ConfigError("CRM_SMS=http: it needs CRM_SMS_URL")
-        places = set(
-            PLACE.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
+        placeholders = set(
+            PLACEHOLDER.findall("".join((self.sms_url, *self.sms_headers.values(), self.sms_body)))
         )
-        if "text" not in places or not places & {"phone", "digits"}:
+        if "text" not in placeholders or not placeholders & {"phone", "digits"}:
             raise ConfigError(
                 "CRM_SMS=http: it needs {phone} and {text} in CRM_SMS_URL or CRM_SMS_BODY"
             )
-        kind = body_type(self.sms_headers, self.sms_body)
-        if kind not in (JSON, FORM, *XML):
+        content_type = body_type(self.sms_headers, self.sms_body)
+        if content_type not in (JSON, FORM, *XML):
             raise ConfigError("CRM_SMS_HEADERS: its Content-Type is neither JSON, a form nor XML")
-        if self.sms_body and kind == JSON:
+        if self.sms_body and content_type == JSON:
             try:
-                json.loads(fill(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"}))
+                json.loads(
+                    fill_template(self.sms_body, {"phone": "+1", "digits": "1", "text": "a"})
+                )
             except (ValueError, RecursionError):
                 raise ConfigError(
                     "CRM_SMS_BODY: it is no JSON once {phone} and {text} are filled in: quote them"
@@ -191,85 +194,91 @@ class Config:
         cls,
         environ: Mapping[str, str] = os.environ,
         config: Path | None = None,
-        below: Mapping[str, Any] | None = None,
-        **given: Any,
+        defaults: Mapping[str, Any] | None = None,
+        **overrides: Any,
     ) -> "Config":
-        """Settings from `given` (the command line), the environment and a file, in this order;
-        those `below` stand where nobody says otherwise.
+        """Read the settings: `overrides` (the command line) first, then environment, then file.
 
-        The file is `config`, else what CRM_CONFIG names, else `crm.env` in the data folder if it
-        is there. Raises ConfigError naming the variable and what it should look like.
+        `defaults` replace the usual defaults. The file is `config`, else what CRM_CONFIG names,
+        else `crm.env` in the data folder if it is there. Raises ConfigError naming the variable
+        and what it should look like.
         """
-        values = {name: value for name, value in given.items() if value is not None}
+        values = {name: value for name, value in overrides.items() if value is not None}
         origins = {
             setting.metadata["env"]: (str(values[setting.name]), "command line")
             for setting in fields(cls)
             if setting.name in values
         }
 
-        def take(found: Mapping[str, str], source: str) -> None:
+        def add_values(texts: Mapping[str, str], source: str) -> None:
             for setting in fields(cls):
                 env = setting.metadata["env"]
-                if setting.name not in values and env in found:
+                if setting.name not in values and env in texts:
                     name = env if source == ENVIRONMENT else f"{source}: {env}"
-                    values[setting.name] = _read(setting.metadata, name, found[env])
-                    origins[env] = found[env], source
+                    values[setting.name] = _read(setting.metadata, name, texts[env])
+                    origins[env] = texts[env], source
 
-        take(environ, ENVIRONMENT)
-        named = config or environ.get("CRM_CONFIG")
-        path = Path(named).expanduser().absolute() if named else None
-        below = below or {}
-        folder = values.get("data") or below.get("data") or cls().data
-        if path is None and file.stands(folder / file.NAME):
+        add_values(environ, ENVIRONMENT)
+        named_file = config or environ.get("CRM_CONFIG")
+        path = Path(named_file).expanduser().absolute() if named_file else None
+        defaults = defaults or {}
+        folder = values.get("data") or defaults.get("data") or cls().data
+        if path is None and file.exists(folder / file.NAME):
             path = folder / file.NAME
         if path is not None:
-            found = file.read(path, [setting.metadata["env"] for setting in fields(cls)])
-            if not named and "CRM_DATA" in found and readers.folder(found["CRM_DATA"]) != folder:
+            texts = file.read(path, [setting.metadata["env"] for setting in fields(cls)])
+            names_data = not named_file and "CRM_DATA" in texts
+            if names_data and readers.folder(texts["CRM_DATA"]) != folder:
                 raise ConfigError(
                     f"{path}: CRM_DATA names another folder than the one that this file is in"
                 )
-            take(found, str(path))
-        loaded = cls(**{**below, **values})
-        object.__setattr__(loaded, "file", path)
-        object.__setattr__(loaded, "origins", origins)
-        return loaded
+            add_values(texts, str(path))
+        settings = cls(**{**defaults, **values})
+        object.__setattr__(settings, "file", path)
+        object.__setattr__(settings, "origins", origins)
+        return settings
 
     @classmethod
-    def read(cls, **given: Any) -> dict[str, Any]:
-        """Settings as somebody wrote them in code; texts are read as the environment's are."""
+    def read(cls, **values: Any) -> dict[str, Any]:
+        """Return settings given in Python code; texts are read as in the environment.
+
+        Raises ConfigError for an unknown name or an invalid text.
+        """
         known = {setting.name: setting.metadata for setting in fields(cls)}
-        for name, value in given.items():
+        for name, value in values.items():
             if name not in known:
                 raise ConfigError(f"{name}: it is none of {', '.join(known)}")
             if isinstance(value, str):
-                given[name] = _read(known[name], name, value)
-        return given
+                values[name] = _read(known[name], name, value)
+        return values
 
-    def told(self) -> list[Told]:
-        """Every setting with where it is from, in the order above."""
-        found = []
+    def describe(self) -> list[SettingStatus]:
+        """Return every setting with its value and source, in the order above."""
+        statuses = []
         for setting in fields(self):
-            about = setting.metadata
-            text, source = self.origins.get(about["env"], (about["default"], "default"))
-            if about["env"] == "CRM_DATA":
+            metadata = setting.metadata
+            text, source = self.origins.get(metadata["env"], (metadata["default"], "default"))
+            if metadata["env"] == "CRM_DATA":
                 text = str(self.data)
-            hidden = about["secret"] and text != about["default"]
-            found.append(Told(about["env"], text, source, about["meaning"], hidden))
-        return found
+            hidden = metadata["secret"] and text != metadata["default"]
+            statuses.append(
+                SettingStatus(metadata["env"], text, source, metadata["meaning"], hidden)
+            )
+        return statuses
 
     @cached_property
     def smallest_quota(self) -> int:
-        """The smallest storage in megabytes that any plan allows; 0 if none has a limit."""
+        """The smallest storage of any plan in megabytes; 0 if no plan has a limit."""
         return min(filter(None, self.storage.values()), default=0)
 
     def url_of(self, label: str) -> str:
-        """The public address of a tenant, without a slash at the end (D18)."""
+        """Return the public URL of a tenant, without a slash at the end (D18)."""
         template = self.public_url or f"http://{{label}}.{self.base_domain}:{self.port}"
         return template.replace("{label}", label)
 
     @property
     def base_url(self) -> str:
-        """The public address of the base host, without a slash at the end."""
+        """The public URL of the base host, without a slash at the end."""
         if "{label}." in self.public_url:
             return self.public_url.replace("{label}.", "")
         return f"http://{self.base_domain}:{self.port}"

@@ -1,7 +1,7 @@
-"""The file of settings: `NAME=value` lines as systemd's EnvironmentFile has them.
+"""The settings file: `NAME=value` lines, as in systemd's EnvironmentFile.
 
-python-dotenv reads them: comments, quotes, values of several lines; nothing is put in for `$NAME`.
-What it says is never ignored: a line that is none and an unknown name are errors.
+python-dotenv parses them: comments, quotes, values of several lines; `$NAME` is not replaced.
+Nothing in it is ignored: a line that is no setting and an unknown name are errors.
 """
 
 import io
@@ -18,8 +18,8 @@ class ConfigError(Exception):
     """A setting has a value that cannot work. The text is one line for the operator."""
 
 
-def stands(path: Path) -> bool:
-    """Is it there? One that cannot be seen is: to read it tells why."""
+def exists(path: Path) -> bool:
+    """Return whether the file is there, or may be: reading it then shows what is wrong."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -30,26 +30,29 @@ def stands(path: Path) -> bool:
 
 
 def read(path: Path, known: Collection[str]) -> dict[str, str]:
-    """The settings of a file by their names. Raises ConfigError, which shows no value."""
-    found: dict[str, str] = {}
-    for binding in parse_stream(io.StringIO(_text(path))):
+    """Return the settings of a file by their names, which must be among the known ones.
+
+    Raises ConfigError, which shows no value because it may be a secret.
+    """
+    settings: dict[str, str] = {}
+    for binding in parse_stream(io.StringIO(_read_text(path))):
         blank = len(binding.original.string) - len(binding.original.string.lstrip())
-        number = binding.original.line + binding.original.string.count("\n", 0, blank)
-        place = f"{path}, line {number}"
+        line = binding.original.line + binding.original.string.count("\n", 0, blank)
+        place = f"{path}, line {line}"
         if binding.error or (binding.key is not None and binding.value is None):
             raise ConfigError(f"{place}: it is no NAME=value, or its quote does not end")
         if binding.key is None or binding.value is None:
             continue
         if binding.key not in known:
-            raise ConfigError(f"{place}: {_unknown(binding.key, known)}")
-        if binding.key in found:
+            raise ConfigError(f"{place}: {_describe_unknown(binding.key, known)}")
+        if binding.key in settings:
             raise ConfigError(f"{place}: {binding.key} is there twice")
-        found[binding.key] = binding.value
-    return found
+        settings[binding.key] = binding.value
+    return settings
 
 
-def quoted(text: str) -> str:
-    """A value as it stands in such a file; nearly always as a shell takes it, too."""
+def quote(text: str) -> str:
+    """Return a value as it is written in such a file; nearly always a shell reads it alike."""
     if text and text.isascii() and not set(text) - _PLAIN:
         return text
     if not text:
@@ -68,21 +71,23 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _ESCAPES = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v"}
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: it is not UTF-8") from None
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no file"
-        raise ConfigError(f"{path}: it cannot be read: {why}") from None
+        reason = getattr(error, "strerror", None) or "it is no file"
+        raise ConfigError(f"{path}: it cannot be read: {reason}") from None
     if "\0" in text:
         raise ConfigError(f"{path}: it is no text")
     return text
 
 
-def _unknown(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name.upper(), known, 1, 0.75)
-    more = f", did you mean {near[0]}?" if near else ""
-    shown = name if name.isidentifier() and name.isupper() else "this"  # it may be a lost secret
-    return f"{shown} is no setting{more}"
+def _describe_unknown(name: str, known: Collection[str]) -> str:
+    similar = get_close_matches(name.upper(), known, 1, 0.75)
+    question = f", did you mean {similar[0]}?" if similar else ""
+    shown_name = (
+        name if name.isidentifier() and name.isupper() else "this"
+    )  # it may be a lost secret
+    return f"{shown_name} is no setting{question}"

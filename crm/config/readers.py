@@ -1,5 +1,6 @@
-"""What the text of a setting may be: one reader each, which raises ValueError as the end of
-a sentence that begins with the setting's name and "it".
+"""Readers: one function for each kind of setting, which turns its text into the value.
+
+They raise ValueError with the end of a sentence that begins with the setting's name and "it".
 """
 
 import json
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # spec: Limits, requests a minute
-CONTACTS, MOST_CONTACTS = 200, 1000  # of a client, unless a plan says otherwise, and in any plan
+PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # requests a minute; spec: Limits
+DEFAULT_CONTACTS, MAX_CONTACTS = (
+    200,
+    1000,
+)  # of a client, unless a plan says otherwise, and in any plan
 STORAGE = {"start": 200, "base": 1000, "pro": 5000, "business": 0}  # megabytes, 0 for no limit
-# SMS of 24 hours, if no hour is named; access/sms_limits.py says what each of them counts.
+# SMS in 24 hours, or in one hour where the name says so; see access/sms_limits.py.
 SMS_LIMITS = {
     "day": 1000,
     "signup": 200,
@@ -27,7 +31,7 @@ SMS_LIMITS = {
     "network_hour": 20,
     "network48_hour": 60,
 }
-RESERVE_PART = 5  # of the day's SMS one in so many is the reserve, unless it is named
+RESERVE_PART = 5  # the reserve is this part (one fifth) of `day` unless it is set
 COUNT = re.compile(r"[0-9]{1,9}\Z")
 LABEL = re.compile(r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 WORD = re.compile(r"[!-~]*\Z")
@@ -44,18 +48,20 @@ MAIL_FROM = re.compile(
     rf"(?P<user>{_ATOM}(?:\.{_ATOM})*)@(?P<domain>{_LABEL}(?:\.{_LABEL})*)(?(name)>)\Z"
 )
 SMTP_URL = "looks like console, or smtp://user:password@mail.example.ua:587, all of it in ASCII"
-PLACE = re.compile(r"\{(phone|digits|text)\}")
+PLACEHOLDER = re.compile(r"\{(phone|digits|text)\}")
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 XML = ("application/xml", "text/xml")
-PART = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
-HOST = re.compile(rf"(?=.{{1,253}}\Z){PART}(?:\.{PART})*\Z")
+HOST_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
+HOST = re.compile(rf"(?=.{{1,253}}\Z){HOST_LABEL}(?:\.{HOST_LABEL})*\Z")
 HOST_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]+)\Z")
-NUMBER = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # the end of a host that is an address
+NUMERIC_END = re.compile(
+    r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z"
+)  # the end of a host that is an address
 
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Who takes e-mail for others. `tls`: from the first byte on."""
+    """The mail server to send by. `tls`: from the first byte on."""
 
     host: str
     port: int
@@ -64,23 +70,23 @@ class MailServer:
     password: str = field(default="", repr=False)
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template of an SMS gateway with {phone}, {digits} and {text} filled in."""
-    return PLACE.sub(lambda place: values[place[1]], template)
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Fill in {phone}, {digits} and {text} of an SMS gateway's template."""
+    return PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def body_type(headers: Mapping[str, str], body: str) -> str:
-    """The content type of a gateway's body: as its headers say, else as it begins."""
+    """Return the content type of a gateway's body by its headers, else by its first character."""
     for name, value in headers.items():
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()
-    return {"{": JSON, "[": JSON, "<": XML[0]}.get(PLACE.sub("", body).lstrip()[:1], FORM)
+    return {"{": JSON, "[": JSON, "<": XML[0]}.get(PLACEHOLDER.sub("", body).lstrip()[:1], FORM)
 
 
 class Allow(NamedTuple):
     """Hosts and networks that webhooks may call though they are not public, plain http too (D15).
 
-    A host is its `host_of()` spelling and a port, None for every port.
+    A host is what normalize_host() returns, with a port, or None for every port.
     """
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
@@ -102,16 +108,17 @@ LOOPBACK = Allow(
 )
 
 
-def host_of(text: str) -> str:
-    """The one spelling of a host in a URL: a name in ASCII and lower case, or a literal address.
+def normalize_host(text: str) -> str:
+    """Return the host of a URL in one spelling: a name in ASCII and lower case, or an address.
 
-    ValueError for anything else, such as 127.1 and 0x7f000001, which resolvers take for addresses.
+    Raises ValueError for anything else, such as 127.1 and 0x7f000001, which resolvers understand
+    as addresses.
     """
     if text.startswith("[") and text.endswith("]") and "%" not in text:
         return str(IPv6Address(text[1:-1]))
-    # This codec makes ASCII digits and dots of their look-alikes, so it comes before the checks.
+    # This codec turns look-alikes into ASCII digits and dots, so it comes before the checks.
     name = text.encode("idna").decode("ascii").lower().removesuffix(".")
-    if NUMBER.search(name):
+    if NUMERIC_END.search(name):
         return str(IPv4Address(name))
     if not HOST.match(name):
         raise ValueError("is a host name")
@@ -155,57 +162,58 @@ def contacts(text: str) -> dict[str, int]:
     if COUNT.match(text.strip()):
         numbers = dict.fromkeys(PLANS, int(text))
     else:
-        usual = dict.fromkeys(PLANS, CONTACTS)
-        numbers = _by_plan(text, usual, "200 or start=50,business=1000")
-    if not all(1 <= number <= MOST_CONTACTS for number in numbers.values()):
-        raise ValueError(f"is a number from 1 to {MOST_CONTACTS}, for all plans or for some")
+        defaults = dict.fromkeys(PLANS, DEFAULT_CONTACTS)
+        numbers = _by_plan(text, defaults, "200 or start=50,business=1000")
+    if not all(1 <= number <= MAX_CONTACTS for number in numbers.values()):
+        raise ValueError(f"is a number from 1 to {MAX_CONTACTS}, for all plans or for some")
     return numbers
 
 
 def sms_limits(text: str) -> dict[str, int]:
-    found = _numbers(text, SMS_LIMITS)
-    if found is None or not all(number or name == "reserve" for name, number in found.items()):
+    numbers = _numbers(text, SMS_LIMITS)
+    if numbers is None or not all(number or name == "reserve" for name, number in numbers.items()):
         names = ", ".join(SMS_LIMITS)
         raise ValueError(f"looks like day=1000,signup=200, from 1 (reserve from 0), with {names}")
-    limits = SMS_LIMITS | found
-    if "reserve" not in found:
+    limits = SMS_LIMITS | numbers
+    if "reserve" not in numbers:
         limits["reserve"] = limits["day"] // RESERVE_PART
     if limits["reserve"] >= limits["day"]:
         raise ValueError("has a reserve that is a part of day, so it is less than that")
     return limits
 
 
-def _by_plan(text: str, usual: Mapping[str, int], example: str) -> dict[str, int]:
-    """A number for each plan: the usual one, unless the text names another."""
-    found = _numbers(text, usual)
-    if found is None:
-        raise ValueError(f"looks like {example}, with plans {', '.join(usual)}")
-    return {**usual, **found}
+def _by_plan(text: str, defaults: Mapping[str, int], example: str) -> dict[str, int]:
+    """Return a number for each plan: the default, unless the text names another."""
+    numbers = _numbers(text, defaults)
+    if numbers is None:
+        raise ValueError(f"looks like {example}, with plans {', '.join(defaults)}")
+    return {**defaults, **numbers}
 
 
 def _numbers(text: str, known: Mapping[str, int]) -> dict[str, int] | None:
-    """The numbers of a text like a=1,b=2 by their names; None if it is none with known names."""
-    found = {}
+    """Return the numbers of a text like a=1,b=2 by name; None for another text or name."""
+    numbers = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
         if name.strip() not in known or not COUNT.match(number.strip()):
             return None
-        found[name.strip()] = int(number)
-    return found
+        numbers[name.strip()] = int(number)
+    return numbers
 
 
 def allow(text: str) -> Allow:
-    networks, hosts = [], []
+    networks: list[IPv4Network | IPv6Network] = []
+    hosts: list[tuple[str, int | None]] = []
     try:
         if "%" in text:
             raise ValueError("zones are of one machine, not of a network")
         for part in filter(None, (part.strip() for part in text.split(","))):
-            if found := HOST_PORT.match(part):
-                hosts.append((host_of(found[1]), port(found[2])))
-            elif ":" in part or "/" in part or NUMBER.search(part):
-                networks.append(ip_network(host_of(part) if part[0] == "[" else part))
+            if match := HOST_PORT.match(part):
+                hosts.append((normalize_host(match[1]), port(match[2])))
+            elif ":" in part or "/" in part or NUMERIC_END.search(part):
+                networks.append(ip_network(normalize_host(part) if part[0] == "[" else part))
             else:
-                hosts.append((host_of(part), None))
+                hosts.append((normalize_host(part), None))
     except ValueError:
         raise ValueError("looks like 10.0.0.0/8,erp.local:8080,[::1]:9000") from None
     return Allow(tuple(networks), frozenset(hosts))
@@ -229,7 +237,7 @@ def port(text: str) -> int:
     return int(text)
 
 
-def way(text: str) -> str:
+def sms_provider(text: str) -> str:
     if text not in ("console", "turbosms", "http"):
         raise ValueError("is console, turbosms or http")
     return text
@@ -248,46 +256,48 @@ def line(text: str) -> str:
 
 
 def gateway(text: str) -> str:
-    found = GATEWAY.match(text)
-    if text and (not found or not _fits(found["port"]) or set("{}#") & set(PLACE.sub("", text))):
+    match = GATEWAY.match(text)
+    if text and (
+        not match or not _is_port(match["port"]) or set("{}#") & set(PLACEHOLDER.sub("", text))
+    ):
         raise ValueError("looks like https://gateway.example.ua/send?to={phone}&text={text}")
     return text
 
 
 def headers(text: str) -> dict[str, str]:
     try:
-        found = json.loads(text or "{}")
-        if not isinstance(found, dict):
+        values = json.loads(text or "{}")
+        if not isinstance(values, dict):
             raise ValueError
-        for parts in found.items():
-            if not all(shape.match(part) for shape, part in zip(HEADER, parts, strict=True)):
+        for header in values.items():
+            if not all(shape.match(part) for shape, part in zip(HEADER, header, strict=True)):
                 raise ValueError
     except (ValueError, TypeError, RecursionError):
         raise ValueError('looks like {"Authorization": "Bearer …"}, in ASCII') from None
-    return found
+    return values
 
 
 def mail(text: str) -> MailServer | None:
     if text == "console":
         return None
-    found = MAIL_SERVER.match(text)
-    if not found or not _fits(found["port"]):
+    match = MAIL_SERVER.match(text)
+    if not match or not _is_port(match["port"]):
         raise ValueError(SMTP_URL)
-    user, password = (unquote(found[part] or "") for part in ("user", "password"))
+    user, password = (unquote(match[part] or "") for part in ("user", "password"))
     if not WORD.match(user + password):
         raise ValueError(SMTP_URL)
-    tls = found["scheme"] == "smtps"
-    port = int(found["port"] or (465 if tls else 587))
-    return MailServer(found["host"].strip("[]"), port, tls, user, password)
+    tls = match["scheme"] == "smtps"
+    port = int(match["port"] or (465 if tls else 587))
+    return MailServer(match["host"].strip("[]"), port, tls, user, password)
 
 
 def mail_from(text: str) -> Address | None:
-    found = MAIL_FROM.match(text.strip())
-    if text and not found:
+    match = MAIL_FROM.match(text.strip())
+    if text and not match:
         raise ValueError("looks like CRM <crm@example.ua>")
-    if not found:
+    if not match:
         return None
-    return Address((found["name"] or "").strip(), found["user"], found["domain"])
+    return Address((match["name"] or "").strip(), match["user"], match["domain"])
 
 
 def log(text: str) -> str:
@@ -296,5 +306,5 @@ def log(text: str) -> str:
     return text
 
 
-def _fits(port: str | None) -> bool:
+def _is_port(port: str | None) -> bool:
     return port is None or 1 <= int(port) <= 65535

@@ -89,11 +89,11 @@ def _create(tenants: Tenants, example: Example) -> None:
 def _renew_access(tenants: Tenants, example: Example) -> tuple[str, str]:
     """The owner's new API key, which replaces that of the start before, and a link to log in."""
     with tenants.session(example.label), transaction():
-        for key in api_keys.every():
+        for key in api_keys.list_all():
             if key.name == KEY_NAME and not key.revoked_at:
                 key.revoke()
         api_key = api_keys.create(KEY_NAME, "*", users.owner_id())[1]
-        token = links.make(links.LOGIN, users.owner_id())
+        token = links.create(links.LOGIN, users.owner_id())
     return api_key, f"{_address(tenants.config, example)}/enter/{token}"
 
 
@@ -106,7 +106,7 @@ def _owner_phone(tenants: Tenants, example: Example) -> str | None:
 def _describe_logins(
     config: Config, examples: list[Example], phones: list[str | None]
 ) -> Iterator[str]:
-    minutes = links.SECONDS[links.LOGIN] // 60
+    minutes = links.LIFETIME_SECONDS[links.LOGIN] // 60
     yield (
         "The demo is ready. Everybody in it is invented.\n"
         f"The link above opens the workspace of {examples[0].name} as its owner, once and within"

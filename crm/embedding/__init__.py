@@ -21,13 +21,13 @@ from werkzeug.utils import append_slash_redirect
 from crm.cabinet.embedded_login import SITE, Site, SiteError
 from crm.config import LABEL, Config, ConfigError
 from crm.embedding.attributes import ResourceAttributes
-from crm.errors import NotFound, origin
-from crm.outbox.callbacks import LEAVING_SECONDS, Callback, Callbacks
+from crm.errors import NotFound, describe_origin
+from crm.outbox.callbacks import EXIT_TIMEOUT_SECONDS, Callback, Callbacks
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import transaction
 from crm.tenancy.files import UnknownTenant
-from crm.wsgi import MOUNT, NO_SNIFFING, TENANT, CRMApp, create_app, mount_point
+from crm.wsgi import MOUNT_POINT, NO_SNIFFING_HEADER, TENANT, CRMApp, create_app, read_mount_point
 
 INSTALLATION_COMMANDS = ("serve", "demo", "config", "systemd", "proxy", "openapi")
 FLASK_PORT = 5000  # where `flask run` listens
@@ -131,10 +131,10 @@ class CRM(ResourceAttributes):
         if self.url_prefix and not self.domain:
             given["signup"] = False  # its pages are at the base host, which no request reaches
         given["data"] = folder and folder.absolute()
-        config = Config.load(below=defaults, **given)
+        config = Config.load(defaults=defaults, **given)
         if site is not None and self.url_prefix and not self.domain:
             defaults["public_url"] = self._public_url(site, config)
-            config = Config.load(below=defaults, **given)
+            config = Config.load(defaults=defaults, **given)
         return config
 
     @cached_property
@@ -144,7 +144,7 @@ class CRM(ResourceAttributes):
         if uses_site and self.host_app is None:
             raise ConfigError("tenant (a function), current_user, login_url: they need CRM(app, …)")
         app = create_app(self.config, sends=self._sends)
-        app.tenants.on_event = self.callbacks.hear
+        app.tenants.on_event = self.callbacks.on_event
         return app
 
     @contextmanager
@@ -220,8 +220,8 @@ class CRM(ResourceAttributes):
         """
         if "app" not in vars(self):
             return
-        self.callbacks.wait(LEAVING_SECONDS)
-        self.app.post.close()
+        self.callbacks.wait(EXIT_TIMEOUT_SECONDS)
+        self.app.message_queue.close()
         if self.app.sender is not None:
             self.app.sender.close()
         self.app.tenants.forget_idle()
@@ -232,23 +232,23 @@ class CRM(ResourceAttributes):
     def _serve(
         self, site: Callable, environ: dict[str, Any], start_response: Callable
     ) -> Iterable[bytes]:
-        self.app.begin()
+        self.app.start_sender()
         path, prefix = environ.get("PATH_INFO", ""), self.url_prefix
         if self.domain and self._has_host(environ.get("HTTP_HOST", "")):
             inner = dict(environ)
         elif prefix and path == prefix:
             response = append_slash_redirect(environ)
-            response.headers.add(*NO_SNIFFING)
+            response.headers.add(*NO_SNIFFING_HEADER)
             return response(environ, start_response)
         elif prefix and path.startswith(f"{prefix}/"):
-            mount = f"{mount_point(environ)}{prefix}"
+            mount = f"{read_mount_point(environ)}{prefix}"
             inner = {**environ, "SCRIPT_NAME": mount, "PATH_INFO": path[len(prefix) :]}
             if self._tenant is not None:
                 inner[TENANT] = partial(self._tenant_label, environ)
         else:
             return site(environ, start_response)
         if self._current_user is not None or self.login_url:
-            home = self.logout_url or f"{mount_point(environ)}/"
+            home = self.logout_url or f"{read_mount_point(environ)}/"
             inner[SITE] = Site(partial(self._site_user, environ), self.login_url, home)
         return self.app(inner, start_response)
 
@@ -264,7 +264,7 @@ class CRM(ResourceAttributes):
             request = site.request_class(_without_body(environ))
             return site.ensure_sync(self._tenant)(request)
         except Exception as error:
-            raise SiteError(f"tenant: {origin(error, site.root_path)}") from None
+            raise SiteError(f"tenant: {describe_origin(error, site.root_path)}") from None
 
     def _site_user(self, environ: dict[str, Any]) -> dict[str, Any] | None:
         """The user who looks at a page, as the site's `current_user()` gives it.
@@ -286,14 +286,14 @@ class CRM(ResourceAttributes):
         except SiteError:
             raise
         except Exception as error:
-            raise SiteError(f"current_user: {origin(error, site.root_path)}") from None
+            raise SiteError(f"current_user: {describe_origin(error, site.root_path)}") from None
 
     def _user_field(self, user: Any, name: str) -> str | None:
         """A field of the site's user; when its property fails, the error names the field."""
         try:
             return _text(user.get(name) if isinstance(user, Mapping) else _attribute(user, name))
         except Exception as error:
-            where = origin(error, self._site().root_path)
+            where = describe_origin(error, self._site().root_path)
             raise SiteError(f"current_user: its {name}: {where}") from None
 
     def _site(self) -> Flask:
@@ -334,7 +334,7 @@ def _prefix(text: str | None) -> str | None:
     if not text:
         return None
     prefix = text.rstrip("/")
-    if not MOUNT.match(prefix):
+    if not MOUNT_POINT.match(prefix):
         raise ConfigError(f"url_prefix={text!r}: it looks like /crm")
     return prefix
 

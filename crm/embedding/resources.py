@@ -27,7 +27,7 @@ from flask import Flask, g
 from werkzeug.datastructures import MultiDict
 
 from crm.access.api_keys import Caller
-from crm.access.rights import EVERYTHING
+from crm.access.rights import ALL_SCOPES
 from crm.api.operations import NO_PARAMETERS
 from crm.embedding.methods import Method, methods_of
 from crm.embedding.signatures import Types, docstring, signature
@@ -69,7 +69,7 @@ def _function(app: Flask, method: Method, types: Types) -> Callable[..., Any]:
             expected = ", ".join(id_names) or "no id"
             raise TypeError(f"{method.name}() takes {expected}, got {len(ids)} ids")
         texts = [str(id) for id in ids]
-        caller = Caller(0, "", current_session().user_id or 0, frozenset([EVERYTHING]), (), "")
+        caller = Caller(0, "", current_session().user_id or 0, frozenset([ALL_SCOPES]), (), "")
         arguments, echoed = _arguments(method, values)
         with app.app_context():
             g.caller = caller

@@ -62,7 +62,7 @@ def _replace_items(deal_id: str, data: Values) -> Page:
 
 
 def _rotate_secret(id: str) -> Values:
-    secret = subscriptions.rotate(id)
+    secret = subscriptions.rotate_secret(id)
     return {"status": "ok", "webhook_id": str(integer_id(id)), "secret": secret}
 
 
@@ -77,7 +77,7 @@ def _delivery(send: Callable[[str], int], id: str) -> Values:
 
 def _list_events(query: Query) -> Values:
     kinds = query.chosen.get("type") or list(events.KINDS)
-    bodies, next_after = events.since(query.chosen.get("after", 0), kinds, query.limit)
+    bodies, next_after = events.list_bodies_after(query.chosen.get("after", 0), kinds, query.limit)
     return {"data": [loads(body) for body in bodies], "meta": {"next_after": next_after}}
 
 
@@ -149,7 +149,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "update": webhooks.update,
         "delete": subscriptions.delete,
         "rotate": _rotate_secret,
-        "test": partial(_delivery, deliveries.test),
+        "test": partial(_delivery, deliveries.send_test),
         "recover": _recover,
     },
     "events": {"list": _list_events},  # its function gives stored bodies, for an answer's JSON

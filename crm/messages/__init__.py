@@ -1,11 +1,14 @@
-"""SMS and e-mail: one port each, on the console by default."""
+"""SMS and e-mail: a sender of each, which is the console by default, and their queue."""
 
 import sys
 
 
 class Undelivered(Exception):
-    """A message was not taken. The reason is for the operator's log: it never holds whom the
-    message was for, what it said, or a secret. `final`: to try again would change nothing."""
+    """A message was not accepted.
+
+    `reason` is for the operator's log: it never contains the recipient, the text or a secret.
+    `final`: another try would fail too.
+    """
 
     def __init__(self, reason: str, *, final: bool = False):
         super().__init__(reason)
@@ -13,10 +16,10 @@ class Undelivered(Exception):
         self.final = final
 
 
-def say(text: str) -> None:
-    """To the standard output, which is not the log, and at once."""
+def write_to_stdout(text: str) -> None:
+    """Write a message to the standard output at once; it does not go into the log."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
-    except (OSError, ValueError):  # closed, or of an encoding without these letters
+    except (OSError, ValueError):  # closed, or its encoding lacks these letters
         raise Undelivered("the standard output cannot be written") from None

@@ -1,4 +1,4 @@
-"""Connections to gateways and mail servers: trusted, and over in time whatever they do."""
+"""Connections to SMS gateways and mail servers, with a deadline for the whole exchange."""
 
 import socket
 import ssl
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 
-from crm.deadlines import Watchdog
+from crm.deadlines import ConnectionDeadline
 from crm.messages import Undelivered
 
-SECONDS = 10.0
+STEP_TIMEOUT_SECONDS = 10.0  # to connect, and for each read and write
 
 REASONS: dict[type[BaseException], str] = {  # the first that fits
     TimeoutError: "there was no answer in time",
@@ -24,33 +24,37 @@ REASONS: dict[type[BaseException], str] = {  # the first that fits
 
 
 @contextmanager
-def dialed(
+def open_connection(
     host: str, port: int, tls: bool, seconds: float | None = None
 ) -> Iterator[socket.socket]:
-    """A connection that is shut after `seconds`. What goes wrong on it is Undelivered."""
+    """Connect to a server and yield the socket, which is shut down after `seconds`.
+
+    Without `seconds` the deadline is STEP_TIMEOUT_SECONDS, which also limits each single step.
+    Any failure of the network inside the block is raised as Undelivered.
+    """
     try:
-        until = time.monotonic() + (seconds or SECONDS)
+        deadline = time.monotonic() + (seconds or STEP_TIMEOUT_SECONDS)
         with (
-            socket.create_connection((host, port), SECONDS) as plain,
-            Watchdog(plain, until),
+            socket.create_connection((host, port), STEP_TIMEOUT_SECONDS) as plain,
+            ConnectionDeadline(plain, deadline),
         ):
             if not tls:
                 yield plain
                 return
-            with trusting().wrap_socket(plain, server_hostname=host) as secure:
+            with create_tls_context().wrap_socket(plain, server_hostname=host) as secure:
                 yield secure
     except TimeoutError:
         raise Undelivered(REASONS[TimeoutError]) from None
-    except (OSError, HTTPException) as failure:
-        raise Undelivered(_reason(failure)) from None
+    except (OSError, HTTPException) as error:
+        raise Undelivered(_describe(error)) from None
 
 
-def trusting() -> ssl.SSLContext:
-    """TLS with the certificates of the system, or of the file that `SSL_CERT_FILE` names."""
+def create_tls_context() -> ssl.SSLContext:
+    """Return TLS settings with the system's certificates, or those in the SSL_CERT_FILE."""
     return ssl.create_default_context()
 
 
-def _reason(failure: BaseException) -> str:
-    if isinstance(failure.__context__, OSError):  # smtplib tells each as a disconnection
-        failure = failure.__context__
-    return next(reason for kind, reason in REASONS.items() if isinstance(failure, kind))
+def _describe(error: BaseException) -> str:
+    if isinstance(error.__context__, OSError):  # smtplib hides each of them as a disconnection
+        error = error.__context__
+    return next(reason for kind, reason in REASONS.items() if isinstance(error, kind))

@@ -1,7 +1,7 @@
-"""E-mail: one small port with two ways out, chosen by `CRM_MAIL`.
+"""Senders of e-mail, chosen by `CRM_MAIL`.
 
-`console` writes to the standard output, `smtp://` and `smtps://` hand over to a mail server. A
-password travels encrypted or not at all, except to a server on this very machine.
+`console` writes to the standard output, `smtp://` and `smtps://` send by a mail server. A password
+is only sent encrypted, except to a server on this machine.
 """
 
 import smtplib
@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from crm import values
 from crm.config import Config, MailServer
-from crm.messages import Undelivered, say
-from crm.messages.deadline_connection import dialed, trusting
+from crm.messages import Undelivered, write_to_stdout
+from crm.messages.deadline_connection import create_tls_context, open_connection
 
-IN_ALL = 30.0  # seconds for the whole talk; each step of it has dial.SECONDS
+SESSION_TIMEOUT_SECONDS = 30.0  # each step of it has STEP_TIMEOUT_SECONDS
 
-REFUSED: dict[type[smtplib.SMTPResponseException], str] = {
+REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
     smtplib.SMTPAuthenticationError: "refused the login",
     smtplib.SMTPSenderRefused: "refused the sender",
     smtplib.SMTPDataError: "refused the message",
@@ -29,52 +29,55 @@ REFUSED: dict[type[smtplib.SMTPResponseException], str] = {
 }
 
 
-class Mail(Protocol):
-    """Sends one plain text to one address. Raises Undelivered."""
-
-    def send(self, to: str, subject: str, text: str) -> None: ...
-
-
-def of(config: Config) -> Mail:
-    """The port that the settings choose."""
-    if config.mail and config.mail_from:
-        return SMTP(config.mail, config.mail_from)
-    return Console()
-
-
-class Console:
-    """Each e-mail on the standard output."""
+class MailSender(Protocol):
+    """Sends e-mails of plain text."""
 
     def send(self, to: str, subject: str, text: str) -> None:
-        say(f"MAIL to {to}: {_one_line(subject)}\n{text}")
+        """Send one e-mail to one address. Raises Undelivered."""
 
 
-class SMTP:
-    """A mail server that takes what is for others."""
+def create_mail_sender(config: Config) -> MailSender:
+    """Return the sender that CRM_MAIL chooses."""
+    if config.mail and config.mail_from:
+        return SMTPMailSender(config.mail, config.mail_from)
+    return ConsoleMailSender()
+
+
+class ConsoleMailSender:
+    """Writes e-mails to the standard output."""
+
+    def send(self, to: str, subject: str, text: str) -> None:
+        write_to_stdout(f"MAIL to {to}: {_one_line(subject)}\n{text}")
+
+
+class SMTPMailSender:
+    """Sends e-mails by a mail server."""
 
     def __init__(self, server: MailServer, sender: Address):
         self._server, self._sender = server, sender
 
     def send(self, to: str, subject: str, text: str) -> None:
         server = self._server
-        message = self._message(_address(to), _one_line(subject), text)
-        with dialed(server.host, server.port, server.tls, IN_ALL) as given:
+        message = self._make_message(_parse_address(to), _one_line(subject), text)
+        with open_connection(
+            server.host, server.port, server.tls, SESSION_TIMEOUT_SECONDS
+        ) as connected:
             try:
-                with closing(_Session(given, server, self._sender.domain)) as session:
+                with closing(_Session(connected, server, self._sender.domain)) as session:
                     self._log_in(session)
                     session.send_message(message)
-                    with suppress(OSError):  # it has been taken, whatever comes now
+                    with suppress(OSError):  # the message is accepted, whatever happens now
                         session.quit()
             except smtplib.SMTPServerDisconnected:
                 raise
-            except smtplib.SMTPException as refusal:
-                raise _refused(refusal) from None
+            except smtplib.SMTPException as error:
+                raise _describe_refusal(error) from None
 
-    def _message(self, to: Address, subject: str, text: str) -> EmailMessage:
+    def _make_message(self, to: Address, subject: str, text: str) -> EmailMessage:
         message = EmailMessage(policy.SMTP)
         message["From"], message["To"], message["Subject"] = self._sender, to, subject
         message["Date"] = localtime()
-        # Neither this nor the session asks for the name of this machine, which may take long.
+        # Neither this nor the session looks up this machine's host name, which may take long.
         message["Message-ID"] = make_msgid(domain=self._sender.domain)
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(text, cte="base64")
@@ -83,12 +86,12 @@ class SMTP:
     def _log_in(self, session: "_Session") -> None:
         server = self._server
         session.ehlo_or_helo_if_needed()
-        here = _is_this_machine(server.host)
-        # A server here without a password gains nothing by TLS, and few have a certificate for it.
-        if not server.tls and (server.user or not here):
+        is_local = _is_this_machine(server.host)
+        # A local server without a password gains nothing by TLS, and few have a certificate.
+        if not server.tls and (server.user or not is_local):
             if session.has_extn("starttls"):
-                session.starttls(context=trusting())
-            elif server.user and not here:
+                session.starttls(context=create_tls_context())
+            elif server.user and not is_local:
                 raise Undelivered(
                     "the mail server offers no TLS, so the password was not sent", final=True
                 )
@@ -97,19 +100,19 @@ class SMTP:
 
 
 class _Session(smtplib.SMTP):
-    """Talks on the connection it is given."""
+    """An SMTP session on a connected socket."""
 
-    def __init__(self, given: socket.socket, server: MailServer, name: str):
-        self._given = given
-        super().__init__(server.host, server.port, local_hostname=name)
+    def __init__(self, connected: socket.socket, server: MailServer, local_hostname: str):
+        self._connected = connected
+        super().__init__(server.host, server.port, local_hostname=local_hostname)
 
     def _get_socket(self, *_: Any) -> socket.socket:
-        return self._given
+        return self._connected
 
 
-def _address(to: str) -> Address:
+def _parse_address(text: str) -> Address:
     try:
-        name, _, domain = (values.email(to) or "").partition("@")
+        name, _, domain = (values.email(text) or "").partition("@")
         if name:
             return Address(username=name, domain=domain.encode("idna").decode("ascii"))
     except (values.InvalidValue, UnicodeError):
@@ -128,14 +131,14 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
-def _refused(refusal: smtplib.SMTPException) -> Undelivered:
-    """The server's own words stay out: they tend to repeat the address."""
-    if isinstance(refusal, smtplib.SMTPRecipientsRefused):
-        ((code, _),) = refusal.recipients.values()
-        did = "refused the recipient"
-    elif isinstance(refusal, smtplib.SMTPResponseException):
-        code = refusal.smtp_code
-        did = next(did for kind, did in REFUSED.items() if isinstance(refusal, kind))
+def _describe_refusal(error: smtplib.SMTPException) -> Undelivered:
+    """Return the error without the server's own words, which tend to repeat the address."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        ((code, _),) = error.recipients.values()
+        verb = "refused the recipient"
+    elif isinstance(error, smtplib.SMTPResponseException):
+        code = error.smtp_code
+        verb = next(verb for kind, verb in REFUSALS.items() if isinstance(error, kind))
     else:
         return Undelivered("the mail server lacks the login or letters it needs", final=True)
-    return Undelivered(f"the mail server {did} ({code})", final=code >= 500)
+    return Undelivered(f"the mail server {verb} ({code})", final=code >= 500)

@@ -5,19 +5,20 @@ A longer text is sent and paid as several SMS. One Ukrainian letter makes all of
 
 GSM_CHARACTERS = 160
 UCS2_CHARACTERS = 70  # of UTF-16: what is beyond the basic plane takes two
-ESCAPED = frozenset("^{}\\[~]|")  # two characters each in GSM 03.38
+TWO_CHARACTER_SIGNS = frozenset("^{}\\[~]|")  # two characters each in GSM 03.38
 
 
 def is_one_part(text: str) -> bool:
-    """Does the text fit into one SMS?
+    """Return whether the text fits into one SMS.
 
-    Of GSM 03.38 only what ASCII has, too, is counted on: gateways differ in the rest.
+    Of GSM 03.38 only the characters of ASCII are counted on: gateways differ in the others.
     """
     if text.isascii() and "`" not in text:
-        return len(text) + sum(character in ESCAPED for character in text) <= GSM_CHARACTERS
+        size = len(text) + sum(character in TWO_CHARACTER_SIGNS for character in text)
+        return size <= GSM_CHARACTERS
     return len(text.encode("utf-16-le")) // 2 <= UCS2_CHARACTERS
 
 
-def first_of_one_part(*texts: str) -> str:
-    """The first text that fits into one SMS; the last one when none does."""
+def choose_one_part(*texts: str) -> str:
+    """Return the first text that fits into one SMS; the last one if none does."""
     return next(filter(is_one_part, texts), texts[-1])

@@ -1,1 +1,1 @@
-"""What happened, told to others."""
+"""Events, and their delivery to webhooks and callbacks."""

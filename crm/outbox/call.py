@@ -1,9 +1,9 @@
-"""One POST to a checked address, under one deadline for all of it (D15).
+"""One HTTP POST to a checked address, with one deadline for all of it (D15).
 
-What the other side does, or fails to do, is an Outcome, never an exception. A receiver has spoken
-with its status line and headers: a body that is cut after them doesn't change the status, and of a
-long one the first 4096 bytes are read. Redirects are not followed: their status is the outcome. An
-Outcome tells no address and no text of ours, because tenants read it.
+Whatever the receiver does becomes an Outcome, never an exception. Its status line and headers
+decide: a body cut after them does not change the status, and of a long body only MAX_ANSWER_BYTES
+are read. Redirects are not followed; their status is the outcome. An Outcome has no address and no
+text of this service, because tenants read it.
 """
 
 import io
@@ -11,7 +11,7 @@ import math
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,25 +25,25 @@ from http.client import (
     RemoteDisconnected,
 )
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, cast
 
 import urllib3.connection
 
 from crm.config import COUNT, Allow
-from crm.deadlines import Watchdog
+from crm.deadlines import ConnectionDeadline
 from crm.outbox import destinations
 from crm.outbox.destinations import Address, Destination
 from crm.values import InvalidValue
 
-SECONDS = 15.0
-ANSWER_BYTES = 4096
-HEAD_BYTES = 65_536  # of a status line and headers, with the interim answers before them
-TRIED = 4  # addresses of one name
+CALL_TIMEOUT_SECONDS = 15.0
+MAX_ANSWER_BYTES = 4096
+MAX_HEAD_BYTES = 65_536  # of status line and headers, with any 1xx responses before them
+MAX_ADDRESSES = 4  # of one name that are tried
 
-ERRORS: dict[type[Exception], str] = {  # the first that fits
+ERROR_NAMES: dict[type[Exception], str] = {  # the first that fits
     TimeoutError: "timeout",
-    destinations.Unresolved: "name_not_resolved",
-    destinations.Refused: "forbidden_address",
+    destinations.NameNotResolved: "name_not_resolved",
+    destinations.ForbiddenAddress: "forbidden_address",
     InvalidValue: "invalid_url",
     ConnectionRefusedError: "connection_refused",
     ssl.SSLError: "tls_failed",
@@ -55,9 +55,9 @@ ERRORS: dict[type[Exception], str] = {  # the first that fits
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: either a status with the beginning of the answer, or an error by name.
+    """The result of a call: a status with the beginning of the body, or the name of an error.
 
-    `retry_after` is in seconds and comes from answers 429 and 503 only.
+    `retry_after` is in seconds, and only set for statuses 429 and 503.
     """
 
     duration_ms: int
@@ -71,67 +71,82 @@ class Outcome:
         return self.error is None and self.status is not None and 200 <= self.status < 300
 
 
-def post(
+def http_post(
     url: str,
     headers: dict[str, str],
     body: bytes,
     allow: Allow,
     *,
-    seconds: float = SECONDS,
+    seconds: float = CALL_TIMEOUT_SECONDS,
     resolve: Callable[..., list] = socket.getaddrinfo,
     context: ssl.SSLContext | None = None,
 ) -> Outcome:
-    """Send the body; done after `seconds` at the latest, whatever the other side does."""
+    """POST the body to the URL and return what came of it, after `seconds` at the latest.
+
+    `allow` names hosts that may be called though they are not public. `resolve` and `context`
+    replace the system's resolver and TLS settings in tests. Raises nothing that the receiver, the
+    network or the URL causes (D15).
+    """
     began = time.monotonic()
-    told: dict[str, Any] = {}
+    deadline = began + seconds
+    result: dict[str, Any] = {}
     try:
-        to = destinations.parse(url, allow)
-        found = destinations.addresses(to, allow, seconds, resolve)
+        destination = destinations.parse_destination(url, allow)
+        addresses = destinations.resolve_addresses(destination, allow, seconds, resolve)
         with (
-            _dial(found[:TRIED], to.port, began + seconds) as dialed,
-            Watchdog(dialed, began + seconds),
-            closing(_connection(to, dialed, context)) as connection,
+            _connect(addresses[:MAX_ADDRESSES], destination.port, deadline) as connected,
+            ConnectionDeadline(connected, deadline),
+            closing(_make_connection(destination, connected, context)) as connection,
         ):
-            told = _exchange(connection, to, headers, body)
-    except tuple(ERRORS) as failure:
-        told = {"error": next(name for kind, name in ERRORS.items() if isinstance(failure, kind))}
-    return Outcome(round((time.monotonic() - began) * 1000), **told)
+            result = _send_and_read(connection, destination, headers, body)
+    except tuple(ERROR_NAMES) as error:
+        names = (name for kind, name in ERROR_NAMES.items() if isinstance(error, kind))
+        result = {"error": next(names)}
+    return Outcome(round((time.monotonic() - began) * 1000), **result)
 
 
-def _dial(found: list[Address], port: int, deadline: float) -> socket.socket:
-    """A connection to the first address that takes one; each has its share of the time left."""
-    for left, address in zip(range(len(found) - 1, -1, -1), found, strict=True):
+def _connect(addresses: list[Address], port: int, deadline: float) -> socket.socket:
+    """Connect to the first address that accepts; the time left is shared by those not yet tried.
+
+    `deadline` is in monotonic seconds. Raises OSError, and ForbiddenAddress if the peer is another.
+    """
+    for index, address in enumerate(addresses):
+        untried = len(addresses) - index
         seconds = deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
         try:
-            dialed = socket.create_connection((str(address), port), seconds / (left + 1))
+            connected = socket.create_connection((str(address), port), seconds / untried)
             break
         except OSError:
-            if not left:
+            if untried == 1:
                 raise
     try:
-        if ip_address(dialed.getpeername()[0]) != address:
-            raise destinations.Refused
-        dialed.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        dialed.settimeout(max(0.001, deadline - time.monotonic()))
-        return dialed
+        # A second check that the connection leads to the address that was checked.
+        if ip_address(connected.getpeername()[0]) != address:
+            raise destinations.ForbiddenAddress
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.settimeout(max(0.001, deadline - time.monotonic()))
+        return connected
     except BaseException:
-        dialed.close()
+        connected.close()
         raise
 
 
-class _Lines(io.BufferedReader):
-    """What comes, by lines: http.client takes cut headers for whole ones, and a chunk of negative
-    size for all that will ever come."""
+class _StrictReader(io.BufferedReader):
+    """Reads a response and refuses what http.client accepts wrongly.
 
-    room = HEAD_BYTES
+    These are headers that are cut off, and chunks of a negative size, which it reads to the end of
+    the stream. At most MAX_HEAD_BYTES are read by lines.
+    """
+
+    lines_left_bytes = MAX_HEAD_BYTES
 
     def readline(self, size: int | None = -1) -> bytes:
         line = super().readline(size)
-        begun = self.room < HEAD_BYTES
-        self.room -= len(line)
-        if self.room < 0 or (not line.endswith(b"\n") and (line or begun)):
+        has_begun = self.lines_left_bytes < MAX_HEAD_BYTES
+        self.lines_left_bytes -= len(line)
+        if self.lines_left_bytes < 0 or (not line.endswith(b"\n") and (line or has_begun)):
             raise HTTPException
         return line
 
@@ -141,95 +156,109 @@ class _Lines(io.BufferedReader):
         return super().read(size)
 
 
-class _Answer(HTTPResponse):
+class _StrictResponse(HTTPResponse):
+    """A response that is read by _StrictReader."""
+
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
-        self.fp = _Lines(self.fp.detach())
+        self.fp = _StrictReader(self.fp.detach())
 
 
-class _Dialed:
-    """A connection that uses the socket it is given and never looks a name up."""
+class _GivenSocketMixin:
+    """Makes a connection of urllib3 use the connected socket that it is given.
 
-    response_class = _Answer
-    dialed: socket.socket
+    So it resolves no name, whose addresses could differ from those that were checked.
+    """
+
+    response_class = _StrictResponse
+    connected: socket.socket
 
     def _new_conn(self) -> socket.socket:
-        return self.dialed
+        return self.connected
 
     def getresponse(self) -> HTTPResponse:
-        # Not urllib3's, which would decompress bodies and log what strangers send.
-        return HTTPConnection.getresponse(self)
+        # Not urllib3's method, which would decompress bodies and log what receivers send.
+        return HTTPConnection.getresponse(cast(HTTPConnection, self))
 
 
-class _Plain(_Dialed, urllib3.connection.HTTPConnection):
-    """http."""
+class _PlainConnection(_GivenSocketMixin, urllib3.connection.HTTPConnection):  # type: ignore[misc]
+    """A connection by http."""
 
 
-class _Secure(_Dialed, urllib3.connection.HTTPSConnection):
-    """https; the certificate must be of the URL's host."""
+class _TLSConnection(_GivenSocketMixin, urllib3.connection.HTTPSConnection):  # type: ignore[misc]
+    """A connection by https; the certificate must be that of the URL's host."""
 
     def connect(self) -> None:
         try:
             super().connect()
         except TimeoutError:
             raise
-        except OSError:  # whatever ends a handshake
+        except OSError:  # any other failure of the handshake
             raise ssl.SSLError from None
 
 
-def _connection(
-    to: Destination, dialed: socket.socket, context: ssl.SSLContext | None
-) -> _Plain | _Secure:
-    if to.scheme == "http":
-        connection = _Plain(to.host, to.port, timeout=dialed.gettimeout())
+def _make_connection(
+    destination: Destination, connected: socket.socket, context: ssl.SSLContext | None
+) -> _PlainConnection | _TLSConnection:
+    connection: _PlainConnection | _TLSConnection
+    host, port, timeout = destination.host, destination.port, connected.gettimeout()
+    if destination.scheme == "http":
+        connection = _PlainConnection(host, port, timeout=timeout)
     else:
-        connection = _Secure(
-            to.host, to.port, timeout=dialed.gettimeout(), ssl_context=context or _context()
-        )
-    connection.dialed = dialed
+        context = context or _default_tls_context()
+        connection = _TLSConnection(host, port, timeout=timeout, ssl_context=context)
+    connection.connected = connected
     return connection
 
 
 @lru_cache(1)
-def _context() -> ssl.SSLContext:
-    """With the certificates of the system; one for all threads, as it takes 20 ms and 1 MB."""
+def _default_tls_context() -> ssl.SSLContext:
+    """Return a context with the system's certificates; loading them takes 20 ms and 1 MB."""
     context = ssl.create_default_context()
     # urllib3 sets these at every call, while OpenSSL may be reading them in another thread.
-    context.set_alpn_protocols = lambda protocols: None
+    setattr(context, "set_alpn_protocols", lambda alpn_protocols: None)  # noqa: B010
     return context
 
 
-def _exchange(
-    connection: _Plain | _Secure, to: Destination, headers: dict[str, str], body: bytes
+def _send_and_read(
+    connection: _PlainConnection | _TLSConnection,
+    destination: Destination,
+    headers: dict[str, str],
+    body: bytes,
 ) -> dict[str, Any]:
+    """Send the request and return the fields of an Outcome that the response gives."""
     connection.connect()
-    sent = {**headers, "connection": "close"}  # "accept-encoding: identity" is its default
-    # One who refuses early may close before reading all; the refusal is there to be read.
+    all_headers = {**headers, "connection": "close"}  # "accept-encoding: identity" is the default
+    # A receiver that refuses early may close before it has read everything; its response counts.
     with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-        connection.request("POST", to.target, body, sent)
+        connection.request("POST", destination.target, body, all_headers)
     with closing(connection.getresponse()) as response:
         if response.status < 200:
             raise HTTPException
         return {
             "status": response.status,
-            "answer": _beginning(response).decode("utf-8", "replace").replace("\0", "\ufffd"),
-            "retry_after": _retry_after(response.status, response.headers),
+            "answer": _read_beginning(response).decode("utf-8", "replace").replace("\0", "\ufffd"),
+            "retry_after": _parse_retry_after(
+                response.status, response.headers.get("retry-after", "")
+            ),
         }
 
 
-def _beginning(response: HTTPResponse) -> bytes:
+def _read_beginning(response: HTTPResponse) -> bytes:
+    """Return the first MAX_ANSWER_BYTES of the body, or as much as can be read."""
     try:
-        return response.read(ANSWER_BYTES)
-    except IncompleteRead as cut:
-        return cut.partial
+        return response.read(MAX_ANSWER_BYTES)
+    except IncompleteRead as error:
+        return error.partial
     except TimeoutError:
         raise
     except (OSError, HTTPException):
         return b""
 
 
-def _retry_after(status: int, headers: Mapping[str, str]) -> int | None:
-    text = headers.get("retry-after", "").strip()
+def _parse_retry_after(status: int, header: str) -> int | None:
+    """Return the seconds that a Retry-After header asks for, as a number or as a date."""
+    text = header.strip()
     if status not in (429, 503) or not text:
         return None
     if COUNT.match(text):

@@ -1,10 +1,10 @@
-"""Deliveries: each event on its way to each endpoint, as rows; every attempt is kept (D15).
+"""Deliveries: one row for each event and webhook that wants it; every attempt is stored (D15).
 
-At least once, in order per endpoint and record: of a record's pending deliveries to an endpoint
-only the earliest has a `due_at`, and the next gets its own when that one is delivered or given up.
-A claim is a lease in the row: whoever claimed and died is found out, and the delivery goes again.
-`due_at` and `leased_until` are times of the steady clock, by which they are compared: a step of the
-machine's clock makes nothing due sooner or later.
+Each is sent at least once, in order per webhook and record: of a record's pending deliveries to a
+webhook only the earliest has a `due_at`; the next one gets it when that one was delivered or has
+failed for good. A sender claims deliveries by a lease in the row, which expires if it dies.
+`due_at` and `leased_until` are times of the steady clock, so a step of the machine's clock makes
+nothing due sooner or later.
 """
 
 import math
@@ -23,8 +23,10 @@ from crm.tenancy.clocks import steady_before, steady_now, steady_seconds
 from crm.tenancy.database import (
     current_session,
     execute,
+    insert,
     notify_after_commit,
     now,
+    one_row,
     row,
     rows,
     time_text,
@@ -32,34 +34,34 @@ from crm.tenancy.database import (
 )
 from crm.values.ids import integer_id
 
-DELAYS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # seconds between attempts
-JITTER = 0.1  # of the delay at most, upward
-LONGEST_DELAY = 86_400  # that a receiver may ask for by Retry-After
-AT_ONCE = 4  # deliveries in flight to a healthy endpoint; to a failing one it is one
-AT_ONCE_OF_TENANT = 12  # beyond that each endpoint keeps one
+RETRY_DELAYS_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+MAX_JITTER = 0.1  # the part of a delay that chance may add to it
+MAX_RETRY_AFTER_SECONDS = 86_400  # of a receiver's Retry-After
+MAX_IN_FLIGHT_PER_WEBHOOK = 4  # to a healthy webhook; to a failing one it is 1
+MAX_IN_FLIGHT_PER_TENANT = 12  # above it, each webhook has at most 1
 LEASE_SECONDS = 60
-TEST = "webhook.test"
+TEST_KIND = "webhook.test"
 
 EVENT_ID = "coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))"
-OF = "FROM delivery WHERE webhook_id = webhook.id AND"
-WAITING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
-STUCK = """
+OF_HOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
+HAS_PENDING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
+COUNT_UNFINISHED = """
     SELECT status, count(*), min(created_at) FROM delivery
     WHERE status IN ('pending', 'held', 'failed') GROUP BY status ORDER BY status
 """
-STANDING = f"""
+WEBHOOK_STATES = f"""
     SELECT id, failing_since IS NOT NULL,
-        (SELECT count(*) {OF} lease = ?1 AND leased_until >= ?2),
-        (SELECT count(*) {OF} lease IS NOT NULL AND (lease <> ?1 OR leased_until < ?2)),
-        (SELECT min(leased_until) {OF} lease = ?1 AND leased_until >= ?2),
-        (SELECT min(due_at) {OF} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
+        (SELECT count(*) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
+        (SELECT count(*) {OF_HOOK} lease IS NOT NULL AND (lease <> ?1 OR leased_until < ?2)),
+        (SELECT min(leased_until) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
+        (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
     FROM webhook
 """
-FREE = """
+FREE_EXPIRED_LEASES = """
     UPDATE delivery SET lease = NULL, leased_until = NULL
     WHERE webhook_id = ? AND lease IS NOT NULL AND (lease <> ? OR leased_until < ?)
 """
-CLAIM = """
+CLAIM_DUE = """
     UPDATE delivery SET lease = ?, leased_until = ? WHERE id IN (
         SELECT id FROM delivery WHERE webhook_id = ? AND status = 'pending' AND due_at <= ?
             AND lease IS NULL ORDER BY due_at, id LIMIT ?)
@@ -69,8 +71,8 @@ OF_EVENTS = """
     FROM delivery JOIN event ON event.sequence = delivery.sequence
         JOIN webhook ON webhook.id = delivery.webhook_id WHERE
 """
-# Of what is pending to an endpoint, the first of each record is due and the others wait.
-LINE_UP = """
+# Makes the first pending delivery of each record to a webhook due; the others wait for it.
+SET_DUE_TIMES = """
     UPDATE delivery SET due_at = CASE WHEN EXISTS (
             SELECT 1 FROM delivery AS earlier WHERE earlier.webhook_id = delivery.webhook_id
                 AND earlier.noun = delivery.noun AND earlier.record_id = delivery.record_id
@@ -78,15 +80,15 @@ LINE_UP = """
         ) THEN NULL ELSE coalesce(due_at, ?) END
     WHERE webhook_id = ? AND status = 'pending' AND lease IS NULL AND sequence IS NOT NULL
 """
-MISSED = """
+OF_WANTED_EVENTS = """
     FROM event WHERE at >= ?2 AND instr(?3, '"' || type || '"') > 0 AND {} EXISTS (
         SELECT 1 FROM delivery WHERE delivery.sequence = event.sequence AND webhook_id = ?1 {})
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A delivery that its claimer is to send now."""
+class ClaimedDelivery:
+    """A delivery that its claimer must send now."""
 
     id: int
     url: str
@@ -94,35 +96,35 @@ class Claimed:
     event_id: str
     body: bytes
     lease: str
-    probes: bool  # its endpoint is failing: this one finds out whether it still does
+    probes: bool  # the webhook is failing: this delivery shows whether it still does
     cause: str
     user_id: int | None
     key_id: int | None
 
 
-class Standing(NamedTuple):
-    """How things are with an endpoint: what is in flight to it, and when more is due."""
+class WebhookState(NamedTuple):
+    """What is in flight to a webhook, and when more is due; a row of WEBHOOK_STATES."""
 
     id: int
-    failing: int
-    flying: int
-    abandoned: int
-    leased_until: str | None
-    due_at: str | None
+    failing: int  # 1 or 0
+    in_flight: int  # claimed by this sender
+    expired_leases: int  # of a sender that died
+    leased_until: str | None  # the earliest end of a lease of this sender
+    due_at: str | None  # the earliest of the unclaimed deliveries
 
     @property
-    def spare(self) -> int:
-        """How many more may be in flight to it."""
-        return (1 if self.failing else AT_ONCE) - self.flying
+    def free_slots(self) -> int:
+        """How many more deliveries may be in flight to it."""
+        return (1 if self.failing else MAX_IN_FLIGHT_PER_WEBHOOK) - self.in_flight
 
 
-def stuck() -> list[tuple[str, int, str]]:
-    """What is `failed`, `held` or `pending` at the tenant visited: how many, since when."""
-    return rows(STUCK)
+def count_unfinished() -> list[tuple[str, int, str]]:
+    """Return (status, count, created_at of the oldest) of failed, held and pending deliveries."""
+    return rows(COUNT_UNFINISHED)
 
 
-def retrying() -> set[int]:
-    """The ids of webhooks to which a delivery goes again because an attempt failed."""
+def find_retrying_webhooks() -> set[int]:
+    """Return the ids of webhooks with a pending delivery of which an attempt has failed."""
     pending = "delivery.webhook_id = webhook.id AND delivery.status = 'pending'"
     failed = "EXISTS (SELECT 1 FROM attempt WHERE attempt.delivery_id = delivery.id)"
     sql = (
@@ -131,159 +133,165 @@ def retrying() -> set[int]:
     return {id for (id,) in rows(sql)}
 
 
-def claim(lease: str, most: int, probes: int) -> tuple[list[Claimed], float | None]:
-    """Take up to `most` of the deliveries that are due, `probes` of them to failing endpoints.
+def claim_due(
+    lease: str, max_deliveries: int, max_probes: int
+) -> tuple[list[ClaimedDelivery], float | None]:
+    """Claim up to `max_deliveries` that are due, `max_probes` of them to failing webhooks.
 
-    `lease` names the claimer; leases of others are those of the dead. Gives them, and the epoch
-    seconds when to look again if nothing happens: in the past when more was due than could be
-    taken, None when there is nothing to wait for.
+    `lease` is the random name of the sender. Only one sender runs at a time, so leases by other
+    names are those of senders that died. The second value is the time in epoch seconds to call
+    this again if nothing else happens: in the past if more was due than could be claimed, None if
+    there is nothing to wait for.
     """
     moment = steady_now()
-    found = _standings(lease, moment)
-    if not any(each.abandoned or (each.due_at and each.due_at <= moment) for each in found):
-        return [], _look_again(found)
+    states = _read_webhook_states(lease, moment)
+    if not any(
+        state.expired_leases or (state.due_at and state.due_at <= moment) for state in states
+    ):
+        return [], _next_check_time(states)
     with transaction():
-        for each in found:
-            if each.abandoned:
-                execute(FREE, (each.id, lease, moment))
-        claimed: list[Claimed] = []
-        of_tenant = AT_ONCE_OF_TENANT - sum(each.flying for each in found)
-        for each in _standings(lease, moment):
-            room = min(each.spare, max(of_tenant, 0 if each.flying else 1), most)
-            if each.failing:
-                room = min(room, probes)
-            taken = _take(lease, each, room) if room > 0 else []
-            claimed += taken
-            most -= len(taken)
-            of_tenant -= len(taken)
-            probes -= len(taken) if each.failing else 0
-        return claimed, _look_again(_standings(lease, moment))
+        for state in states:
+            if state.expired_leases:
+                execute(FREE_EXPIRED_LEASES, (state.id, lease, moment))
+        claimed: list[ClaimedDelivery] = []
+        tenant_slots = MAX_IN_FLIGHT_PER_TENANT - sum(state.in_flight for state in states)
+        for state in _read_webhook_states(lease, moment):
+            minimum = 0 if state.in_flight else 1  # no webhook waits for the others of its tenant
+            slots = min(state.free_slots, max(tenant_slots, minimum), max_deliveries)
+            if state.failing:
+                slots = min(slots, max_probes)
+            batch = _claim_for_webhook(lease, state, slots) if slots > 0 else []
+            claimed += batch
+            max_deliveries -= len(batch)
+            tenant_slots -= len(batch)
+            max_probes -= len(batch) if state.failing else 0
+        return claimed, _next_check_time(_read_webhook_states(lease, moment))
 
 
-def _standings(lease: str, moment: str) -> list[Standing]:
-    return [Standing(*found) for found in rows(STANDING, (lease, moment))]
+def _read_webhook_states(lease: str, moment: str) -> list[WebhookState]:
+    return [WebhookState(*values) for values in rows(WEBHOOK_STATES, (lease, moment))]
 
 
-def _look_again(standings: list[Standing]) -> float | None:
-    """When more is due to one that has room; what is in flight rings when it ends, or is freed
-    when its lease does."""
-    due = [each.due_at for each in standings if each.due_at and each.spare > 0]
-    freed = [each.leased_until for each in standings if each.leased_until]
-    moments = [_epoch(text) for text in due] + [_epoch(text) + 1 for text in freed]
-    return min(moments, default=None)
+def _next_check_time(states: list[WebhookState]) -> float | None:
+    """Return when a webhook with free slots has more due, or when a lease expires.
+
+    The end of a delivery in flight needs no time here: it wakes the sender.
+    """
+    due = [state.due_at for state in states if state.due_at and state.free_slots > 0]
+    expiring = [state.leased_until for state in states if state.leased_until]
+    times = [_epoch_seconds(text) for text in due]
+    times += [_epoch_seconds(text) + 1 for text in expiring]
+    return min(times, default=None)
 
 
-def _epoch(text: str) -> float:
+def _epoch_seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _take(lease: str, standing: Standing, most: int) -> list[Claimed]:
-    until = steady_before(-LEASE_SECONDS)
-    found = execute(CLAIM, (lease, until, standing.id, steady_now(), most)).fetchall()
-    if not found:
+def _claim_for_webhook(
+    lease: str, state: WebhookState, max_deliveries: int
+) -> list[ClaimedDelivery]:
+    leased_until = steady_before(-LEASE_SECONDS)
+    params = (lease, leased_until, state.id, steady_now(), max_deliveries)
+    claimed_rows = execute(CLAIM_DUE, params).fetchall()
+    if not claimed_rows:
         return []
-    to = Webhook.find(standing.id)
-    taken = []
-    for id, sequence, test_id, created_at, *caused in sorted(found):
-        event_id, body = _told(sequence, test_id, to.id, created_at)
-        about = (lease, bool(standing.failing), *caused)
-        taken.append(Claimed(id, to.url, to.secrets(), event_id, body, *about))
-    return taken
+    webhook = Webhook.find(state.id)
+    secrets, probes = webhook.active_secrets(), bool(state.failing)
+    deliveries = []
+    for id, sequence, test_id, created_at, *cause in sorted(claimed_rows):
+        event_id, body = _load_body(sequence, test_id, state.id, created_at)
+        deliveries.append(
+            ClaimedDelivery(id, webhook.url, secrets, event_id, body, lease, probes, *cause)
+        )
+    return deliveries
 
 
-def told(id: int | str) -> tuple[str, bytes]:
-    """The event id and the body of a delivery. Raises NotFound."""
-    found = row(
+def load_body(id: int | str) -> tuple[str, bytes]:
+    """Return the event id and the body of a delivery. Raises NotFound."""
+    delivery = row(
         "SELECT sequence, test_id, webhook_id, created_at FROM delivery WHERE id = ?",
         (integer_id(id),),
     )
-    if found is None:
+    if delivery is None:
         raise NotFound
-    return _told(*found)
+    return _load_body(*delivery)
 
 
-def _told(sequence: int | None, test_id: str, webhook_id: int, at: str) -> tuple[str, bytes]:
-    if sequence is None:
-        return test_id, _test_body(test_id, webhook_id, at)
-    return events.told(sequence)
+def _load_body(
+    sequence: int | None, test_id: str, webhook_id: int, created_at: str
+) -> tuple[str, bytes]:
+    if sequence is not None:
+        return events.load_event_body(sequence)
+    data = dumps({"webhook": {"id": str(webhook_id)}}).decode()
+    return test_id, events.encode_event(0, test_id, TEST_KIND, created_at, data, "{}")
 
 
-def _test_body(id: str, webhook_id: int, at: str) -> bytes:
-    return dumps(
-        {
-            "id": id,
-            "type": TEST,
-            "timestamp": at,
-            "tenant": current_session().label,
-            "sequence": 0,
-            "data": {"webhook": {"id": str(webhook_id)}},
-            "previous": {},
-        }
-    )
-
-
-def pending_kinds(webhook_id: int) -> list[str]:
-    """The kinds of the events that wait to be sent to an endpoint."""
+def list_pending_kinds(webhook_id: int) -> list[str]:
+    """Return the kinds of the events that wait to be sent to a webhook."""
     pending = "delivery.webhook_id = ? AND delivery.status = 'pending'"
     return [kind for (kind,) in rows(f"SELECT DISTINCT type {OF_EVENTS} {pending}", (webhook_id,))]
 
 
-def unwanted_kinds(id: int | str) -> list[str]:
-    """The kind of a delivery's event if its endpoint does not want it any more, in a list."""
+def list_unwanted_kinds(id: int | str) -> list[str]:
+    """Return the kind of a delivery's event in a list, if its webhook no longer wants that kind."""
     unwanted = "delivery.id = ? AND instr(webhook.events, '\"' || type || '\"') = 0"
     return [kind for (kind,) in rows(f"SELECT type {OF_EVENTS} {unwanted}", (integer_id(id),))]
 
 
-def record(sent: Claimed, at: str, outcome: Outcome) -> None:
-    """Keep what became of a delivery sent at that time, and when it is tried again, if ever."""
+def record_outcome(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
+    """Store the outcome of an attempt at the time `at`, and schedule the next one if it failed.
+
+    The webhook's health changes with it. Does nothing if the delivery no longer exists.
+    """
     with transaction():
-        found = row(
+        delivery = row(
             "SELECT webhook_id, sequence, noun, record_id, status, tries, lease FROM delivery"
             f" WHERE id = ? AND {EVENT_ID} = ?",
-            (sent.id, sent.event_id),
+            (claimed.id, claimed.event_id),
         )
-        if found is None:
-            return  # its endpoint was deleted meanwhile, or its tenant, whose label is another's
-        webhook_id, sequence, noun, record_id, status, tries, lease = found
-        _note(sent, at, outcome)
+        if delivery is None:
+            return  # the webhook was deleted, or the tenant, and another one has its label
+        webhook_id, sequence, noun, record_id, status, tries, lease = delivery
+        _insert_attempt(claimed, at, outcome)
         tries += 1
         if outcome.ok or sequence is None:
-            _end(sent.id, "delivered" if outcome.ok else "failed", tries)
-        elif status == "pending" and lease == sent.lease:
-            if tries > len(DELAYS):
-                _end(sent.id, "failed", tries)
+            _finish(claimed.id, "delivered" if outcome.ok else "failed", tries)
+        elif status == "pending" and lease == claimed.lease:
+            if tries > len(RETRY_DELAYS_SECONDS):
+                _finish(claimed.id, "failed", tries)
             else:
-                _try_again(sent.id, tries, outcome)
+                _schedule_retry(claimed.id, tries, outcome)
         if sequence is None:
-            return  # a test tells nothing of the endpoint's health
+            return  # a test event does not count for the webhook's health
         if status == "pending":
             execute(MAKE_NEXT_DUE, (steady_now(), webhook_id, noun, record_id))
-        to = Webhook.find(webhook_id)
+        webhook = Webhook.find(webhook_id)
         if outcome.ok:
-            to.succeeded(at)
+            webhook.record_success(at)
         else:
-            to.failed(at, outcome.status)
+            webhook.record_failure(at, outcome.status)
 
 
-def _note(sent: Claimed, at: str, outcome: Outcome) -> None:
+def _insert_attempt(claimed: ClaimedDelivery, at: str, outcome: Outcome) -> None:
     execute(
         "INSERT INTO attempt (delivery_id, at, duration_ms, status_code, error, answer, cause,"
         " user_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            sent.id,
+            claimed.id,
             at,
             outcome.duration_ms,
             outcome.status,
             outcome.error,
             outcome.answer,
-            sent.cause,
-            sent.user_id,
-            sent.key_id,
+            claimed.cause,
+            claimed.user_id,
+            claimed.key_id,
         ),
     )
 
 
-def _end(id: int, status: str, tries: int) -> None:
+def _finish(id: int, status: str, tries: int) -> None:
     delivered_at = now() if status == "delivered" else None
     execute(
         "UPDATE delivery SET status = ?, tries = ?, due_at = NULL, lease = NULL,"
@@ -292,88 +300,93 @@ def _end(id: int, status: str, tries: int) -> None:
     )
 
 
-def _try_again(id: int, tries: int, outcome: Outcome) -> None:
-    delay = DELAYS[tries - 1] * (1 + JITTER * random.random())
-    delay = max(delay, min(outcome.retry_after or 0, LONGEST_DELAY))
+def _schedule_retry(id: int, tries: int, outcome: Outcome) -> None:
+    delay = RETRY_DELAYS_SECONDS[tries - 1] * (1 + MAX_JITTER * random.random())
+    delay = max(delay, min(outcome.retry_after or 0, MAX_RETRY_AFTER_SECONDS))
     execute(
         "UPDATE delivery SET tries = ?, due_at = ?, lease = NULL, leased_until = NULL WHERE id = ?",
         (tries, time_text(math.ceil(steady_seconds() + delay)), id),
     )
 
 
-def test(webhook_id: int | str) -> int:
-    """Send a test to the endpoint, once, also to one that is switched off; gives its delivery."""
+def send_test(webhook_id: int | str) -> int:
+    """Send a test event to the webhook, once, even if it is switched off.
+
+    Returns the id of the delivery. Raises NotFound.
+    """
     with transaction():
-        moment, here = now(), current_session()
-        to = Webhook.find(webhook_id)
-        id = execute(
+        moment, session = now(), current_session()
+        webhook = Webhook.find(webhook_id)
+        test_id = events.new_event_id()
+        id = insert(
             "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, user_id, key_id,"
             " created_at) VALUES (?, ?, 'pending', ?, 'test', ?, ?, ?)",
-            (to.id, events.new_id(), steady_now(), here.user_id, here.key_id, moment),
-        ).lastrowid
+            (webhook.id, test_id, steady_now(), session.user_id, session.key_id, moment),
+        )
         notify_after_commit()
         return id
 
 
 def resend(id: int | str) -> int:
-    """Send a delivery once more, now and on a new schedule; gives its id.
+    """Send a delivery once more, now, with all its retries; return its id as an integer.
 
-    One that waits for an earlier event of its record keeps its place in the line, and one that is
-    in flight counts as sent again. Raises NotFound, or Conflict `webhook_inactive`.
+    A delivery that waits for an earlier event of its record still waits. One that is in flight is
+    not sent twice. Raises NotFound, or Conflict `webhook_inactive`.
     """
     with transaction():
-        found = row(
+        delivery = row(
             "SELECT id, webhook_id, sequence, noun, record_id, status, due_at FROM delivery"
             " WHERE id = ?",
             (integer_id(id),),
         )
-        if found is None:
+        if delivery is None:
             raise NotFound
-        id, webhook_id, sequence, noun, record_id, status, due_at = found
+        delivery_id, webhook_id, sequence, noun, record_id, status, due_at = delivery
         if sequence is not None:
             Webhook.find(webhook_id).require_active()
-        here = current_session()
+        session = current_session()
         waits = status == "pending" and due_at is None
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = ?, cause = 'resend',"
             " user_id = ?, key_id = ? WHERE id = ?",
-            (None if waits else steady_now(), here.user_id, here.key_id, id),
+            (None if waits else steady_now(), session.user_id, session.key_id, delivery_id),
         )
         if sequence is not None:
-            of_record = (steady_now(), webhook_id, noun, record_id)
-            execute(f"{LINE_UP} AND noun = ? AND record_id = ?", of_record)
+            params = (steady_now(), webhook_id, noun, record_id)
+            execute(f"{SET_DUE_TIMES} AND noun = ? AND record_id = ?", params)
         notify_after_commit()
-        return id
+        return delivery_id
 
 
 def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
-    """Send now every event since that time that the endpoint wants and never got; gives how many.
+    """Send all events since `since` that the webhook wants and did not get; return their number.
 
-    A paused endpoint goes on, and what waits for its next attempt begins a new schedule. Raises
-    NotFound, or Conflict `webhook_inactive`.
+    A paused webhook is switched on, and pending deliveries begin with all their retries. With
+    `dry_run` the events are only counted. Raises NotFound, or Conflict `webhook_inactive`.
     """
     with transaction():
-        to = Webhook.find(webhook_id)
+        webhook = Webhook.find(webhook_id)
         if not dry_run:
-            to.resume()
-        wanted = (to.id, since, to.events)
+            webhook.resume()
+        wanted = (webhook.id, since, webhook.events)
         delivered = "AND status = 'delivered'"
-        (count,) = row("SELECT count(*)" + MISSED.format("NOT", delivered), wanted)
+        (count,) = one_row("SELECT count(*)" + OF_WANTED_EVENTS.format("NOT", delivered), wanted)
         if dry_run or not count:
             return count
-        here, moment = current_session(), now()
-        again = "SELECT sequence" + MISSED.format("", "AND status <> 'delivered' AND lease IS NULL")
+        session, moment = current_session(), now()
+        undelivered = "AND status <> 'delivered' AND lease IS NULL"
+        sequences = "SELECT sequence" + OF_WANTED_EVENTS.format("", undelivered)
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = NULL, cause = 'recover',"
-            f" user_id = ?4, key_id = ?5 WHERE webhook_id = ?1 AND sequence IN ({again})",
-            (*wanted, here.user_id, here.key_id),
+            f" user_id = ?4, key_id = ?5 WHERE webhook_id = ?1 AND sequence IN ({sequences})",
+            (*wanted, session.user_id, session.key_id),
         )
         execute(
             "INSERT INTO delivery (webhook_id, sequence, noun, record_id, status, cause, user_id,"
             " key_id, created_at) SELECT ?1, sequence, noun, record_id, 'pending', 'recover', ?4,"
-            " ?5, ?6" + MISSED.format("NOT", ""),
-            (*wanted, here.user_id, here.key_id, moment),
+            " ?5, ?6" + OF_WANTED_EVENTS.format("NOT", ""),
+            (*wanted, session.user_id, session.key_id, moment),
         )
-        execute(LINE_UP, (steady_now(), to.id))
+        execute(SET_DUE_TIMES, (steady_now(), webhook.id))
         notify_after_commit()
         return count

@@ -1,9 +1,10 @@
-"""Which addresses a webhook may call: public ones of other machines by https, and what the operator
-allows (D15).
+"""Which addresses a webhook may call: public ones of other machines by https, and those that the
+operator allows (D15).
 
-A URL is read once, when it is set (`parse`), and again at every delivery, which then asks what the
-name resolves to, refuses the whole name if one answer is not allowed, and connects to one of these
-answers (`addresses`). So neither a name that changes its mind nor a redirect leads inside.
+A URL is checked when it is set (`parse_destination`), and again at every delivery. A delivery then
+resolves the name, refuses it if one of its addresses is not allowed, and connects to one of the
+checked addresses (`resolve_addresses`). So a name whose addresses change cannot lead into the
+internal network.
 """
 
 import re
@@ -18,20 +19,20 @@ from urllib.parse import quote, unquote
 
 from urllib3.util import parse_url
 
-from crm.config import Allow, host_of
+from crm.config import Allow, normalize_host
 from crm.values import InvalidValue
 
 Address = IPv4Address | IPv6Address
-LONGEST = 2048  # characters of a URL
-PORTS = {"https": 443, "http": 80}
-VISIBLE = "".join(map(chr, range(33, 127)))
-LOCAL_ROUTE = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
-STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+MAX_URL_CHARACTERS = 2048  # characters of a URL
+DEFAULT_PORTS = {"https": 443, "http": 80}
+VISIBLE_ASCII = "".join(map(chr, range(33, 127)))
+LOCAL_ADDRESS = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
+UNENCODED_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 # ipaddress.is_global lets 6to4, multicast and 168.63.129.16 pass, and changes between versions.
 UNICAST = ip_network("2000::/3")
-_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
-CLOSED = [
+_SOCKET_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+NON_PUBLIC_NETWORKS = [
     ip_network(text)
     for text in (
         "0.0.0.0/8",  # this network, this host
@@ -58,12 +59,12 @@ CLOSED = [
 ]
 
 
-# Where nobody's machine is: reserved, discarded.
-NOBODYS = {4: ip_address("240.0.0.1"), 6: ip_address("100::1")}
+# Addresses that no machine has: one reserved, one of the discard prefix.
+UNUSED_ADDRESSES = {4: ip_address("240.0.0.1"), 6: ip_address("100::1")}
 
 
-class Refused(InvalidValue):
-    """An address that is neither public nor allowed, or this machine's."""
+class ForbiddenAddress(InvalidValue):
+    """The address is not public, or is one of this machine, and the operator does not allow it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -72,13 +73,13 @@ class Refused(InvalidValue):
         )
 
 
-class Unresolved(Exception):
-    """The name has no address now."""
+class NameNotResolved(Exception):
+    """The name has no address at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where to call. `host` is a name in ASCII or an address without brackets."""
+    """A checked URL. `host` is a name in ASCII or an address without brackets."""
 
     scheme: str
     host: str
@@ -86,134 +87,144 @@ class Destination:
     target: str  # path and query
 
 
-def parse(url: str, allow: Allow) -> Destination:
-    """The parts of a URL that may be called as far as it can be told without resolving its name.
+def parse_destination(url: str, allow: Allow) -> Destination:
+    """Split a URL and check what can be checked without resolving its name.
 
-    Raises Unfit: too_long, invalid_url, forbidden_address.
+    Raises InvalidValue: too_long, invalid_url; ForbiddenAddress.
     """
-    if len(url) > LONGEST:
-        raise InvalidValue("too_long", f"at most {LONGEST} characters")
-    if not url.isprintable() or re.search(r"[ \\]", url) or STRAY_PERCENT.search(url):
-        raise _unfit("must not contain spaces, backslashes, control characters or a bare %")
+    if len(url) > MAX_URL_CHARACTERS:
+        raise InvalidValue("too_long", f"at most {MAX_URL_CHARACTERS} characters")
+    if not url.isprintable() or re.search(r"[ \\]", url) or UNENCODED_PERCENT.search(url):
+        raise _invalid_url("must not contain spaces, backslashes, control characters or a bare %")
     try:
-        parts = parse_url(quote(url, safe=VISIBLE))
-        host = host_of(unquote(parts.host or ""))
+        parts = parse_url(quote(url, safe=VISIBLE_ASCII))
+        host = normalize_host(unquote(parts.host or ""))
     except ValueError:
-        raise _unfit("must have a valid host and port, as in https://example.com/path") from None
-    if parts.scheme not in PORTS:
-        raise _unfit("must begin with https://")
+        raise _invalid_url(
+            "must have a valid host and port, as in https://example.com/path"
+        ) from None
+    scheme = parts.scheme
+    if scheme not in DEFAULT_PORTS:
+        raise _invalid_url("must begin with https://")
     if parts.auth is not None or url.partition("://")[2].startswith("@"):
-        raise _unfit("must not contain a user name or password")
+        raise _invalid_url("must not contain a user name or password")
     if parts.fragment is not None:
-        raise _unfit("must not contain a fragment (#)")
-    port = PORTS[parts.scheme] if parts.port is None else parts.port
+        raise _invalid_url("must not contain a fragment (#)")
+    port = DEFAULT_PORTS[scheme] if parts.port is None else parts.port
     if not port:
-        raise _unfit("must have a port from 1 to 65535")
-    literal = _literal(host)
-    allowed = allow.has_address(literal, port) if literal else allow.has_host(host, port)
-    if parts.scheme == "http" and not allowed:
-        raise _unfit("must begin with https://")
-    if literal and not allowed and not may_be_called(literal):
-        raise Refused
-    return Destination(parts.scheme, host, port, parts.request_uri)
+        raise _invalid_url("must have a port from 1 to 65535")
+    address = _parse_address(host)
+    is_allowed = allow.has_address(address, port) if address else allow.has_host(host, port)
+    if scheme == "http" and not is_allowed:
+        raise _invalid_url("must begin with https://")
+    if address and not is_allowed and not is_callable_address(address):
+        raise ForbiddenAddress
+    return Destination(scheme, host, port, parts.request_uri)
 
 
-def addresses(
-    to: Destination,
+def resolve_addresses(
+    destination: Destination,
     allow: Allow,
     seconds: float,
     resolve: Callable[..., list] = socket.getaddrinfo,
 ) -> list[Address]:
-    """The addresses to connect to, in the order to try them; each of them is allowed.
+    """Return the addresses of a destination in the order to try them; all of them are allowed.
 
-    Raises Refused, Unresolved, and TimeoutError when there is no answer in `seconds`.
+    If one address of a name is not allowed, the whole name is refused. Raises ForbiddenAddress,
+    NameNotResolved, and TimeoutError if there is no result in `seconds`.
     """
-    literal = _literal(to.host)
-    found = [literal] if literal else _resolve(to, seconds, resolve)
-    if literal is None and allow.has_host(to.host, to.port):
-        return found
-    if not all(allow.has_address(address, to.port) or may_be_called(address) for address in found):
-        raise Refused
-    return found
+    literal = _parse_address(destination.host)
+    addresses = [literal] if literal else _resolve(destination, seconds, resolve)
+    if literal is None and allow.has_host(destination.host, destination.port):
+        return addresses
+    if not all(
+        allow.has_address(address, destination.port) or is_callable_address(address)
+        for address in addresses
+    ):
+        raise ForbiddenAddress
+    return addresses
 
 
-def may_be_called(address: Address) -> bool:
-    """Is it public, and not this machine's?"""
-    return is_public(address) and not is_own(address)
+def is_callable_address(address: Address) -> bool:
+    """Return whether the address is public and not one of this machine."""
+    return is_public_address(address) and not is_own_address(address)
 
 
-def is_own(address: Address) -> bool:
-    """Has an interface of this machine that address? To call it would get past a firewall in front,
-    to services that are not for strangers.
+def is_own_address(address: Address) -> bool:
+    """Return whether an interface of this machine has the address.
 
-    The kernel tells, so aliases and what is added later count; nothing is sent. An address that the
-    machine has only for others, by NAT, is none of its own: such a call takes the way of strangers.
+    A call to an own public address would pass behind the firewall and reach services that are not
+    for strangers. The kernel is asked by binding a socket, so aliases and later addresses count,
+    and nothing is sent. An address that only a NAT in front has is not the machine's own: such a
+    call takes the same path as a stranger's.
     """
     if not _can_bind(address):
         return False
-    if not _can_bind(NOBODYS[address.version]):
+    if not _can_bind(UNUSED_ADDRESSES[address.version]):
         return True
     # net.ipv4.ip_nonlocal_bind is set, as beside keepalived: every address can be bound.
-    return _is_listed(address)
+    return _is_listed_by_kernel(address)
 
 
 def _can_bind(address: Address) -> bool:
     try:
-        with socket.socket(_FAMILY[address.version], socket.SOCK_DGRAM) as probe:
+        with socket.socket(_SOCKET_FAMILIES[address.version], socket.SOCK_DGRAM) as probe:
             probe.bind((str(address), 0))
             return True
     except OSError:
         return False
 
 
-def _is_listed(address: Address) -> bool:
-    """Is it among the addresses of Linux's interfaces? True if they cannot be read."""
+def _is_listed_by_kernel(address: Address) -> bool:
+    """Return whether Linux lists the address for an interface; True if the list is unreadable."""
     try:
         if address.version == 6:
             return Path("/proc/net/if_inet6").read_text().find(address.packed.hex()) >= 0
-        return str(address) in LOCAL_ROUTE.findall(Path("/proc/net/fib_trie").read_text())
+        return str(address) in LOCAL_ADDRESS.findall(Path("/proc/net/fib_trie").read_text())
     except OSError:
         return True
 
 
-def is_public(address: Address) -> bool:
-    """Is it the address of one machine on the internet, as far as its number tells?
+def is_public_address(address: Address) -> bool:
+    """Return whether the address is one of the public internet, as far as its number shows.
 
-    Of IPv6 only global unicast: forms that have an IPv4 address inside are not public.
+    Of IPv6 only global unicast is public; forms that contain an IPv4 address are not.
     """
     if address.version == 6 and address not in UNICAST:
         return False
-    return not any(address in network for network in CLOSED)
+    return not any(address in network for network in NON_PUBLIC_NETWORKS)
 
 
-def _resolve(to: Destination, seconds: float, resolve: Callable[..., list]) -> list[Address]:
-    answer: Future[list] = Future()
+def _resolve(
+    destination: Destination, seconds: float, resolve: Callable[..., list]
+) -> list[Address]:
+    result: Future[list] = Future()
 
-    def ask() -> None:
+    def run() -> None:
         try:
-            answer.set_result(resolve(to.host, to.port, type=socket.SOCK_STREAM))
+            result.set_result(resolve(destination.host, destination.port, type=socket.SOCK_STREAM))
         except Exception as error:
-            answer.set_exception(error)
+            result.set_exception(error)
 
-    # The resolver of the system has no deadline that could be set, so it may end alone.
-    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    # The system's resolver takes no deadline, so it runs in a thread that may outlive the call.
+    threading.Thread(target=run, name="resolve", daemon=True).start()
     try:
-        found = answer.result(max(0.0, seconds))
+        entries = result.result(max(0.0, seconds))
     except TimeoutError:
         raise
     except (OSError, UnicodeError):
-        raise Unresolved from None
-    if not found:
-        raise Unresolved
-    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
+        raise NameNotResolved from None
+    if not entries:
+        raise NameNotResolved
+    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
 
 
-def _literal(host: str) -> Address | None:
+def _parse_address(host: str) -> Address | None:
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def _unfit(detail: str) -> InvalidValue:
+def _invalid_url(detail: str) -> InvalidValue:
     return InvalidValue("invalid_url", detail)

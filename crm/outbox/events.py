@@ -1,8 +1,7 @@
-"""The 14 kinds of events (spec: Events) and the outbox that keeps them (D15).
+"""The 14 kinds of events (spec: Events) and the outbox that stores them (D15).
 
-`emit()` writes an event in the transaction of the change it tells of, so a committed change has its
-event, and its deliveries, and a rolled back one has none. `data` has the records as GET one shows
-them.
+`emit()` writes an event in the transaction of the change, so a committed change has its event and
+its deliveries, and a rolled back one has none. The records in `data` look as GET one returns them.
 """
 
 import secrets
@@ -14,7 +13,15 @@ import orjson
 from crm.json import dumps
 from crm.outbox import subscriptions
 from crm.records.retention import KEPT_DAYS
-from crm.tenancy.database import after_commit, current_session, execute, now, row, time_before
+from crm.tenancy.database import (
+    after_commit,
+    current_session,
+    insert,
+    now,
+    one_row,
+    row,
+    time_before,
+)
 from crm.tenancy.reading import iterate_rows
 
 LEAD_CREATED = "lead.created"
@@ -48,16 +55,17 @@ KINDS = {
     TASK_CREATED: "A task is created.",
     TASK_COMPLETED: "A task is completed.",
 }
-RECORDS = {  # the records in an event's `data`, where it is not only the kind's own noun
+# The names in an event's `data`, of kinds whose `data` is not just the record itself.
+RECORDS_IN_DATA = {
     LEAD_CONVERTED: ("lead", "deal", "client"),
     DEAL_STAGE_CHANGED: ("deal", "from_stage", "to_stage"),
     DEAL_ITEMS_CHANGED: ("deal", "items"),
     PRODUCT_IMPORTED: ("import",),
 }
 
-FEED_BYTES = 4 << 20  # of the events of one answer
+MAX_FEED_BYTES = 4 << 20  # of the events in one response
 
-INSERT = """
+INSERT_EVENT = """
     INSERT INTO event (id, type, at, noun, record_id, data, previous) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
@@ -68,13 +76,13 @@ def emit(
     data: dict[str, Any],
     previous: dict[str, Any] | None = None,
 ) -> None:
-    """Write an event of `kind` about the record; inside the transaction of the change.
+    """Write an event about the record and its deliveries, in the transaction of the change.
 
-    `data` is {noun: record as GET one shows it, …}; `previous` has the changed fields' old values.
+    `data` is {noun: record as GET one returns it, …}, `previous` the old values of changed fields.
     """
-    noun, id = kind.partition(".")[0], new_id()
-    sequence = execute(
-        INSERT,
+    noun, id = kind.partition(".")[0], new_event_id()
+    sequence = insert(
+        INSERT_EVENT,
         (
             id,
             kind,
@@ -84,25 +92,29 @@ def emit(
             dumps(data).decode(),
             dumps(previous or {}).decode(),
         ),
-    ).lastrowid
-    subscriptions.address(sequence, kind, noun, record_id)
-    here = current_session()
-    if here.source.on_event and (heard := here.source.on_event(here.label, kind, sequence, id)):
-        after_commit(heard)
+    )
+    subscriptions.enqueue_deliveries(sequence, kind, noun, record_id)
+    session = current_session()
+    on_event = session.source.on_event
+    if on_event and (call_after_commit := on_event(session.label, kind, sequence, id)):
+        after_commit(call_after_commit)
 
 
-def new_id() -> str:
-    """The id of a new event: random, so that it says nothing."""
+def new_event_id() -> str:
+    """Return a random event id, which does not reveal how many events there are."""
     return f"evt_{secrets.token_hex(12)}"
 
 
-def records_of(kind: str) -> tuple[str, ...]:
-    """The names in the `data` of an event of this kind."""
-    return RECORDS.get(kind) or (kind.partition(".")[0],)
+def list_records_in_data(kind: str) -> tuple[str, ...]:
+    """Return the names in the `data` of an event of this kind."""
+    return RECORDS_IN_DATA.get(kind) or (kind.partition(".")[0],)
 
 
-def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -> bytes:
-    """The event as receivers and the feed get it: the same bytes every time it is told."""
+def encode_event(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -> bytes:
+    """Return the event as JSON, the same bytes for every receiver, retry and reading of the feed.
+
+    `data` and `previous` are JSON texts.
+    """
     return dumps(
         {
             "id": id,
@@ -116,33 +128,34 @@ def body(sequence: int, id: str, kind: str, at: str, data: str, previous: str) -
     )
 
 
-def scope_of(kind: str) -> str:
-    """The right that reading an event of this kind needs: to read its noun (D12)."""
+def required_scope(kind: str) -> str:
+    """Return the scope that reading events of this kind needs, such as `leads:read` (D12)."""
     return f"{kind.partition('.')[0]}s:read"
 
 
-def told(sequence: int) -> tuple[str, bytes]:
-    """The id and the body of one event."""
-    found = row(
+def load_event_body(sequence: int) -> tuple[str, bytes]:
+    """Return the id and the body of the event with this sequence, which must exist."""
+    event = one_row(
         "SELECT sequence, id, type, at, data, previous FROM event WHERE sequence = ?", (sequence,)
     )
-    return found[1], body(*found)
+    return event[1], encode_event(*event)
 
 
-def newest() -> str | None:
-    """When the last event of the tenant visited was."""
-    found = row("SELECT at FROM event ORDER BY sequence DESC LIMIT 1")
-    return found and found[0]
+def find_latest_event_time() -> str | None:
+    """Return the time of the current tenant's last event, None if it has none."""
+    event = row("SELECT at FROM event ORDER BY sequence DESC LIMIT 1")
+    return event[0] if event else None
 
 
-def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
-    """Events later than `after` of those kinds, oldest first, and the sequence to go on from.
+def list_bodies_after(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
+    """Return the bodies of events of these kinds after the sequence `after`, oldest first.
 
-    At most `limit` and, but for the first, FEED_BYTES in all. The last 30 days are kept. The second
-    value passes events of other kinds too, and is `after` itself when nothing is new.
+    The second value is the sequence to continue from: behind events of other kinds too, and
+    `after` itself if nothing is new. At most `limit` events of the last 30 days are returned, and
+    at most MAX_FEED_BYTES unless the first one alone is larger.
     """
-    # Asked for first, so that an event which comes meanwhile is left for the next time.
-    (last,) = row("SELECT coalesce(max(sequence), 0) FROM event")
+    # Read before the events, so that an event written meanwhile is left for the next call.
+    (last,) = one_row("SELECT coalesce(max(sequence), 0) FROM event")
     sql = (
         "SELECT sequence, id, type, at, data, previous FROM event"
         " WHERE sequence > ? AND sequence <= ? AND at >= ?"
@@ -150,13 +163,13 @@ def since(after: int, kinds: list[str], limit: int) -> tuple[list[bytes], int]:
     )
     params = (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit)
     bodies: list[bytes] = []
-    told, left = after, FEED_BYTES
-    with closing(iterate_rows(sql, params)) as found:
-        for sequence, *values in found:
-            event = body(sequence, *values)
-            left -= len(event)
-            if left < 0 and bodies:
-                return bodies, told
-            bodies.append(event)
-            told = sequence
-    return bodies, told if len(bodies) == limit else max(after, last)
+    continue_from, bytes_left = after, MAX_FEED_BYTES
+    with closing(iterate_rows(sql, params)) as events:
+        for sequence, *values in events:
+            body = encode_event(sequence, *values)
+            bytes_left -= len(body)
+            if bytes_left < 0 and bodies:
+                return bodies, continue_from
+            bodies.append(body)
+            continue_from = sequence
+    return bodies, continue_from if len(bodies) == limit else max(after, last)

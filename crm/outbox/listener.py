@@ -1,7 +1,7 @@
-"""A receiver for a laptop: it checks, shows and answers each delivery (D15, `webhook listen`).
+"""A local webhook receiver that checks, shows and answers each delivery (D15, `webhook listen`).
 
-Without a secret nothing is checked. Only programs of the same machine reach it; bodies and the time
-for a request are bounded, and what came is shown without characters that steer a terminal.
+Without a secret no signature is checked. Only programs of the same machine reach it. The size and
+time of a request are limited, and a delivery is shown without terminal control characters.
 """
 
 import socket
@@ -20,15 +20,16 @@ from crm.outbox import signature
 from crm.values import moment
 
 HOST = "127.0.0.1"
-BODY_BYTES = 2 * 1024 * 1024
-SECONDS = 10.0  # for a request from its first byte to its last; the sender waits for 15
-UNREAD = 64  # deliveries that wait to be shown; the next ones are refused
+MAX_BODY_BYTES = 2 * 1024 * 1024
+REQUEST_TIMEOUT_SECONDS = 10.0  # from its first byte to its last; the sender waits for 15
+MAX_UNREAD = 64  # deliveries that wait to be shown; more are refused
 
 
-class Listener(ThreadingHTTPServer):
-    """Listens from the start, serves inside `with`; `next()` gives the text of a delivery.
+class WebhookListener(ThreadingHTTPServer):
+    """A server that listens once it is made and serves inside `with`; `next_text()` gives each
+    delivery as text.
 
-    Raises OSError when the port cannot be had.
+    Raises OSError when the port cannot be used.
     """
 
     daemon_threads = True  # they only fill a queue: nothing is lost when the process ends
@@ -41,8 +42,9 @@ class Listener(ThreadingHTTPServer):
         status: int = 204,
         clock: Callable[[], float] = time.time,
     ):
+        """`status` answers each delivery; without `secrets` no signature is checked."""
         self.secrets, self.status, self.clock = secrets, status, clock
-        self.unread: Queue[str] = Queue(UNREAD)
+        self.unread: Queue[str] = Queue(MAX_UNREAD)
         super().__init__((HOST, port), _Request)
 
     def __enter__(self) -> Self:
@@ -55,37 +57,37 @@ class Listener(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """To be registered as the endpoint's `url`."""
+        """The URL to register as a webhook."""
         return f"http://{HOST}:{self.server_address[1]}/"
 
-    def next(self) -> str:
-        """What came, in lines to print; waits for it."""
+    def next_text(self) -> str:
+        """Wait for the next delivery or refused request, and return it as lines to print."""
         return self.unread.get()
 
     def server_bind(self) -> None:
-        # Not HTTPServer's, which asks the network for a name that nobody reads.
+        # Not HTTPServer's method, which looks up a host name that nobody reads.
         TCPServer.server_bind(self)
 
 
 class _Request(BaseHTTPRequestHandler):
-    """One connection, one request."""
+    """One connection with one request."""
 
-    server: Listener
-    protocol_version = "HTTP/1.1"  # else `Expect: 100-continue` stays without an answer
+    server: WebhookListener
+    protocol_version = "HTTP/1.1"  # else `Expect: 100-continue` would get no response
     error_message_format = "%(message)s\n"
     error_content_type = "text/plain; charset=utf-8"
 
     def handle(self) -> None:
-        late = Timer(SECONDS, self.cut)
-        late.daemon = True
-        late.start()
+        timer = Timer(REQUEST_TIMEOUT_SECONDS, self.shut_down_connection)
+        timer.daemon = True
+        timer.start()
         try:
-            with suppress(OSError):  # the caller has gone, or was too late
+            with suppress(OSError):  # the sender has gone, or was too slow
                 self.handle_one_request()
         finally:
-            late.cancel()
+            timer.cancel()
 
-    def cut(self) -> None:
+    def shut_down_connection(self) -> None:
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
@@ -93,75 +95,78 @@ class _Request(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             return self.send_error(411, "the body has no Content-Length")
-        if len(length) > 9 or int(length) > BODY_BYTES:
-            return self.send_error(413, f"the body is larger than {BODY_BYTES} bytes")
+        if len(length) > 9 or int(length) > MAX_BODY_BYTES:
+            return self.send_error(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             return self.send_error(408, "the body did not come whole and in time")
-        wrong = self.wrong_with(body)
+        error = self.check_signature(body)
         try:
-            self.server.unread.put_nowait(self.told(body, wrong))
+            self.server.unread.put_nowait(self.format_delivery(body, error))
         except Full:
             return self.send_error(503, "too much waits to be shown")
-        self.answer(400 if wrong else self.server.status)
+        self.send_status(400 if error else self.server.status)
 
-    def wrong_with(self, body: bytes) -> str | None:
-        """Why the signature is bad, or None."""
+    def check_signature(self, body: bytes) -> str | None:
+        """Return what is wrong with the signature, or None."""
         if not self.server.secrets:
             return None
-        sent = {name.lower(): value for name, value in self.headers.items()}
-        return signature.verify(self.server.secrets, sent, body, self.server.clock())
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return signature.verify(self.server.secrets, headers, body, self.server.clock())
 
-    def told(self, body: bytes, wrong: str | None) -> str:
-        """A line of tabs about the delivery, then its body."""
-        checked = f"signature bad: {wrong}" if wrong else "signature good"
-        event, shown = _read(body)
-        parts = (
-            self.time(),
+    def format_delivery(self, body: bytes, error: str | None) -> str:
+        """Return a line of columns separated by tabs about the delivery, then its body."""
+        result = f"signature bad: {error}" if error else "signature good"
+        event, text = _parse_body(body)
+        columns = (
+            self.format_time(),
             str(event.get("type", "-")),
             str(event.get("sequence", "-")),
             self.headers.get("webhook-id", "-"),
-            checked if self.server.secrets else "signature not checked",
+            result if self.server.secrets else "signature not checked",
         )
-        return "\t".join(map(_plain, parts)) + "\n" + "\n".join(map(_plain, shown.split("\n")))
+        lines = ["\t".join(map(_escape_control_characters, columns))]
+        lines += map(_escape_control_characters, text.split("\n"))
+        return "\n".join(lines)
 
-    def time(self) -> str:
+    def format_time(self) -> str:
         return moment(datetime.fromtimestamp(self.server.clock(), UTC))
 
-    def answer(self, status: int) -> None:
+    def send_status(self, status: int) -> None:
         self.send_response(status)
         self.send_header("Connection", "close")
         if status not in (204, 304):
             self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def send_error(self, *refused: Any) -> None:
-        super().send_error(*refused)
-        # Closed with bytes unread, the connection would be reset and the answer lost.
+    def send_error(self, *args: Any) -> None:
+        super().send_error(*args)
+        # Closed with bytes unread, the connection would be reset and the response lost.
         self.connection.shutdown(socket.SHUT_WR)
         while self.rfile.read1(65536):
             pass
 
     def log_error(self, format: str, *args: Any) -> None:
-        """A refused request is shown by a line too."""
+        """Show a refused request as a line, too."""
+        reason = _escape_control_characters(str(args[-1]))
         with suppress(Full):
-            self.server.unread.put_nowait(f"{self.time()}\trefused: {_plain(str(args[-1]))}")
+            self.server.unread.put_nowait(f"{self.format_time()}\trefused: {reason}")
 
     def log_request(self, *_: object) -> None:
-        """Deliveries are shown by `told()`."""
+        """Write nothing: format_delivery() shows the deliveries."""
 
 
-def _read(body: bytes) -> tuple[dict[str, Any], str]:
-    """The event, empty if it is none, and the body for people."""
+def _parse_body(body: bytes) -> tuple[dict[str, Any], str]:
+    """Return the event, empty if the body is not one, and the body indented for reading."""
     try:
-        found = loads(body)
-        return found if isinstance(found, dict) else {}, pretty(found)
-    except (ValueError, TypeError, RecursionError):  # no JSON, or nested deeper than any event
+        event = loads(body)
+        return event if isinstance(event, dict) else {}, pretty(event)
+    except (ValueError, TypeError, RecursionError):  # not JSON, or nested deeper than any event
         return {}, f"(no JSON: {len(body)} bytes)"
 
 
-def _plain(line: str) -> str:
-    """The line without control characters; JSON means the same with them escaped."""
+def _escape_control_characters(line: str) -> str:
+    """Return the line without control characters; JSON means the same with them escaped."""
     if line.isprintable():
         return line
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in line)

@@ -1,10 +1,10 @@
-"""The sender: a pool of threads that delivers what the outbox holds (D15).
+"""The sender: a pool of threads that sends the deliveries of the outbox (D15).
 
-One process of an installation sends, whoever holds the bell. When it begins, scouts look at every
-tenant once and ring for those with something to send; its dispatcher looks at those that are rung
-for or have something due: a heap of times, no polling. It claims; a thread of the pool calls,
-outside of any transaction, and records. Whatever was claimed by a process that died is free again
-for the next one.
+One process of an installation sends: the one that holds the lock of the wake-up pipe. When it
+starts, a scan looks at every tenant once and wakes the dispatcher for those with pending
+deliveries. The dispatcher claims deliveries of tenants that it is woken for or that have one due;
+it does not poll. A thread of the pool sends each one outside of any transaction
+and records the outcome. What a process had claimed when it died, the next one claims again.
 """
 
 import atexit
@@ -23,43 +23,49 @@ from crm.tenancy.database import time_text
 from crm.tenancy.tenants import Tenants
 from crm.tenancy.wakeup import WakeupListener
 
-THREADS = 32  # deliveries in flight at most; half of them may be to failing endpoints
-SCOUTS = 2  # threads that look at every tenant when the sender begins
-PATIENCE = 0.2  # seconds that the dispatcher waits for a tenant's writer: others wait for it
-SOON = 0.5  # seconds until it looks again at a tenant that was busy,
-BROKEN = 60.0  # and at one whose file cannot be used
-CROWDED = 1.0  # how often it looks at those that found no thread free
-STOP_SECONDS = call.SECONDS + 3  # for those in flight to end and be recorded
-LONGEST_SLEEP = 60.0  # a machine that slept, or a clock set forward, is noticed by then
-RECORDING = (0.0, 1.0, 5.0)  # pauses before each try to record
-AGENT = "crm-webhooks/1"
+MAX_IN_FLIGHT = 32  # deliveries; at most half of them go to failing webhooks
+STARTUP_SCAN_THREADS = 2
+WRITER_WAIT_SECONDS = 0.2  # for the writer lock of one tenant, while the others wait
+BUSY_RETRY_SECONDS = 0.5  # until the next look at a tenant whose lock was taken
+UNAVAILABLE_RETRY_SECONDS = 60.0  # until the next look at a file that cannot be used
+BACKLOG_INTERVAL_SECONDS = 1.0  # between looks at tenants that found no free thread
+STOP_TIMEOUT_SECONDS = call.CALL_TIMEOUT_SECONDS + 3  # to finish and record those in flight
+MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock, is noticed
+RECORD_DELAYS_SECONDS = (0.0, 1.0, 5.0)  # before each try to record an outcome
+USER_AGENT = "crm-webhooks/1"
 
 log = logging.getLogger("crm")
 
 
 class Sender:
-    """Delivers for all tenants, from `start()` until `stop()`."""
+    """Delivers the webhooks of all tenants, from `start()` until `stop()`."""
 
-    def __init__(self, tenants: Tenants, threads: int = THREADS, seconds: float = call.SECONDS):
+    def __init__(
+        self,
+        tenants: Tenants,
+        threads: int = MAX_IN_FLIGHT,
+        seconds: float = call.CALL_TIMEOUT_SECONDS,
+    ):
+        """`threads` deliveries are in flight at most, each for `seconds` at most."""
         self.tenants = tenants
         self.lease = secrets.token_hex(8)
-        self._most, self._seconds = threads, seconds
+        self._max_in_flight, self._call_seconds = threads, seconds
         self._pid = 0
         self._stopped = threading.Event()
         self._lock = threading.Condition()
         self._busy = self._probing = self._threads = 0
-        self._jobs: SimpleQueue[tuple[str, deliveries.Claimed]] = SimpleQueue()
-        self._agenda: list[tuple[float, str]] = []
-        self._due: dict[str, float] = {}  # the time of each label that counts in the agenda
-        self._crowd: deque[str] = deque()  # labels with more due than could be taken
+        self._jobs: SimpleQueue[tuple[str, deliveries.ClaimedDelivery] | None] = SimpleQueue()
+        self._schedule: list[tuple[float, str]] = []  # a heap of when to check which tenant
+        self._due: dict[str, float] = {}  # by label: the entry of the heap that is valid
+        self._backlog: deque[str] = deque()  # labels with more due than could be claimed
 
     @property
     def started(self) -> bool:
-        """Was it started in this process? A fork has no threads."""
+        """Whether it was started in this process: a fork does not inherit the threads."""
         return self._pid == os.getpid()
 
     def start(self) -> None:
-        """Send from now on, as soon as no other process does; again has no effect."""
+        """Send from now on, as soon as no other process does. Calling it again has no effect."""
         with self._lock:
             if not self.started:
                 self._pid = os.getpid()
@@ -67,125 +73,133 @@ class Sender:
                 atexit.register(self.close)
 
     def stop(self) -> None:
-        """Claim nothing more; what is in flight goes on."""
+        """Claim no more deliveries; those in flight continue."""
         self._stopped.set()
         self.tenants.wakeup_pipe.notify("")
 
     def close(self) -> None:
-        """Stop, and wait for what is in flight; what doesn't end in time is left to its lease."""
+        """Stop, and wait STOP_TIMEOUT_SECONDS for deliveries in flight.
+
+        The leases of those that take longer expire, so they are sent again.
+        """
         atexit.unregister(self.close)
         self.stop()
-        self._await_those_in_flight()
+        self._wait_for_in_flight()
         for _ in range(self._threads):
             self._jobs.put(None)
 
-    def _await_those_in_flight(self) -> None:
+    def _wait_for_in_flight(self) -> None:
         with self._lock:
-            self._lock.wait_for(lambda: not self._busy, STOP_SECONDS)
+            self._lock.wait_for(lambda: not self._busy, STOP_TIMEOUT_SECONDS)
 
-    # The dispatcher
+    # The dispatcher: one thread that claims deliveries
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
                 with self.tenants.wakeup_pipe.listening() as listener:
                     self._dispatch(listener)
-                    self._await_those_in_flight()  # the next one takes their leases for a dead's
+                    # Before another process may listen: it takes leases of this one as expired.
+                    self._wait_for_in_flight()
             except Exception:
                 log.exception("the sender of webhooks begins anew")
                 self._stopped.wait(1)
 
     def _dispatch(self, listener: WakeupListener) -> None:
-        self._look_at_all()
+        self._start_scan()
         while not self._stopped.is_set():
-            rung, lost = listener.wait(self._idle_seconds())
+            labels, lost = listener.wait(self._idle_seconds())
             if lost:
-                self._look_at_all()
-            for label in rung:
-                self._look(label)
-            # As many as have ended, or, when nothing ends, as there are threads free.
-            turns = len(rung) or max(1, self._most - self._busy)
-            for _ in range(min(len(self._crowd), turns)):
-                self._look(self._crowd.popleft())
-            if self._agenda and self._agenda[0][0] <= self.tenants.steady_clock.now():
-                when, label = heapq.heappop(self._agenda)
+                self._start_scan()
+            for label in labels:
+                self._check_tenant(label)
+            # Each delivery that ends wakes this loop; then it is the turn of one tenant in the
+            # backlog, or, when nothing ends, of as many as there are free threads.
+            turns = len(labels) or max(1, self._max_in_flight - self._busy)
+            for _ in range(min(len(self._backlog), turns)):
+                self._check_tenant(self._backlog.popleft())
+            if self._schedule and self._schedule[0][0] <= self.tenants.steady_clock.now():
+                when, label = heapq.heappop(self._schedule)
                 if self._due.get(label) == when:
-                    self._look(label)
+                    self._check_tenant(label)
 
     def _idle_seconds(self) -> float | None:
-        found = [CROWDED] if self._crowd else []
-        if self._agenda:
-            seconds = self._agenda[0][0] - self.tenants.steady_clock.now()
-            found.append(min(max(0.0, seconds), LONGEST_SLEEP))
-        return min(found, default=None)
+        """Return for how long to wait for a wake-up; None: until there is one."""
+        waits = [BACKLOG_INTERVAL_SECONDS] if self._backlog else []
+        if self._schedule:
+            seconds = self._schedule[0][0] - self.tenants.steady_clock.now()
+            waits.append(min(max(0.0, seconds), MAX_SLEEP_SECONDS))
+        return min(waits, default=None)
 
-    def _look_at_all(self) -> None:
-        # What is to be sent is mostly in files that were written to lately.
-        unseen = deque(self.tenants.recent_first())
-        for _ in range(SCOUTS):
-            scout = threading.Thread(target=self._scout, args=(unseen,), name="scout", daemon=True)
-            scout.start()
+    def _start_scan(self) -> None:
+        """Look for pending deliveries in the files of all tenants, by threads of their own."""
+        # Most of what is to be sent is in files that were written to lately.
+        labels = deque(self.tenants.recent_first())
+        for _ in range(STARTUP_SCAN_THREADS):
+            threading.Thread(target=self._scan, args=(labels,), name="scan", daemon=True).start()
 
-    def _scout(self, unseen: deque[str]) -> None:
+    def _scan(self, labels: deque[str]) -> None:
         while not self._stopped.is_set():
             try:
-                label = unseen.popleft()
+                label = labels.popleft()
             except IndexError:
                 return
-            if self._has_work(label):
+            if self._has_pending(label):
                 self.tenants.wakeup_pipe.notify(label)
 
-    def _has_work(self, label: str) -> bool:
+    def _has_pending(self, label: str) -> bool:
         try:
-            return bool(self.tenants.read_first_row(label, deliveries.WAITING)[0])
+            result = self.tenants.read_first_row(label, deliveries.HAS_PENDING)
         except Exception:
-            return True  # a closer look tells what is wrong
+            return True  # the dispatcher will log what is wrong with the file
+        return bool(result and result[0])
 
-    def _look_later(self, label: str, when: float) -> None:
+    def _check_later(self, label: str, when: float) -> None:
         if when < self._due.get(label, float("inf")):
             self._due[label] = when
-            heapq.heappush(self._agenda, (when, label))
+            heapq.heappush(self._schedule, (when, label))
 
-    def _look(self, label: str) -> None:
-        """Hand what is due at the tenant to the pool, and note when to look again."""
+    def _check_tenant(self, label: str) -> None:
+        """Claim what is due at the tenant for the pool, and schedule the next check."""
         self._due.pop(label, None)
         if self._stopped.is_set():
             return
         with self._lock:
-            free = self._most - self._busy
-            probes = max(0, self._most // 2 - self._probing)
-        claimed, again = [], None
+            free = self._max_in_flight - self._busy
+            probes = max(0, self._max_in_flight // 2 - self._probing)
+        claimed: list[deliveries.ClaimedDelivery] = []
+        next_check = None
         try:
-            with self.tenants.session(label, sweeps_expired=False) as here:
-                here.lock_wait_seconds = PATIENCE
-                claimed, again = deliveries.claim(self.lease, free, probes)
+            with self.tenants.session(label, sweeps_expired=False) as session:
+                session.lock_wait_seconds = WRITER_WAIT_SECONDS
+                claimed, next_check = deliveries.claim_due(self.lease, free, probes)
         except NotFound:
             return
         except (StorageFull, TenantUnavailable):  # it is in the log already
-            again = self.tenants.clock() + BROKEN
+            next_check = self.tenants.clock() + UNAVAILABLE_RETRY_SECONDS
         except Busy:
-            again = self.tenants.steady_clock.now() + SOON
+            next_check = self.tenants.steady_clock.now() + BUSY_RETRY_SECONDS
         except Exception:
             log.exception("the deliveries of %s cannot be read", label)
-            again = self.tenants.steady_clock.now() + BROKEN
+            next_check = self.tenants.steady_clock.now() + UNAVAILABLE_RETRY_SECONDS
         for delivery in claimed:
-            self._hand_over(label, delivery)
-        if again is not None and again > self.tenants.steady_clock.now():
-            self._look_later(label, again)
-        elif again is not None and label not in self._crowd:
-            self._crowd.append(label)
+            self._add_job(label, delivery)
+        if next_check is not None and next_check > self.tenants.steady_clock.now():
+            self._check_later(label, next_check)
+        elif next_check is not None and label not in self._backlog:
+            self._backlog.append(label)
 
-    def _hand_over(self, label: str, delivery: deliveries.Claimed) -> None:
+    def _add_job(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         with self._lock:
             self._busy += 1
             self._probing += delivery.probes
-            if grows := self._busy > self._threads:
+            if needs_thread := self._busy > self._threads:
                 self._threads += 1
         self._jobs.put((label, delivery))
-        if grows:
+        if needs_thread:
             threading.Thread(target=self._work, name="delivery", daemon=True).start()
 
-    # The pool
+    # The pool: threads that send
 
     def _work(self) -> None:
         while job := self._jobs.get():
@@ -201,22 +215,26 @@ class Sender:
                     self._lock.notify_all()
                 self.tenants.wakeup_pipe.notify(label)
 
-    def _deliver(self, label: str, delivery: deliveries.Claimed) -> None:
-        begun = int(self.tenants.clock())
-        headers = {"content-type": "application/json", "user-agent": AGENT}
-        headers |= signature.headers(delivery.secrets, delivery.event_id, begun, delivery.body)
+    def _deliver(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
+        started = int(self.tenants.clock())
+        headers = {"content-type": "application/json", "user-agent": USER_AGENT}
+        headers |= signature.make_headers(
+            delivery.secrets, delivery.event_id, started, delivery.body
+        )
         allow = self.tenants.config.webhook_allow
-        outcome = call.post(delivery.url, headers, delivery.body, allow, seconds=self._seconds)
-        for pause in RECORDING:
-            time.sleep(pause)
+        outcome = call.http_post(
+            delivery.url, headers, delivery.body, allow, seconds=self._call_seconds
+        )
+        for delay_seconds in RECORD_DELAYS_SECONDS:
+            time.sleep(delay_seconds)
             try:
                 with self.tenants.session(label):
-                    deliveries.record(delivery, time_text(begun), outcome)
+                    deliveries.record_outcome(delivery, time_text(started), outcome)
                 return
             except Busy:
                 continue
             except TenantUnavailable:
                 break
             except NotFound:
-                return  # the tenant is gone, or the endpoint
+                return  # the tenant or the webhook was deleted
         log.error("delivery %s of %s could not be recorded: it goes again", delivery.id, label)

@@ -1,8 +1,8 @@
-"""Webhooks: the addresses that a tenant's events are sent to, their secrets and health (D15).
+"""Webhooks: the URLs that a tenant's events are sent to, their secrets and their health (D15).
 
-The address of the specification is one of up to ten, each with its choice of kinds. An endpoint
-that answers 410, or that failed for five days without one success, is switched off; what was to be
-sent to it is then held until somebody asks to recover it.
+A tenant has up to MAX_WEBHOOKS of them, each with the kinds of events that it wants. A webhook
+that answers 410, or that failed for five days without one success, is switched off. Its pending
+deliveries are then held until somebody asks to recover them.
 """
 
 from typing import Any
@@ -13,40 +13,52 @@ from crm.errors import Conflict, Invalid
 from crm.outbox import destinations, signature
 from crm.records.record import Record
 from crm.tenancy.clocks import erasing_before, steady_before, steady_now
-from crm.tenancy.database import execute, notify_after_commit, now, row, rows, settings, transaction
+from crm.tenancy.database import (
+    execute,
+    notify_after_commit,
+    now,
+    one_row,
+    row,
+    rows,
+    settings,
+    transaction,
+)
 from crm.values import InvalidValue
 
 MAX_WEBHOOKS = 10  # of a tenant
-PATIENCE_SECONDS = 5 * 86_400  # of failures without one success
-ROTATION_SECONDS = 24 * 3600  # for which the secret before still signs
+PAUSE_AFTER_SECONDS = 5 * 86_400  # of failures without one success
+OLD_SECRET_SECONDS = 24 * 3600  # for which a replaced secret still signs
 PAUSED, GONE = "paused", "gone"
 NOTICES = {
     PAUSED: "nothing was delivered for five days, so nothing more is sent",
     GONE: "the receiver answered 410 Gone, so nothing more is sent",
 }
 
-WANTED = "active = 1 AND instr(events, ?) > 0"
-ADDRESS = f"""
+IS_SUBSCRIBED = "active = 1 AND instr(events, ?) > 0"
+INSERT_DELIVERIES = f"""
     INSERT INTO delivery
         (webhook_id, sequence, noun, record_id, status, due_at, cause, created_at)
     SELECT id, ?1, ?2, ?3, 'pending', CASE WHEN EXISTS (
         SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ?2 AND record_id = ?3
             AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?5
-    FROM webhook WHERE {WANTED}
+    FROM webhook WHERE {IS_SUBSCRIBED}
 """
 
 
-def address(sequence: int, kind: str, noun: str, record_id: int) -> None:
-    """Have the event delivered to every endpoint that wants its kind; in its transaction."""
-    wanted = f'"{kind}"'
-    # Most tenants have none, and to look costs a fifth of an INSERT that finds none.
-    if row(f"SELECT 1 FROM webhook WHERE {WANTED}", (wanted,)):
-        execute(ADDRESS, (sequence, noun, record_id, steady_now(), now(), wanted))
+def enqueue_deliveries(sequence: int, kind: str, noun: str, record_id: int) -> None:
+    """Insert a delivery of the event for every webhook that wants its kind (D15).
+
+    Call it in the transaction that writes the event. The sender is notified after the commit.
+    """
+    quoted_kind = f'"{kind}"'
+    # Most tenants have no webhook, and this query costs a fifth of an INSERT that inserts nothing.
+    if row(f"SELECT 1 FROM webhook WHERE {IS_SUBSCRIBED}", (quoted_kind,)):
+        execute(INSERT_DELIVERIES, (sequence, noun, record_id, steady_now(), now(), quoted_kind))
         notify_after_commit()
 
 
 class Webhook(Record):
-    """One endpoint, in stored form: `events` is a JSON list of kinds."""
+    """One webhook as stored: `events` is a JSON list of kinds, `stopped` is PAUSED or GONE."""
 
     noun = "webhook"
 
@@ -63,50 +75,54 @@ class Webhook(Record):
     last_failure_at = TextField(null=True)
 
     def update_fields(self, data: dict[str, Any]) -> None:
-        """Change the sent fields by the rules of update(); inside a transaction."""
+        """Change the given fields by the rules of update(); call it inside a transaction."""
         if data.get("url", self.url) != self.url:
-            _is_allowed(data["url"])
-            data = {**data, "failing_since": None}
+            _require_allowed_url(data["url"])
+            data = {**data, "failing_since": None}  # failures of the old URL do not count
         active = data.get("active", self.active)
         if active and not self.active:
             data = {**data, "stopped": None, "failing_since": None}
         elif self.active and not active:
-            self._hold()
+            self._hold_deliveries()
         self.put(data)
 
     def resume(self) -> None:
-        """Switch it on again if it was paused; inside a transaction.
+        """Switch the webhook on if it was paused; call it inside a transaction.
 
-        Raises Conflict `webhook_inactive` when it is off for another reason.
+        Raises Conflict `webhook_inactive` if it is off for another reason.
         """
         if self.stopped == PAUSED:
             self.update_fields({"active": 1})
         self.require_active()
 
     def require_active(self) -> None:
-        """Raise Conflict `webhook_inactive` if it is switched off."""
+        """Raise Conflict `webhook_inactive` if the webhook is switched off."""
         if not self.active:
             raise Conflict("this webhook is switched off: set active to true", "webhook_inactive")
 
-    def secrets(self) -> tuple[str, ...]:
-        """What signs now, the newest first."""
-        if self.old_secret and self.old_secret_until > steady_now():
+    def active_secrets(self) -> tuple[str, ...]:
+        """Return the secrets that sign now, the newest first."""
+        if self.old_secret and (self.old_secret_until or "") > steady_now():
             return self.secret, self.old_secret
         return (self.secret,)
 
-    def succeeded(self, at: str) -> None:
-        """It took a delivery; inside a transaction. Health is not a version of the record."""
+    def record_success(self, at: str) -> None:
+        """Note a successful delivery; call it inside a transaction.
+
+        It does not change the version of the record, for nobody edits the health of a webhook.
+        """
         if self.failing_since or self.last_success_at != at:
             execute(
                 "UPDATE webhook SET failing_since = NULL, last_success_at = ? WHERE id = ?",
                 (at, self.id),
             )
 
-    def failed(self, at: str, status: int | None) -> None:
-        """It did not take a delivery; inside a transaction.
+    def record_failure(self, at: str, status: int | None) -> None:
+        """Note a failed delivery, and switch off after 410 or days of failures.
 
-        How long it has failed is told by clocks that a step of the machine's does not move: to
-        pause an endpoint is not undone by itself.
+        Call it inside a transaction. `status` is that of the response, if there was one. The time
+        of failing is taken from the steady clock: a wrong step of the machine's clock must not
+        switch a webhook off, because nothing switches it on again.
         """
         since = self.failing_since or steady_now()
         execute(
@@ -114,20 +130,20 @@ class Webhook(Record):
             (since, at, self.id),
         )
         if status == 410:
-            self._stop(GONE)
-        elif since <= erasing_before(PATIENCE_SECONDS):
-            self._stop(PAUSED)
+            self._switch_off(GONE)
+        elif since <= erasing_before(PAUSE_AFTER_SECONDS):
+            self._switch_off(PAUSED)
 
-    def _stop(self, why: str) -> None:
+    def _switch_off(self, reason: str) -> None:
         if self.active:
-            self.put({"active": 0, "stopped": why})
-            self._hold()
+            self.put({"active": 0, "stopped": reason})
+            self._hold_deliveries()
             execute(
                 "INSERT INTO notice (webhook_id, at, code, detail) VALUES (?, ?, ?, ?)",
-                (self.id, now(), why, NOTICES[why]),
+                (self.id, now(), reason, NOTICES[reason]),
             )
 
-    def _hold(self) -> None:
+    def _hold_deliveries(self) -> None:
         execute(
             "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL"
             " WHERE webhook_id = ? AND status = 'pending' AND sequence IS NOT NULL",
@@ -136,24 +152,25 @@ class Webhook(Record):
 
 
 def create(data: dict[str, Any]) -> tuple[int, str]:
-    """Add an endpoint and return its id and its secret, which is shown this once.
+    """Add a webhook and return its id and its secret, which is never shown again.
 
-    `data` has url, events (a JSON list of kinds), and perhaps active and description.
+    `data` has `url`, `events` (a JSON list of kinds) and optionally `active` and `description`.
     Raises Invalid, or Conflict `too_many_webhooks`.
     """
-    _is_allowed(data["url"])
+    _require_allowed_url(data["url"])
     secret = signature.new_secret()
     with transaction():
-        if row("SELECT count(*) FROM webhook") >= (MAX_WEBHOOKS,):
+        (count,) = one_row("SELECT count(*) FROM webhook")
+        if count >= MAX_WEBHOOKS:
             raise Conflict(f"a tenant has at most {MAX_WEBHOOKS} webhooks", "too_many_webhooks")
         return Webhook.add({"active": 1, **data, "secret": secret}).id, secret
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Webhook:
-    """Change the sent fields of an endpoint. Another address counts as healthy until it fails.
+    """Change the given fields of a webhook. Another address counts as healthy until it fails.
 
-    Switched off, it holds what was to be sent; switched on, it gets what happens from then on.
-    Raises Invalid, NotFound and Stale.
+    Switching off holds the pending deliveries; switching on delivers only later events.
+    Raises Invalid if the URL may not be called, NotFound and Stale.
     """
     with transaction():
         webhook = Webhook.find(id, expected_version)
@@ -162,28 +179,31 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
 
 
 def delete(id: int | str, expected_version: int | None = None) -> Webhook:
-    """Delete an endpoint with its deliveries for good. Raises NotFound and Stale."""
+    """Delete a webhook with its deliveries for good. Raises NotFound and Stale."""
     with transaction():
         webhook = Webhook.find(id, expected_version)
         webhook.erase()
         return webhook
 
 
-def rotate(id: int | str) -> str:
-    """Make a new secret, shown this once; the old one signs too for 24 hours. Raises NotFound."""
+def rotate_secret(id: int | str) -> str:
+    """Replace the secret and return the new one, which is never shown again. Raises NotFound.
+
+    The old secret also signs for OLD_SECRET_SECONDS, so that receivers can be changed in time.
+    """
     with transaction():
         webhook = Webhook.find(id)
         secret = signature.new_secret()
-        until = steady_before(-ROTATION_SECONDS)
+        until = steady_before(-OLD_SECRET_SECONDS)
         webhook.put({"secret": secret, "old_secret": webhook.secret, "old_secret_until": until})
         return secret
 
 
-def hold_all() -> int:
-    """Send nothing of what waits until somebody asks to recover it; inside a transaction. Gives
-    how many deliveries that are.
+def hold_all_deliveries() -> int:
+    """Hold all pending deliveries until somebody recovers them, and return how many they are.
 
-    For a file out of a copy: what waited when it was made may have been sent since.
+    Call it inside a transaction. For a database restored from a copy: its pending deliveries may
+    have been sent after the copy was made.
     """
     return execute(
         "UPDATE delivery SET status = 'held', due_at = NULL, lease = NULL WHERE status = 'pending'"
@@ -191,17 +211,17 @@ def hold_all() -> int:
 
 
 def switch_all_off() -> None:
-    """Send nothing more to any endpoint, nor what waits; inside a transaction.
+    """Switch all webhooks off and hold all pending deliveries; call it inside a transaction.
 
-    For a copy that goes on beside the tenant it is of: its receivers are that one's.
+    For a copy of a tenant beside the original, whose receivers must not get events of both.
     """
-    hold_all()
+    hold_all_deliveries()
     for (id,) in rows("SELECT id FROM webhook WHERE active = 1"):
         update(id, {"active": 0})
 
 
-def _is_allowed(url: str) -> None:
+def _require_allowed_url(url: str) -> None:
     try:
-        destinations.parse(url, settings().webhook_allow)
-    except InvalidValue as unfit:
-        raise Invalid.field("url", unfit.code, unfit.detail) from None
+        destinations.parse_destination(url, settings().webhook_allow)
+    except InvalidValue as error:
+        raise Invalid.field("url", error.code, error.detail) from None

@@ -8,7 +8,7 @@ from marshmallow import ValidationError
 from marshmallow import fields as ma
 from marshmallow.validate import Length
 
-from crm.errors import MOST_FAULTS
+from crm.errors import MAX_FAULTS
 from crm.json import loads
 
 
@@ -80,7 +80,7 @@ class Nested(ma.Nested):
                 entries.append(self.schema.read(entry))
             except ValidationError as error:
                 errors[number] = error.normalized_messages()
-                if len(errors) == MOST_FAULTS:
+                if len(errors) == MAX_FAULTS:
                     break
         if errors:
             raise ValidationError(errors)

@@ -16,7 +16,7 @@ from peewee import Model
 from werkzeug.datastructures import MultiDict
 
 from crm import values
-from crm.errors import MOST_FAULTS, Fault, Invalid
+from crm.errors import MAX_FAULTS, Fault, Invalid
 from crm.records import fields, search
 from crm.records.columns import declared
 from crm.records.conditions import OF_LIST, Condition, with_joined_ranges
@@ -373,7 +373,7 @@ class Filter(Schema):
                 parameter.apply(list(texts), query)
             except values.InvalidValue as unfit:
                 found.append(Fault(name, unfit.code, unfit.detail, "parameter"))
-                if len(found) == MOST_FAULTS:
+                if len(found) == MAX_FAULTS:
                     break
         if query.include_deleted and "updated_since" not in sent:
             detail = "goes with updated_since"

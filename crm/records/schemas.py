@@ -9,7 +9,7 @@ from typing import Any
 
 from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 
-from crm.errors import MOST_FAULTS, Fault, Invalid
+from crm.errors import MAX_FAULTS, Fault, Invalid
 from crm.json import dumps, loads
 from crm.records.columns import declared
 
@@ -41,7 +41,7 @@ class Body(Schema):
         try:
             payload = self.read(sent)
         except ValidationError as error:
-            raise Invalid(list(islice(faults(error.normalized_messages()), MOST_FAULTS))) from None
+            raise Invalid(list(islice(faults(error.normalized_messages()), MAX_FAULTS))) from None
         payload.echoed = echoed
         return payload
 
@@ -52,8 +52,8 @@ class Body(Schema):
         """
         payload, errors = Payload(), {}
         unknown = sent.keys() - self.fields.keys()
-        if len(unknown) > MOST_FAULTS:  # before each value is read, which takes longer
-            raise ValidationError(dict.fromkeys(islice(unknown, MOST_FAULTS), ["Unknown field."]))
+        if len(unknown) > MAX_FAULTS:  # before each value is read, which takes longer
+            raise ValidationError(dict.fromkeys(islice(unknown, MAX_FAULTS), ["Unknown field."]))
         for name, field in self.fields.items():
             try:
                 if name in sent:

@@ -12,7 +12,7 @@ from crm.errors import Invalid
 from crm.json import dumps
 from crm.records import fields
 from crm.records.nested import Nested
-from crm.values.objects import LONGEST_BYTES
+from crm.values.objects import MAX_JSON_BYTES
 
 CHARACTER_BYTES = 4  # of UTF-8
 SHORT_BYTES = 64  # a number, a time, an id, true or false
@@ -49,7 +49,7 @@ def _most_shown(field: Any) -> int:
     if said := getattr(field, "max_bytes", 0):
         return said
     if isinstance(field, fields.Extra):
-        return LONGEST_BYTES
+        return MAX_JSON_BYTES
     if isinstance(field, Nested):
         return max_bytes(field.schema.fields) * (FEW if field.many else 1)
     return _most_by_schema(field.schema_type())

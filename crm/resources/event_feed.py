@@ -31,10 +31,10 @@ from crm.resources.tasks import TASK
 
 def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
     """Of the kinds wanted, or of all, those that the scopes let read; raises Forbidden."""
-    rights.require(held, map(events.scope_of, wanted))
-    found = [kind for kind in events.KINDS if rights.allows(held, events.scope_of(kind))]
+    rights.require(held, map(events.required_scope, wanted))
+    found = [kind for kind in events.KINDS if rights.allows(held, events.required_scope(kind))]
     if not found:
-        needed = ", ".join(dict.fromkeys(map(events.scope_of, events.KINDS)))
+        needed = ", ".join(dict.fromkeys(map(events.required_scope, events.KINDS)))
         raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
     return wanted or found
 
@@ -124,5 +124,5 @@ def list_events(query: Query) -> dict[str, Any]:
     Each kind needs the right to read its noun, such as `leads:read`.
     """
     kinds = readable(g.caller.scopes, query.chosen.get("type", []))
-    bodies, following = events.since(query.chosen.get("after", 0), kinds, query.limit)
+    bodies, following = events.list_bodies_after(query.chosen.get("after", 0), kinds, query.limit)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

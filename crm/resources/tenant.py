@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 from crm import values
 from crm.access import api_keys, codes, links, sessions
 from crm.config import PLANS
-from crm.errors import Faults, Invalid
+from crm.errors import FaultCollector, Invalid
 from crm.outbox import subscriptions
 from crm.resources import pipelines, users
 from crm.tenancy import backup
@@ -110,7 +110,7 @@ def update(
     settings: dict[str, str] = {}
     if name is not None:
         settings["name"] = _checked_name(name)
-    faults = Faults()
+    faults = FaultCollector()
     if currency is not None:
         try:
             settings["currency"] = values.currency(currency)

@@ -118,7 +118,7 @@ def make_reset_link(email: str) -> tuple[User | None, str]:
     with transaction():
         user = reached_at(email)
         purpose, id = (links.RESET, user.id) if user else (links.HANDOVER, owner_id())
-        return user, links.make(purpose, id)
+        return user, links.create(purpose, id)
 
 
 def confirm_email(token: str) -> bool:

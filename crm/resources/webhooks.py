@@ -53,14 +53,14 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
         if has_new_url or kinds != webhook.events:
             _require_right_to_read(loads(kinds))
         if has_new_url:
-            _require_right_to_read(deliveries.pending_kinds(webhook.id))
+            _require_right_to_read(deliveries.list_pending_kinds(webhook.id))
         return subscriptions.update(webhook.id, data)
 
 
 def resend(delivery_id: int | str) -> int:
     """Send a delivery once more and return its id. Raises Conflict, Forbidden and NotFound."""
     with transaction():
-        _require_right_to_read(deliveries.unwanted_kinds(delivery_id))
+        _require_right_to_read(deliveries.list_unwanted_kinds(delivery_id))
         return deliveries.resend(delivery_id)
 
 
@@ -68,7 +68,7 @@ def _require_right_to_read(kinds: Iterable[str]) -> None:
     """Raise Forbidden unless the session's key, if any, may read the nouns of these kinds."""
     scopes = current_session().scopes
     if scopes is not None:
-        rights.require(scopes, map(events.scope_of, kinds))
+        rights.require(scopes, map(events.required_scope, kinds))
 
 
 class Kinds(fields.Field):
@@ -177,10 +177,10 @@ class DeliverySchema(RecordSchema):
     )
     type = fields.Choice(
         *events.KINDS,
-        deliveries.TEST,
+        deliveries.TEST_KIND,
         dump_only=True,
         column="coalesce((SELECT type FROM event WHERE sequence = delivery.sequence),"
-        f" '{deliveries.TEST}')",
+        f" '{deliveries.TEST_KIND}')",
     )
     sequence = fields.Integer(1, 1 << 53, dump_only=True, allow_none=True, about="Null of a test.")
     status = fields.Choice(
@@ -304,14 +304,18 @@ def delete_webhook(id: str, expected_version: int | None = None) -> None:
 @blueprint.secret()
 def rotate_webhook_secret(id: str) -> dict[str, str]:
     """Make a new secret; the one before signs too for 24 hours."""
-    return {"status": "ok", "webhook_id": str(integer_id(id)), "secret": subscriptions.rotate(id)}
+    return {
+        "status": "ok",
+        "webhook_id": str(integer_id(id)),
+        "secret": subscriptions.rotate_secret(id),
+    }
 
 
 @blueprint.post("/webhooks/<id>/test")
 @blueprint.answer(Sending(), 202)
 def test_webhook(id: str) -> dict[str, str]:
     """Send a `webhook.test`, once."""
-    return {"status": "ok", "delivery_id": str(deliveries.test(id))}
+    return {"status": "ok", "delivery_id": str(deliveries.send_test(id))}
 
 
 @blueprint.get("/webhooks/<id>/deliveries")

@@ -1,11 +1,11 @@
-"""The seam that starts the server: gunicorn with an event loop of our own in each worker.
+"""The HTTP server: gunicorn with a worker that has its own event loop.
 
-`serve()` is what the command line calls. `gunicorn app:app` works without this package, and
-`gunicorn -k crm.server.Worker --threads 4 app:app` takes the worker alone: its deadlines and
-bounds, and the end with the parent, without the lock on the data folder.
+The command line calls `serve()`. `gunicorn app:app` works without this package, and `gunicorn -k
+crm.server.Worker --threads 4 app:app` uses only the worker, with its deadlines and limits, but
+without the lock on the data folder.
 
-Several worker processes may serve one data folder: a writer waits for its turn among all threads
-and processes, and what is counted is counted for all of them together.
+Several worker processes may serve one data folder: writers take turns among all threads and
+processes, and limits are counted for all of them together.
 """
 
 import errno
@@ -25,30 +25,30 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
-from crm.open_files import raise_limit, shares
+from crm.open_files import divide_open_files, raise_limit
 from crm.server.loop import Loop
 from crm.server.worker import STOPS, Worker
 from crm.tenancy import disk
 
-__all__ = ["Loop", "ServeError", "Worker", "running", "serve"]
+__all__ = ["Loop", "ServeError", "Worker", "find_running", "serve"]
 
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# How long a new serve waits for a dying one to free the data folder; and how long for a living one,
-# which may have been told to stop a moment ago, or for the port.
+# How long a new server waits for one that is ending to free the data folder; and how long for a
+# running one, which may just have got the signal to stop, or for the port.
 TAKEOVER_SECONDS = 10.0
 GRACE_SECONDS = 1.0
-STOPPING = "stopping"  # behind the process's id in the lock file
-# SIGTERM finishes what is in flight for so long; the process ends within 25 s.
+STOPPING = "stopping"  # written behind the process id in the lock file
+# How long requests in flight may take after SIGTERM; the process ends within 25 s.
 STOP_SECONDS = 20
 KEEPALIVE_SECONDS = 5
 LOCK_BYTES = 20  # of serve.lock
-# A worker that boots may migrate many tenants before its loop first reports.
+# A worker may migrate many tenants when it starts, before its loop first reports to the parent.
 HUNG_SECONDS = 300
 
 
 class ServeError(Exception):
-    """Why the server cannot run, as one sentence for the operator."""
+    """The server cannot run; the text is one sentence for the operator."""
 
 
 def serve(
@@ -63,16 +63,15 @@ def serve(
     behind_proxy: bool = False,
     announce: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then return. To be called in the main thread.
+    """Serve until SIGTERM or SIGINT, then return. Call it in the main thread.
 
-    `app_factory` runs in each of the `workers`, after the fork, so the application may start
-    threads. `threads`: how many requests may be slow at a time in a worker, without keeping others
-    waiting. `databases`: how many the application wants to keep open in a worker. `behind_proxy`:
-    clients come through a proxy, so that their addresses cannot be told apart here.
-    `announce` is called once, in the parent, when the socket listens and before there is a worker;
-    what it raises ends serve. A name that has several addresses (localhost) is served on its first
-    IPv4 address.
-    Raises ServeError: another serve on `data`, port in use, unknown host, no start.
+    `app_factory` runs in each of the `workers` after the fork, so the application may start
+    threads. `threads` is how many requests may be slow at a time in a worker without delaying
+    others, `databases` how many idle connections the application wants to keep open in a worker.
+    `behind_proxy`: clients come through a proxy, so their addresses are not known here.
+    `announce` is called once in the parent, when the socket listens and before a worker starts; an
+    exception of it ends serve(). A host with several addresses is served on its first IPv4 one.
+    Raises ServeError: another server on `data`, port in use, unknown host, no start.
     """
     parent = os.getpid()
     lock = _lock(data)
@@ -80,7 +79,7 @@ def serve(
         listener = _listen(host, port, time.monotonic() + GRACE_SECONDS)
         raise_limit()
         bounds = {
-            "MAX_CONNECTIONS": shares(databases).clients,
+            "MAX_CONNECTIONS": divide_open_files(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
         }
         loop_class = type("Loop", (Loop,), bounds)
@@ -92,7 +91,7 @@ def serve(
             "graceful_timeout": STOP_SECONDS,
             "keepalive": KEEPALIVE_SECONDS,
             "control_socket_disable": True,
-            "forwarded_allow_ips": "",  # whom to believe, the application knows
+            "forwarded_allow_ips": "",  # the application decides which proxies to trust
             "accesslog": None,
             "errorlog": "-",
             "loglevel": "warning",
@@ -102,7 +101,7 @@ def serve(
         }
         _Application(app_factory, listener, settings, lambda: _note(lock, STOPPING)).run()
     except SystemExit as stop:
-        # The worker leaves through here too: it must not return to the caller of serve().
+        # Workers end here too, and must not return to the caller of serve().
         if os.getpid() != parent:
             raise
         if stop.code:
@@ -112,8 +111,8 @@ def serve(
             os.close(lock)
 
 
-def running(data: Path) -> int | None:
-    """The process that serves the data folder, or None."""
+def find_running(data: Path) -> int | None:
+    """Return the id of the process that serves the data folder, or None."""
     try:
         lock = os.open(data / "serve.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -128,21 +127,21 @@ def running(data: Path) -> int | None:
 
 
 def _holder(lock: int) -> tuple[int, bool]:
-    """The process that holds the lock, 0 if it could not say so; and whether it may be dying."""
+    """Return the id of the process that holds the lock, 0 if unknown, and whether it is ending."""
     pid, _, state = os.pread(lock, LOCK_BYTES, 0).decode(errors="replace").partition(" ")
     try:
         process = int(pid)
         os.kill(process, 0)
     except (ProcessLookupError, ValueError, OverflowError):
-        return 0, True  # its workers end by themselves
+        return 0, True  # it was killed, and its workers end by themselves
     except PermissionError:
-        pass  # another user's
+        pass  # it is another user's process
     return process, state.strip() == STOPPING
 
 
 def _note(lock: int, state: str = "") -> None:
-    # Over what is there, so that a full disk need not have room for it again. Where there is none
-    # at all, only this note is lost: the lock itself is the kernel's.
+    # Written over the old text, so that a full disk needs no new space. If even that fails, only
+    # this text is lost: the kernel keeps the lock itself.
     text = f"{os.getpid()} {state}".strip().encode() + b"\n"
     try:
         os.pwrite(lock, text, 0)
@@ -152,9 +151,9 @@ def _note(lock: int, state: str = "") -> None:
 
 
 def _lock(data: Path) -> int:
-    """The descriptor that holds data/serve.lock.
+    """Lock data/serve.lock and return its descriptor. Raises ServeError.
 
-    The workers inherit it and nobody unlocks it: the folder is free when all processes ended.
+    The workers inherit it and nothing unlocks it, so the folder is free when all processes ended.
     """
     began = time.monotonic()
     try:
@@ -184,10 +183,13 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
     if not 0 <= port <= 65535:
         raise ServeError(f"port {port} is not a number from 0 to 65535")
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise ServeError(f"{host!r} is not a known host or address") from None
-    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    # The first IPv4 address, else the first one.
+    family, kind, protocol, _, address = min(
+        addresses, key=lambda entry: entry[0] != socket.AF_INET
+    )
     while True:
         listener = socket.socket(family, kind, protocol)
         try:
@@ -200,13 +202,13 @@ def _listen(host: str, port: int, until: float) -> socket.socket:
             if error.errno == errno.EADDRINUSE and time.monotonic() < until:
                 time.sleep(0.1)
                 continue
-            why = {
+            reasons = {
                 errno.EADDRINUSE: f"port {port} on {host} is in use",
                 errno.EADDRNOTAVAIL: f"{host} is not an address of this machine",
                 errno.EACCES: f"port {port} on {host} needs more rights than this user has",
             }
-            said = why.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
-            raise ServeError(said) from None
+            reason = reasons.get(error.errno or 0, f"cannot listen on {host}: {error.strerror}")
+            raise ServeError(reason) from None
 
 
 def _flush(_arbiter: Arbiter, _worker: "Worker") -> None:
@@ -240,13 +242,13 @@ class _Application(BaseApplication):
         arbiter = _Arbiter(self)
         arbiter.note_stop = self.note_stop
         kind = TCP6Socket if self.listener.family == socket.AF_INET6 else TCPSocket
-        # Given here and not as bind="fd://…", for which gunicorn leaves a copy open.
+        # Set here and not as bind="fd://…", of which gunicorn would leave a copy open.
         arbiter.LISTENERS = [kind(None, self.cfg, arbiter.log, fd=self.listener.detach())]
         arbiter.run()
 
 
 class _Log(Logger):
-    """gunicorn's own lines go where the process's log goes, if it has one, else to stderr."""
+    """Writes gunicorn's lines into the process's log if it is set up, else to stderr."""
 
     error_fmt = "%(asctime)s %(levelname)s %(message)s"
     datefmt = "%Y-%m-%d %H:%M:%S"
@@ -259,10 +261,10 @@ class _Log(Logger):
 
 
 class _Arbiter(Arbiter):
-    """gunicorn's parent process, which here always has the same number of workers.
+    """gunicorn's parent process, with a constant number of workers.
 
-    SIGINT stops as gently as SIGTERM, and a second one at once. SIGHUP stops too, unless nohup.
-    `note_stop` is called when the stop begins.
+    SIGINT stops as gracefully as SIGTERM, a second one at once. SIGHUP stops too, except under
+    nohup. `note_stop` is called when the stop begins.
     """
 
     note_stop: Callable[[], None]
@@ -279,7 +281,7 @@ class _Arbiter(Arbiter):
     handle_hup = handle_int
 
     def ignore(self) -> None:
-        """Reload, more workers, a second parent: none of these is meant for an installation."""
+        """Ignore the signals for more or fewer workers and for a second parent."""
 
     handle_ttin = handle_ttou = handle_usr2 = ignore
 
@@ -288,9 +290,9 @@ class _Arbiter(Arbiter):
         super().stop(graceful)
 
     def spawn_worker(self) -> int | None:
-        # A stop that reached the worker before it has its own handlers would be lost, and the
-        # stop take STOP_SECONDS: the signal waits until Worker.init_signals.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        # A signal that reaches the worker before it has its own handlers would be lost, and the
+        # stop would take STOP_SECONDS: it is blocked until Worker.init_signals().
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         pid = super().spawn_worker()
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         return pid

@@ -1,16 +1,16 @@
-"""What clients may use up of a server: in all, and each network for itself."""
+"""Limits of what all clients together, and the clients of one network, may use of a server."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 ALL = "all"
-# The parts of a bound that one address or IPv6 /64, and one IPv6 /48, may use.
+# The parts of a limit that one address or IPv6 /64, and one IPv6 /48, may use.
 ADDRESS_PART, SITE_PART = 0.5, 0.75
 
 
 class Bound:
-    """An amount of which clients together may use `total`, and one network a part of that."""
+    """Counts an amount, of which all clients may use `total` and one network a part."""
 
     def __init__(self, total: int, by_network: bool = True):
         self.total = total
@@ -30,7 +30,7 @@ class Bound:
                 del self._used[network]
 
     def exceeded(self, networks: tuple[str, ...]) -> str | None:
-        """Who uses more than allowed: one of the networks, or ALL; None if nobody does."""
+        """Return the network that uses more than its part, ALL for all together, or None."""
         if self._by_network:
             for network, part in zip(networks, (ADDRESS_PART, SITE_PART), strict=False):
                 if self._used[network] > self.total * part:
@@ -39,11 +39,11 @@ class Bound:
 
 
 class SlowRequests:
-    """The requests that go on beside the loop: so many in all, and fewer of one kind.
+    """The slow requests, which run outside of the loop: `total` at a time, and fewer of one kind.
 
-    Requests have a `kind`: (host, whether they only read). Of one host, half of them may read and
-    one may write: writers of a tenant wait for one another anyway, and each that computes meanwhile
-    takes time from everybody.
+    The `kind` of a request is (host, whether it only reads). Half of the requests may read from one
+    host and one may write: writers of a tenant wait for each other anyway, and each one that
+    computes takes time from all others.
     """
 
     def __init__(self, total: int):
@@ -68,9 +68,9 @@ class SlowRequests:
             del self._of_kind[kind]
 
     def leave_room_for(self, request: Any) -> bool:
-        """May this request run, which could be slow too?"""
+        """Return whether another request, which may be slow too, may run now."""
         if not self._kinds:
             return True
         _, reads = request.kind
-        most = self._total // 2 if reads else 1
-        return len(self._kinds) < self._total and self._of_kind[request.kind] < most
+        limit = self._total // 2 if reads else 1
+        return len(self._kinds) < self._total and self._of_kind[request.kind] < limit

@@ -1,4 +1,4 @@
-"""One client's connection: the request that comes over it, and the answer that goes back."""
+"""One client's connection: its current request and response."""
 
 import socket
 import sys
@@ -7,15 +7,15 @@ from enum import IntEnum
 from typing import Any
 
 from crm.server.bounds import Bound
-from crm.server.requests import END, HEAD_BYTES, Refused, Request
+from crm.server.requests import END_OF_HEAD, MAX_HEAD_BYTES, Request, RequestRefused
 from crm.server.responses import Response
 
 RECEIVE_BYTES = 64 * 1024
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class State(IntEnum):
-    """What a connection waits for. When the server is full, the first of these are closed first."""
+    """What a connection waits for. A full server closes connections in this order."""
 
     IDLE = 0  # for the first byte of a request
     LEAVING = 1  # for its client to close, after the last answer
@@ -28,7 +28,7 @@ class State(IntEnum):
 
 
 class Connection:
-    """One client. Only the thread that leads the loop touches it, except while it is WORKING."""
+    """One connection. Only the thread of the loop uses it, except while it is WORKING."""
 
     __slots__ = (
         "_environ",
@@ -48,12 +48,12 @@ class Connection:
     )
 
     def __init__(self, sock: socket.socket, networks: tuple[str, ...], environ: dict[str, Any]):
-        """`environ` is what all requests of this connection have in common."""
+        """`environ` is the part of the WSGI environ that all requests of the connection share."""
         self.sock = sock
         self.networks = networks
         self.state = State.IDLE
-        self.until = 0.0  # monotonic seconds: how long the state may last,
-        self.send_until = 0.0  # and the client may go on to take the answer; 0: it took all so far
+        self.until = 0.0  # monotonic seconds: the end of the time for this state
+        self.send_until = 0.0  # and for the client to read the response; 0: it has read all so far
         self.watched = 0  # the events that the loop waits for
         self._held = 0
         self._held_in: Bound | None = None
@@ -65,7 +65,7 @@ class Connection:
         self.environ: dict[str, Any] = {}
 
     def receive(self) -> int:
-        """Read what has come, without waiting. 0: the client has closed. Raises OSError."""
+        """Read without waiting and return the number of bytes, 0 at the end. Raises OSError."""
         data = self.sock.recv(RECEIVE_BYTES)
         if self.state is State.LEAVING:
             self._received.clear()
@@ -74,15 +74,15 @@ class Connection:
         return len(data)
 
     def read_request(self) -> bool:
-        """Go on reading a request from what has come; whether it is complete. Raises Refused."""
+        """Parse what was received; return whether it is complete. Raises RequestRefused."""
         if self.request is None:
             received = self._received
             while received[:2] == b"\r\n":  # empty lines before a request are allowed
                 del received[:2]
-            end = received.find(END, 0, HEAD_BYTES)
+            end = received.find(END_OF_HEAD, 0, MAX_HEAD_BYTES)
             if end < 0:
-                if len(received) >= HEAD_BYTES:
-                    raise Refused(431)
+                if len(received) >= MAX_HEAD_BYTES:
+                    raise RequestRefused(431)
                 return False
             head = bytes(received[: end + 4])
             del received[: end + 4]
@@ -92,26 +92,26 @@ class Connection:
 
     @property
     def kind(self) -> tuple[str, bool]:
-        """What slow requests are counted by: their host, and whether they only read."""
+        """The host of the request and whether it only reads: slow requests are counted by it."""
         host = self.environ.get("HTTP_HOST", "").lower().partition(":")[0]
-        return host, self.environ["REQUEST_METHOD"] in READING
+        return host, self.environ["REQUEST_METHOD"] in SAFE_METHODS
 
     @property
     def received_bytes(self) -> int:
-        """Bytes kept of requests that are incomplete, or have to wait."""
+        """Bytes held of requests that are incomplete or wait."""
         return len(self._received) + (len(self.request.body) if self.request else 0)
 
     def put_output(self, data: bytes) -> None:
-        """What is to be sent next; everything before has been sent."""
+        """Set the bytes to send next, once all bytes before them are sent."""
         self._output = memoryview(data)
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of the answer that are kept until the client takes them."""
+        """Bytes of the response that are held until the client reads them."""
         return len(self._output)
 
     def send(self) -> int:
-        """Send what the client has room for, without waiting. Raises OSError."""
+        """Send as much as possible without waiting; return its size. Raises OSError."""
         if not self._output:
             return 0
         try:
@@ -122,24 +122,24 @@ class Connection:
         return sent
 
     def send_briefly(self, data: bytes) -> None:
-        """Send a few bytes if the client has room for them, else nothing."""
+        """Send a few bytes if it is possible without waiting, else nothing."""
         with suppress(OSError):
             self.sock.send(data)
 
     def hold(self, bound: Bound, amount: int) -> None:
-        """Count so many bytes for it in a bound, instead of those counted before."""
+        """Count the bytes that are held for it in a bound, instead of those counted before."""
         self.release()
         self._held, self._held_in = amount, bound
         bound.add(self.networks, amount)
 
     def release(self) -> None:
-        """Count nothing for it any more."""
+        """Stop counting bytes that are held for it."""
         if self._held_in is not None:
             self._held_in.remove(self.networks, self._held)
             self._held, self._held_in = 0, None
 
     def end_response(self) -> None:
-        """Forget the request, and close its answer. Raises what the application raises then."""
+        """Drop the request and close its response. Raises what the application raises."""
         response, self.response, self.request = self.response, None, None
         self._output = memoryview(b"")
         self.send_until = 0.0
@@ -147,9 +147,9 @@ class Connection:
             response.close()
 
 
-def environ_of(server: Any, client: Any) -> dict[str, Any]:
-    """What the environs of all requests of a connection have in common (PEP 3333)."""
-    if not isinstance(client, tuple):  # of a Unix socket
+def make_base_environ(server: Any, client: Any) -> dict[str, Any]:
+    """Return the part of the environ that all requests of a connection share (PEP 3333)."""
+    if not isinstance(client, tuple):  # a Unix socket
         server, client = ("localhost", 80), ("", "")
     return {
         "REMOTE_ADDR": client[0],

@@ -1,9 +1,9 @@
-"""Threads that take the event loop over from one another.
+"""Threads that hand the event loop over to each other.
 
-One thread leads the loop and runs the application in it. If the application takes longer than
-HAND_OVER_SECONDS, the supervisor lets another thread lead the loop; the first one ends its request,
-gives the answer to the loop, and waits to lead it again. So a quick request costs no change of
-thread, and a slow one stops nobody.
+One thread runs the loop, and the application in it. If the application takes longer than
+HAND_OVER_SECONDS, the supervisor lets another thread continue the loop; the first one finishes its
+request, passes the response to the loop, and waits as a spare thread. So a quick request needs no
+change of threads, and a slow one delays no other.
 """
 
 import os
@@ -13,34 +13,39 @@ from collections.abc import Callable
 from typing import Any
 
 HAND_OVER_SECONDS = 0.005
-# The supervisor rests when it saw nothing running so often in a row.
+# The supervisor rests after so many looks in a row that saw no running task.
 QUIET_LOOKS = 20
 REST_SECONDS = 1.0
 
 
 class LoopTaken(Exception):
-    """Another thread leads the loop by now: this one must not touch it any more."""
+    """Another thread runs the loop by now, so this one must not use it any more."""
 
 
 class HandOver:
-    """Who leads the loop. `begin()` and `end()` are for its thread, `look()` for the supervisor."""
+    """Decides which thread runs the loop.
+
+    The loop's thread calls begin() and end(), the supervisor calls check_task() and note_awake().
+    """
 
     def __init__(self, loop: Callable[[], None], let_go: Callable[[Any], None], log: Any):
-        """`loop` runs until the worker stops, or raises LoopTaken. `let_go` is called with the task
-        that goes on without the loop, before another thread leads it."""
+        """`loop` runs until the worker stops, or raises LoopTaken.
+
+        `let_go` is called with a slow task before another thread continues the loop.
+        """
         self._loop, self._let_go, self._log = loop, let_go, log
         self._lock = threading.Lock()
         self._task: Any = None
         self._began = 0.0
         self._spare_threads = 0
-        self._lead_again = threading.Semaphore(0)
+        self._run_again = threading.Semaphore(0)
         self._quiet_looks = 0
         self._is_resting = False
         self.wake_supervisor = -1  # a descriptor to write to
-        self.exit_code: int | None = None  # of the loop, once it has ended
+        self.exit_code: int | None = None  # set once the loop has ended
 
     def begin(self, task: Any) -> None:
-        """The loop's thread is about to run the application for a task."""
+        """Note that the loop's thread starts to run the application for a task."""
         self._began = time.monotonic()
         self._task = task
         if self._is_resting:
@@ -48,18 +53,15 @@ class HandOver:
             os.write(self.wake_supervisor, b"1")
 
     def end(self, task: Any) -> bool:
-        """It has; False: it took so long that another thread leads the loop by now."""
+        """Note that the task is done; return False if another thread runs the loop by now."""
         with self._lock:
-            leads = self._task is task
-            if leads:
+            has_loop = self._task is task
+            if has_loop:
                 self._task = None
-            return leads
+            return has_loop
 
-    def look(self) -> float:
-        """Hand the loop over if its thread works for too long on one task.
-
-        Returns the seconds until the next look.
-        """
+    def check_task(self) -> float:
+        """Hand the loop over if its task takes too long; return the seconds until the next call."""
         task = self._task
         if task is not None:
             self._quiet_looks = 0
@@ -75,26 +77,26 @@ class HandOver:
         elif self._quiet_looks < QUIET_LOOKS:
             self._quiet_looks += 1
         else:
-            self._is_resting = True  # before the last look: a task is seen, or wakes us
+            self._is_resting = True  # set first: a task that starts now is seen here, or wakes
             if self._task is None:
                 return REST_SECONDS
         return HAND_OVER_SECONDS
 
-    def go_on_looking(self) -> None:
-        """The supervisor is awake."""
+    def note_awake(self) -> None:
+        """Note that the supervisor is awake, so that begin() need not wake it."""
         self._is_resting = False
 
     def start_thread(self) -> None:
-        """Let a thread lead the loop: one that waits for it, or a new one."""
+        """Let a spare thread, or a new one, run the loop."""
         with self._lock:
-            waits = self._spare_threads > 0
-            self._spare_threads -= waits
-        if waits:
-            self._lead_again.release()
+            has_spare = self._spare_threads > 0
+            self._spare_threads -= has_spare
+        if has_spare:
+            self._run_again.release()
         else:
-            threading.Thread(target=self._lead, name="request", daemon=True).start()
+            threading.Thread(target=self._run_loop, name="request", daemon=True).start()
 
-    def _lead(self) -> None:
+    def _run_loop(self) -> None:
         code = 1
         try:
             while code:
@@ -104,7 +106,7 @@ class HandOver:
                 except LoopTaken:
                     with self._lock:
                         self._spare_threads += 1
-                    self._lead_again.acquire()
+                    self._run_again.acquire()
         except BaseException:
             self._log.exception("the event loop failed")
         self.exit_code = code

@@ -1,17 +1,17 @@
-"""The event loop of the worker: it reads from clients, runs the application, and writes to clients.
+"""The worker's event loop: it reads from clients, runs the application, and writes to clients.
 
-It waits for no client. What a client may take:
+It never waits for a client. The limits:
 
     first byte of a request    HEAD_SECONDS, then `keepalive` between requests
     request line and headers   HEAD_SECONDS from their first byte, HEAD_BYTES
     body                       never BODY_SECONDS behind RATE, BODY_BYTES
-    the answer                 never SEND_SECONDS behind RATE
-    all requests, all answers  HELD_BYTES each, a part of that for one network
+    response                   never SEND_SECONDS behind RATE
+    all requests, responses    HELD_BYTES each, a part of that for one network
     connections                what RLIMIT_NOFILE leaves, a part of that for one network
 
-Where there are too many, those that wait longest are closed first, idle ones before others.
+Of too many connections, those that wait longest are closed first, idle ones before others.
 
-The application runs in the loop's own thread. When it takes long, another thread goes on with the
+The application runs in the loop's own thread. When it takes long, another thread continues the
 loop (`hand_over.py`). At most `threads` requests may be slow at a time, of one host half of them
 for reading and one for writing; requests beyond that wait in a queue.
 """
@@ -22,20 +22,20 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from crm.networks import networks_of
-from crm.open_files import shares
+from crm.open_files import divide_open_files
 from crm.server.bounds import ALL, Bound, SlowRequests
-from crm.server.connections import Connection, State, environ_of
+from crm.server.connections import Connection, State, make_base_environ
 from crm.server.hand_over import HandOver, LoopTaken
-from crm.server.requests import Refused
-from crm.server.responses import Response, problem
+from crm.server.requests import Request, RequestRefused
+from crm.server.responses import Response, make_problem
 
 EXPIRE_SECONDS = 0.25
 ACCEPTS_AT_ONCE = 16
 DATABASES = 256  # idle connections to tenants' files, as `CRM_MAX_IDLE_CONNECTIONS` has it
-# An idle connection gets so long to begin a last request when the server stops.
+# How long an idle connection may start a last request when the server stops.
 LAST_REQUEST_SECONDS = 1.0
 
 
@@ -48,9 +48,9 @@ class Loop:
     QUEUE_SECONDS = 20.0
     RATE = 16 * 1024  # bytes a second
     HELD_BYTES = 64 * 1024 * 1024
-    # Time for a client to read the end of its answer while it may still be sending.
+    # How long a client may read the end of its response while it may still be sending.
     LINGER_SECONDS = 2.0
-    # How many clients may be connected; 0: what RLIMIT_NOFILE leaves beside the application.
+    # How many clients may be connected; 0: what RLIMIT_NOFILE leaves besides the application.
     MAX_CONNECTIONS = 0
     # False behind a proxy, through which all clients seem to have one address.
     CLIENTS_ARE_DIRECT = True
@@ -66,24 +66,25 @@ class Loop:
         stop_seconds: float,
         log: Any,
     ):
-        """`workers`: how many processes accept from the same listeners. `threads`: how many
-        requests may be slow at a time. `log` is gunicorn's Logger."""
+        """`workers` is how many processes accept from the same listeners, `threads` how many
+        requests may be slow at a time, `log` gunicorn's Logger.
+        """
         self.application = application
         self.listeners = listeners
         self.keepalive, self.stop_seconds, self.log = keepalive, stop_seconds, log
-        self.alive = True  # set to False by the worker: it is to stop
+        self.alive = True  # False: the loop must stop
         self.stop_at = 0.0
         self.hand_over = HandOver(self.run, self.let_go, log)
         self.selector = selectors.DefaultSelector()
         self.waiting: dict[State, dict[Connection, None]] = {state: {} for state in State}
-        self.ready: deque[Connection] = deque()  # the next request came behind the last one
-        self.finished: deque[Connection] = deque()  # by threads that the loop was taken from
+        self.ready: deque[Connection] = deque()  # with bytes received behind the last request
+        self.finished: deque[Connection] = deque()  # slow requests, whose threads are done
         self.slow = SlowRequests(threads)
-        self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # the others take some, too
+        self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
         self.queue_may_move = False
         self.expire_at = 0.0
-        most = self.MAX_CONNECTIONS or shares(DATABASES).clients
-        self.connections = Bound(most, self.CLIENTS_ARE_DIRECT)
+        limit = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
+        self.connections = Bound(limit, self.CLIENTS_ARE_DIRECT)
         self.requests = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
         self.wakeup, self.wakeup_end = socket.socketpair()
@@ -92,17 +93,17 @@ class Loop:
         self.selector.register(self.wakeup, selectors.EVENT_READ)
         for listener in listeners:
             listener.setblocking(False)
-            if listener.family != socket.AF_UNIX:  # what is accepted has it too
+            if listener.family != socket.AF_UNIX:  # accepted connections inherit the option
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.selector.register(listener.fileno(), selectors.EVENT_READ, listener)
 
     def stop(self) -> None:
-        """Finish what has begun, then end. In any thread, or a signal handler."""
+        """Finish running requests, then end. May be called in any thread or signal handler."""
         self.alive = False
         self.wake()
 
     def close(self) -> None:
-        """After the loop has ended: cut what was not finished in time."""
+        """Close all connections and sockets, after the loop has ended."""
         for conns in self.waiting.values():
             for conn in list(conns):
                 self.drop(conn)
@@ -114,15 +115,15 @@ class Loop:
         try:
             self.wakeup_end.send(b"1")
         except OSError:
-            return  # it will find that it was woken, or has ended
+            return  # the loop is being woken already, or has ended
 
     def let_go(self, conn: Connection) -> None:
-        """Another thread is about to lead the loop, while the application works for `conn`."""
+        """Prepare for another thread to continue the loop, while `conn` has a slow request."""
         self.slow.add(conn)
-        self.watch(conn, 0)  # what its client sends is read after the answer
+        self.watch(conn, 0)  # what its client sends is read after the response
 
     def run(self) -> None:
-        """Serve until stop() and the end of what had begun. Raises LoopTaken."""
+        """Serve until stop() is called and all requests are done. Raises LoopTaken."""
         while self.alive or not self.has_stopped():
             for key, _ in self.selector.select(0 if self.ready else EXPIRE_SECONDS):
                 if isinstance(key.data, Connection):
@@ -147,8 +148,8 @@ class Loop:
                 self.expire_at = now + EXPIRE_SECONDS
                 self.expire(now)
 
-    def guard(self, conn: Connection, step: Any) -> None:
-        """Whatever happens with one client, it must not end the loop."""
+    def guard(self, conn: Connection, step: Callable[[Connection], None]) -> None:
+        """Call `step(conn)`; close the connection if it raises, so that the loop continues."""
         try:
             step(conn)
         except LoopTaken:
@@ -158,12 +159,12 @@ class Loop:
             self.drop(conn)
 
     def has_stopped(self) -> bool:
-        """Begin to stop; later: has all ended that had begun, or the time for it?"""
+        """Begin to stop on the first call; return whether all requests or their time have ended."""
         now = time.monotonic()
         if not self.stop_at:
             self.stop_at = now + self.stop_seconds
-            if leave := getattr(self.application, "leave", None):
-                leave()
+            if stop_background_work := getattr(self.application, "stop_background_work", None):
+                stop_background_work()
             for listener in self.listeners:
                 while self.accept(listener):
                     pass
@@ -180,7 +181,7 @@ class Loop:
     # Connections
 
     def accept(self, listener: Any) -> bool:
-        """Accept the connections that wait; whether there may be more."""
+        """Accept the connections that wait; return whether there may be more."""
         for _ in range(self.accepts_at_once):
             try:
                 sock, client = listener.accept()
@@ -188,14 +189,14 @@ class Loop:
                 return False
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
-                    continue  # the client left again
+                    continue  # the client has left already
                 self.log.error("too many open files: the connection that waits longest is closed")
                 self.close_one_of(ALL)
                 return False
             sock.setblocking(False)
-            # Who comes by a Unix socket is a proxy, and has no address.
+            # The client of a Unix socket is a proxy, and has no address.
             networks = networks_of(client[0]) if isinstance(client, tuple) else ()
-            conn = Connection(sock, networks, environ_of(listener.getsockname(), client))
+            conn = Connection(sock, networks, make_base_environ(listener.getsockname(), client))
             self.connections.add(networks)
             while user := self.connections.exceeded(networks):
                 if not self.close_one_of(user):
@@ -205,7 +206,7 @@ class Loop:
         return True
 
     def close_one_of(self, network: str) -> bool:
-        """Close the connection of a network, or of all, that waits longest; False: none waits."""
+        """Close the connection that waits longest, of a network or ALL; False: none waits."""
         for state in State:
             for conn in self.waiting[state]:
                 if network is ALL or network in conn.networks:
@@ -214,14 +215,14 @@ class Loop:
         return False
 
     def wait(self, conn: Connection, state: State, seconds: float) -> None:
-        """Put a connection last among those that wait for the same."""
+        """Set a connection's state, for `seconds` at most, behind others in the same state."""
         self.waiting[conn.state].pop(conn, None)
         conn.state = state
         conn.until = time.monotonic() + seconds
         self.waiting[state][conn] = None
 
     def watch(self, conn: Connection, events: int) -> None:
-        """Let the loop see when a connection can be read or written; 0: neither."""
+        """Set the events, reading or writing, that the loop waits for; 0: none."""
         if events == conn.watched:
             return
         if not events:
@@ -233,7 +234,7 @@ class Loop:
         conn.watched = events
 
     def drop(self, conn: Connection) -> None:
-        """Close a connection, whatever it waits for."""
+        """Close a connection in whatever state it is."""
         if conn.state is State.CLOSED:
             return
         self.waiting[conn.state].pop(conn, None)
@@ -251,7 +252,7 @@ class Loop:
             self.log.exception("error while closing an answer")
 
     def expire(self, now: float) -> None:
-        """End what lasts too long."""
+        """Close or refuse the connections whose time for their state is over."""
         for state, conns in self.waiting.items():
             for conn in [conn for conn in conns if conn.until <= now]:
                 if state in (State.HEAD, State.BODY):
@@ -264,7 +265,7 @@ class Loop:
     # Requests
 
     def handle(self, conn: Connection) -> None:
-        """Go on with a connection that can be read, or written while it is SENDING."""
+        """Continue with a connection that can be read, or written while it is SENDING."""
         if conn.state is State.SENDING:
             if conn.output_bytes:
                 self.send(conn)
@@ -286,7 +287,7 @@ class Loop:
             self.advance(conn)
 
     def advance(self, conn: Connection) -> None:
-        """Go on with what has come: to the body, to the application, or to a refusal."""
+        """Parse what was received, and wait for more, run the application or refuse."""
         try:
             if conn.read_request():
                 conn.release()
@@ -296,8 +297,8 @@ class Loop:
                     self.wait(conn, State.QUEUED, self.QUEUE_SECONDS)
                     self.watch(conn, 0)
                 return
-        except Refused as refused:
-            self.refuse(conn, refused.status)
+        except RequestRefused as error:
+            self.refuse(conn, error.status)
             return
         if conn.request is None:
             if conn.state is State.IDLE and conn.received_bytes:
@@ -311,50 +312,50 @@ class Loop:
             self.refuse(conn, 503)
 
     def move_queue(self) -> None:
-        """Run the requests that waited for a slow one to end. Raises LoopTaken."""
+        """Run queued requests that may run now. Raises LoopTaken."""
         for conn in list(self.waiting[State.QUEUED]):
             if self.slow.leave_room_for(conn):
                 self.guard(conn, self.run_application)
         self.queue_may_move = False
 
     def run_application(self, conn: Connection) -> None:
-        """Let the application make the answer, or more of it, and send that.
+        """Let the application make the response, or more of it, and send that.
 
-        Raises LoopTaken if this took so long that another thread has the loop.
+        Raises LoopTaken if it took so long that another thread runs the loop.
         """
         self.waiting[conn.state].pop(conn, None)
         conn.state = State.WORKING
         self.hand_over.begin(conn)
-        conn.put_output(self.answer(conn))
+        conn.put_output(self.make_output(conn))
         if not self.hand_over.end(conn):
             self.finished.append(conn)
             self.wake()
             raise LoopTaken
         self.send(conn)
 
-    def answer(self, conn: Connection) -> bytes:
-        """The next bytes of the answer, by the application."""
+    def make_output(self, conn: Connection) -> bytes:
+        """Return the next bytes of the response, made by the application."""
         response = conn.response
+        is_new = response is None
+        if response is None:
+            response = conn.response = Response(cast(Request, conn.request), self.alive)
         try:
-            if response is not None:
-                return response.next_piece()
-            response = conn.response = Response(conn.request, self.alive)
-            return response.run(self.application)
+            return response.run(self.application) if is_new else response.next_piece()
         except (Exception, SystemExit):
-            # Neither the address nor the headers: they carry phones and keys.
+            # Without the path and the headers, which contain phones and keys.
             self.log.exception("error while answering %s", conn.environ["REQUEST_METHOD"])
             response.is_complete, response.keep_alive = True, False
-            return b"" if response.is_started else problem(500, conn.environ)
+            return b"" if response.is_started else make_problem(500, conn.environ)
 
     def send(self, conn: Connection) -> None:
-        """Send what the client takes now; wait with the rest, or for the next request."""
+        """Send what the client can receive now; wait to send the rest, or for the next request."""
         try:
             sent = conn.send()
         except OSError:
             self.drop(conn)
             return
         response = conn.response
-        if not conn.output_bytes and response.is_complete:
+        if not conn.output_bytes and response is not None and response.is_complete:
             self.finish(conn)
             return
         now = time.monotonic()
@@ -365,15 +366,15 @@ class Loop:
         conn.hold(self.answers, conn.output_bytes + conn.received_bytes)
         while user := self.answers.exceeded(conn.networks):
             unread = self.waiting[State.SENDING]
-            self.drop(next(one for one in unread if user is ALL or user in one.networks))
+            self.drop(next(c for c in unread if user is ALL or user in c.networks))
 
     def finish(self, conn: Connection) -> None:
-        """After an answer: wait for the next request, or for the client to close."""
+        """Wait for the next request after a response, or for the client to close."""
         conn.release()
         response = conn.response
         self.end_response(conn)
-        if not response.keep_alive:
-            self.leave(conn)
+        if response is None or not response.keep_alive:
+            self.linger(conn)
             return
         self.wait(conn, State.IDLE, self.keepalive if self.alive else LAST_REQUEST_SECONDS)
         self.watch(conn, selectors.EVENT_READ)
@@ -381,12 +382,12 @@ class Loop:
             self.ready.append(conn)
 
     def refuse(self, conn: Connection, status: int) -> None:
-        """Answer without the application."""
-        conn.send_briefly(problem(status, conn.environ))
-        self.leave(conn)
+        """Send a response of the server itself, and close the connection."""
+        conn.send_briefly(make_problem(status, conn.environ))
+        self.linger(conn)
 
-    def leave(self, conn: Connection) -> None:
-        """Close, but not over an answer: a close with bytes unread would make it vanish."""
+    def linger(self, conn: Connection) -> None:
+        """Close after LINGER_SECONDS: at once, with bytes unread, would discard the response."""
         conn.release()
         self.end_response(conn)
         try:

@@ -1,4 +1,4 @@
-"""The end of a process with its parent, also when that is killed."""
+"""End a process when its parent ends, even if the parent is killed."""
 
 import ctypes
 import os
@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 
 
 def end_with(parent: int) -> None:
@@ -14,7 +14,7 @@ def end_with(parent: int) -> None:
     if not _kernel_ends_us():
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
-        os._exit(1)  # it died before the kernel was asked
+        os._exit(1)  # the parent had died before the kernel was asked
 
 
 def _kernel_ends_us() -> bool:
@@ -27,5 +27,5 @@ def _kernel_ends_us() -> bool:
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
     os._exit(1)

@@ -1,8 +1,8 @@
 """Reading HTTP/1.1 requests from the bytes of a connection.
 
 The head is parsed by llhttp (package httptools), which refuses what is ambiguous: bare line feeds,
-folded headers, a Content-Length beside a Transfer-Encoding. The body is cut out here, because a
-connection may carry the next request right behind it.
+folded headers, a Content-Length beside a Transfer-Encoding. The body is split off here, because the
+next request may follow it directly.
 """
 
 import io
@@ -13,20 +13,20 @@ from urllib.parse import unquote_to_bytes
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
-HEAD_BYTES = 32 * 1024
-HEAD_FIELDS = 100
-TARGET_BYTES = 4094
-# Nothing in the product takes more than an import of 10 MiB.
-BODY_BYTES = 16 * 1024 * 1024
-CHUNK_LINE_BYTES = 8192
+MAX_HEAD_BYTES = 32 * 1024
+MAX_HEAD_FIELDS = 100
+MAX_TARGET_BYTES = 4094
+# The largest request of the product is an import of 10 MiB.
+MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_CHUNK_LINE_BYTES = 8192
 CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 UPGRADE = re.compile(rb"\r\nUpgrade:[^\r\n]*", re.I)
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 SINGLE_FIELDS = frozenset({"HTTP_HOST", "HTTP_AUTHORIZATION", "CONTENT_TYPE"})
-END = b"\r\n\r\n"
+END_OF_HEAD = b"\r\n\r\n"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is answered with `status` and never reaches the application."""
 
     def __init__(self, status: int) -> None:
@@ -57,18 +57,20 @@ class Request:
         self.target = b""
         self.body = bytearray()
         self.has_repeated_field = False
-        if head.count(b"\r\n") > HEAD_FIELDS + 2:
-            raise Refused(431)
+        if head.count(b"\r\n") > MAX_HEAD_FIELDS + 2:
+            raise RequestRefused(431)
         parser = HttpRequestParser(self)
         try:
-            parser.feed_data(_as_llhttp_takes_it(head))
+            parser.feed_data(_normalize_for_llhttp(head))
         except HttpParserUpgrade:  # only CONNECT is left
-            raise Refused(501) from None
+            raise RequestRefused(501) from None
         except HttpParserError as error:
-            raise Refused(501 if "has invalid `Transfer-Encoding`" in str(error) else 400) from None
+            raise RequestRefused(
+                501 if "has invalid `Transfer-Encoding`" in str(error) else 400
+            ) from None
         version = parser.get_http_version()
         if self.has_repeated_field or version not in ("1.1", "1.0"):
-            raise Refused(400)
+            raise RequestRefused(400)
         self.is_http_1_1 = version == "1.1"
         # Not by the parser, which forgets the field at the end of a request without a body.
         options = environ.get("HTTP_CONNECTION", "").lower()
@@ -79,7 +81,7 @@ class Request:
         self.length = self._body_length()
         expected = environ.get("HTTP_EXPECT", "").lower()
         if expected not in ("", "100-continue"):
-            raise Refused(417)
+            raise RequestRefused(417)
         self.expects_continue = bool(expected) and self.is_http_1_1
 
     def on_url(self, part: bytes) -> None:
@@ -101,8 +103,8 @@ class Request:
 
     def _read_target(self) -> None:
         target = self.target
-        if len(target) > TARGET_BYTES:
-            raise Refused(414)
+        if len(target) > MAX_TARGET_BYTES:
+            raise RequestRefused(414)
         if not target.startswith(b"/") and target != b"*":
             url = parse_url(target)  # the absolute form, as clients send it to proxies
             target = (url.path or b"/") + (b"?" + url.query if url.query else b"")
@@ -117,13 +119,13 @@ class Request:
         coding = self.environ.get("HTTP_TRANSFER_ENCODING")
         if coding is None:
             length = int(self.environ.get("CONTENT_LENGTH", 0))
-            if length > BODY_BYTES:
-                raise Refused(413)
+            if length > MAX_BODY_BYTES:
+                raise RequestRefused(413)
             return length
         if not self.is_http_1_1:
-            raise Refused(400)
+            raise RequestRefused(400)
         if coding.lower() != "chunked":
-            raise Refused(501)
+            raise RequestRefused(501)
         return None
 
     def take_body(self, buffer: bytearray) -> bool:
@@ -140,36 +142,36 @@ class Request:
 
     def _take_chunks(self, buffer: bytearray) -> bool:
         while True:
-            line = buffer.find(b"\r\n", 0, CHUNK_LINE_BYTES)
+            line = buffer.find(b"\r\n", 0, MAX_CHUNK_LINE_BYTES)
             if line < 0:
-                if len(buffer) >= CHUNK_LINE_BYTES:
-                    raise Refused(400)
+                if len(buffer) >= MAX_CHUNK_LINE_BYTES:
+                    raise RequestRefused(400)
                 return False
             match = CHUNK_LINE.fullmatch(buffer, 0, line)
             if not match:
-                raise Refused(400)
+                raise RequestRefused(400)
             size = int(match[1], 16)
-            if len(self.body) + size > BODY_BYTES:
-                raise Refused(413)
+            if len(self.body) + size > MAX_BODY_BYTES:
+                raise RequestRefused(413)
             if size == 0:
                 return self._take_trailers(buffer, line)
             start = line + 2
             if len(buffer) < start + size + 2:
                 return False
             if buffer[start + size : start + size + 2] != b"\r\n":
-                raise Refused(400)
+                raise RequestRefused(400)
             self.body += buffer[start : start + size]
             del buffer[: start + size + 2]
 
     def _take_trailers(self, buffer: bytearray, line: int) -> bool:
         """Drop the trailers behind the last chunk: nothing reads them."""
-        end = buffer.find(END, line, CHUNK_LINE_BYTES)
-        trailers = buffer[line : end if end >= 0 else CHUNK_LINE_BYTES]
+        end = buffer.find(END_OF_HEAD, line, MAX_CHUNK_LINE_BYTES)
+        trailers = buffer[line : end if end >= 0 else MAX_CHUNK_LINE_BYTES]
         if trailers.count(b"\n") != trailers.count(b"\r\n"):
-            raise Refused(400)
+            raise RequestRefused(400)
         if end < 0:
-            if len(buffer) >= CHUNK_LINE_BYTES:
-                raise Refused(400)
+            if len(buffer) >= MAX_CHUNK_LINE_BYTES:
+                raise RequestRefused(400)
             return False
         del buffer[: end + 4]
         return True
@@ -194,7 +196,7 @@ def environ_key(name: bytes) -> str | None:
     return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 
 
-def _as_llhttp_takes_it(head: bytes) -> bytes:
+def _normalize_for_llhttp(head: bytes) -> bytes:
     """The head without what llhttp refuses though it is harmless.
 
     Clients such as curl send what is typed, so a target may hold UTF-8: it is percent-encoded.

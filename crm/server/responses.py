@@ -1,4 +1,4 @@
-"""Answers: what a WSGI application gives, as the bytes of HTTP/1.1; and refusals of our own."""
+"""Responses: those of a WSGI application as bytes of HTTP/1.1, and those of the server itself."""
 
 import json
 import secrets
@@ -12,13 +12,13 @@ from werkzeug.http import HTTP_STATUS_CODES
 from crm import log
 from crm.server.requests import Request
 
-# How much of an answer is made at a time: the rest when the client has taken that.
+# How much of a response is made at a time; the rest is made when the client has read that.
 PIECE_BYTES = 256 * 1024
 NO_BODY = ("1", "204", "304")
 
 
 class Response:
-    """The answer to one request, made piece by piece as its client takes it."""
+    """The response to one request, made piece by piece as its client reads it."""
 
     __slots__ = (
         "_body",
@@ -39,9 +39,10 @@ class Response:
     def __init__(self, request: Request, keep_alive: bool):
         self.request = request
         self.keep_alive = keep_alive and request.keep_alive
-        self.is_started = False  # bytes of it were handed out
+        self.is_started = False  # bytes of it were returned
         self.is_complete = False
-        self._status, self._headers = "", []
+        self._status = ""
+        self._headers: list[tuple[str, str]] = []
         self._written: list[bytes] = []
         self._body: Any = None
         self._parts: Iterator[bytes] = iter(())
@@ -61,16 +62,16 @@ class Response:
         return self._written.append
 
     def run(self, application: Callable[..., Any]) -> bytes:
-        """Call the application; the first bytes to send. Raises what the application raises."""
+        """Call the application and return the first bytes. Raises what the application raises."""
         self._body = application(self.request.finish(), self.start)
         self._parts = iter(self._body)
         return self.next_piece()
 
     def next_piece(self) -> bytes:
-        """The next bytes to send; sets `is_complete` when there will be no more.
+        """Return the next bytes to send; set `is_complete` if they are the last ones.
 
-        Raises what the application raises, unless there are bytes before the error: then the answer
-        ends there, and the connection with it.
+        Raises what the application raises, unless there are bytes before the error: then the
+        response and the connection end after them.
         """
         pieces, size, error = [], 0, None
         try:
@@ -103,7 +104,7 @@ class Response:
         return head + self._framed(body)
 
     def _make_head(self, size: int) -> bytes:
-        """The head of the answer; `size` is the body's length if it is complete."""
+        """Return the head of the response; `size` is the body's length if it is complete."""
         has_length = has_date = False
         lines = [f"HTTP/1.1 {self._status}"]
         for name, value in self._headers:
@@ -113,7 +114,7 @@ class Response:
             elif lowered == "date":
                 has_date = True
             elif lowered in ("connection", "transfer-encoding", "keep-alive"):
-                continue  # of this connection, about which the application knows nothing
+                continue  # the connection is the server's, not the application's
             lines.append(f"{name}: {value}")
         if self._status.startswith(NO_BODY):
             self._sends_body = False
@@ -151,7 +152,7 @@ class Response:
         return body
 
     def close(self) -> None:
-        """Tell the application that its answer was sent, or that the client left."""
+        """Let the application know that its response was sent, or that the client left."""
         body, self._body = self._body, None
         if hasattr(body, "close"):
             body.close()
@@ -162,7 +163,7 @@ def _http_date(seconds: int) -> str:
     return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(seconds))
 
 
-# The codes that the application gives for the same status.
+# The same codes as the application's for these statuses.
 _PROBLEMS = {
     400: ("bad_request", "this is not a valid HTTP/1.1 request"),
     408: ("request_timeout", "the request came too slowly"),
@@ -176,10 +177,10 @@ _PROBLEMS = {
 }
 
 
-def problem(status: int, environ: dict[str, Any]) -> bytes:
-    """A whole answer of our own, in the shape of all errors (D14), and its line in the log.
+def make_problem(status: int, environ: dict[str, Any]) -> bytes:
+    """Return a whole response in the format of all errors (D14), and write its log line.
 
-    `environ` is of the refused request, as far as it was read.
+    `environ` is that of the refused request, as far as it was read.
     """
     code, detail = _PROBLEMS[status]
     request_id = secrets.token_hex(12)

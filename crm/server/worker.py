@@ -13,22 +13,22 @@ from gunicorn.workers.base import Worker as BaseWorker
 from crm.server.loop import Loop
 from crm.server.parent import end_with
 
-# What stops a worker; the parent holds them back until the worker can hear them.
+# The signals that stop a worker; the parent blocks them until the worker has its handlers.
 STOPS = {signal.SIGTERM, signal.SIGQUIT}
-# A thread that computes gives way to another after this. Python's default is 5 ms, and the loop
-# asks for its turn several times per request.
+# How long a computing thread keeps the others waiting. Python's default is 5 ms, and the loop
+# needs its turn several times per request.
 SWITCH_SECONDS = 0.0001
 NOTIFY_SECONDS = 1.0
 
 
 class Worker(BaseWorker):
-    """Serves one application over HTTP/1.1, with the bounds that `Loop` names."""
+    """Serves one application over HTTP/1.1, with the limits of `Loop`."""
 
     loop_class: type[Loop] = Loop
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
-        """Called by gunicorn. Raises RuntimeError for settings that this worker cannot fulfil."""
+        """Called by gunicorn. Raises RuntimeError for settings that are not supported."""
         if cfg.is_ssl or cfg.proxy_protocol != "off" or "h2" in cfg.http_protocols:
             raise RuntimeError("crm.server.Worker speaks plain HTTP/1.1: leave TLS to a proxy")
 
@@ -38,7 +38,7 @@ class Worker(BaseWorker):
 
     def init_signals(self) -> None:
         super().init_signals()
-        # A terminal sends these to every process of its group; the parent decides alone.
+        # A terminal sends these to every process of its group, but only the parent acts on them.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
@@ -47,7 +47,7 @@ class Worker(BaseWorker):
         """Supervise the threads that run the loop, until it has ended."""
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.collect()
-        gc.freeze()  # what was made at the start is not looked at again, and stays shared memory
+        gc.freeze()  # later collections skip what exists now, so its memory stays shared
         loop = self.loop_class(
             self.wsgi,
             self.sockets,
@@ -69,9 +69,9 @@ class Worker(BaseWorker):
             if time.monotonic() >= notify_at:
                 self.notify()
                 notify_at = time.monotonic() + NOTIFY_SECONDS
-            if wakeup.poll(hand_over.look() * 1000):
+            if wakeup.poll(hand_over.check_task() * 1000):
                 os.read(self.PIPE[0], 4096)
-            hand_over.go_on_looking()
+            hand_over.note_awake()
         loop.close()
         if hand_over.exit_code:
             sys.exit(hand_over.exit_code)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from crm.errors import Faults
+from crm.errors import FaultCollector
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import Body
 from crm.spreadsheets.columns import Column, id_column, reference_column
@@ -152,7 +152,7 @@ class ImportableResource:
 
     def require_fields(self, data: dict[str, Any]) -> None:
         """A new record has the fields that it needs, or Invalid."""
-        faults = Faults()
+        faults = FaultCollector()
         for name, wire_field in self.body.fields.items():
             if wire_field.required and data.get(name) is None:
                 faults.add(name, "required", f"a new {self.singular} needs it")

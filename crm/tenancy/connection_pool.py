@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from crm.errors import Busy
-from crm.open_files import shares
+from crm.open_files import divide_open_files
 from crm.tenancy.database import Connection
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
@@ -66,7 +66,7 @@ class ConnectionPool:
     """
 
     def __init__(self, size: int):
-        self._size = shares(size).databases
+        self._size = divide_open_files(size).databases
         self._lock = threading.Lock()
         self._idle: OrderedDict[int, IdleConnection] = OrderedDict()
         _pools.add(self)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from peewee import SqliteDatabase, _ConnectionState
 
@@ -333,6 +333,11 @@ def row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
 def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
     """Return the first row of a query that always gives one, such as a count."""
     return current_session().connection.execute(sql, params).fetchall()[0]
+
+
+def insert(sql: str, params: Sequence[Any] = ()) -> int:
+    """Execute one INSERT of one row and return its id; raises NoTenant outside `transaction()`."""
+    return cast(int, execute(sql, params).lastrowid)
 
 
 def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:

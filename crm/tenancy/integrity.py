@@ -23,7 +23,7 @@ from crm.tenancy.database import TenantSession, begin_session, end_session
 from crm.tenancy.disk import stamp
 from crm.tenancy.secret_key import KEY_BYTES
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
-from crm.timed_checks import FAULT, OK, WARNING, Said
+from crm.timed_checks import FAULT, OK, WARNING, LevelAndDetail
 
 MIB = 1 << 20
 MIN_FREE_BYTES = 64 * MIB
@@ -64,7 +64,7 @@ def user() -> str:
     return _user_name(os.geteuid())
 
 
-def check_folder(tenants: Tenants) -> Iterator[Said]:
+def check_folder(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Check that the data folder can be written, who owns its files, and who may read them."""
     data = tenants.config.data
     if not data.exists():
@@ -91,7 +91,7 @@ def check_folder(tenants: Tenants) -> Iterator[Said]:
         yield OK, "its group may look into it, but read no file"
 
 
-def check_key(tenants: Tenants) -> Iterator[Said]:
+def check_key(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Check the key that signs the forms of pages."""
     path = tenants.config.data / "secret.key"
     try:
@@ -107,7 +107,7 @@ def check_key(tenants: Tenants) -> Iterator[Said]:
         yield OK, "secret.key is there, for its owner alone"
 
 
-def check_disk(tenants: Tenants) -> Iterator[Said]:
+def check_disk(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Check that there is room to go on, to restore the largest tenant, and to copy all."""
     folder = tenants.config.data
     while not folder.exists():
@@ -128,7 +128,7 @@ def check_disk(tenants: Tenants) -> Iterator[Said]:
         yield OK, text
 
 
-def check_sqlite() -> Iterator[Said]:
+def check_sqlite() -> Iterator[LevelAndDetail]:
     """Check that SQLite has the required features."""
     version = sqlite3.sqlite_version
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -177,7 +177,7 @@ def check_file(
         tenant.close(connection, 5)
 
 
-def check_version(version: int) -> Said:
+def check_version(version: int) -> LevelAndDetail:
     """Say what a file's version means for it."""
     newest = len(migrations.STEPS)
     if version > newest:
@@ -189,7 +189,7 @@ def check_version(version: int) -> Said:
     return OK, f"version {version}"
 
 
-def check_copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
+def check_copies(tenants: Tenants, within: Path | None) -> Iterator[LevelAndDetail]:
     """Check that each tenant has a recent copy in a folder, by default that of `backup create`."""
     folder = within or backup.folder(tenants)
     copies = list_copies(folder)
@@ -207,7 +207,7 @@ def check_copies(tenants: Tenants, within: Path | None) -> Iterator[Said]:
         yield OK, f"{len(labels)} tenants, each has a copy of the last two days in {folder}"
 
 
-def check_litestream(tenants: Tenants) -> Iterator[Said]:
+def check_litestream(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """Check that Litestream, where it is used, copies every file, and how far the copies lag."""
     data = tenants.config.data
     if not litestream.is_used(data):

@@ -4,7 +4,7 @@ import errno
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from tempfile import SpooledTemporaryFile
 from threading import RLock
@@ -46,7 +46,7 @@ def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ..
             yield batch
 
 
-def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
     """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
     with closing(current_session().connection.execute(sql, params)) as cursor:
         yield from cursor

@@ -1,8 +1,9 @@
-"""What a single value may be, and the form in which it is kept.
+"""Check single values and convert them to the form in which they are stored.
 
-Texts, phones, e-mail addresses, numbers, times, currencies, tags and free JSON objects, each by
-one function: it takes what was sent and returns what is stored, or raises `Unfit`. Functions of
-optional texts return None for the empty one. Nothing here knows fields, HTTP or the database.
+Texts, phones, e-mail addresses, numbers, times, currencies, tags and free JSON objects have one
+function each, called by the kind of value, as `int()` is: it takes what was sent and returns what
+is stored, or raises `InvalidValue`. Functions of optional texts return None for an empty text.
+Nothing here knows fields, HTTP or the database.
 
 spec: Leads, Clients, Deals, Products (formats of fields); D2, D4, D17.
 """
@@ -24,7 +25,7 @@ from crm.values.objects import json_object
 from crm.values.phone_email import email, phone
 from crm.values.text import long_text, one_line, tag_list
 from crm.values.times import day, midnight, moment
-from crm.values.transliteration import latin
+from crm.values.transliteration import transliterate
 
 __all__ = [
     "AMOUNT_MAX",
@@ -38,7 +39,7 @@ __all__ = [
     "email",
     "is_url_like",
     "json_object",
-    "latin",
+    "transliterate",
     "long_text",
     "money",
     "midnight",

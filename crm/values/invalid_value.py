@@ -1,11 +1,11 @@
-"""Why a value can't be kept."""
+"""The error of all functions that check values."""
 
 
 class InvalidValue(ValueError):
-    """A value that can't be kept.
+    """A value that cannot be stored.
 
-    `code` is stable (`too_long`), `detail` is for people and doesn't name the field
-    ("at most 255 characters").
+    `code` is stable, such as `too_long`; `detail` is for people and does not name the field, such
+    as "at most 255 characters".
     """
 
     def __init__(self, code: str, detail: str) -> None:

@@ -1,39 +1,38 @@
-"""Names of businesses and people as messages to others may carry them.
+"""Names of businesses and people in messages that the service sends.
 
-Whoever signs up chooses a name, and messages sent in our name repeat it: a name with a link or a
-phone number in it would make them somebody else's message.
+Anybody who signs up chooses a name, and messages of the service repeat it: a name with a link or a
+phone number in it would let strangers send their own message to others.
 """
 
 import re
 import unicodedata
 
-NAME_CHARACTERS = 30  # of a name in a message
+MAX_NAME_CHARACTERS = 30  # of a name in a message
 
 
 def is_url_like(name: str) -> bool:
-    """Does the name hold an address: a scheme, `www.`, an e-mail address, `shop.example/…`?
+    """Return whether the name contains a URL or an e-mail address: a scheme, `www.`, `a.ua/…`.
 
-    A bare domain, as in the name "Rozetka.ua", is none: it may be a name, though for_message()
-    leaves it out.
+    A bare domain, as in the name "Rozetka.ua", does not count here, because it may be a name.
     """
     return bool(_ADDRESS.search(_comparable(name)))
 
 
-def for_message(name: str) -> str:
-    """The name as a message carries it, cut to NAME_CHARACTERS; "" when it is to be left out.
+def name_for_message(name: str) -> str:
+    """Return the name for a message, cut to MAX_NAME_CHARACTERS; "" if it must be left out.
 
-    Left out are names that phones and mail programs make something to tap on of: an address, a
-    bare domain, a phone number.
+    Left out are names that phones and mail programs turn into links: URLs, e-mail addresses, bare
+    domains, phone numbers.
     """
     text = _comparable(name)
     if _ADDRESS.search(text) or _DOMAIN_ONLY.search(text) or _PHONE.search(text):
         return ""
-    shown = " ".join(_without_invisible(name).split())
-    return shown[:NAME_CHARACTERS].rstrip()
+    visible = " ".join(_without_invisible(name).split())
+    return visible[:MAX_NAME_CHARACTERS].rstrip()
 
 
 def _comparable(name: str) -> str:
-    """The name as a program that looks for links reads it."""
+    """Return the name as programs that look for links read it."""
     text = unicodedata.normalize("NFKC", _without_invisible(name)).lower()
     return text.replace("\u3002", ".")  # which domains may be written with
 

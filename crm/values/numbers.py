@@ -11,7 +11,7 @@ QUANTITY_MAX = 999_999_999  # 999 999.999 in 1/1000 (D2)
 
 
 def money(value: object, places: int = 4, largest: int = PRICE_MAX) -> int:
-    """A price or an amount in 1/10 000, never rounded (D2).
+    """Convert a price or an amount to 1/10 000; it is never rounded (D2).
 
     `value`: int, Decimal, float (the digits of its repr) or a numeric text; `largest` in 1/10 000.
     Errors: invalid_number, too_small (negative), too_large, too_precise.
@@ -20,7 +20,7 @@ def money(value: object, places: int = 4, largest: int = PRICE_MAX) -> int:
 
 
 def quantity(value: object) -> int:
-    """A quantity in 1/1000, more than 0 (D2). Errors: as `money`."""
+    """Convert a quantity to 1/1000; it must be more than 0 (D2). Errors: as `money`."""
     units = _units(value, 3, 3, QUANTITY_MAX)
     if not units:
         raise InvalidValue("too_small", "must be more than 0")
@@ -28,12 +28,12 @@ def quantity(value: object) -> int:
 
 
 def percent(value: object) -> int:
-    """A share of 0 to 100 % in 1/10 000 of a per cent (D8). Errors: as `money`."""
+    """Convert a share of 0 to 100 % to 1/10 000 of a per cent (D8). Errors: as `money`."""
     return _units(value, 4, 4, 100 * 10_000)
 
 
 def as_number(units: int, scale: int = 10_000) -> int | Decimal:
-    """The exact number that `units` of 1/`scale` are: an int when whole, else a Decimal.
+    """Return the exact number of `units` of 1/`scale`: an int if it is whole, else a Decimal.
 
     The Decimal has no trailing zeros and no exponent. `scale`: a power of ten up to 1 000 000.
     """
@@ -41,17 +41,17 @@ def as_number(units: int, scale: int = 10_000) -> int | Decimal:
     return _EXACT.divide(units, scale) if rest else whole
 
 
-# An own context: an application that embeds the CRM may have lowered the precision of its own.
+# Not the default context, whose precision an application that embeds the CRM may have lowered.
 _EXACT = Context(prec=60)
 _NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)([0-9]+))?")
 
 
 def _units(value: object, scale: int, places: int, largest: int) -> int:
-    """`value` in units of 10 ** -`scale`, between 0 and `largest` of them."""
+    """Return `value` in units of 10 ** -`scale`, from 0 to `largest` of them."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise InvalidValue("too_small", "must not be negative")
-        # Compared before it is multiplied: a number may have thousands of digits.
+        # Compared before it is multiplied, because a number may have thousands of digits.
         if value > largest or (units := value * 10**scale) > largest:
             raise _too_large(largest, scale)
         return units
@@ -71,9 +71,9 @@ def _units(value: object, scale: int, places: int, largest: int) -> int:
 
 
 def _parts(value: object) -> tuple[bool, str, int]:
-    """Sign, digits without outer zeros, and power of ten.
+    """Return whether it is negative, its digits without outer zeros, and the power of ten.
 
-    Work on the digits as text takes time in proportion to what was sent, whatever number it is.
+    On the digits as text the work is in proportion to what was sent, even for 1e999999999.
     """
     if isinstance(value, str):
         text = value
@@ -116,11 +116,11 @@ CURRENCIES = frozenset(_CODES.split())
 
 
 def currency(value: object) -> str:
-    """A currency in use, by its ISO 4217 letters, upper case (D2). Errors: invalid_currency."""
+    """Return the upper-case ISO 4217 code of a currency in use (D2). Errors: invalid_currency."""
     if isinstance(value, str):
         if value in CURRENCIES:
             return value
-        # str.upper() makes ASCII of a few other letters: `ß` becomes SS.
+        # Only ASCII, because str.upper() turns a few other letters into ASCII: `ß` becomes SS.
         if value.isascii() and (code := value.strip().upper()) in CURRENCIES:
             return code
     raise InvalidValue("invalid_currency", "must be a currency code of ISO 4217 such as UAH")

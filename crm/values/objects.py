@@ -3,48 +3,50 @@
 import re
 from decimal import Decimal
 from math import isfinite
+from typing import Any
 
 from crm.json import dumps
 from crm.values.invalid_value import InvalidValue
 
-LONGEST_BYTES = 16 * 1024  # of a free object (D4)
+MAX_JSON_BYTES = 16 * 1024  # of a free object (D4)
 
 
 def json_object(
-    value: object, longest_bytes: int = LONGEST_BYTES, most_keys: int = 50, deepest: int = 4
+    value: object, max_bytes: int = MAX_JSON_BYTES, max_keys: int = 50, max_depth: int = 4
 ) -> str:
-    """A free object as compact JSON text, its numbers exact (D4, D17).
+    """Return a free object as compact JSON text, with exact numbers (D4, D17).
 
-    `most_keys` counts the outermost keys, `longest_bytes` the text as it is kept and shown, in
-    UTF-8, `deepest` objects and lists inside each other, the outermost included.
+    `max_keys` counts the outermost keys, `max_bytes` the text in UTF-8 as it is stored and shown,
+    `max_depth` the objects and lists inside each other, the outermost included.
     Errors: invalid_type, invalid_text, invalid_number, too_many, too_deep, too_large.
     """
     if not isinstance(value, dict):
         raise InvalidValue("invalid_type", "must be an object")
-    if len(value) > most_keys:
-        raise InvalidValue("too_many", f"at most {most_keys} keys")
-    _check_json(value, longest_bytes, deepest)
+    if len(value) > max_keys:
+        raise InvalidValue("too_many", f"at most {max_keys} keys")
+    _check_json(value, max_bytes, max_depth)
     text = dumps(value)
-    if len(text) > longest_bytes:
-        raise InvalidValue("too_large", f"at most {longest_bytes} bytes as JSON")
+    if len(text) > max_bytes:
+        raise InvalidValue("too_large", f"at most {max_bytes} bytes as JSON")
     return text.decode()
 
 
 _NUL_OR_SURROGATE = re.compile("[\x00\ud800-\udfff]")
 
 
-def _check_json(value: dict, longest_bytes: int, deepest: int) -> None:
+def _check_json(value: dict, max_bytes: int, max_depth: int) -> None:
+    # By a list and not by recursion, so that deep nesting cannot exhaust the stack.
     entries = 0
-    inside = [(value, 1)]
-    while inside:
-        container, depth = inside.pop()
-        if depth > deepest:
-            raise InvalidValue("too_deep", f"at most {deepest} levels of objects and lists")
+    unchecked: list[tuple[Any, int]] = [(value, 1)]
+    while unchecked:
+        container, depth = unchecked.pop()
+        if depth > max_depth:
+            raise InvalidValue("too_deep", f"at most {max_depth} levels of objects and lists")
         # An entry takes two bytes at least, so a vast list is refused before it is read.
         entries += len(container)
-        if 2 * entries > longest_bytes:
-            raise InvalidValue("too_large", f"at most {longest_bytes} bytes as JSON")
-        entry: object
+        if 2 * entries > max_bytes:
+            raise InvalidValue("too_large", f"at most {max_bytes} bytes as JSON")
+        entry: Any
         for entry in container:
             if isinstance(container, dict):
                 _check_json_text(entry)
@@ -53,14 +55,14 @@ def _check_json(value: dict, longest_bytes: int, deepest: int) -> None:
             if kind is str:
                 _check_json_text(entry)
             elif kind is dict or kind is list:
-                inside.append((entry, depth + 1))
+                unchecked.append((entry, depth + 1))
             elif kind is int or kind is float or kind is Decimal:
                 _check_json_number(entry)
             elif entry is not None and kind is not bool:
                 raise InvalidValue("invalid_type", "must be made of JSON values")
 
 
-def _check_json_text(value: object) -> None:
+def _check_json_text(value: Any) -> None:
     if value.__class__ is not str:
         raise InvalidValue("invalid_type", "must have texts as keys")
     if not value.isprintable() and _NUL_OR_SURROGATE.search(value):
@@ -69,13 +71,13 @@ def _check_json_text(value: object) -> None:
 
 def _check_json_number(value: int | float | Decimal) -> None:
     if isinstance(value, int):
-        fits = -(2**63) <= value < 2**64
+        is_readable = -(2**63) <= value < 2**64
     elif isinstance(value, float):
-        fits = isfinite(value)
+        is_readable = isfinite(value)
     else:
         # Beyond a double's range other readers of the text fail or see infinity.
-        fits = value.is_finite() and abs(value.adjusted()) < 308
-    if not fits:
+        is_readable = value.is_finite() and abs(value.adjusted()) < 308
+    if not is_readable:
         raise InvalidValue(
             "invalid_number", "must have only numbers that every JSON reader can read"
         )

@@ -1,4 +1,4 @@
-"""How a person can be reached: phone numbers and e-mail addresses (D2)."""
+"""Phone numbers and e-mail addresses (D2)."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from crm.values.text import one_line
 
 
 def phone(value: object) -> str | None:
-    """A phone number as E.164, `+` and 7 to 15 digits; None when empty (D2).
+    """Return a phone number in E.164, `+` and 7 to 15 digits; None if it is empty (D2).
 
     A number without a country is Ukrainian: `050…`, `380…` and `8050…` are all understood.
     Errors: invalid_type, invalid_text, too_long, invalid_phone.
@@ -19,24 +19,25 @@ def phone(value: object) -> str | None:
     if text is None:
         return None
     if not text.isascii():
-        text = "".join(map(_dialled, text))
+        text = "".join(map(_to_ascii, text))
     if not _PHONE.fullmatch(text):
         raise _not_a_phone()
     digits = _NOT_A_DIGIT.sub("", text)
-    # The library takes 19 µs and finds every number of this shape possible.
+    # The library would take 19 µs, and finds every number of this form possible.
     if local := _UKRAINIAN.fullmatch(digits):
         return f"+380{local[1]}"
-    kept = _e164(digits)
-    # The library takes off a trunk zero at each reading; what is kept must read as itself.
-    while kept != digits and len(again := _e164(kept)) < len(kept):
-        kept = again
-    return kept
+    number = _e164(digits)
+    # The library removes one trunk zero each time; a stored number must be read as itself.
+    while number != digits and len(shorter := _e164(number)) < len(number):
+        number = shorter
+    return number
 
 
 def email(value: object) -> str | None:
-    """An e-mail address as typed, trimmed; None when empty. Only its syntax is checked (D2).
+    """Return an e-mail address as typed, trimmed; None if it is empty. Checks only syntax (D2).
 
-    The file compares ASCII letters in any case; with others among them it is kept in lower case.
+    The database ignores the case of ASCII letters; an address with other letters is stored in lower
+    case.
 
     Domains in any script are fine; quoted local parts, IP addresses and domains without a dot
     are not. Errors: invalid_type, invalid_text, too_long, invalid_email.
@@ -60,7 +61,7 @@ _PHONE = re.compile(r"[\s(\[]*\+*[0-9\s().\[\]/~-]+", re.ASCII)
 _NOT_A_DIGIT = re.compile(r"[^0-9+]|(?<=\+)\+")
 _UKRAINIAN = re.compile(r"(?:\+?380|80|0)([1-9][0-9]{8})")
 _E164 = re.compile(r"\+[0-9]{7,15}")
-# Marks of direction and joining that come along with a copied text.
+# Invisible marks that are copied along with a text.
 _INVISIBLE = (
     "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2069\ufeff"
 )
@@ -77,14 +78,15 @@ def _e164(digits: str) -> str:
         number = phonenumbers.parse(digits, "UA")
     except phonenumbers.NumberParseException:
         raise _not_a_phone() from None
-    kept = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    text = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
     # The library finds a few numbers possible that no network could carry (+49 and 15 digits).
-    if not (phonenumbers.is_possible_number(number) and _E164.fullmatch(kept)):
+    if not (phonenumbers.is_possible_number(number) and _E164.fullmatch(text)):
         raise _not_a_phone()
-    return kept
+    return text
 
 
-def _dialled(character: str) -> str:
+def _to_ascii(character: str) -> str:
+    """Return the ASCII form of a digit or separator in a phone number; others stay."""
     digit = unicodedata.decimal(character, None)
     if digit is not None:
         return str(digit)

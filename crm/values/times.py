@@ -1,4 +1,4 @@
-"""Moments and days (D2)."""
+"""Times and dates (D2)."""
 
 import re
 from datetime import UTC, date, datetime, time
@@ -8,7 +8,7 @@ from crm.values.invalid_value import InvalidValue
 
 
 def moment(value: object) -> str:
-    """A moment as `YYYY-MM-DDTHH:MM:SSZ`, from RFC 3339 text or an aware datetime (D2).
+    """Return a time as `YYYY-MM-DDTHH:MM:SSZ`, from RFC 3339 text or an aware datetime (D2).
 
     Fractions of a second are cut; years 1970 to 9999. Errors: invalid_time.
     """
@@ -25,8 +25,8 @@ def moment(value: object) -> str:
 
 
 def day(value: object) -> str:
-    """A date as `YYYY-MM-DD`, from such a text or a date (D2). Errors: invalid_date."""
-    # A datetime is a date to Python, but which day it is depends on where one stands.
+    """Return a date as `YYYY-MM-DD`, from such a text or a date (D2). Errors: invalid_date."""
+    # A datetime is a date to Python, but its day depends on the time zone.
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, str) and _DAY.fullmatch(value):
@@ -38,17 +38,17 @@ def day(value: object) -> str:
 
 
 def midnight(day: date, zone: str) -> str:
-    """The moment at which a day begins in a time zone, as times are stored.
+    """Return the time at which a day begins in a time zone, as times are stored.
 
     Errors: invalid_date for a day that begins before 1970 or after 9999.
     """
     try:
-        begins = datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
+        start = datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
     except OverflowError:
-        begins = None
-    if begins is None or begins.year < 1970:
+        start = None
+    if start is None or start.year < 1970:
         raise InvalidValue("invalid_date", "must be a date from 1970 on")
-    return f"{begins:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{start:%Y-%m-%dT%H:%M:%SZ}"
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

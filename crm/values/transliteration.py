@@ -3,10 +3,10 @@
 import unicodedata
 
 
-def latin(text: str) -> str:
-    """The words of a text in lower-case Latin letters and digits, joined by hyphens.
+def transliterate(text: str) -> str:
+    """Return the words of a text in lower-case Latin letters and digits, joined by hyphens.
 
-    What has no Latin letters, such as hieroglyphs, is left out.
+    Signs without Latin letters, such as Chinese characters, are left out.
     """
     spaced = "".join(c if c.isalnum() else " " for c in _composed(text))
     words = (_word(word) for word in spaced.split())

@@ -15,7 +15,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
 from tests.raw_wsgi import send_request
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 
 
 def authorize(crm, value: str | None, host: str = "acme.localhost"):
@@ -27,7 +27,7 @@ def authorize(crm, value: str | None, host: str = "acme.localhost"):
 
 
 def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
-    keys = {api_keys.new_key() for _ in range(200)}
+    keys = {api_keys.generate_key() for _ in range(200)}
     assert len(keys) == 200
     for key in keys:
         assert re.fullmatch(r"crm_[0-9A-Za-z]{46}", key)
@@ -40,16 +40,16 @@ def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
 def test_the_file_has_the_hash_and_nowhere_the_key(crm):
     with crm.tenants.session("acme"):
         _, key = api_keys.create("site", "*", OLENA)
-        (kept,) = row("SELECT hash FROM api_key WHERE name = 'site'")
-    assert len(kept) == 32
+        (stored_hash,) = row("SELECT hash FROM api_key WHERE name = 'site'")
+    assert len(stored_hash) == 32
     path = crm.tenants.path("acme")
     # Read by another process: closing a live file here would drop SQLite's locks.
     files = [f"{path}", f"{path}-wal"]
     for state in ("live", "closed"):
-        found = b"".join(subprocess.check_output(["cat", file]) for file in files)
-        assert kept in found, state
+        content = b"".join(subprocess.check_output(["cat", file]) for file in files)
+        assert stored_hash in content, state
         for secret in (key, key[4:], key[8:40], key[-20:]):
-            assert secret.encode() not in found, state
+            assert secret.encode() not in content, state
         crm.tenants.forget_idle()
         files = files[:1]
 
@@ -57,9 +57,9 @@ def test_the_file_has_the_hash_and_nowhere_the_key(crm):
 def test_a_key_is_shown_once(crm):
     with crm.tenants.session("acme"):
         id, key = api_keys.create("site", "leads:read", OLENA)
-        found = api_keys.find(id)
-        assert found.hint == key[:8]
-        assert key not in repr(found.__data__)
+        api_key = api_keys.find(id)
+        assert api_key.hint == key[:8]
+        assert key not in repr(api_key.__data__)
 
 
 # Refusals
@@ -68,7 +68,7 @@ def test_a_key_is_shown_once(crm):
 def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock):
     with crm.tenants.session("acme"):
         revoked = key_for(crm, "acme", "*")
-        api_keys.every()[-1].revoke()
+        api_keys.list_all()[-1].revoke()
         expired = key_for(crm, "acme", "*", expires_at=time_text(int(clock())))
         with transaction():
             User.find(TARAS).put({"active": 0})
@@ -76,15 +76,15 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
     values = [
         None, "", "Bearer", "Bearer ", "Bearer x", f"Basic {furnished[1]['olena']}",
         furnished[1]["olena"], f"Bearer {furnished[1]['olena']} x", f"Bearer {typo}",
-        f"Bearer {api_keys.new_key()}", f"Bearer {revoked}", f"Bearer {expired}",
+        f"Bearer {api_keys.generate_key()}", f"Bearer {revoked}", f"Bearer {expired}",
         f"Bearer {furnished[1]['taras']}", f"Bearer {furnished[1]['ivan']}", "Bearer \xe9\xff",
         "Bearer " + "a" * 60_000,
     ]  # fmt: skip
     answers = [authorize(crm, value) for value in values]
     assert {answer.status for answer in answers} == {401}
     assert len({answer.body for answer in answers}) == 1
-    told = {tuple(sorted(dict(answer.headers).items())) for answer in answers}
-    assert len(told) == 1
+    headers = {tuple(sorted(dict(answer.headers).items())) for answer in answers}
+    assert len(headers) == 1
     headers = answers[0].headers
     assert headers["WWW-Authenticate"] == "Bearer"
     assert headers["Content-Type"] == "application/problem+json"
@@ -92,7 +92,7 @@ def test_every_key_that_is_not_good_here_is_refused_alike(crm, furnished, clock)
     assert answers[0].json["code"] == "invalid_key"
 
 
-@each("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
+@parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
 def test_the_scheme_has_no_case(crm, furnished, scheme):
     assert authorize(crm, f"{scheme} {furnished[1]['olena']}").status == 200
 
@@ -112,7 +112,7 @@ def test_a_key_ends_by_the_clock(crm, clock):
     clock.tick(1)
     assert api.get("/users/me").status_code == 401
     with crm.tenants.session("acme"):
-        assert api_keys.every()[-1].state() == "expired"
+        assert api_keys.list_all()[-1].state() == "expired"
 
 
 def test_revocation_is_seen_at_once(crm, api):
@@ -196,8 +196,8 @@ def test_a_key_keeps_what_it_may(crm):
     with crm.tenants.session("acme"):
         id, key = api_keys.create(" ERP ", "leads:write, leads:read clients:read", TARAS)
         caller = api_keys.authenticate(key)
-        found = api_keys.find(id)
-    assert (found.name, found.scopes) == ("ERP", "clients:read,leads:read,leads:write")
+        api_key = api_keys.find(id)
+    assert (api_key.name, api_key.scopes) == ("ERP", "clients:read,leads:read,leads:write")
     assert caller.scopes == {"leads:write", "leads:read", "clients:read"}
     assert (caller.user_id, caller.key_id, caller.plan, caller.is_form) == (
         TARAS, id, "business", False,
@@ -206,11 +206,11 @@ def test_a_key_keeps_what_it_may(crm):
 
 def test_any_number_of_keys(crm):
     with crm.tenants.session("acme"):
-        before = len(api_keys.every())
+        before = len(api_keys.list_all())
         with transaction():
             for _ in range(60):
                 api_keys.create("same name", "leads:read", OLENA)
-        assert len(api_keys.every()) == before + 60
+        assert len(api_keys.list_all()) == before + 60
 
 
 @loop_over(
@@ -232,7 +232,7 @@ def test_any_number_of_keys(crm):
 )
 def test_scopes_that_do_not_exist_are_named(scopes, code):
     with pytest.raises(Invalid) as refused:
-        rights.scopes(scopes)
+        rights.parse_scopes(scopes)
     assert refused.value.faults[0].code == code
     assert refused.value.faults[0].where == "/scopes"
 
@@ -255,7 +255,7 @@ def test_a_missing_scope_is_named(reader):
     assert "leads:create" in answer.json["detail"]
 
 
-@each(
+@parametrize(
     ("more", "field"),
     [
         ({"name": " "}, "name"),
@@ -271,11 +271,11 @@ def test_a_missing_scope_is_named(reader):
 def test_a_key_that_could_not_work_is_not_made(crm, more, field):
     values = {"name": "x", "scopes": "*", "user_id": OLENA} | more
     with crm.tenants.session("acme"):
-        before = len(api_keys.every())
+        before = len(api_keys.list_all())
         with pytest.raises(Invalid) as refused:
             api_keys.create(**values)
         assert refused.value.faults[0].where == f"/{field}"
-        assert len(api_keys.every()) == before
+        assert len(api_keys.list_all()) == before
 
 
 def test_a_deactivated_user_gets_no_key(crm):

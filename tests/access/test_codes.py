@@ -13,7 +13,7 @@ from crm.errors import TooMany
 from crm.tenancy.database import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
 FIREFOX, CHROME = "firefox's cookie", "chrome's cookie"
 DAY = 86_400
@@ -22,12 +22,12 @@ PURPOSES = LOGIN, SIGNUP, PHONE
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 def ask(purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> str:
-    return codes.ask(purpose, phone, browser).code
+    return codes.create(purpose, phone, browser).code
 
 
 def check(code: str, purpose: str = LOGIN, phone: str = MARIA, browser: str = FIREFOX) -> bool:
@@ -38,26 +38,26 @@ def wrong(code: str) -> str:
     return f"{(int(code) + 1) % 10**6:06}"
 
 
-def refused(*asked: str) -> int:
+def refused(*args: str) -> int:
     """In how many seconds the one who is refused may ask again."""
-    with pytest.raises(TooMany) as told:
-        ask(*asked)
-    assert told.value.code == "code_too_soon"
-    assert told.value.detail == f"ask for another code in {told.value.retry_after} s"
-    return told.value.retry_after
+    with pytest.raises(TooMany) as error:
+        ask(*args)
+    assert error.value.code == "code_too_soon"
+    assert error.value.detail == f"ask for another code in {error.value.retry_after} s"
+    return error.value.retry_after
 
 
 # The code
 
 
-@each("purpose", PURPOSES)
+@parametrize("purpose", PURPOSES)
 def test_the_right_code_is_right_once(acme, purpose):
     code = ask(purpose)
     assert check(code, purpose) is True
     assert check(code, purpose) is False
 
 
-@each(
+@parametrize(
     "sent",
     [
         wrong,
@@ -83,7 +83,7 @@ def test_a_code_is_six_random_digits(acme):
     assert all(re.fullmatch("[0-9]{6}", code) for code in made)
 
 
-@each(("drawn", "code"), [(0, "000000"), (42, "000042"), (999_999, "999999")])
+@parametrize(("drawn", "code"), [(0, "000000"), (42, "000042"), (999_999, "999999")])
 def test_every_number_of_six_digits_can_be_drawn(acme, monkeypatch, drawn, code):
     def draw(below: int) -> int:
         assert below == 1_000_000
@@ -104,7 +104,7 @@ def test_it_is_good_for_five_minutes(acme, clock):
     assert not check(second)
 
 
-@each(
+@parametrize(
     "other",
     [
         {"purpose": SIGNUP},
@@ -126,7 +126,7 @@ def test_it_is_bound_to_the_tenant(crm):
         code = ask()
     with crm.tenants.session("globex"):
         assert not check(code)
-        assert codes.wait(LOGIN, MARIA) == 0
+        assert codes.seconds_until_next(LOGIN, MARIA) == 0
     with crm.tenants.session("acme"):
         assert check(code)
 
@@ -147,13 +147,13 @@ def test_a_code_without_a_browser_is_not_made(acme):
 
 
 def test_nobody_is_looked_up(acme):
-    asked: list[str] = []
+    statements: list[str] = []
     with transaction():
-        current_session().connection.set_trace_callback(asked.append)
+        current_session().connection.set_trace_callback(statements.append)
         ask()
         current_session().connection.set_trace_callback(None)
-    assert any("INSERT INTO sms_code" in text for text in asked)
-    assert not [text for text in asked if re.search(r"\buser\b", text)]
+    assert any("INSERT INTO sms_code" in text for text in statements)
+    assert not [text for text in statements if re.search(r"\buser\b", text)]
 
 
 # Tries
@@ -189,11 +189,11 @@ def test_an_answer_has_cost_a_try_whatever_follows(acme):
 
 
 def test_a_guess_at_no_good_code_waits_for_no_writer(crm, clock):
-    with crm.tenants.session("acme") as here:
+    with crm.tenants.session("acme") as session:
         code = ask()
         for _ in range(5):
             check(wrong(code))
-        here.lock_wait_seconds = 0
+        session.lock_wait_seconds = 0
         with crm.tenants.tenant("acme").lock():
             assert not check(code)
             assert not check(code, browser=CHROME)
@@ -204,9 +204,9 @@ def at_once(monkeypatch):
     """All sixteen have compared before the first is counted."""
     gate, compare = threading.Barrier(16), codes.compare_digest
 
-    def together(kept: bytes, sent: bytes) -> bool:
+    def together(stored: bytes, sent: bytes) -> bool:
         gate.wait(timeout=10)
-        return compare(kept, sent)
+        return compare(stored, sent)
 
     monkeypatch.setattr(codes, "compare_digest", together)
 
@@ -235,16 +235,16 @@ def test_of_sixteen_guesses_at_once_five_are_tried(crm, at_once):
         assert row("SELECT tries, used FROM sms_code") == (5, 0)
 
 
-@each("meanwhile", ["tries = 5", "ended_at = '2026-03-02T09:00:00Z'"])
+@parametrize("meanwhile", ["tries = 5", "ended_at = '2026-03-02T09:00:00Z'"])
 def test_a_right_code_is_too_late_when_the_tries_or_the_code_ended_meanwhile(
     acme, monkeypatch, meanwhile
 ):
     code, compare = ask(), codes.compare_digest
 
-    def late(kept: bytes, sent: bytes) -> bool:
+    def late(stored: bytes, sent: bytes) -> bool:
         with transaction():
             execute(f"UPDATE sms_code SET {meanwhile}")
-        return compare(kept, sent)
+        return compare(stored, sent)
 
     monkeypatch.setattr(codes, "compare_digest", late)
     assert check(code) is False
@@ -271,8 +271,8 @@ def test_the_file_has_a_salted_hash_alone(acme, monkeypatch):
     fake = SimpleNamespace(randbelow=lambda _: 918_273, token_bytes=codes.secrets.token_bytes)
     monkeypatch.setattr(codes, "secrets", fake)
     code = ask()
-    (kept,) = rows("SELECT * FROM sms_code")
-    assert code not in str(kept) and FIREFOX not in str(kept)
+    (stored,) = rows("SELECT * FROM sms_code")
+    assert code not in str(stored) and FIREFOX not in str(stored)
     salt, hash = row("SELECT salt, hash FROM sms_code")
     assert hash == hashlib.sha256(salt + hashlib.sha256(code.encode()).digest()).digest()
     assert row("SELECT browser FROM sms_code") == (tokens.digest(FIREFOX),)
@@ -287,20 +287,20 @@ def test_each_code_has_a_salt_of_its_own(acme):
 
 
 def test_what_was_asked_does_not_show_its_code(acme):
-    asked = codes.ask(LOGIN, MARIA, FIREFOX)
-    assert repr(asked) == "Asked(wait=60)"
+    new_code = codes.create(LOGIN, MARIA, FIREFOX)
+    assert repr(new_code) == "NewCode(seconds_until_next=60)"
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
-    asked, digest = [], tokens.digest
+    in_transaction, digest = [], tokens.digest
 
     def look(text: str) -> bytes:
-        asked.append(current_session().in_transaction)
+        in_transaction.append(current_session().in_transaction)
         return digest(text)
 
     monkeypatch.setattr(tokens, "digest", look)
     assert check(ask())
-    assert asked == [False] * 4
+    assert in_transaction == [False] * 4
 
 
 # Another code
@@ -339,14 +339,19 @@ def test_a_refused_one_ends_nothing(acme, clock):
 
 
 def test_each_time_the_wait_is_longer_up_to_five_minutes(acme, clock):
-    assert codes.wait(LOGIN, MARIA) == 0
+    assert codes.seconds_until_next(LOGIN, MARIA) == 0
     for seconds in (60, 120, 300, 300, 300):
-        asked = codes.ask(LOGIN, MARIA, FIREFOX)
-        assert asked.wait == codes.wait(LOGIN, MARIA) == refused() == seconds
+        new_code = codes.create(LOGIN, MARIA, FIREFOX)
+        assert (
+            new_code.seconds_until_next
+            == codes.seconds_until_next(LOGIN, MARIA)
+            == refused()
+            == seconds
+        )
         clock.tick(seconds - 1)
-        assert codes.wait(LOGIN, MARIA) == refused() == 1
+        assert codes.seconds_until_next(LOGIN, MARIA) == refused() == 1
         clock.tick(1)
-        assert codes.wait(LOGIN, MARIA) == 0
+        assert codes.seconds_until_next(LOGIN, MARIA) == 0
 
 
 def test_a_refusal_makes_nobody_wait_longer(acme, clock):
@@ -373,15 +378,15 @@ def test_a_browser_that_logged_in_before_waits_for_its_own_codes_alone(acme, clo
         ask(browser=CHROME)
         clock.tick(300)
     ask(browser=CHROME)
-    assert codes.wait(LOGIN, MARIA, FIREFOX) == 0
-    asked = codes.ask(LOGIN, MARIA, FIREFOX, known=True)
-    assert asked.wait == codes.wait(LOGIN, MARIA, FIREFOX) == 60
+    assert codes.seconds_until_next(LOGIN, MARIA, FIREFOX) == 0
+    new_code = codes.create(LOGIN, MARIA, FIREFOX, known=True)
+    assert new_code.seconds_until_next == codes.seconds_until_next(LOGIN, MARIA, FIREFOX) == 60
     with pytest.raises(TooMany):
-        codes.ask(LOGIN, MARIA, FIREFOX, known=True)
-    assert check(asked.code)
+        codes.create(LOGIN, MARIA, FIREFOX, known=True)
+    assert check(new_code.code)
 
 
-@each("other", [(SIGNUP, MARIA), (PHONE, MARIA), (LOGIN, PETRO)])
+@parametrize("other", [(SIGNUP, MARIA), (PHONE, MARIA), (LOGIN, PETRO)])
 def test_another_purpose_or_phone_does_not_wait(acme, other):
     ask()
     ask(*other)
@@ -416,7 +421,7 @@ def test_a_right_code_takes_the_waits_back_to_none(acme, clock):
     assert check(wrong(code), browser=CHROME) is False
     assert refused() == 110
     assert check(code, browser=CHROME)
-    assert codes.wait(LOGIN, MARIA) == 0
+    assert codes.seconds_until_next(LOGIN, MARIA) == 0
     ask()
     assert refused() == 60
 
@@ -435,8 +440,8 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
         with crm.tenants.session("acme"):
             try:
                 return ask(browser=f"browser {number}")
-            except TooMany as told:
-                return told.retry_after
+            except TooMany as error:
+                return error.retry_after
 
     got = run_in_threads(16, try_to)
     assert got.count(60) == 15
@@ -447,51 +452,51 @@ def test_of_sixteen_who_ask_at_once_one_gets_a_code(crm):
 # What a right code is for
 
 
-@each("purpose", PURPOSES)
+@parametrize("purpose", PURPOSES)
 def test_what_an_entered_code_is_for_is_done_once(acme, purpose):
     code = ask(purpose)
-    assert not codes.entered(purpose, MARIA, FIREFOX)
+    assert not codes.is_entered(purpose, MARIA, FIREFOX)
     assert check(code, purpose)
-    assert codes.entered(purpose, MARIA, FIREFOX)
-    with codes.spending(purpose, MARIA, FIREFOX) as may:
+    assert codes.is_entered(purpose, MARIA, FIREFOX)
+    with codes.spend_entered(purpose, MARIA, FIREFOX) as may:
         assert may
-        assert not codes.entered(purpose, MARIA, FIREFOX)
-    with codes.spending(purpose, MARIA, FIREFOX) as may:
+        assert not codes.is_entered(purpose, MARIA, FIREFOX)
+    with codes.spend_entered(purpose, MARIA, FIREFOX) as may:
         assert not may
 
 
-@each(
+@parametrize(
     "other",
     [(SIGNUP, MARIA, FIREFOX), (LOGIN, PETRO, FIREFOX), (LOGIN, MARIA, CHROME), (LOGIN, MARIA, "")],
 )
 def test_it_is_for_that_purpose_phone_and_browser(acme, other):
     assert check(ask())
-    assert not codes.entered(*other)
-    with codes.spending(*other) as may:
+    assert not codes.is_entered(*other)
+    with codes.spend_entered(*other) as may:
         assert not may
-    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    assert codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_a_wrong_code_is_for_nothing(acme):
     assert not check(wrong(ask()))
-    assert not codes.entered(LOGIN, MARIA, FIREFOX)
+    assert not codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_what_fails_may_be_tried_again(acme):
     assert check(ask())
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), codes.spending(LOGIN, MARIA, FIREFOX) as may:
+        with pytest.raises(ZeroDivisionError), codes.spend_entered(LOGIN, MARIA, FIREFOX) as may:
             assert may
             raise ZeroDivisionError
-    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    assert codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_an_entered_code_stands_for_half_an_hour(acme, clock):
     assert check(ask())
     clock.tick(1799)
-    assert codes.entered(LOGIN, MARIA, FIREFOX)
+    assert codes.is_entered(LOGIN, MARIA, FIREFOX)
     clock.tick(1)
-    assert not codes.entered(LOGIN, MARIA, FIREFOX)
+    assert not codes.is_entered(LOGIN, MARIA, FIREFOX)
 
 
 def test_of_many_who_spend_a_code_one_may(crm):
@@ -499,7 +504,7 @@ def test_of_many_who_spend_a_code_one_may(crm):
         assert check(ask())
 
     def spend(_: int) -> bool:
-        with crm.tenants.session("acme"), codes.spending(LOGIN, MARIA, FIREFOX) as may:
+        with crm.tenants.session("acme"), codes.spend_entered(LOGIN, MARIA, FIREFOX) as may:
             return may
 
     assert sum(run_in_threads(16, spend)) == 1
@@ -507,6 +512,6 @@ def test_of_many_who_spend_a_code_one_may(crm):
 
 def test_a_spent_code_leaves_no_wait(acme):
     assert check(ask())
-    with codes.spending(LOGIN, MARIA, FIREFOX):
+    with codes.spend_entered(LOGIN, MARIA, FIREFOX):
         pass
-    assert codes.wait(LOGIN, MARIA) == 0
+    assert codes.seconds_until_next(LOGIN, MARIA) == 0

@@ -21,7 +21,7 @@ from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 NEW = "taras@new.example"
 PASSWORD, OLD_PASSWORD = "a new password", "the old password"
 SITE_ID = "taras"
@@ -33,14 +33,16 @@ TARAS_FIELDS = {
 @pytest.fixture(autouse=True)
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap = "scrypt:1024:8:1"
-    monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
+    monkeypatch.setattr(
+        passwords, "DUMMY_HASH", passwords.DUMMY_HASH.replace(passwords.METHOD, cheap)
+    )
     monkeypatch.setattr(passwords, "METHOD", cheap)
 
 
 @pytest.fixture(autouse=True)
 def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    monkeypatch.setattr(crm, "post", Recorder())
-    return crm.post
+    monkeypatch.setattr(crm, "message_queue", Recorder())
+    return crm.message_queue
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ def cast(crm: CRMApp) -> None:
 
 def make(crm: CRMApp, purpose: str, about: str | None = NEW) -> str:
     with crm.tenants.session("acme"):
-        return links.make(purpose, TARAS, about)
+        return links.create(purpose, TARAS, about)
 
 
 def good(crm: CRMApp, purpose: str, token: str) -> bool:
@@ -62,7 +64,7 @@ def good(crm: CRMApp, purpose: str, token: str) -> bool:
 
 def password_of(crm: CRMApp) -> str | None:
     with crm.tenants.session("acme"):
-        return passwords.of(TARAS)
+        return passwords.find_hash(TARAS)
 
 
 # The changes, each by people who were logged in before
@@ -87,7 +89,7 @@ def password_by_invitation(crm: CRMApp, taras: Person, olena: Person) -> None:
 
 def password_by_program(crm: CRMApp, taras: Person, olena: Person) -> None:
     with crm.tenants.session("acme"):
-        passwords.set_for(TARAS, PASSWORD)
+        passwords.set_password(TARAS, PASSWORD)
 
 
 def logout_everywhere(crm: CRMApp, taras: Person, olena: Person) -> None:
@@ -157,11 +159,11 @@ CHANGES = [
 
 
 @pytest.mark.slow
-@each("purpose", links.SECONDS)
-@each("change", CHANGES)
+@parametrize("purpose", links.LIFETIME_SECONDS)
+@parametrize("change", CHANGES)
 def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
     if change in BEFORE:
-        given = (passwords.hashed(OLD_PASSWORD),) if "?" in BEFORE[change] else ()
+        given = (passwords.hash_new(OLD_PASSWORD),) if "?" in BEFORE[change] else ()
         with crm.tenants.session("acme"), transaction():
             current_session().connection.execute(BEFORE[change], given)
     with crm.tenants.session("acme"):
@@ -169,7 +171,7 @@ def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
     taras, olena = Person(crm, user_id=TARAS), Person(crm, user_id=OLENA)
     token = make(crm, purpose)
     with crm.tenants.session("acme"):
-        others = links.make(purpose, maria)
+        others = links.create(purpose, maria)
     assert good(crm, purpose, token)
     change(crm, taras, olena)
     assert not good(crm, purpose, token)
@@ -180,8 +182,8 @@ def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
     assert good(crm, purpose, others) is (change is not restored_copy)
 
 
-@each("purpose", links.SECONDS)
-@each("field", [{"name": "Тарас"}, {"role": "manager"}, {"phone": TARAS_FIELDS["phone"]}])
+@parametrize("purpose", links.LIFETIME_SECONDS)
+@parametrize("field", [{"name": "Тарас"}, {"role": "manager"}, {"phone": TARAS_FIELDS["phone"]}])
 def test_another_change_ends_no_link(crm, purpose, field):
     token = make(crm, purpose)
     with crm.tenants.session("acme"), transaction():
@@ -189,7 +191,7 @@ def test_another_change_ends_no_link(crm, purpose, field):
     assert good(crm, purpose, token)
 
 
-@each(
+@parametrize(
     "values",
     [
         {"email": None},
@@ -199,7 +201,7 @@ def test_another_change_ends_no_link(crm, purpose, field):
         {"site_id": "t"},
     ],
 )
-@each("purpose", links.SECONDS)
+@parametrize("purpose", links.LIFETIME_SECONDS)
 def test_however_the_record_is_written(crm, purpose, values):
     token = make(crm, purpose)
     with crm.tenants.session("acme"), transaction():
@@ -235,7 +237,7 @@ def by_its_own_link(crm: CRMApp) -> None:
     Person(crm).sends(f"/invite/{make(crm, INVITE)}", {"password": ""})
 
 
-@each("enter", [by_session, by_login_link, by_its_own_link])
+@parametrize("enter", [by_session, by_login_link, by_its_own_link])
 def test_an_invitation_ends_at_the_first_entry(crm, enter):
     token, beside = make(crm, INVITE), make(crm, EMAIL)
     enter(crm)
@@ -246,9 +248,9 @@ def test_an_invitation_ends_at_the_first_entry(crm, enter):
 def test_at_an_entry_through_a_site_as_well(crm):
     token = make(crm, INVITE)
     with crm.tenants.session("acme"):
-        links.note_entry(OLENA)
+        links.record_entry(OLENA)
         assert links.peek(INVITE, token)
-        links.note_entry(TARAS)
+        links.record_entry(TARAS)
         assert links.peek(INVITE, token) is None
 
 
@@ -274,7 +276,7 @@ def test_an_invitation_to_a_wrong_phone_is_dead_once_the_phone_is_mended(crm, po
 def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
     """He even knew the old password."""
     with crm.tenants.session("acme"):
-        passwords.set_for(TARAS, "the old password")
+        passwords.set_password(TARAS, "the old password")
     thief, owner = Person(crm, user_id=TARAS), Person(crm, user_id=TARAS)
     asked = {"email": "thief@evil.example", "email_password": "the old password"}
     thief.sends("/settings/profile/email", asked)
@@ -291,10 +293,12 @@ def test_a_thief_who_asked_for_an_address_gets_nothing_by_it(crm, post):
         assert User.find(TARAS).email == TARAS_FIELDS["email"]
 
 
-@each("typed", [{}, {"email_password": ""}, {"email_password": "wrong"}, {"current": "right one"}])
+@parametrize(
+    "typed", [{}, {"email_password": ""}, {"email_password": "wrong"}, {"current": "right one"}]
+)
 def test_another_address_takes_the_password(crm, post, typed):
     with crm.tenants.session("acme"):
-        passwords.set_for(TARAS, "right one")
+        passwords.set_password(TARAS, "right one")
     taras = Person(crm, user_id=TARAS)
     assert 'name="email_password"' in taras.sees("/settings/profile")
     page = taras.post("/settings/profile/email", {"email": NEW, **typed})
@@ -306,7 +310,7 @@ def test_another_address_takes_the_password(crm, post, typed):
 
 def test_its_tries_are_limited_like_those_of_logins(crm, post):
     with crm.tenants.session("acme"):
-        passwords.set_for(TARAS, "right one")
+        passwords.set_password(TARAS, "right one")
     taras = Person(crm, user_id=TARAS)
     sent = {"email": NEW, "email_password": "wrong"}
     seen = [taras.post("/settings/profile/email", sent).status_code for _ in range(11)]
@@ -316,7 +320,7 @@ def test_its_tries_are_limited_like_those_of_logins(crm, post):
     assert not post.letters
 
 
-@each(
+@parametrize(
     ("path", "sent"),
     [
         ("/settings/profile/email", {"email": NEW}),
@@ -342,7 +346,7 @@ def test_without_a_password_it_takes_a_login_of_a_moment_ago(crm, post, clock, p
     taras.sends(path, sent)
 
 
-@each(
+@parametrize(
     ("reach", "action"),
     [
         ({"phone": None}, "/forgot"),
@@ -361,7 +365,7 @@ def test_who_has_no_phone_is_told_the_other_way(crm, clock, reach, action):
 
 def test_the_own_phone_takes_the_password_too(crm):
     with crm.tenants.session("acme"):
-        passwords.set_for(OLENA, "right one")
+        passwords.set_password(OLENA, "right one")
     olena = Person(crm, user_id=OLENA)
     sent = {"name": "Olena", "phone": "067 111 22 33", "role": "owner"}
     page = olena.post("/settings/users/1", sent)
@@ -395,7 +399,7 @@ def meanwhile(monkeypatch, where, name: str, act: Callable[[], None]) -> None:
     monkeypatch.setattr(where, name, acting)
 
 
-@each("purpose", [RESET, INVITE])
+@parametrize("purpose", [RESET, INVITE])
 def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeypatch, purpose):
     token = make(crm, purpose)
 
@@ -403,7 +407,7 @@ def test_a_link_that_ends_while_the_password_is_hashed_does_nothing(crm, monkeyp
         with crm.tenants.session("acme"):
             sessions.end_others(TARAS)
 
-    meanwhile(monkeypatch, passwords, "hashed", log_out)
+    meanwhile(monkeypatch, passwords, "hash_new", log_out)
     person = Person(crm)
     assert person.post(f"/{purpose}/{token}", {"password": PASSWORD}).status_code == 404
     assert password_of(crm) is None and person.cookie("crm_session") is None
@@ -418,7 +422,7 @@ def test_who_is_deactivated_while_a_password_is_hashed_stays_out(crm, monkeypatc
         with crm.tenants.session("acme"), transaction():
             users.update(TARAS, {"active": 0})
 
-    meanwhile(monkeypatch, passwords, "hashed", leave)
+    meanwhile(monkeypatch, passwords, "hash_new", leave)
     assert Person(crm).post(f"/reset/{token}", {"password": PASSWORD}).status_code == 404
     assert password_of(crm) is None
 
@@ -436,19 +440,19 @@ def test_a_link_whose_entry_fails_stays_good(crm, monkeypatch):
     assert password_of(crm) is None and good(crm, RESET, token)
 
 
-@each("path", ["/settings/profile/email", "/settings/profile/password"])
+@parametrize("path", ["/settings/profile/email", "/settings/profile/password"])
 def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
     crm, post, monkeypatch, path
 ):
     with crm.tenants.session("acme"):
-        passwords.set_for(TARAS, "right one")
+        passwords.set_password(TARAS, "right one")
     thief = Person(crm, user_id=TARAS)
 
     def log_out() -> None:
         with crm.tenants.session("acme"):
             sessions.end_others(TARAS)
 
-    meanwhile(monkeypatch, passwords, "fits", log_out)
+    meanwhile(monkeypatch, passwords, "matches", log_out)
     before = password_of(crm)
     sent = {"email": NEW, "email_password": "right one", "current": "right one",
             "password": PASSWORD}  # fmt: skip
@@ -460,13 +464,13 @@ def test_a_session_that_ends_while_its_password_is_checked_changes_nothing(
 
 def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monkeypatch):
     with crm.tenants.session("acme"):
-        passwords.set_for(TARAS, "right one")
+        passwords.set_password(TARAS, "right one")
 
     def change() -> None:
         with crm.tenants.session("acme"):
-            passwords.set_for(TARAS, PASSWORD)
+            passwords.set_password(TARAS, PASSWORD)
 
-    meanwhile(monkeypatch, passwords, "fits", change)
+    meanwhile(monkeypatch, passwords, "matches", change)
     sent = {"email": TARAS_FIELDS["email"], "password": "right one"}
     person = Person(crm)
     assert person.post("/login/password", sent).status_code == 422
@@ -475,10 +479,10 @@ def test_a_password_that_is_changed_while_it_is_checked_lets_nobody_in(crm, monk
 
 def test_a_reset_is_made_for_who_has_the_address_then(crm, monkeypatch):
     asked = []
-    make_link = links.make
+    make_link = links.create
     monkeypatch.setattr(
         links,
-        "make",
+        "create",
         lambda *given: asked.append(current_session().in_transaction) or make_link(*given),
     )
     Person(crm).sends("/forgot", {"email": TARAS_FIELDS["email"]})

@@ -122,19 +122,19 @@ def add_foreign(globex: Caller) -> None:
 
 
 @pytest.fixture(scope="module")
-def wired_here(two_tenants) -> CRMApp:
+def wired_copy(two_tenants) -> CRMApp:
     return create_app(Config(data=two_tenants[0], plans=UNLIMITED), Clock(), sends=False)
 
 
 @pytest.fixture
-def here(wired_here, two_tenants, tmp_path) -> Iterator[CRMApp]:
+def crm_copy(wired_copy, two_tenants, tmp_path) -> Iterator[CRMApp]:
     """The app with both tenants, fresh for each operation."""
     shutil.copytree(two_tenants[0], tmp_path / "data")
     config = Config(data=tmp_path / "data", plans=UNLIMITED)
-    wired_here.tenants = Tenants(config, Clock(two_tenants[1]))
-    wired_here.limiter.__init__(wired_here.tenants.counters)
-    yield wired_here
-    wired_here.tenants.forget_idle()
+    wired_copy.tenants = Tenants(config, Clock(two_tenants[1]))
+    wired_copy.limiter.__init__(wired_copy.tenants.counters)
+    yield wired_copy
+    wired_copy.tenants.forget_idle()
 
 
 def file_of(app: CRMApp, label: str) -> Path:
@@ -161,8 +161,8 @@ def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str 
         deactivated = key(["*"], 2)
         with transaction():
             users.update(2, {"active": 0})
-        others = rights.SCOPES - {*needs, rights.EVERYTHING, rights.FORM}
-        if rights.FORM in needs:
+        others = rights.SCOPES - {*needs, rights.ALL_SCOPES, rights.FORM_SCOPE}
+        if rights.FORM_SCOPE in needs:
             others -= {"leads:write"}
         return {
             "everything": key(["*"]),
@@ -233,19 +233,19 @@ def comparable(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
 
 @pytest.mark.slow
 @each_operation
-def test_no_key_reaches_another_tenant(here, two_tenants, name):
+def test_no_key_reaches_another_tenant(crm_copy, two_tenants, name):
     method, _, path = name.partition(" ")
     operation = OPERATIONS[name]
     needs = tuple(re.findall(r"`([a-z*]+:?[a-z]*)`", operation.get("description", "")))
     needs = tuple(scope for scope in needs if scope in rights.SCOPES)
-    before = digest(file_of(here, "globex"))
-    keys = keys_for(here, needs, two_tenants[2])
+    before = digest(file_of(crm_copy, "globex"))
+    keys = keys_for(crm_copy, needs, two_tenants[2])
     assert tuple(keys) == KEYS
-    ids = ids_of(here, name)
+    ids = ids_of(crm_copy, name)
     for kind, key in keys.items():
         found = {}
         for whose in ("nobody's", "foreign", "own"):
-            caller = Caller(here, key or "", "acme")
+            caller = Caller(crm_copy, key or "", "acme")
             filled = path.format(**ids[whose]) if ids[whose] else path
             if "{" in path and not ids[whose]:
                 continue
@@ -261,8 +261,8 @@ def test_no_key_reaches_another_tenant(here, two_tenants, name):
             assert found["foreign"][0] in (401, 403, 404), kind
         if kind in REFUSED:
             assert {status for status, _ in found.values()} == {401}, kind
-    here.tenants.forget_idle()
-    assert digest(file_of(here, "globex")) == before
+    crm_copy.tenants.forget_idle()
+    assert digest(file_of(crm_copy, "globex")) == before
 
 
 def references() -> Iterator[tuple[str, str]]:
@@ -290,28 +290,28 @@ def own_path(app: CRMApp, name: str) -> str:
 
 
 @loop_over(("name", "field"), sorted(set(references())))
-def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(here, name, field):
-    with closing(sqlite3.connect(file_of(here, "globex"))) as file:
+def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(crm_copy, name, field):
+    with closing(sqlite3.connect(file_of(crm_copy, "globex"))) as file:
         (foreign,) = file.execute(f"SELECT max(id) FROM {REFERENCES[field]}").fetchone()
     assert foreign > FOREIGN
-    with here.tenants.session("acme"):
+    with crm_copy.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]
-    before = digest(file_of(here, "globex"))
-    method, path = name.partition(" ")[0], own_path(here, name)
+    before = digest(file_of(crm_copy, "globex"))
+    method, path = name.partition(" ")[0], own_path(crm_copy, name)
     example = body_of(OPERATIONS[name])["json"]
     answers = []
     for id in (foreign, NOBODY):
         body = {**example, field: str(id)}
-        answer = Caller(here, key).ask(method, path, body)
+        answer = Caller(crm_copy, key).ask(method, path, body)
         assert MARKER not in answer.text
         if name == "POST /leads":  # a form loses no lead: what does not fit is kept in `extra` (D4)
-            answer = Caller(here, key).ask("GET", f"/leads/{answer.json['lead_id']}")
+            answer = Caller(crm_copy, key).ask("GET", f"/leads/{answer.json['lead_id']}")
             assert (answer.json[field], answer.json["extra"]) == (None, {field: str(id)})
         else:
             assert answer.status_code == 422
             answers.append(comparable(answer, {field: str(id)}))
     assert answers[:1] == answers[1:]
-    assert digest(file_of(here, "globex")) == before
+    assert digest(file_of(crm_copy, "globex")) == before
 
 
 FILTERS = sorted(
@@ -323,13 +323,13 @@ FILTERS = sorted(
 
 
 @loop_over(("name", "parameter"), FILTERS)
-def test_a_foreign_id_in_a_filter_finds_nothing(here, name, parameter):
-    with here.tenants.session("acme"):
+def test_a_foreign_id_in_a_filter_finds_nothing(crm_copy, name, parameter):
+    with crm_copy.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]
-    path, answers = own_path(here, name), []
+    path, answers = own_path(crm_copy, name), []
     for id in (FOREIGN + 1, NOBODY):
         method = name.partition(" ")[0]
-        answer = Caller(here, key).ask(method, f"{path}?{parameter}={id}")
+        answer = Caller(crm_copy, key).ask(method, f"{path}?{parameter}={id}")
         assert answer.status_code in ((200,) if method == "GET" else (409, 422))
         assert MARKER not in answer.text
         answers.append(comparable(answer, {parameter: str(id)}))

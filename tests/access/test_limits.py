@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from crm import create_app
-from crm.access.limits import FAILED_KEYS, Tries
+from crm.access.limits import MAX_FAILED_KEYS, TryLimits
 from crm.config import PLANS, Config
 from crm.errors import TooMany
 from crm.resources import tenant
@@ -14,7 +14,7 @@ from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
 from tests.raw_wsgi import send_request
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 LIMIT_HEADERS = {
     "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy",
     "RateLimit",
@@ -45,16 +45,16 @@ def limits_of(answer) -> dict[str, str]:
 # The counter
 
 
-@each(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
+@parametrize(("plan", "limit"), [("start", 60), ("base", 300), ("pro", 1000), ("business", 5000)])
 def test_a_plan_admits_exactly_its_number(limiter, plan, limit):
     assert PLANS[plan] == limit
-    turns = [limiter.take("acme", limit, START + 0.5) for _ in range(limit + 20)]
+    turns = [limiter.count_request("acme", limit, START + 0.5) for _ in range(limit + 20)]
     assert [turn.allowed for turn in turns] == [True] * limit + [False] * 20
     assert [turn.remaining for turn in turns] == [*range(limit - 1, -1, -1)] + [0] * 20
     assert {(turn.limit, turn.reset) for turn in turns} == {(limit, START + 60)}
 
 
-@each(("plan", "limit"), [("start", 60), ("base", 300)])
+@parametrize(("plan", "limit"), [("start", 60), ("base", 300)])
 def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
     on_plan(crm, plan)
     answers = [api.get("/users/me") for _ in range(limit + 3)]
@@ -70,7 +70,7 @@ def test_a_tenant_on_a_plan_gets_exactly_its_number(crm, api, plan, limit):
         }
 
 
-@each(("plan", "limit"), [("pro", 1000), ("business", 5000)])
+@parametrize(("plan", "limit"), [("pro", 1000), ("business", 5000)])
 def test_the_larger_plans_are_told_in_the_headers(crm, api, plan, limit):
     on_plan(crm, plan)
     requests = crm.tenants.counters.tables[REQUESTS]
@@ -132,7 +132,7 @@ def test_32_threads_get_exactly_the_limit(crm, api):
 
 def test_32_threads_at_the_counter_get_exactly_the_limit(limiter):
     taken = run_in_threads(
-        32, lambda _: sum(limiter.take("acme", 1000, START).allowed for _ in range(100))
+        32, lambda _: sum(limiter.count_request("acme", 1000, START).allowed for _ in range(100))
     )
     assert sum(taken) == 1000
 
@@ -205,17 +205,20 @@ def test_integrations_may_take_all_of_the_window(crm, api, form):
 
 
 def test_even_the_smallest_limit_lets_a_form_through(limiter):
-    assert [limiter.take("a", 1, 0, form=True).allowed for _ in range(2)] == [True, False]
-    assert [limiter.take("b", 3, 0, form=True).allowed for _ in range(2)] == [True, False]
-    assert limiter.take("b", 3, 0).allowed
+    assert [limiter.count_request("a", 1, 0, form=True).allowed for _ in range(2)] == [True, False]
+    assert [limiter.count_request("b", 3, 0, form=True).allowed for _ in range(2)] == [True, False]
+    assert limiter.count_request("b", 3, 0).allowed
 
 
 def test_32_threads_of_forms_get_exactly_half(limiter):
     taken = run_in_threads(
-        32, lambda _: sum(limiter.take("acme", 100, START, form=True).allowed for _ in range(50))
+        32,
+        lambda _: sum(
+            limiter.count_request("acme", 100, START, form=True).allowed for _ in range(50)
+        ),
     )
     assert sum(taken) == 50
-    assert limiter.take("acme", 100, START).remaining == 49
+    assert limiter.count_request("acme", 100, START).remaining == 49
 
 
 # What counts and what doesn't
@@ -265,7 +268,7 @@ def test_an_address_has_30_bad_keys_a_minute_and_good_ones_pass(crm, api, clock)
         headers = {"Authorization": "Bearer crm_wrong"}
         return send_request(crm, headers=headers, REMOTE_ADDR=address)
 
-    assert [bad().status for _ in range(FAILED_KEYS + 2)] == [401] * 30 + [429] * 2
+    assert [bad().status for _ in range(MAX_FAILED_KEYS + 2)] == [401] * 30 + [429] * 2
     clock.tick(22)
     over = bad()
     assert over.json["code"] == "rate_limited"
@@ -291,54 +294,58 @@ def test_32_threads_with_bad_keys_get_30_of_them(crm):
 
 
 def test_the_addresses_of_one_customer_count_as_one(limiter):
-    seen = [limiter.failed(f"2001:db8:0:1::{number:x}", START) for number in range(31)]
+    seen = [limiter.count_failed_key(f"2001:db8:0:1::{number:x}", START) for number in range(31)]
     assert seen == [False] * 30 + [True]
-    assert not limiter.failed("2001:db8:0:2::1", START)
+    assert not limiter.count_failed_key("2001:db8:0:2::1", START)
 
 
 def test_bad_keys_of_a_48_count_together_too(limiter):
     """Else one customer with a /48 has 65 536 times the tries."""
-    told = [limiter.failed(f"2001:db8:7:{number:x}::1", START) for number in range(301)]
-    assert told == [False] * 300 + [True]
-    assert limiter.failed("2001:db8:7:ffff::1", START)
-    assert not limiter.failed("2001:db8:8::1", START)
-    assert not limiter.failed("2001:db8:7:ffff::1", START + 60)
+    results = [
+        limiter.count_failed_key(f"2001:db8:7:{number:x}::1", START) for number in range(301)
+    ]
+    assert results == [False] * 300 + [True]
+    assert limiter.count_failed_key("2001:db8:7:ffff::1", START)
+    assert not limiter.count_failed_key("2001:db8:8::1", START)
+    assert not limiter.count_failed_key("2001:db8:7:ffff::1", START + 60)
 
 
 # The clock
 
 
-@each("seconds", [1, 59, 60, 61, 3600, 40 * 86_400])
+@parametrize("seconds", [1, 59, 60, 61, 3600, 40 * 86_400])
 def test_a_clock_that_is_set_back_gives_no_new_window(limiter, seconds):
-    assert [limiter.take("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [False]
-    again = [limiter.take("acme", 60, START - seconds) for _ in range(3)]
+    assert [limiter.count_request("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [
+        False
+    ]
+    again = [limiter.count_request("acme", 60, START - seconds) for _ in range(3)]
     assert [turn.allowed for turn in again] == [False] * 3
     assert again[0].reset - (START - seconds) <= 120  # nor does it keep anybody out for long
-    assert limiter.take("acme", 60, again[0].reset).allowed
+    assert limiter.count_request("acme", 60, again[0].reset).allowed
 
 
 def test_who_read_the_clock_before_others_began_a_window_counts_in_theirs(limiter):
-    limiter.take("acme", 60, START - 0.1)
-    assert limiter.take("acme", 60, START).remaining == 59
-    late = limiter.take("acme", 60, START - 0.1)
+    limiter.count_request("acme", 60, START - 0.1)
+    assert limiter.count_request("acme", 60, START).remaining == 59
+    late = limiter.count_request("acme", 60, START - 0.1)
     assert (late.remaining, late.reset) == (58, START + 60)
-    assert limiter.take("acme", 60, START).remaining == 57
+    assert limiter.count_request("acme", 60, START).remaining == 57
 
 
 # Tries of passwords and letters
 
 
-def tried(tries: Tries, moment: float = START, **names: str) -> int:
+def tried(tries: TryLimits, moment: float = START, **names: str) -> int:
     """In how many seconds it may be tried again; 0 when it was let through."""
     try:
-        tries.take(moment, **names)
+        tries.count_try(moment, **names)
     except TooMany as refused:
         return refused.retry_after
     return 0
 
 
 def test_each_name_has_its_own_count(counters):
-    tries = Tries(counters, PASSWORDS, 900, account=2, network=4)
+    tries = TryLimits(counters, PASSWORDS, 900, account=2, network=4)
     begin = START - START % 900
     assert [tried(tries, begin, account="a", network="x") for _ in range(3)] == [0, 0, 900]
     assert tried(tries, begin, account="b", network="x") == 0
@@ -349,29 +356,29 @@ def test_each_name_has_its_own_count(counters):
 
 
 def test_tries_begin_anew_with_each_window(counters):
-    tries = Tries(counters, PASSWORDS, 900, account=1)
+    tries = TryLimits(counters, PASSWORDS, 900, account=1)
     begin = START - START % 900
     assert [tried(tries, begin + 899, account="a") for _ in range(2)] == [0, 1]
     assert tried(tries, begin + 900, account="a") == 0
 
 
 def test_a_refused_try_does_not_count(counters):
-    tries = Tries(counters, PASSWORDS, 900, account=1, network=3)
+    tries = TryLimits(counters, PASSWORDS, 900, account=1, network=3)
     for _ in range(9):
         tried(tries, account="a", network="x")
     assert tried(tries, account="b", network="x") == 0
 
 
 def test_what_was_right_is_forgotten(counters):
-    tries = Tries(counters, PASSWORDS, 900, account=1, network=2)
+    tries = TryLimits(counters, PASSWORDS, 900, account=1, network=2)
     tried(tries, account="a", network="x")
-    tries.forget(account="a")
-    tries.forget(account="nobody")
+    tries.reset(account="a")
+    tries.reset(account="nobody")
     assert tried(tries, account="a", network="x") == 0
     assert tried(tries, account="b", network="x") > 0
 
 
 def test_32_threads_have_their_tries_counted_exactly(counters):
-    tries = Tries(counters, PASSWORDS, 900, account=100)
+    tries = TryLimits(counters, PASSWORDS, 900, account=100)
     seen = run_in_threads(32, lambda _: [tried(tries, account="a") for _ in range(10)])
     assert sum(wait == 0 for mine in seen for wait in mine) == 100

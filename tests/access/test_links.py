@@ -6,13 +6,13 @@ import re
 import pytest
 
 from crm.access import links, tokens
-from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET, Link
+from crm.access.links import EMAIL, HANDOVER, INVITE, LOGIN, RESET, OneTimeLink
 from crm.resources.users import User
 from crm.tenancy.database import current_session, row, rows, time_text, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 LIVES = {
     RESET: 30 * MINUTE,
@@ -25,33 +25,33 @@ LIVES = {
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_a_link_is_used_once(acme, purpose):
-    token = links.make(purpose, TARAS)
-    assert links.use(purpose, token) == Link(TARAS, None)
+    token = links.create(purpose, TARAS)
+    assert links.use(purpose, token) == OneTimeLink(TARAS, None)
     assert links.use(purpose, token) is links.peek(purpose, token) is None
 
 
 def test_looking_at_a_link_does_not_use_it(acme):
-    token = links.make(RESET, TARAS)
+    token = links.create(RESET, TARAS)
     for _ in range(3):
-        assert links.peek(RESET, token) == Link(TARAS, None)
-    assert links.use(RESET, token) == Link(TARAS, None)
+        assert links.peek(RESET, token) == OneTimeLink(TARAS, None)
+    assert links.use(RESET, token) == OneTimeLink(TARAS, None)
 
 
 def test_it_carries_what_it_is_about(acme):
-    token = links.make(EMAIL, TARAS, "taras@new.example")
-    assert links.peek(EMAIL, token) == Link(TARAS, "taras@new.example")
-    assert links.use(EMAIL, token) == Link(TARAS, "taras@new.example")
+    token = links.create(EMAIL, TARAS, "taras@new.example")
+    assert links.peek(EMAIL, token) == OneTimeLink(TARAS, "taras@new.example")
+    assert links.use(EMAIL, token) == OneTimeLink(TARAS, "taras@new.example")
 
 
-@each(("purpose", "seconds"), LIVES.items())
+@parametrize(("purpose", "seconds"), LIVES.items())
 def test_each_purpose_has_its_time(acme, clock, purpose, seconds):
-    token = links.make(purpose, TARAS)
+    token = links.create(purpose, TARAS)
     (expires_at,) = row("SELECT expires_at FROM one_time_link")
     assert expires_at == time_text(int(clock()) + seconds)
     clock.tick(seconds - 1)
@@ -60,24 +60,24 @@ def test_each_purpose_has_its_time(acme, clock, purpose, seconds):
     assert links.peek(purpose, token) is links.use(purpose, token) is None
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_it_is_good_for_its_purpose_only(acme, purpose):
-    token = links.make(purpose, TARAS)
+    token = links.create(purpose, TARAS)
     for other in LIVES.keys() - {purpose}:
         assert links.peek(other, token) is links.use(other, token) is None
     assert links.use(purpose, token)
 
 
-@each("token", ["", "x", "A" * 43, "é", "\ud800", "x" * 100_000])
+@parametrize("token", ["", "x", "A" * 43, "é", "\ud800", "x" * 100_000])
 def test_an_unknown_token_is_no_link(acme, token):
-    links.make(RESET, TARAS)
+    links.create(RESET, TARAS)
     assert links.peek(RESET, token) is links.use(RESET, token) is None
     assert rows("SELECT ended_at FROM one_time_link") == [(None,)]
 
 
 def test_another_tenants_link_is_no_link(crm):
     with crm.tenants.session("acme"):
-        token = links.make(RESET, OLENA)
+        token = links.create(RESET, OLENA)
     with crm.tenants.session("globex"):
         assert links.peek(RESET, token) is links.use(RESET, token) is None
     with crm.tenants.session("acme"):
@@ -85,36 +85,36 @@ def test_another_tenants_link_is_no_link(crm):
 
 
 def test_another_link_of_its_user_stays(acme):
-    first, second = links.make(LOGIN, TARAS), links.make(LOGIN, TARAS)
+    first, second = links.create(LOGIN, TARAS), links.create(LOGIN, TARAS)
     assert links.use(LOGIN, first) and links.use(LOGIN, second)
 
 
 def test_of_sixteen_who_use_it_at_once_one_gets_it(crm):
     for _ in range(5):
         with crm.tenants.session("acme"):
-            token = links.make(RESET, TARAS)
+            token = links.create(RESET, TARAS)
 
         def use(_, token=token):
             with crm.tenants.session("acme"):
                 return links.use(RESET, token)
 
         got = run_in_threads(16, use)
-        assert got.count(Link(TARAS, None)) == 1 and got.count(None) == 15
+        assert got.count(OneTimeLink(TARAS, None)) == 1 and got.count(None) == 15
 
 
 def test_what_fails_after_its_use_in_a_transaction_leaves_it_good(acme):
-    token = links.make(RESET, TARAS)
+    token = links.create(RESET, TARAS)
     with pytest.raises(KeyError), transaction():
         assert links.use(RESET, token)
         raise KeyError
     assert links.use(RESET, token)
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_of_invite_and_email_the_latest_is_good(acme, purpose):
-    others = links.make(purpose, OLENA)
-    beside = {other: links.make(other, TARAS) for other in LIVES.keys() - {purpose}}
-    earlier, latest = links.make(purpose, TARAS), links.make(purpose, TARAS)
+    others = links.create(purpose, OLENA)
+    beside = {other: links.create(other, TARAS) for other in LIVES.keys() - {purpose}}
+    earlier, latest = links.create(purpose, TARAS), links.create(purpose, TARAS)
     assert bool(links.peek(purpose, earlier)) is (purpose in (RESET, HANDOVER, LOGIN))
     assert links.peek(purpose, latest) and links.peek(purpose, others)
     assert all(links.peek(other, token) for other, token in beside.items())
@@ -122,43 +122,43 @@ def test_of_invite_and_email_the_latest_is_good(acme, purpose):
 
 def test_a_users_links_of_a_purpose_can_be_ended(acme):
     ended, stays, others = (
-        links.make(LOGIN, TARAS),
-        links.make(INVITE, TARAS),
-        links.make(LOGIN, OLENA),
+        links.create(LOGIN, TARAS),
+        links.create(INVITE, TARAS),
+        links.create(LOGIN, OLENA),
     )
     links.end(LOGIN, TARAS)
     assert links.peek(LOGIN, ended) is links.use(LOGIN, ended) is None
     assert links.peek(INVITE, stays) and links.peek(LOGIN, others)
 
 
-@each("purpose", LIVES)
+@parametrize("purpose", LIVES)
 def test_a_deactivated_users_links_are_refused(acme, purpose):
-    token = links.make(purpose, TARAS)
+    token = links.create(purpose, TARAS)
     with transaction():
         User.find(TARAS).put({"active": 0})
     assert links.peek(purpose, token) is links.use(purpose, token) is None
 
 
 def test_a_token_fits_a_url_and_is_never_the_same():
-    made = {tokens.new() for _ in range(200)}
+    made = {tokens.generate_token() for _ in range(200)}
     assert len(made) == 200
     assert all(re.fullmatch(r"[0-9A-Za-z_-]{43}", token) for token in made)
 
 
 def test_the_file_has_the_hash_alone(acme):
-    token = links.make(EMAIL, TARAS, "taras@new.example")
-    (kept,) = rows("SELECT * FROM one_time_link")
-    assert hashlib.sha256(token.encode()).digest() in kept
-    assert token not in str(kept)
+    token = links.create(EMAIL, TARAS, "taras@new.example")
+    (stored,) = rows("SELECT * FROM one_time_link")
+    assert hashlib.sha256(token.encode()).digest() in stored
+    assert token not in str(stored)
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
-    asked, digest = [], tokens.digest
+    in_transaction, digest = [], tokens.digest
 
     def look(token):
-        asked.append(current_session().in_transaction)
+        in_transaction.append(current_session().in_transaction)
         return digest(token)
 
     monkeypatch.setattr(tokens, "digest", look)
-    links.use(RESET, links.make(RESET, TARAS))
-    assert asked == [False, False]
+    links.use(RESET, links.create(RESET, TARAS))
+    assert in_transaction == [False, False]

@@ -9,21 +9,21 @@ from crm.errors import Invalid, NotFound
 from crm.tenancy.database import current_session, row, rows
 from tests.conftest import OLENA, TARAS
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 GOOD = "зелений чай 7"
 
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 @pytest.fixture
 def cheap(monkeypatch):
     """scrypt with little work, where the work isn't the claim."""
     monkeypatch.setattr(passwords, "METHOD", "scrypt:1024:8:1")
-    monkeypatch.setattr(passwords, "NOBODYS", f"scrypt:1024:8:1${'0' * 16}${'0' * 128}")
+    monkeypatch.setattr(passwords, "DUMMY_HASH", f"scrypt:1024:8:1${'0' * 16}${'0' * 128}")
 
 
 @pytest.fixture
@@ -48,42 +48,42 @@ def refusal(password: str) -> str:
 
 
 def test_a_password_fits_its_hash_and_no_other_does():
-    stored = passwords.hashed(GOOD)
-    assert passwords.fits(stored, GOOD)
-    assert not passwords.fits(stored, GOOD + " ")
+    stored = passwords.hash_new(GOOD)
+    assert passwords.matches(stored, GOOD)
+    assert not passwords.matches(stored, GOOD + " ")
 
 
 def test_it_is_kept_by_scrypt_with_a_salt_of_its_own(monkeypatch):
-    first, second = passwords.hashed(GOOD), passwords.hashed(GOOD)
+    first, second = passwords.hash_new(GOOD), passwords.hash_new(GOOD)
     form = r"scrypt:32768:8:1\$[0-9A-Za-z]{16}\$[0-9a-f]{128}"
     assert re.fullmatch(form, first) and re.fullmatch(form, second)
     assert first.split("$")[1] != second.split("$")[1]
 
 
 def test_without_a_password_nothing_fits_after_the_same_work(work):
-    stored = passwords.hashed(GOOD)
+    stored = passwords.hash_new(GOOD)
     work.clear()
-    assert passwords.fits(stored, GOOD)
-    assert not passwords.fits(stored, "another one")
-    assert not passwords.fits(None, GOOD)
-    assert not passwords.fits(None, "")
-    assert not passwords.fits(stored, "x" * 201)
-    assert not passwords.fits(stored, "broken \ud800")
+    assert passwords.matches(stored, GOOD)
+    assert not passwords.matches(stored, "another one")
+    assert not passwords.matches(None, GOOD)
+    assert not passwords.matches(None, "")
+    assert not passwords.matches(stored, "x" * 201)
+    assert not passwords.matches(stored, "broken \ud800")
     assert len(work) == 6 and len(set(work)) == 1
 
 
 def test_even_the_hash_of_nobody_fits_nobody(cheap, monkeypatch):
-    monkeypatch.setattr(passwords, "NOBODYS", passwords.hashed(GOOD))
-    assert not passwords.fits(None, GOOD)
+    monkeypatch.setattr(passwords, "DUMMY_HASH", passwords.hash_new(GOOD))
+    assert not passwords.matches(None, GOOD)
 
 
 def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap):
     empty = passwords.generate_password_hash("", passwords.METHOD)
-    assert not passwords.fits(empty, "x" * 201)
-    assert not passwords.fits(empty, "\ud800" * 8)
+    assert not passwords.matches(empty, "x" * 201)
+    assert not passwords.matches(empty, "\ud800" * 8)
 
 
-@each(
+@parametrize(
     ("password", "code"),
     [
         ("", "too_short"),
@@ -98,30 +98,30 @@ def test_what_cannot_be_a_password_does_not_fit_one_of_nothing(cheap):
 def test_it_has_8_to_200_characters(password, code, cheap):
     assert refusal(password) == code
     with pytest.raises(Invalid):
-        passwords.hashed(password)
+        passwords.hash_new(password)
 
 
-@each("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
+@parametrize("password", ["12345678", "x" * 200, "i\u0308" * 200, "        ", "пароль\n\x00\t"])
 def test_any_characters_will_do(password, cheap):
     passwords.check_new(password)
-    assert passwords.fits(passwords.hashed(password), password)
+    assert passwords.matches(passwords.hash_new(password), password)
 
 
 def test_spaces_and_case_count(cheap):
-    stored = passwords.hashed(" Password 1")
+    stored = passwords.hash_new(" Password 1")
     for other in ("Password 1", " Password 1 ", " Password  1", " password 1"):
-        assert not passwords.fits(stored, other)
+        assert not passwords.matches(stored, other)
 
 
 def test_letters_that_only_look_alike_differ(cheap):
-    assert not passwords.fits(passwords.hashed("12345678"), "１２３４５６７８")
-    assert not passwords.fits(passwords.hashed("oooooooo"), "оооооооо")  # Latin, Cyrillic
+    assert not passwords.matches(passwords.hash_new("12345678"), "１２３４５６７８")
+    assert not passwords.matches(passwords.hash_new("oooooooo"), "оооооооо")  # Latin, Cyrillic
 
 
-@each(("kept", "sent"), [("ї" * 8, "і\u0308" * 8), ("і\u0308" * 8, "ї" * 8)])
+@parametrize(("kept", "sent"), [("ї" * 8, "і\u0308" * 8), ("і\u0308" * 8, "ї" * 8)])
 def test_a_letter_fits_however_a_keyboard_makes_it(cheap, kept, sent):
     assert kept != sent
-    assert passwords.fits(passwords.hashed(kept), sent)
+    assert passwords.matches(passwords.hash_new(kept), sent)
 
 
 def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch, cheap):
@@ -134,8 +134,8 @@ def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch
             return normalize(form, text)
 
     monkeypatch.setattr(passwords, "unicodedata", Watching)
-    assert not passwords.fits(None, "a" + "\u0301\u0327" * 100_000)
-    passwords.fits(None, "a" * 800)
+    assert not passwords.matches(None, "a" + "\u0301\u0327" * 100_000)
+    passwords.matches(None, "a" * 800)
     assert lengths == [800]
 
 
@@ -144,26 +144,26 @@ def test_a_huge_password_is_refused_without_the_work_of_composing_it(monkeypatch
 
 def test_a_user_has_no_password_until_one_is_set(acme, cheap):
     assert rows("SELECT DISTINCT password FROM user") == [(None,)]
-    passwords.set_for(TARAS, GOOD)
+    passwords.set_password(TARAS, GOOD)
     (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
-    assert passwords.fits(stored, GOOD)
+    assert passwords.matches(stored, GOOD)
     assert row("SELECT password FROM user WHERE id = ?", (OLENA,)) == (None,)
-    passwords.set_for(TARAS, "another one")
+    passwords.set_password(TARAS, "another one")
     (stored,) = row("SELECT password FROM user WHERE id = ?", (TARAS,))
-    assert passwords.fits(stored, "another one") and not passwords.fits(stored, GOOD)
+    assert passwords.matches(stored, "another one") and not passwords.matches(stored, GOOD)
 
 
 def test_a_refused_password_leaves_the_one_before(acme, cheap):
-    passwords.set_for(TARAS, GOOD)
+    passwords.set_password(TARAS, GOOD)
     before = row("SELECT password FROM user WHERE id = ?", (TARAS,))
     with pytest.raises(Invalid):
-        passwords.set_for(TARAS, "short")
+        passwords.set_password(TARAS, "short")
     assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == before
 
 
 def test_an_unknown_user_is_not_found(acme, cheap):
     with pytest.raises(NotFound):
-        passwords.set_for(77, GOOD)
+        passwords.set_password(77, GOOD)
 
 
 def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
@@ -172,13 +172,13 @@ def test_nothing_is_hashed_inside_a_transaction(acme, monkeypatch):
         return "hash"
 
     monkeypatch.setattr(passwords, "generate_password_hash", look)
-    passwords.set_for(TARAS, GOOD)
+    passwords.set_password(TARAS, GOOD)
     assert row("SELECT password FROM user WHERE id = ?", (TARAS,)) == ("hash",)
 
 
 def test_the_api_shows_no_password(crm, api, cheap):
     with crm.tenants.session("acme"):
-        passwords.set_for(OLENA, GOOD)
+        passwords.set_password(OLENA, GOOD)
     for path in ("/users", "/users/me"):
         answer = api.get(path)
         assert answer.status_code == 200

@@ -155,7 +155,7 @@ def bad_keys(house, owner, furnished) -> dict[str, str | None]:
         "malformed": "Bearer crm_x",
         "a typo": f"Bearer {good[:-1]}{'0' if good[-1] != '0' else '1'}",
         "not ASCII": "Bearer \u00e9" * 10,
-        "unknown": f"Bearer {api_keys.new_key()}",
+        "unknown": f"Bearer {api_keys.generate_key()}",
         "revoked": f"Bearer {revoked}",
         "expired": key_with(house, "*", expires_at=AT_ONCE),
         "of a deactivated user": f"Bearer {deactivated}",
@@ -189,8 +189,8 @@ def test_without_a_good_key_it_is_401_always_with_the_same_body(house, bad_keys,
 @loop_over("name", NEEDY)
 def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
     for scope in OPERATIONS[name].needs:
-        including = {scope, rights.EVERYTHING} | (
-            {"leads:write"} if scope == rights.FORM else set()
+        including = {scope, rights.ALL_SCOPES} | (
+            {"leads:write"} if scope == rights.FORM_SCOPE else set()
         )
         answer = ask(house, name, key_with(house, *rights.SCOPES - including))
         assert answer.status == 403

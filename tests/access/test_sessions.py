@@ -15,7 +15,7 @@ from crm.tenancy.database import current_session, execute, row, rows, time_text,
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 DAY = 86_400
 MONTH = 30 * DAY
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -23,8 +23,8 @@ FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
 def change(id: int, **values) -> None:
@@ -59,8 +59,12 @@ def test_it_tells_the_user_as_he_is_now(acme):
     change(TARAS, role="viewer", name="Тарас")
     with transaction():
         execute("UPDATE user SET language = 'uk' WHERE id = ?", (TARAS,))
-    found = sessions.find(token)
-    assert (found.role, found.name, found.language) == ("viewer", "Тарас", "uk")
+    found_session = sessions.find(token)
+    assert (found_session.role, found_session.name, found_session.language) == (
+        "viewer",
+        "Тарас",
+        "uk",
+    )
 
 
 def test_the_visit_goes_on_in_its_users_name(acme):
@@ -86,17 +90,17 @@ def test_a_cookie_is_43_random_characters(acme):
 
 def test_the_file_has_the_hash_alone(acme):
     token = sessions.open(TARAS, FIREFOX)
-    (kept,) = rows("SELECT * FROM session")
-    assert hashlib.sha256(token.encode()).digest() in kept
-    assert token not in str(kept) and "hash" not in sessions.Session.__slots__
+    (stored,) = rows("SELECT * FROM session")
+    assert hashlib.sha256(token.encode()).digest() in stored
+    assert token not in str(stored) and "hash" not in sessions.Session.__slots__
 
 
-@each("agent", ["", "x" * 255, "ї" * 300, "<script>\xff"])
+@parametrize("agent", ["", "x" * 255, "ї" * 300, "<script>\xff"])
 def test_a_browser_may_call_itself_anything(acme, agent):
     assert sessions.find(sessions.open(TARAS, agent)).agent == agent[:255]
 
 
-@each("id", [77, 0, -1])
+@parametrize("id", [77, 0, -1])
 def test_nobody_cannot_log_in(acme, id):
     with pytest.raises(NotFound):
         sessions.open(id, FIREFOX)
@@ -112,7 +116,7 @@ def test_a_deactivated_user_cannot_log_in(acme):
 # Who is not
 
 
-@each("token", ["", "x", "A" * 43, "é\xff", "\ud800", "x" * 100_000])
+@parametrize("token", ["", "x", "A" * 43, "é\xff", "\ud800", "x" * 100_000])
 def test_an_unknown_cookie_is_nobodys(acme, token):
     sessions.open(TARAS, FIREFOX)
     assert sessions.find(token) is None
@@ -133,7 +137,7 @@ def test_a_deactivated_users_sessions_end(acme):
     token, other = sessions.open(TARAS, FIREFOX), sessions.open(OLENA, FIREFOX)
     change(TARAS, active=0)
     assert sessions.find(token) is None
-    assert sessions.every(TARAS) == []
+    assert sessions.list_live(TARAS) == []
     assert sessions.find(other)
 
 
@@ -160,7 +164,7 @@ def test_a_session_ends_thirty_days_after_it_was_last_seen(acme, clock):
     assert sessions.find(token)
     clock.tick(MONTH)
     assert sessions.find(token) is None
-    assert sessions.every(TARAS) == []
+    assert sessions.list_live(TARAS) == []
 
 
 def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock):
@@ -169,13 +173,13 @@ def test_it_ends_ninety_days_after_it_began_however_often_it_is_used(acme, clock
         clock.tick(DAY)
         assert sessions.find(token), day
     clock.tick(DAY - 1)
-    assert sessions.find(token) and len(sessions.every(TARAS)) == 1
+    assert sessions.find(token) and len(sessions.list_live(TARAS)) == 1
     clock.tick(1)
     assert sessions.find(token) is None
-    assert sessions.every(TARAS) == []
+    assert sessions.list_live(TARAS) == []
 
 
-@each(("days", "left"), [(0, 30), (59, 30), (60, 30), (61, 29), (89, 1), (90, 0), (120, 0)])
+@parametrize(("days", "left"), [(0, 30), (59, 30), (60, 30), (61, 29), (89, 1), (90, 0), (120, 0)])
 def test_it_tells_for_how_long_it_can_go_on(acme, clock, days, left):
     session = sessions.find(sessions.open(TARAS, FIREFOX))
     clock.tick(days * DAY)
@@ -230,17 +234,17 @@ def test_a_reader_waits_for_no_writer(crm, clock):
     with crm.tenants.session("acme"):
         token = sessions.open(TARAS, FIREFOX)
     clock.tick(3600)
-    with crm.tenants.tenant("acme").lock(), crm.tenants.session("acme") as here:
-        patience, begun = here.lock_wait_seconds, time.monotonic()
-        found = sessions.find(token)
+    with crm.tenants.tenant("acme").lock(), crm.tenants.session("acme") as session:
+        patience, begun = session.lock_wait_seconds, time.monotonic()
+        found_session = sessions.find(token)
         assert time.monotonic() - begun < 0.5
-        assert here.lock_wait_seconds == patience > 1
-        assert (found.user_id, here.user_id) == (TARAS, TARAS)
-        assert seen() == found.last_seen_at
-    with crm.tenants.session("acme") as here:
+        assert session.lock_wait_seconds == patience > 1
+        assert (found_session.user_id, session.user_id) == (TARAS, TARAS)
+        assert seen() == found_session.last_seen_at
+    with crm.tenants.session("acme") as session:
         sessions.find(token)
         assert seen() == time_text(int(clock()))
-        assert here.lock_wait_seconds == patience
+        assert session.lock_wait_seconds == patience
 
 
 def test_many_pages_at_once_find_their_session(crm, clock):
@@ -266,24 +270,24 @@ def test_a_users_sessions_are_listed_the_last_seen_first(acme, clock):
         opened.append(sessions.open(TARAS, agent))
         clock.tick(1)
     sessions.open(OLENA, FIREFOX)
-    assert [each.agent for each in sessions.every(TARAS)] == ["third", "second", "first"]
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["third", "second", "first"]
     clock.tick(60)
     sessions.find(opened[0])
-    assert [each.agent for each in sessions.every(TARAS)] == ["first", "third", "second"]
-    assert sessions.every(TARAS)[0] == sessions.find(opened[0])
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["first", "third", "second"]
+    assert sessions.list_live(TARAS)[0] == sessions.find(opened[0])
 
 
 def test_of_those_seen_in_the_same_second_the_later_is_first(acme):
     for agent in ("first", "second"):
         sessions.open(TARAS, agent)
-    assert [each.agent for each in sessions.every(TARAS)] == ["second", "first"]
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["second", "first"]
 
 
 def test_an_ended_session_is_refused_at_once(acme):
     ended, other = sessions.open(TARAS, "ended"), sessions.open(TARAS, "other")
     assert sessions.end(sessions.find(ended).id, TARAS) is True
     assert sessions.find(ended) is None
-    assert [each.agent for each in sessions.every(TARAS)] == ["other"]
+    assert [each.agent for each in sessions.list_live(TARAS)] == ["other"]
     assert sessions.find(other)
 
 
@@ -298,7 +302,7 @@ def test_a_session_ends_once_and_by_its_user_only(acme, clock):
     assert row("SELECT ended_at FROM session") == (ended_at,)
 
 
-@each("id", [77, "x", "", "01", -1, None, 1 << 70])
+@parametrize("id", [77, "x", "", "01", -1, None, 1 << 70])
 def test_what_is_no_session_ends_nothing(acme, id):
     token = sessions.open(TARAS, FIREFOX)
     assert sessions.end(id, TARAS) is False
@@ -340,8 +344,8 @@ def test_a_session_that_is_ended_from_elsewhere_leaves_no_row(acme):
 
 def test_a_page_costs_one_prepared_text(acme):
     token = sessions.open(TARAS, FIREFOX)
-    asked: list[str] = []
-    current_session().connection.set_trace_callback(asked.append)
+    statements: list[str] = []
+    current_session().connection.set_trace_callback(statements.append)
     sessions.find(token)
     current_session().connection.set_trace_callback(None)
-    assert len(asked) == 1
+    assert len(statements) == 1

@@ -15,7 +15,7 @@ from crm.tenancy import sms_log
 from crm.tenancy.sms_log import DAY_SECONDS, HEADER, RECORD, RESERVE, SmsLog
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
 NOON = 1_772_442_000.0
 
@@ -54,15 +54,20 @@ def taken(
     """How many of so many are allowed; each to another phone and for another address, if no
     one is named."""
     return sum(
-        limits.take(phone or f"+38067{number:07}", address or f"10.0.{number >> 8}.{number & 255}",
-                    moment, tenant=tenant, **more)
+        limits.count_sms(
+            phone or f"+38067{number:07}",
+            address or f"10.0.{number >> 8}.{number & 255}",
+            moment,
+            tenant=tenant,
+            **more,
+        )
         for number in range(count)
-    )  # fmt: skip
+    )
 
 
 def state(limits: SmsLimits, moment: float = NOON, *tenants: str) -> dict[str, tuple[int, int]]:
     """How much of each budget is used, and how much there is."""
-    found = limits.state(moment, tenants)
+    found = limits.list_budgets(moment, tenants)
     return {budget.name: (used, budget.limit) for budget, used, _ in found}
 
 
@@ -81,7 +86,8 @@ def test_a_phone_gets_five_an_hour_and_ten_a_day(limits):
 
 def test_hours_and_days_slide(limits):
     allowed = [
-        limits.take(MARIA, str(number), NOON + 600 * number, tenant="acme") for number in range(8)
+        limits.count_sms(MARIA, str(number), NOON + 600 * number, tenant="acme")
+        for number in range(8)
     ]
     assert allowed == [True] * 5 + [False] + [True] * 2
 
@@ -93,7 +99,7 @@ def test_an_address_gets_twenty_an_hour(limits):
     assert taken(limits, 1, NOON + HOUR, "+380990000000", "192.0.2.2") == 1
 
 
-@each(
+@parametrize(
     ("one", "other", "same"),
     [
         ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
@@ -108,17 +114,17 @@ def test_an_address_gets_twenty_an_hour(limits):
 )
 def test_the_addresses_of_one_customer_count_as_one(limits, one, other, same):
     assert taken(limits, 20, NOON, address=one) == 20
-    assert limits.take(MARIA, other, NOON, tenant="acme") is not same
+    assert limits.count_sms(MARIA, other, NOON, tenant="acme") is not same
 
 
 def test_the_networks_of_a_48_get_sixty_an_hour(limits):
-    here = [taken(limits, 20, NOON, address=f"2001:db8:7:{number}::1") for number in range(4)]
-    assert here == [20, 20, 20, 0]
+    counts = [taken(limits, 20, NOON, address=f"2001:db8:7:{number}::1") for number in range(4)]
+    assert counts == [20, 20, 20, 0]
     assert taken(limits, 20, NOON, address="2001:db8:8::1") == 20
     assert taken(limits, 1, NOON + HOUR, address="2001:db8:7::1") == 1
 
 
-@each("addresses", [["192.0.2.1"], ["2001:db8::1", "2001:db8:0:2::1", "2001:db8:0:3::1"]])
+@parametrize("addresses", [["192.0.2.1"], ["2001:db8::1", "2001:db8:0:2::1", "2001:db8:0:3::1"]])
 def test_from_one_network_a_phone_gets_half_of_its_sms(limits, addresses):
     def ask(moment: float) -> int:
         return sum(taken(limits, 5, moment, MARIA, address) for address in addresses)
@@ -154,7 +160,7 @@ def test_what_was_refused_does_not_count(limited):
 
 
 @pytest.mark.slow
-@each(
+@parametrize(
     ("numbers", "tenant", "sent"),
     [
         ({}, "acme", 1000),
@@ -265,7 +271,7 @@ def test_the_operator_is_warned_once_a_day_when_four_fifths_are_used(limited, ca
     assert not [line for line in caplog.text.splitlines() if "+380" in line or "10.0." in line]
 
 
-@each(("most", "sent"), [(1000, 20 * 5), (30, 30)])
+@parametrize(("most", "sent"), [(1000, 20 * 5), (30, 30)])
 def test_of_many_at_once_exactly_the_limit_is_let_through(limited, most, sent):
     def twenty_phones(number: int) -> int:
         return taken(limits, 20, NOON, address=f"192.0.2.{number}")
@@ -284,7 +290,7 @@ def test_of_many_at_once_exactly_the_limit_is_let_through(limited, most, sent):
 
 
 def test_only_the_owner_may_read_it_and_it_names_nobody(path, limits):
-    assert limits.take(MARIA, "192.0.2.1", NOON, tenant="acme")
+    assert limits.count_sms(MARIA, "192.0.2.1", NOON, tenant="acme")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     raw = path.read_bytes()
     assert not [name for name in (MARIA, "192.0.2.1", "acme") if name.encode() in raw]
@@ -293,7 +299,7 @@ def test_only_the_owner_may_read_it_and_it_names_nobody(path, limits):
 def test_another_key_makes_other_digests(path, limits):
     other = SmsLimits(SmsLog(path.parent, lambda: b"another key"))
     for each_ in (limits, other):
-        each_.take(MARIA, "192.0.2.1", NOON, tenant="acme")
+        each_.count_sms(MARIA, "192.0.2.1", NOON, tenant="acme")
     first, second = RECORD.iter_unpack(path.read_bytes()[len(HEADER) :])
     assert first[:2] == second[:2] and not {*first[2:]} & {*second[2:]}
 
@@ -308,7 +314,7 @@ def test_the_file_is_bounded_by_a_days_sms(path, limited):
     for day in range(3):
         for number in range(200):
             at = NOON + day * DAY_SECONDS + number
-            limits.take(f"{day}-{number}", f"{day}.{number}", at, tenant="acme")
+            limits.count_sms(f"{day}-{number}", f"{day}.{number}", at, tenant="acme")
         assert path.stat().st_size == 52 * RECORD.size  # with the warning
 
 
@@ -334,14 +340,14 @@ def test_reading_the_state_changes_nothing(path, limits):
     assert state(limits)["sign-up"] == (0, 200) and path.read_bytes() == b"x"
 
 
-@each("raw", [b"", b"x", b"x" * 4096, HEADER[:-1], HEADER + b"\xff" * (RECORD.size - 1)])
+@parametrize("raw", [b"", b"x", b"x" * 4096, HEADER[:-1], HEADER + b"\xff" * (RECORD.size - 1)])
 def test_a_damaged_file_is_made_anew(path, limits, raw):
     path.write_bytes(raw)
     assert taken(limits, 20, NOON, MARIA) == 5
     assert len(path.read_bytes()) == 6 * RECORD.size
 
 
-@each("moment", [float("nan"), float("inf"), NOON + 40 * DAY_SECONDS])
+@parametrize("moment", [float("nan"), float("inf"), NOON + 40 * DAY_SECONDS])
 def test_a_moment_to_come_counts_as_now(path, limits, moment):
     assert taken(limits, 5, NOON, MARIA) == 5
     raw = path.read_bytes()
@@ -355,7 +361,7 @@ def test_a_moment_to_come_counts_as_now(path, limits, moment):
 def test_on_a_full_disk_no_sms_is_sent(path, limits):
     os.symlink("/dev/full", path)
     with pytest.raises(StorageFull):
-        limits.take(MARIA, "192.0.2.1", NOON, tenant="acme")
+        limits.count_sms(MARIA, "192.0.2.1", NOON, tenant="acme")
 
 
 # Several processes
@@ -374,8 +380,8 @@ sys.stdin.readline()
 def take(thread):
     label = [None, "a", "b", "c"][thread % 4]
     names = [f"{number}-{thread}-{turn}" for turn in range(40)]
-    sent = sum(limits.take(name, name, 1_772_442_000.0, tenant=label) for name in names)
-    asked = sum(limits.take(f"x{name}", "n", 1_772_442_000.0, tenant=label, known=False)
+    sent = sum(limits.count_sms(name, name, 1_772_442_000.0, tenant=label) for name in names)
+    asked = sum(limits.count_sms(f"x{name}", "n", 1_772_442_000.0, tenant=label, known=False)
                 for name in names)
     return label, sent, asked
 for label, sent, asked in run_in_threads(8, take):
@@ -421,7 +427,7 @@ limits = SmsLimits(SmsLog(Path(folder), lambda: b"a key"), SMS_LIMITS | {"tenant
 sys.stdin.readline()
 def take(thread):
     names = [f"{number}-{thread}-{turn}" for turn in range(30)]
-    return sum(limits.take(name, name, 1_772_442_000.0, tenant="acme") for name in names)
+    return sum(limits.count_sms(name, name, 1_772_442_000.0, tenant="acme") for name in names)
 print(sum(run_in_threads(8, take)))
 """
 

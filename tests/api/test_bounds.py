@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from crm import create_app, values
-from crm.config import MOST_CONTACTS, Config, ConfigError
-from crm.errors import MOST_FAULTS, Invalid
+from crm.config import MAX_CONTACTS, Config, ConfigError
+from crm.errors import MAX_FAULTS, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import pagination
@@ -200,7 +200,7 @@ def test_every_other_list_is_bounded_too(crm, api, monkeypatch):
     for _ in range(3):
         api.create("/clients", name="More", contacts=[{"name": "B", "comment": long}] * 12)
     monkeypatch.setattr(pagination, "PAGE_BYTES", 50_000)
-    monkeypatch.setattr(events, "FEED_BYTES", 50_000)
+    monkeypatch.setattr(events, "MAX_FEED_BYTES", 50_000)
     for path, count in {
         f"/clients/{client}/changes": 12,
         f"/clients/{client}/notes": 12,
@@ -221,7 +221,7 @@ def test_the_feed_is_bounded_and_goes_on_behind_what_it_told(crm, api, monkeypat
         if number % 4 == 0:
             api.create("/products", name="x", price=1)
     every = api.events()
-    monkeypatch.setattr(events, "FEED_BYTES", 50_000)
+    monkeypatch.setattr(events, "MAX_FEED_BYTES", 50_000)
     for kinds in ("", "&type=lead.created"):
         found, after, answers = [], 0, 0
         while True:
@@ -276,7 +276,7 @@ def test_small_pages_are_not_looked_at(crm, api):
 def worst_event(kind: str) -> int:
     """The bytes of the largest event of a kind, by the declarations of what it tells of."""
     size = 0
-    for name in events.records_of(kind):
+    for name in events.list_records_in_data(kind):
         schema = TOLD[name]
         if isinstance(schema, list):
             size += PARTS_BYTES
@@ -392,7 +392,7 @@ def test_imports_keep_to_it(crm, api):
 
 def test_in_python_they_are_as_many(crm, api):
     with crm.tenants.session("acme"), pytest.raises(Invalid, match="at most 200 contacts"):
-        CLIENT_IN.parse({"name": "x", "contacts": contacts(MOST_CONTACTS + 1)})
+        CLIENT_IN.parse({"name": "x", "contacts": contacts(MAX_CONTACTS + 1)})
     with crm.tenants.session("acme"):
         from crm.resources.clients.record import create
 
@@ -491,7 +491,7 @@ def test_faults_stop_at_twenty(crm, api):
         api.post("/pipelines", {"name": "x", "stages": [{"name": None}] * 100}),
         api.get("/leads?" + "&".join(f"odd{n}=1" for n in range(500))),
     ):
-        assert len(faults(answer)) == MOST_FAULTS == 20, answer.text[:500]
+        assert len(faults(answer)) == MAX_FAULTS == 20, answer.text[:500]
 
 
 def test_nothing_is_looked_at_behind_the_twentieth(crm, monkeypatch):
@@ -501,7 +501,7 @@ def test_nothing_is_looked_at_behind_the_twentieth(crm, monkeypatch):
     )
     with crm.tenants.session("acme"), pytest.raises(Invalid):
         CLIENT_IN.parse({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 1000})
-    assert len(looked) == MOST_FAULTS
+    assert len(looked) == MAX_FAULTS
     looked.clear()
     with crm.tenants.session("acme"), pytest.raises(Invalid):
         CLIENT_IN.parse({"name": "x", "contacts": [{"name": "x", "phone": "1"}] * 20_000})

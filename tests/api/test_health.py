@@ -78,7 +78,7 @@ def test_they_are_not_counted_and_begin_no_session(crm: CRMApp, api: Any) -> Non
             path, headers={"Host": "acme.localhost", "Authorization": "Bearer wrong"}
         )
         assert not {"X-RateLimit-Limit", "Set-Cookie", "WWW-Authenticate"} & set(answer.headers)
-    assert crm.limiter.used("acme", crm.tenants.clock()) == 0
+    assert crm.limiter.get_count("acme", crm.tenants.clock()) == 0
 
 
 def test_alive_needs_no_file(tmp_path: Path) -> None:

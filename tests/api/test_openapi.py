@@ -240,7 +240,7 @@ def test_the_fourteen_kinds_of_events_are_webhooks():
     for kind, item in DOCUMENT["webhooks"].items():
         example = item["post"]["requestBody"]["content"]["application/json"]["example"]
         assert example["type"] == kind
-        assert list(example["data"]) == list(events.records_of(kind))
+        assert list(example["data"]) == list(events.list_records_in_data(kind))
         headers = {parameter["name"] for parameter in item["post"]["parameters"]}
         assert headers == {"webhook-id", "webhook-timestamp", "webhook-signature"}
 

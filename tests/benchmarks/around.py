@@ -116,8 +116,8 @@ def limits(folder: Path) -> None:
     logging.getLogger("crm").setLevel(logging.ERROR)  # that it cannot be made is meant
     alone = Limiter(Counters(folder / "nowhere", lambda: b"a key"))
     pairs = {
-        "shared": lambda _: shared.take("acme", 10**9, MOMENT),
-        "alone": lambda _: alone.take("acme", 10**9, MOMENT),
+        "shared": lambda _: shared.count_request("acme", 10**9, MOMENT),
+        "alone": lambda _: alone.count_request("acme", 10**9, MOMENT),
     }
     shared_seconds, alone_seconds = in_turns(pairs, BATCHES[0], 10 * BATCHES[1]).values()
     print(

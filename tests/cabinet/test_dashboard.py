@@ -411,7 +411,7 @@ def steps(text):
 
 def test_an_empty_tenant_sees_first_steps(crm):
     with crm.tenants.session("globex"), transaction():
-        for key in api_keys.every():
+        for key in api_keys.list_all():
             key.revoke()
     ivan = Person(crm, "globex", 1)
     text = ivan.sees("/")

@@ -35,7 +35,7 @@ def copied(page: str, id: str) -> str:
 
 def last_key(crm):
     with crm.tenants.session("acme"):
-        return api_keys.every()[-1]
+        return api_keys.list_all()[-1]
 
 
 # API keys
@@ -123,7 +123,7 @@ def test_a_key_is_revoked(crm, olena, taras):
 
 def api_keys_by_name(crm) -> dict[str, int]:
     with crm.tenants.session("acme"):
-        return {"taras": next(key.id for key in api_keys.every() if key.user_id == 2)}
+        return {"taras": next(key.id for key in api_keys.list_all() if key.user_id == 2)}
 
 
 def test_a_keys_name_is_escaped(olena):
@@ -211,13 +211,13 @@ def test_a_new_secret_is_shown_once(crm, olena):
     second = copied(page.text, "secret")
     assert page.status_code == 200 and second != first
     with crm.tenants.session("acme"):
-        assert Webhook.find(1).secrets() == (second, first)
+        assert Webhook.find(1).active_secrets() == (second, first)
 
 
 def test_the_state_of_a_webhook_is_told_in_words(crm, olena):
     make_hook(olena)
     with crm.tenants.session("acme"), transaction():
-        Webhook.find(1).failed("2026-03-02T08:00:00Z", 410)
+        Webhook.find(1).record_failure("2026-03-02T08:00:00Z", 410)
     page = olena.sees("/settings/webhooks/1")
     assert "Вимкнено: одержувач відповів 410" in page
     assert "Одержувач відповів 410 Gone, тому надсилання зупинено." in page
@@ -242,9 +242,9 @@ def test_the_log_shows_deliveries_with_their_attempts(crm, olena, api, clock):
     make_hook(olena)
     api.create("/leads", name="<script>alert(1)</script>", phone="0671234567")
     with crm.tenants.session("acme"):
-        (claimed,), _ = deliveries.claim("tests", 5, 5)
+        (claimed,), _ = deliveries.claim_due("tests", 5, 5)
         outcome = Outcome(12, 500, None, "<script>alert(2)</script>")
-        deliveries.record(claimed, "2026-03-02T09:00:00Z", outcome)
+        deliveries.record_outcome(claimed, "2026-03-02T09:00:00Z", outcome)
     page = olena.sees("/settings/webhooks/1")
     assert "Новий лід" in page and "500" in page and "Працює з помилками" in page
     path = "/settings/webhooks/1/deliveries/1"
@@ -277,7 +277,7 @@ def test_a_delivery_is_copied_as_curl_that_a_receiver_takes(crm, olena, api, clo
     body = parts[parts.index("--data-raw") + 1].encode()
     assert signature.verify([secret], headers, body, clock()) is None
     with crm.tenants.session("acme"):
-        assert deliveries.told(1) == (headers["webhook-id"], body)
+        assert deliveries.load_body(1) == (headers["webhook-id"], body)
 
 
 def test_a_delivery_is_sent_again_and_who_asked_is_kept(crm, olena, api):
@@ -290,7 +290,7 @@ def test_a_delivery_is_sent_again_and_who_asked_is_kept(crm, olena, api):
     (again,) = deliveries_of(crm)
     assert (again["status"], again["next_attempt_at"]) == ("pending", "2026-03-02T09:00:00Z")
     with crm.tenants.session("acme"):
-        (claimed,), _ = deliveries.claim("tests", 5, 5)
+        (claimed,), _ = deliveries.claim_due("tests", 5, 5)
     assert (claimed.cause, claimed.user_id) == ("resend", OLENA)
 
 
@@ -453,11 +453,11 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
                 execute(sql, params)
 
         with transaction():
-            hook.succeeded(now())
+            hook.record_success(now())
         assert health(olena) == ("success", "Активний")
         clock.tick(60)
         with transaction():
-            Webhook.find(1).failed(now(), 500)
+            Webhook.find(1).record_failure(now(), 500)
         assert health(olena)[0] == "warning"
         # Turned off and on by hand: the API's state is active, and the last delivery failed.
         for active in (0, 1):
@@ -469,7 +469,7 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
         assert health(olena) == ("warning", "Остання доставка не вдалася")
         clock.tick(60)
         with transaction():
-            Webhook.find(1).succeeded(now())
+            Webhook.find(1).record_success(now())
         assert health(olena) == ("success", "Активний")
         # One record's delivery waits for another attempt while others arrive.
         api.create("/leads", name="Л", phone="0671234567")
@@ -479,7 +479,7 @@ def test_a_webhook_is_green_only_while_nothing_failed(crm, olena, api, clock):
         say("UPDATE delivery SET status = 'delivered', due_at = NULL")
         assert health(olena)[0] == "success"
         with transaction():
-            Webhook.find(1).failed(now(), 410)
+            Webhook.find(1).record_failure(now(), 410)
         assert health(olena)[0] == "danger"
 
 

@@ -46,7 +46,7 @@ def filled(tmp_path_factory):
         tasks.create(TASK_IN.parse({"title": "Скасоване завдання", "status": "cancelled"}))
         sent = {"url": "https://erp.example.com/crm", "events": ["lead.created"]}
         webhooks.create(webhooks.WEBHOOK_IN.parse(sent))
-        Webhook.find(1).failed(now(), 500)
+        Webhook.find(1).record_failure(now(), 500)
     tenants.forget_idle()
     return folder
 

@@ -29,7 +29,7 @@ HOME, OFFICE = "203.0.113.7", "2001:db8:ff:1::7"
 class Links(Recorder):
     """Notes of each e-mail the link in it."""
 
-    def mail(self, to: str, subject: str, text: str) -> None:
+    def enqueue_mail(self, to: str, subject: str, text: str) -> None:
         self.letters.append(re.search(r"localhost:8000(\S+)", text)[1])
 
 
@@ -46,18 +46,20 @@ def ivan_has_a_phone(crm: CRMApp) -> None:
 
 @pytest.fixture
 def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Links:
-    monkeypatch.setattr(crm, "post", Links())
-    return crm.post
+    monkeypatch.setattr(crm, "message_queue", Links())
+    return crm.message_queue
 
 
 @pytest.fixture
 def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
     """Olena's; what hashing costs is claimed elsewhere."""
     cheap = "scrypt:1024:8:1"
-    monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
+    monkeypatch.setattr(
+        passwords, "DUMMY_HASH", passwords.DUMMY_HASH.replace(passwords.METHOD, cheap)
+    )
     monkeypatch.setattr(passwords, "METHOD", cheap)
     with crm.tenants.session("acme"):
-        passwords.set_for(OLENA, PASSWORD)
+        passwords.set_password(OLENA, PASSWORD)
     return PASSWORD
 
 
@@ -90,9 +92,9 @@ def attack(crm: CRMApp, label: str, path: str, phones: list[str]) -> int:
 
 def gets_an_sms(crm: CRMApp, label: str, phone: str, path: str = "/login") -> bool:
     """Does somebody at a new browser in a network of his own get the code?"""
-    before = len(crm.post.texts)
+    before = len(crm.message_queue.texts)
     send(Person(crm, label), path, f"198.51.100.{before % 250}", phone=phone)
-    return [to for to, _ in crm.post.texts[before:]] == [phone]
+    return [to for to, _ in crm.message_queue.texts[before:]] == [phone]
 
 
 def wrong(code: str) -> str:
@@ -109,7 +111,10 @@ def test_a_thousand_unknown_phones_of_50_networks_close_nothing(crm, post):
     assert gets_an_sms(crm, "acme", OLENAS)
     assert gets_an_sms(crm, "globex", IVANS)
     assert gets_an_sms(crm, "", "+380931112233", "/signup")
-    used = {budget.name: used for budget, used, _ in crm.sms_limits.state(crm.tenants.clock(), ())}
+    used = {
+        budget.name: used
+        for budget, used, _ in crm.sms_limits.list_budgets(crm.tenants.clock(), ())
+    }
     assert used["all tenants and sign-up"] == 3
 
 
@@ -186,7 +191,7 @@ def asks_and_logs_in(crm: CRMApp, person: Person, address: str) -> bool:
     """Does Olena get in by a code?"""
     if send(person, "/login", address, phone=OLENAS) != 303:
         return False
-    code = crm.post.code()
+    code = crm.message_queue.code()
     return send(person, "/login/code", address, code=code) == 303
 
 
@@ -353,7 +358,7 @@ def test_the_cookie_is_good_for_its_user_alone(crm, known):
 def test_the_cookie_is_good_at_its_tenant_alone(crm, known):
     """Also where the tenant is a copy of the other."""
     with crm.tenants.session("acme"):
-        (digest,), kept = row("SELECT hash FROM session WHERE id = 1"), passwords.of(OLENA)
+        (digest,), kept = row("SELECT hash FROM session WHERE id = 1"), passwords.find_hash(OLENA)
     with crm.tenants.session("globex"), transaction():
         users.update(1, {"email": OLENAS_MAIL})
         sessions.open(1, "")
@@ -379,8 +384,8 @@ def test_a_cookie_that_somebody_made_is_worth_nothing(crm, known, change):
 def test_another_installations_cookie_is_worth_nothing(crm, known):
     (crm.tenants.config.data / "secret.key").write_bytes(b"\1" * 32)
     with crm.tenants.session("acme"):
-        assert known_browsers.name_of(crm.secret_key, cookie(known), OLENA)
-        assert not known_browsers.name_of(crm.tenants.secret_key(), cookie(known), OLENA)
+        assert known_browsers.identify_browser(crm.secret_key, cookie(known), OLENA)
+        assert not known_browsers.identify_browser(crm.tenants.secret_key(), cookie(known), OLENA)
 
 
 def test_a_copy_of_the_cookie_is_good_until_the_password_changes(crm, known):
@@ -400,7 +405,7 @@ def test_a_browser_is_forgotten_with_its_reason(crm, post, known, clock, end):
     elsewhere = Person(crm)
     assert logs_in(elsewhere, HOME) == 303
     with crm.tenants.session("acme"):
-        id = sessions.every(OLENA)[0].id
+        id = sessions.list_live(OLENA)[0].id
     olena = Person(crm, user_id=OLENA)
     olena.get("/settings/profile")
     if end == "everywhere else":

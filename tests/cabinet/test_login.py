@@ -35,14 +35,16 @@ NOT_GOOD = "Посилання вже не діє"
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What hashing costs is claimed elsewhere."""
     cheap = "scrypt:1024:8:1"
-    monkeypatch.setattr(passwords, "NOBODYS", passwords.NOBODYS.replace(passwords.METHOD, cheap))
+    monkeypatch.setattr(
+        passwords, "DUMMY_HASH", passwords.DUMMY_HASH.replace(passwords.METHOD, cheap)
+    )
     monkeypatch.setattr(passwords, "METHOD", cheap)
 
 
 @pytest.fixture
 def post(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    monkeypatch.setattr(crm, "post", Recorder())
-    return crm.post
+    monkeypatch.setattr(crm, "message_queue", Recorder())
+    return crm.message_queue
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def newcomer(crm: CRMApp, post: Recorder) -> Person:
 def password(crm: CRMApp) -> str:
     """Olena's."""
     with crm.tenants.session("acme"):
-        passwords.set_for(OLENA, PASSWORD)
+        passwords.set_password(OLENA, PASSWORD)
     return PASSWORD
 
 
@@ -71,7 +73,7 @@ def wrong(code: str) -> str:
 
 def link(crm: CRMApp, purpose: str, user_id: int = OLENA, about: str | None = None) -> str:
     with crm.tenants.session("acme"):
-        return links.make(purpose, user_id, about)
+        return links.create(purpose, user_id, about)
 
 
 def who(person: Person) -> str | None:
@@ -186,7 +188,7 @@ def test_of_parallel_submits_one_gets_in(crm, post):
     answers = run_in_threads(8, enter)
     assert sorted(answers) == [303] + [422] * 7
     with crm.tenants.session("acme"):
-        assert len(sessions.every(OLENA)) == 1
+        assert len(sessions.list_live(OLENA)) == 1
 
 
 def test_another_code_takes_a_minute(stranger, post, clock):
@@ -283,7 +285,7 @@ def test_a_wrong_password_does_not(stranger, password, name, typed):
 
 def test_a_password_costs_the_same_work_for_everybody(stranger, password, monkeypatch):
     tried = []
-    monkeypatch.setattr(passwords, "fits", lambda kept, typed: bool(tried.append(kept)))
+    monkeypatch.setattr(passwords, "matches", lambda kept, typed: bool(tried.append(kept)))
     for name in (OLENAS_MAIL, NOBODYS_MAIL, "+380501110002", NOBODYS, "rubbish"):
         stranger.post("/login/password", {"email": name, "password": "x"})
     assert len(tried) == 5
@@ -348,7 +350,7 @@ def test_a_login_begins_a_new_session_and_ends_the_one_before(crm, stranger, pos
     log_in(stranger, post)
     assert stranger.cookie("crm_session").value != first
     with crm.tenants.session("acme"):
-        assert len(sessions.every(OLENA)) == 1
+        assert len(sessions.list_live(OLENA)) == 1
         assert sessions.find(first) is None
 
 
@@ -618,7 +620,7 @@ def test_an_invitation_needs_no_password(crm, stranger):
     assert stranger.sends(f"/invite/{link(crm, links.INVITE, TARAS)}", {"password": ""}) == "/"
     assert who(stranger) == "Taras"
     with crm.tenants.session("acme"):
-        assert passwords.of(TARAS) is None
+        assert passwords.find_hash(TARAS) is None
 
 
 def test_a_login_link_lets_in_once_and_not_by_looking(crm, stranger):
@@ -929,7 +931,7 @@ def test_a_confirmed_phone_stays_so_for_half_an_hour(crm, newcomer, post, clock)
 
 def test_a_login_code_signs_nobody_up(crm, newcomer, post):
     with crm.tenants.session(BASE_HOST_FILE):
-        code = codes.ask(codes.LOGIN, OLENAS, "x" * 43).code
+        code = codes.create(codes.LOGIN, OLENAS, "x" * 43).code
         codes.check(codes.LOGIN, OLENAS, "x" * 43, code)
     newcomer.client.set_cookie("crm_browser", "x" * 43, domain=newcomer.host)
     assert newcomer.get("/signup/company").location == "/signup"
@@ -1031,7 +1033,7 @@ def proxied(crm: CRMApp, clock: Clock):
     """The app behind a proxy that it trusts."""
     config = Config(data=crm.tenants.config.data, trusted_proxies=1)
     app = create_app(config, clock, sends=False)
-    app.post = Recorder()
+    app.message_queue = Recorder()
     yield app
     app.tenants.forget_idle()
 
@@ -1046,7 +1048,7 @@ def test_under_https_cookies_are_bound_to_it(proxied):
                              domain="acme.localhost", secure=True)  # fmt: skip
     person.post("/login", {"phone": OLENAS}, **options)
     assert attributes(person.page) == {"__Host-crm_browser": strict, "__Host-crm_form": strict}
-    person.post("/login/code", {"code": proxied.post.code()}, **options)
+    person.post("/login/code", {"code": proxied.message_queue.code()}, **options)
     names = ("session", "known", "form")
     assert attributes(person.page) == {f"__Host-crm_{name}": strict for name in names}
     person.post("/language", {"language": "en"}, **options)
@@ -1067,7 +1069,7 @@ def test_below_a_prefix_paths_keep_it(proxied):
     assert 'action="/crm/login"' in person.page.text
     sent = {"phone": OLENAS, "next": "/tasks"}
     assert person.sends("/login", sent, **options) == "/crm/login/code"
-    sent = {"code": proxied.post.code()}
+    sent = {"code": proxied.message_queue.code()}
     assert person.sends("/login/code", sent, **options) == "/crm/tasks"
 
 
@@ -1108,7 +1110,7 @@ def test_a_demo_shows_the_code_on_its_page(crm, clock, capsys):
         other.sends("/login", {"phone": NOBODYS})
         assert "Код для входу" not in other.sees("/login/code")
     finally:
-        app.post.close()
+        app.message_queue.close()
         app.tenants.forget_idle()
 
 

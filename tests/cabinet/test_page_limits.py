@@ -9,8 +9,8 @@ from tests.page_client import Person
 
 @pytest.fixture(autouse=True)
 def low(monkeypatch):
-    monkeypatch.setattr(limits, "SESSION_PAGES", 5)
-    monkeypatch.setattr(limits, "TENANT_PAGES", 12)
+    monkeypatch.setattr(limits, "MAX_SESSION_PAGES", 5)
+    monkeypatch.setattr(limits, "MAX_TENANT_PAGES", 12)
 
 
 def statuses(person: Person, count: int, path: str = "/leads") -> list[int]:

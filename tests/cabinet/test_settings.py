@@ -40,12 +40,12 @@ def post(crm, monkeypatch) -> list[tuple[str, ...]]:
     class Box:
         sends_sms = sends_mail = True
 
-        def sms(self, *letter):
+        def enqueue_sms(self, *letter):
             sent.append(letter)
 
-        mail = sms
+        enqueue_mail = enqueue_sms
 
-    monkeypatch.setattr(crm, "post", Box())
+    monkeypatch.setattr(crm, "message_queue", Box())
     return sent
 
 
@@ -175,15 +175,15 @@ def test_the_first_password_needs_no_other(crm, olena):
     other = Person(crm, user_id=OLENA)
     olena.sends("/settings/profile/password", {"password": "довгий пароль"})
     with crm.tenants.session("acme"):
-        assert passwords.fits(passwords.of(OLENA), "довгий пароль")
+        assert passwords.matches(passwords.find_hash(OLENA), "довгий пароль")
     assert 'name="current"' in olena.sees("/settings/profile")
     assert other.get("/settings/profile").status_code == 302  # logged out there
 
 
 def test_a_password_is_changed_by_who_knows_the_current_one(crm, olena):
     with crm.tenants.session("acme"):
-        passwords.set_for(OLENA, "first password")
-        link = links.make(links.RESET, OLENA)
+        passwords.set_password(OLENA, "first password")
+        link = links.create(links.RESET, OLENA)
     page = olena.post(
         "/settings/profile/password", {"current": "wrong", "password": "second password"}
     )
@@ -194,13 +194,13 @@ def test_a_password_is_changed_by_who_knows_the_current_one(crm, olena):
     assert page.status_code == 422 and 'id="password-fault"' in page.text
     olena.sends("/settings/profile/password", {**sent, "password": "second password"})
     with crm.tenants.session("acme"):
-        assert passwords.fits(passwords.of(OLENA), "second password")
+        assert passwords.matches(passwords.find_hash(OLENA), "second password")
         assert links.peek(links.RESET, link) is None
 
 
 def test_the_current_password_is_not_guessed_for_ever(crm, olena):
     with crm.tenants.session("acme"):
-        passwords.set_for(OLENA, "first password")
+        passwords.set_password(OLENA, "first password")
     sent = {"current": "", "password": "second password"}
     seen = [olena.post("/settings/profile/password", sent).status_code for _ in range(11)]
     assert seen == [422] * 10 + [429]
@@ -209,8 +209,8 @@ def test_the_current_password_is_not_guessed_for_ever(crm, olena):
 def test_a_session_is_ended(crm, olena, worker):
     other, third = Person(crm, user_id=OLENA), Person(crm, user_id=OLENA)
     with crm.tenants.session("acme"):
-        own, *_ = sorted(found.id for found in sessions.every(OLENA))
-        (theirs,) = sessions.every(TARAS)
+        own, *_ = sorted(found.id for found in sessions.list_live(OLENA))
+        (theirs,) = sessions.list_live(TARAS)
     page = olena.sees("/settings/profile")
     assert f"/sessions/{own}/end" not in page and f"/sessions/{own + 2}/end" in page
     olena.sends(f"/settings/profile/sessions/{own + 2}/end")
@@ -308,7 +308,7 @@ def test_an_invitation_is_sent_again_and_the_first_ends(crm, olena, post):
 @pytest.fixture
 def console(post, crm):
     """Nothing is sent: mail and SMS are written to the console."""
-    type(crm.post).sends_sms = type(crm.post).sends_mail = False
+    type(crm.message_queue).sends_sms = type(crm.message_queue).sends_mail = False
     return post
 
 
@@ -391,8 +391,8 @@ def test_a_business_sends_few_letters_a_day(crm, olena, post, clock, days, most)
     with crm.tenants.session("acme"):
         for number in range(most):
             emails.may_go()
-            links.make((links.INVITE, links.EMAIL)[number % 2], TARAS)
-        passwords.set_for(OLENA, "a password")  # which ends links, and they count all the same
+            links.create((links.INVITE, links.EMAIL)[number % 2], TARAS)
+        passwords.set_password(OLENA, "a password")  # which ends links, and they count all the same
     sent = {"name": "Марія", "email": "m@a.example", "role": "manager"}
     page = olena.post("/settings/users", sent)
     assert page.status_code == 409 and 'value="Марія"' in page.text
@@ -442,7 +442,7 @@ def test_a_letter_to_an_address_that_changed_is_good_no_more(crm, olena):
     with crm.tenants.session("acme"):
         with transaction():
             users.update(TARAS, {"email": "wrong@a.example"})
-        made = [links.make(each, TARAS) for each in (links.INVITE, links.RESET)]
+        made = [links.create(each, TARAS) for each in (links.INVITE, links.RESET)]
         assert all(
             links.peek(each, token)
             for each, token in zip((links.INVITE, links.RESET), made, strict=True)
@@ -604,8 +604,8 @@ def test_the_plan_tells_what_this_minute_has_used(crm, olena, api, clock):
         api.get("/users/me")
     page = olena.sees("/settings/plan")
     assert '<meter min="0" max="60" value="7"' in page
-    assert crm.limiter.used("acme", clock()) == 7
-    assert crm.limiter.used("globex", clock()) == 0
+    assert crm.limiter.get_count("acme", clock()) == 7
+    assert crm.limiter.get_count("globex", clock()) == 0
     clock.tick(60)
     assert 'value="0"' in olena.sees("/settings/plan")
     assert api.get("/users/me").headers["X-RateLimit-Remaining"] == "59"  # looking cost nothing

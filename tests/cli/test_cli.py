@@ -99,8 +99,8 @@ class Folder:
     def deliver(self, outcome: Outcome) -> None:
         """All that is due was sent, and that is what became of it."""
         with self.session():
-            for sent in deliveries.claim("tests", 50, 50)[0]:
-                deliveries.record(sent, now(), outcome)
+            for sent in deliveries.claim_due("tests", 50, 50)[0]:
+                deliveries.record_outcome(sent, now(), outcome)
 
     def rows(self, *words: Any) -> list[list[str]]:
         """A printed table without its headings, whose cells may have single spaces."""
@@ -210,7 +210,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
     shutil.copy(folder.path / "tenants" / "globex.db", "globex-20260302T090000Z.db")
     webhook = folder.webhook()
     with folder.session():
-        deliveries.test(webhook)
+        deliveries.send_test(webhook)
     words = [*command.split(), *COMMANDS[command]]
     told = CliRunner().invoke(cli.group, [*words, "--data", "data"])
     assert told.exit_code == 0, told.output
@@ -674,8 +674,8 @@ def test_webhook_list_tells_what_each_gets_and_how_it_is(folder: Folder) -> None
     folder.webhook(url="https://shop.example.com/", events='["lead.created","deal.won"]')
     folder.webhook(active=0)
     with folder.session(), transaction():
-        webhooks.Webhook.find("2").failed(now(), 500)
-        webhooks.Webhook.find("1").succeeded("2026-03-02T09:00:00Z")
+        webhooks.Webhook.find("2").record_failure(now(), 500)
+        webhooks.Webhook.find("1").record_success("2026-03-02T09:00:00Z")
     erp, shop = "https://erp.example.com/crm", "https://shop.example.com/"
     assert folder.rows("webhook", "list", "acme") == [
         ["1", "active", erp, "all kinds", "2026-03-02T09:00:00Z"],
@@ -747,7 +747,7 @@ def test_a_paused_webhook_is_recovered(folder: Folder, olena: Api) -> None:
 def test_what_is_no_webhook_and_no_delivery(folder: Folder) -> None:
     folder.webhook(active=0)
     with folder.session():
-        delivery = deliveries.test("1")
+        delivery = deliveries.send_test("1")
     for id in ("999", "x"):
         for verb, *more in (("test",), ("deliveries",), ("recover", "--since", "2026-01-01")):
             said = folder.refused("webhook", verb, "acme", id, *more)
@@ -803,7 +803,7 @@ def test_listen_shows_what_comes_until_it_is_stopped(tmp_path: Path, stop: signa
     old = signature.new_secret()
     words = ("--secret", old, "--secret", SECRET, "--status", "202")
     with listening(tmp_path, port, *words) as started:
-        good = signature.headers([SECRET], "evt_1", int(time.time()), sent)
+        good = signature.make_headers([SECRET], "evt_1", int(time.time()), sent)
         assert deliver(port, good) == 202
         (at, *told), body = delivery_told(started)
         assert told == ["lead.created", "7", "evt_1", "signature good"]
@@ -1225,7 +1225,7 @@ def test_no_list_is_forgotten_here() -> None:
 def test_a_list_has_headings_for_people_and_json_for_programs(folder: Folder, words: str) -> None:
     webhook = folder.webhook()
     with folder.session():
-        deliveries.test(webhook)
+        deliveries.send_test(webhook)
     folder.run("backup", "create", "--tenant", "acme")
     asked = (*words.split(), *COMMANDS[words])
     headings, first, *_ = folder.run(*asked).stdout.splitlines()
@@ -1410,5 +1410,5 @@ def test_the_demo_is_told_about_the_browser_beforehand(
 def test_a_question_ends_with_the_demo_and_holds_no_lock(tmp_path: Path) -> None:
     with demo_at_a_terminal(tmp_path) as (terminal, opened, _):
         read_until(terminal, "Open it in the browser? [Y/n] ")
-    assert server.running(tmp_path / "data") is None
+    assert server.find_running(tmp_path / "data") is None
     assert not opened.exists()

@@ -20,7 +20,7 @@ import crm
 from crm import cli
 from crm.cli import deployment
 from crm.config import Config, ConfigError
-from crm.config.file import quoted, read
+from crm.config.file import quote, read
 from tests import external_programs
 from tests.cases import loop_over
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
@@ -224,7 +224,7 @@ def test_what_is_printed_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     told_again = told("config", "--config", path).stdout
     named = re.compile("source: (default|environment|command line|/.*?)  ")
     assert named.sub("", told_again) == named.sub("", printed)
-    assert {each.source for each in Config.load({}, config=path).told()} == {str(path)}
+    assert {each.source for each in Config.load({}, config=path).describe()} == {str(path)}
 
 
 def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
     texts = ["", *("".join(dice.choices("\\'\"$`# a\nї=;\t{%", k=6)) for _ in range(2000))]
     names = [f"N{number}" for number in range(len(texts))]
     path = written(
-        tmp_path, *(f"{n}={quoted(t)}  # {t!r}" for n, t in zip(names, texts, strict=True))
+        tmp_path, *(f"{n}={quote(t)}  # {t!r}" for n, t in zip(names, texts, strict=True))
     )
     assert list(read(path, names).values()) == texts
 

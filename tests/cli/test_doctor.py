@@ -31,7 +31,7 @@ from crm.tenancy.disk import stamp
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.tenants import Tenants
-from crm.timed_checks import FAULT, OK, WARNING, Finding, examine
+from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.raw_wsgi import send_request
 from tests.server.test_proxy import nginx, printed, proxying
@@ -105,14 +105,16 @@ def test_a_check_that_fails_or_hangs_stops_no_other() -> None:
         time.sleep(1)
         return [(OK, "late")]
 
-    assert list(examine("a", fails)) == [
-        Finding(OK, "a", "so far"),
-        Finding(FAULT, "a", "No such file or directory: a.db"),
+    assert list(run_check("a", fails)) == [
+        CheckResult(OK, "a", "so far"),
+        CheckResult(FAULT, "a", "No such file or directory: a.db"),
     ]
     began = time.monotonic()
-    assert list(examine("b", hangs, 0.05)) == [Finding(FAULT, "b", "it is not done after 0.05 s")]
+    assert list(run_check("b", hangs, 0.05)) == [
+        CheckResult(FAULT, "b", "it is not done after 0.05 s")
+    ]
     assert time.monotonic() - began < 0.5
-    assert list(examine("c", lambda: 1 / 0))[0].detail == "division by zero"
+    assert list(run_check("c", lambda: 1 / 0))[0].detail == "division by zero"
 
 
 # The folder
@@ -141,11 +143,11 @@ def test_it_tells_how_many_sms_are_used(data: Path) -> None:
     used = "{} of 800 in 24 hours are used by all tenants and sign-up"
     rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
     for number in range(79):
-        assert limits.take(f"a{number}", f"b{number}", time.time(), tenant="acme")
+        assert limits.count_sms(f"a{number}", f"b{number}", time.time(), tenant="acme")
     before = (data / "sms.log").read_bytes()
     assert doctor(data).of("sms") == [(OK, f"{used.format(79)}, {rest}")]
     assert (data / "sms.log").read_bytes() == before
-    assert limits.take("a", "b", time.time(), tenant="acme")
+    assert limits.count_sms("a", "b", time.time(), tenant="acme")
     assert doctor(data).of("sms") == [
         (WARNING, "80 of 100 in 24 hours are used by tenant acme: see CRM_SMS_LIMITS"),
         (OK, f"{used.format(80)}, {rest}"),

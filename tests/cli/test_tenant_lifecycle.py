@@ -23,7 +23,7 @@ from crm import cli, spreadsheets
 from crm.access import api_keys, codes, links, sessions
 from crm.errors import Busy, Conflict, Invalid
 from crm.outbox import deliveries
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, users, webhooks
 from crm.resources.leads.record import LEAD
 from crm.tenancy import backup, database, trash, upgrades, uploads
@@ -175,11 +175,11 @@ def busy(crm, api) -> Api:
     with crm.tenants.session("acme"):
         webhooks.create({"url": "https://erp.example.com/crm"})
         webhooks.create({"url": "https://erp.example.com/off", "active": 0})
-        deliveries.test(1)
+        deliveries.send_test(1)
     api.create("/leads", name="Марія", phone=PHONE)
     api.create("/leads", name="Under way", phone=PHONE)
     with crm.tenants.session("acme"):
-        assert deliveries.claim("sender", 1, 1)[0]
+        assert deliveries.claim_due("sender", 1, 1)[0]
     return api
 
 
@@ -204,21 +204,21 @@ def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
 def test_a_clone_lets_nobody_in_whom_it_did_not_let_in_itself(crm, busy, furnished):
     with crm.tenants.session("acme"):
         cookie = sessions.open(1, "Firefox")
-        link = links.make(links.LOGIN, 1)
-        code = codes.ask(codes.LOGIN, "+380501110001", "browser").code
-        codes.ask(codes.PHONE, "+380501110009", "browser")
-        entered = codes.ask(codes.SIGNUP, "+380501110008", "browser").code
+        link = links.create(links.LOGIN, 1)
+        code = codes.create(codes.LOGIN, "+380501110001", "browser").code
+        codes.create(codes.PHONE, "+380501110009", "browser")
+        entered = codes.create(codes.SIGNUP, "+380501110008", "browser").code
         assert codes.check(codes.SIGNUP, "+380501110008", "browser", entered)
     tenant.clone(crm.tenants, "acme", "tryout")
     for key in (furnished[1]["olena"], furnished[1]["form"]):
         assert Api(crm, "tryout", key).get("/users/me").status_code == 401
         assert Api(crm, "acme", key).get("/users/me").status_code == 200
     with crm.tenants.session("tryout"):
-        assert {key.state() for key in api_keys.every()} == {"revoked"}
+        assert {key.state() for key in api_keys.list_all()} == {"revoked"}
         assert sessions.find(cookie) is None
         assert links.peek(links.LOGIN, link) is None
         assert not codes.check(codes.LOGIN, "+380501110001", "browser", code)
-        assert not codes.entered(codes.SIGNUP, "+380501110008", "browser")
+        assert not codes.is_entered(codes.SIGNUP, "+380501110008", "browser")
         assert users.reached_at("+380501110001").id == 1  # who may log in anew
     with crm.tenants.session("acme"):
         assert sessions.find(cookie)
@@ -231,10 +231,10 @@ def test_a_clone_sends_to_no_webhook(crm, busy):
     with crm.tenants.session("tryout"):
         assert rows("SELECT active FROM webhook") == [(0,), (0,)]
         assert rows("SELECT DISTINCT status, due_at, lease FROM delivery") == [("held", None, None)]
-        assert deliveries.claim("sender", 50, 50) == ([], None)
+        assert deliveries.claim_due("sender", 50, 50) == ([], None)
     Api(crm, "tryout", key_for(crm, "tryout", "*")).create("/leads", name="x", phone=PHONE)
     with crm.tenants.session("tryout"):
-        assert deliveries.claim("sender", 50, 50) == ([], None)
+        assert deliveries.claim_due("sender", 50, 50) == ([], None)
     with crm.tenants.session("acme"):
         assert row("SELECT count(*) FROM delivery WHERE status = 'pending'") == (3,)
 
@@ -523,4 +523,4 @@ def test_a_copy_under_a_second_name_of_the_tenants_file_is_refused(crm, api):
     second = crm.tenants.config.data / "second.db"
     os.link(crm.tenants.path("acme"), second)
     with pytest.raises(backup.BadCopy, match="a tenant's own file"):
-        backup.restore(crm.tenants, second, "acme", hold_all)
+        backup.restore(crm.tenants, second, "acme", hold_all_deliveries)

@@ -306,7 +306,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
         api_keys.create("integration", "*", 1)
     demo.prepare(tenants)
     with tenants.session("acme"):
-        keys = [(key.name, key.state()) for key in api_keys.every()]
+        keys = [(key.name, key.state()) for key in api_keys.list_all()]
     assert keys == [("demo", "revoked"), ("integration", "live"), ("demo", "live")]
 
 

@@ -135,7 +135,7 @@ def test_what_an_operator_is_told_works_as_it_stands(tmp_path):
 
 def test_the_line_of_the_log_has_the_fields_of_the_log():
     told = json.loads(blocks(section("operating", "Log"), "json")[0])
-    about = log.of({"REQUEST_METHOD": "GET"})
+    about = log.describe_request({"REQUEST_METHOD": "GET"})
     line = log.RequestLine(moment=0.0, status=200, seconds=0.0014, **about).format()
     assert list(told) == list(json.loads(line))
 
@@ -181,12 +181,12 @@ def test_the_lines_that_verify_a_delivery_do_so():
     exec(lines, told)
     body = '{"id":"evt_1","data":{"lead":{"name":"Олена"}}}'.encode()
     old, new = signature.new_secret(), signature.new_secret()
-    headers = signature.headers((new, old), "evt_1", int(time.time()), body)
+    headers = signature.make_headers((new, old), "evt_1", int(time.time()), body)
     assert told["verify"](new, headers, body)
     assert told["verify"](old, headers, body)
     assert not told["verify"](new, headers, body + b" ")
     assert not told["verify"](signature.new_secret(), headers, body)
-    stale = signature.headers((new,), "evt_1", int(time.time()) - 301, body)
+    stale = signature.make_headers((new,), "evt_1", int(time.time()) - 301, body)
     assert not told["verify"](new, stale, body)
 
 
@@ -195,7 +195,7 @@ def test_the_schedule_is_told_as_it_is():
     schedule = re.search(r"at\s+once\s+and\s+after\s+(.*?),\s+later if", text, re.S)[1]
     seconds = {"s": 1, "min": 60, "h": 3600}
     delays = [int(n) * seconds[unit] for n, unit in re.findall(r"(\d+)\s+(s|min|h)\b", schedule)]
-    assert tuple(delays) == deliveries.DELAYS
+    assert tuple(delays) == deliveries.RETRY_DELAYS_SECONDS
 
 
 def test_each_setting_is_named_with_its_default():

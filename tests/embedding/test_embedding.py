@@ -692,7 +692,7 @@ from pathlib import Path
 from flask import Flask
 from crm import CRM
 from crm.outbox import callbacks
-callbacks.IDLE_SECONDS = 0.05
+callbacks.IDLE_THREAD_SECONDS = 0.05
 
 def held():
     return len(os.listdir("/proc/self/fd"))

@@ -15,7 +15,7 @@ from werkzeug.test import Client
 
 from crm import CRM
 from crm.access import api_keys, links, passwords, sessions
-from crm.errors import origin
+from crm.errors import describe_origin
 from crm.resources import tenant
 from crm.resources.users import update as update_user
 from crm.tenancy.database import row, rows, transaction
@@ -168,7 +168,7 @@ def test_an_invitation_ends_when_its_user_comes_in_through_the_site(embed):
     guest.logs_in(**NADIIA)
     guest.sees("/crm/")
     with crm.tenant("acme"):
-        tokens = [links.make(links.INVITE, id) for id in (TARAS, 3)]
+        tokens = [links.create(links.INVITE, id) for id in (TARAS, 3)]
     guest.sees("/crm/")
     with crm.tenant("acme"):
         assert links.peek(links.INVITE, tokens[0])
@@ -404,7 +404,7 @@ def test_the_file_is_named_from_the_sites_folder(tmp_path):
             exec(code, {"error": error})
         except AttributeError as raised:
             name = "auth/views.py" if site else "views.py"
-            assert origin(raised, site) == f"AttributeError in who, {name}:2"
+            assert describe_origin(raised, site) == f"AttributeError in who, {name}:2"
 
 
 def test_a_site_that_is_an_installed_package_has_lines_too(tmp_path):
@@ -416,7 +416,7 @@ def test_a_site_that_is_an_installed_package_has_lines_too(tmp_path):
     exec(outer, names)
     with pytest.raises(ZeroDivisionError) as raised:
         names["who"]()
-    assert origin(raised.value, str(site)) == "ZeroDivisionError in <lambda>, auth.py:2"
+    assert describe_origin(raised.value, str(site)) == "ZeroDivisionError in <lambda>, auth.py:2"
 
 
 def test_who_has_no_role_at_all_has_no_access(embed):
@@ -488,7 +488,7 @@ def test_without_a_login_page_of_the_site_ours_stays(embed):
     out = guest.post("/crm/logout")
     assert out.location == "/"  # back to the site, where the login is
     with crm.tenant("acme"):
-        assert sessions.every(OLENA) == []
+        assert sessions.list_live(OLENA) == []
     guest.get("/logout")
     assert guest.get("/crm/leads").location == "/crm/login?next=/leads"
 
@@ -502,7 +502,7 @@ def test_with_a_login_page_of_the_site_it_is_the_only_one(embed):
         assert guest.get(f"/crm{path}").location.startswith("/login?via=crm&next=%2Fcrm%2F")
     assert guest.get("/crm/login?next=//evil.example").location == "/login?via=crm&next=%2Fcrm%2F"
     with crm.tenant("acme"):
-        passwords.set_for(OLENA, "a long password")
+        passwords.set_password(OLENA, "a long password")
     form = {"email": "olena@acme.example", "password": "a long password"}
     refused = guest.post("/crm/login/password", form, at="/crm/nothing")
     assert refused.location.startswith("/login?via=crm")
@@ -515,7 +515,7 @@ def test_with_a_login_page_of_the_site_it_is_the_only_one(embed):
 def test_a_link_from_the_operator_is_good_all_the_same(embed):
     crm, guest = embed(login_url="/login")
     with crm.tenant("acme"):
-        token = links.make(links.LOGIN, OLENA)
+        token = links.create(links.LOGIN, OLENA)
     entered = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
     assert entered.location == "/crm/"
     assert "Olena" in guest.sees("/crm/leads")
@@ -604,7 +604,7 @@ def test_cookies_stay_below_the_prefix(embed):
     page = guest.post("/crm/language", {"language": "en"}, at="/crm/login")
     assert attributes(page)["crm_language"] == {"HttpOnly", "Path=/crm"}
     with crm.tenant("acme"):
-        token = links.make(links.LOGIN, OLENA)
+        token = links.create(links.LOGIN, OLENA)
     page = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
     assert attributes(page)["crm_session"] == {"HttpOnly", "Path=/crm"}
     assert "Olena" in guest.sees("/crm/")
@@ -619,7 +619,7 @@ def test_under_https_they_are_secure_without_demanding_the_root(embed):
     strict = {"HttpOnly", "Secure", "Path=/crm"}
     assert attributes(guest.get("/crm/login")) == {"__Secure-crm_form": strict}
     with crm.tenant("acme"):
-        token = links.make(links.LOGIN, OLENA)
+        token = links.create(links.LOGIN, OLENA)
     page = guest.post(f"/crm/enter/{token}", at=f"/crm/enter/{token}")
     assert attributes(page)["__Secure-crm_session"] == strict
     assert "Olena" in guest.sees("/crm/")

@@ -162,7 +162,7 @@ def test_each_verb_does_what_the_api_does(code, crm, api):
         for verb, ids, fields in CALLS:
             here, there = told(code, verb, ids, fields), asked(api, verb, ids, fields)
             assert without_chance(here) == without_chance(there), (verb, ids, fields)
-        bodies, _ = events.since(0, list(events.KINDS), 1000)
+        bodies, _ = events.list_bodies_after(0, list(events.KINDS), 1000)
     assert without_chance([json.loads(body) for body in bodies]) == without_chance(api.events())
     assert len(bodies) > 12
 

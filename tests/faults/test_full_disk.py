@@ -251,7 +251,7 @@ def test_what_is_sent_in_the_background_waits_for_room(
     api.create("/leads", name="Ivan", phone="+380671234567")
     app.tenants.forget_idle()
     disk.fill()
-    monkeypatch.setattr(sender, "BROKEN", 0.5)
+    monkeypatch.setattr(sender, "UNAVAILABLE_RETRY_SECONDS", 0.5)
     app.sender = sender.Sender(app.tenants)
     app.sender.start()
     time.sleep(1)

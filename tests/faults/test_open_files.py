@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.open_files import shares
+from crm.open_files import divide_open_files
 from tests.concurrency import run_in_threads
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
@@ -169,4 +169,4 @@ def test_the_limit_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
         (resource.RLIM_INFINITY, 256, 64512, 256),
     ):
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
-        assert shares(wanted) == (clients, databases)
+        assert divide_open_files(wanted) == (clients, databases)

@@ -22,7 +22,7 @@ import pytest
 
 from crm import CRMApp, log
 from crm.access import tokens
-from crm.access.api_keys import new_key
+from crm.access.api_keys import generate_key
 from crm.access.links import INVITE_TOKEN_BYTES
 from crm.config import Config
 from crm.outbox import signature
@@ -59,7 +59,7 @@ def served(own_log: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     monkeypatch.setattr(sys, "stderr", stream)
     logging.getLogger("crm.requests").handlers.clear()
     logging.getLogger("crm.requests").propagate = True
-    log.begin(shows_requests=True)
+    log.set_up(shows_requests=True)
     yield Log(stream)
 
 
@@ -118,9 +118,9 @@ def test_a_line_comes_when_the_body_was_sent(served: Log) -> None:
         assert gate.wait(5)
         yield b"b"
 
-    measured = log.Measured({"REQUEST_METHOD": "GET"}, lambda *_: None)
+    measured = log.LoggedRequest({"REQUEST_METHOD": "GET"}, lambda *_: None)
     measured.start("200 OK", [])
-    parts = iter(measured.sending(body()))
+    parts = iter(measured.wrap(body()))
     assert next(parts) == b"a" and served.lines() == []
     threading.Timer(0.05, gate.set).start()
     assert next(parts) == b"b" and served.lines() == []
@@ -137,7 +137,7 @@ def test_an_export_that_streams_is_one_line(crm: CRMApp, api: Any, served: Log) 
 def test_an_unforeseen_error_is_told_with_its_trace_and_its_request(
     crm: CRMApp, api: Any, served: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = new_key()
+    secret = generate_key()
 
     def fails(*_: Any) -> None:
         raise RuntimeError(f"the key {secret} of +380671234567 <maria@example.com>")
@@ -166,7 +166,7 @@ def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
         raise RuntimeError("no page")
 
     monkeypatch.setattr("crm.cabinet.errors.render", fails)
-    token = tokens.new()
+    token = tokens.generate_token()
     with pytest.raises(RuntimeError):  # for the server, which tells it too
         send_request(crm, path=f"/enter/{token}/nowhere")
     *before, request = told = served.lines()
@@ -180,7 +180,7 @@ def test_an_error_of_the_page_of_errors_does_not_tell_the_path(
 def test_a_clients_id_of_a_request_is_no_way_into_the_log(
     crm: CRMApp, served: Log, sent: str
 ) -> None:
-    token = tokens.new().replace("_", "-")
+    token = tokens.generate_token().replace("_", "-")
     send_request(crm, headers={"X-Request-Id": sent.replace("{token}", token)})
     assert re.fullmatch("[0-9a-f]{24}", served.line()["request_id"])
     for good in ("1", "9f0c2ab8-1c55-41d2-a2f3-a4b5c6d7e8f9", "abc380671234567"):
@@ -197,7 +197,7 @@ def test_without_a_listener_nothing_is_measured(
     def measured(*_: Any) -> None:
         raise AssertionError("it was measured")
 
-    monkeypatch.setattr(log, "Measured", measured)
+    monkeypatch.setattr(log, "LoggedRequest", measured)
     assert api.get("/leads").status_code == 200
 
 
@@ -268,7 +268,7 @@ def test_other_records_come_at_once_after_those_that_waited(slow: Log) -> None:
 
 def test_when_the_app_leaves_lines_come_at_once(slow: Log, crm: CRMApp) -> None:
     log_line(1)
-    crm.leave()
+    crm.stop_background_work()
     assert written(slow) == ["1"]
     log_line(2)
     assert written(slow) == ["1", "2"]
@@ -345,7 +345,7 @@ from crm import log
 def line(number):
     about = {"request_id": number, "tenant": None, "route": "/", "method": "GET"}
     log.log_request(200, 0.01, **about)
-log.begin(shows_requests=True)
+log.set_up(shows_requests=True)
 line("parent")
 child = os.fork()
 if child:
@@ -394,7 +394,7 @@ def test_a_thread_that_ends_badly_is_a_line(served: Log) -> None:
 def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeypatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    log.begin(shows_requests=False)
+    log.set_up(shows_requests=False)
     api.get("/leads", buffered=True)
     send_request(crm, path="/readyz")
     assert stream.getvalue() == ""
@@ -421,15 +421,19 @@ def test_warnings_alone_can_be_had(own_log: None, crm: CRMApp, api: Any, monkeyp
     ],
 )
 def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
-    made = {"key": new_key(), "whsec": signature.new_secret(), "token": tokens.new()}
-    made["invitation"] = tokens.new(INVITE_TOKEN_BYTES)
-    assert log.masked(text.format(**made)) == shown.format()
+    made = {
+        "key": generate_key(),
+        "whsec": signature.new_secret(),
+        "token": tokens.generate_token(),
+    }
+    made["invitation"] = tokens.generate_token(INVITE_TOKEN_BYTES)
+    assert log.mask_secrets(text.format(**made)) == shown.format()
 
 
 @loop_over("part", ["a", "1", "a.A1", "a@", "x%", "ab://", "https://", "crm_", "-"])
 def test_a_long_text_is_masked_in_time(part: str) -> None:
     began = time.monotonic()
-    log.masked(part * (200_000 // len(part)))
+    log.mask_secrets(part * (200_000 // len(part)))
     assert time.monotonic() - began < 5  # in squares it would be minutes
 
 
@@ -446,7 +450,7 @@ def test_a_long_text_is_masked_in_time(part: str) -> None:
     ],
 )
 def test_what_is_none_is_shown(text: str) -> None:
-    assert log.masked(text) == text
+    assert log.mask_secrets(text) == text
 
 
 # Served

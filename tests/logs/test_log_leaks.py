@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crm.access import codes, links, tokens
-from crm.access.api_keys import new_key
+from crm.access.api_keys import generate_key
 from crm.outbox import signature
 from tests import log_leaks
 from tests.server_process import ROOT
@@ -18,9 +18,9 @@ NODE = "tests/logs/test_log_leaks.py"
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (new_key, "a key"),
+        (generate_key, "a key"),
         (signature.new_secret, "a webhook's secret"),
-        (lambda: tokens.new(), "a token"),
+        (lambda: tokens.generate_token(), "a token"),
         (lambda: "+380501110001", "a phone"),
         (lambda: "380501110001", "a phone"),
         (lambda: "olena@acme.example", "an e-mail"),
@@ -37,8 +37,8 @@ def test_each_kind_of_secret_is_found_and_not_repeated(make, kind: str) -> None:
 
 def test_codes_and_links_are_noted_where_they_are_made(crm) -> None:
     with crm.tenants.session("acme"):
-        code = codes.ask(codes.LOGIN, "+380501110001", "browser").code
-        link = links.make(links.LOGIN, 1)
+        code = codes.create(codes.LOGIN, "+380501110001", "browser").code
+        link = links.create(links.LOGIN, 1)
     assert log_leaks.secret_in(f"the code {code}!", NODE) == "a code of an SMS"
     assert log_leaks.secret_in(f"the code {code}!", "tests/another.py") is None
     assert log_leaks.secret_in(f"/enter/{link}", NODE)
@@ -61,7 +61,7 @@ LEAK = """
 import logging
 from crm.access import tokens
 def test_leaks():
-    logging.getLogger("crm.deep").debug("a cookie %s", tokens.new())
+    logging.getLogger("crm.deep").debug("a cookie %s", tokens.generate_token())
 def test_is_fine():
     logging.getLogger("crm").error("nothing private")
 """

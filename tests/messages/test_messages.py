@@ -35,7 +35,7 @@ from crm.messages.queue import MessageQueue
 from tests.cases import loop_over
 from tests.server_process import find_free_port
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 
 PHONE = "+380501110001"
@@ -206,8 +206,10 @@ def login(box: MailBox, **more: Any) -> dict[str, Any]:
     return {"authenticator": box.authenticate, "auth_required": True, **more}
 
 
-def smtp(port: int, **more: Any) -> mail.SMTP:
-    return mail.SMTP(MailServer(**{"host": "127.0.0.1", "port": port, "tls": False, **more}), FROM)
+def smtp(port: int, **more: Any) -> mail.SMTPMailSender:
+    return mail.SMTPMailSender(
+        MailServer(**{"host": "127.0.0.1", "port": port, "tls": False, **more}), FROM
+    )
 
 
 @contextmanager
@@ -267,15 +269,15 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_console_writes_exactly_one_line(capsys):
-    sms.of(Config()).send(PHONE, "Код: 048213\r\nнікому")
+    sms.create_sms_sender(Config()).send(PHONE, "Код: 048213\r\nнікому")
     assert capsys.readouterr().out == f"SMS to {PHONE}: Код: 048213 нікому\n"
 
 
 def test_a_console_that_takes_nothing_is_a_refusal(monkeypatch):
     with open(os.devnull, "w", encoding="ascii") as narrow:
         monkeypatch.setattr(sys, "stdout", narrow)
-        assert "output" in undelivered(lambda: sms.Console().send(PHONE, TEXT)).reason
-    assert "output" in undelivered(lambda: sms.Console().send(PHONE, "Code")).reason
+        assert "output" in undelivered(lambda: sms.ConsoleSMSSender().send(PHONE, TEXT)).reason
+    assert "output" in undelivered(lambda: sms.ConsoleSMSSender().send(PHONE, "Code")).reason
 
 
 # TurboSMS
@@ -291,7 +293,7 @@ def turbo(code: Any, status: Any = "OK", results: Any = None) -> dict[str, Any]:
 
 def test_turbosms_gets_the_key_the_sender_the_phone_and_the_text(gateway):
     gateway.answer = replying(200, turbo(800, "SUCCESS_MESSAGE_ACCEPTED", [result(0)]))
-    port = sms.of(
+    port = sms.create_sms_sender(
         Config(sms="turbosms", sms_token=TOKEN, sms_sender="Acme", sms_url=gateway.url + "/a.json")
     )
     port.send(PHONE, TEXT)
@@ -307,11 +309,11 @@ def test_turbosms_gets_the_key_the_sender_the_phone_and_the_text(gateway):
 
 
 def test_turbosms_is_where_its_documentation_says():
-    port = sms.of(Config(sms="turbosms", sms_token=TOKEN, sms_sender="Acme"))
+    port = sms.create_sms_sender(Config(sms="turbosms", sms_token=TOKEN, sms_sender="Acme"))
     assert port._url == "https://api.turbosms.ua/message/send.json"
 
 
-@each(
+@parametrize(
     "answer",
     [
         turbo(0, results=[result(0, message_id="f83f")]),
@@ -324,7 +326,7 @@ def test_turbosms_is_where_its_documentation_says():
 )
 def test_turbosms_took_it(gateway, answer):
     gateway.answer = replying(200, answer)
-    sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT)
+    sms.TurboSMSSender(TOKEN, "Acme", gateway.url).send(PHONE, TEXT)
     assert gateway.last.path == "/"
 
 
@@ -370,27 +372,29 @@ def test_turbosms_took_it(gateway, answer):
 )  # fmt: skip
 def test_turbosms_answers_200_to_what_it_did_not_take(gateway, answer, reason, final):
     gateway.answer = replying(200, answer)
-    refused = undelivered(lambda: sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
+    refused = undelivered(lambda: sms.TurboSMSSender(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
     assert (refused.reason, refused.final) == (reason, final)
 
 
 def test_turbosms_that_does_not_answer_200_took_nothing(gateway):
     gateway.answer = replying(502, turbo(0))
-    refused = undelivered(lambda: sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
+    refused = undelivered(lambda: sms.TurboSMSSender(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
     assert (refused.reason, refused.final) == ("TurboSMS answered 502", False)
 
 
 def test_turbosms_of_a_cut_body_took_nothing(gateway):
     gateway.answer = saying(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"response_code": 0,')
-    refused = undelivered(lambda: sms.TurboSMS(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
+    refused = undelivered(lambda: sms.TurboSMSSender(TOKEN, "Acme", gateway.url).send(PHONE, TEXT))
     assert not refused.final
 
 
 # Any gateway
 
 
-def http(url: str, body: str = "", **headers: str) -> sms.SMS:
-    return sms.of(Config(sms="http", sms_url=url, sms_headers=headers, sms_body=body))
+def http(url: str, body: str = "", **headers: str) -> sms.SMSSender:
+    return sms.create_sms_sender(
+        Config(sms="http", sms_url=url, sms_headers=headers, sms_body=body)
+    )
 
 
 def test_a_gateway_gets_json(gateway):
@@ -415,7 +419,7 @@ def test_a_gateway_gets_a_form(gateway):
     }
 
 
-@each("kind", ["text/xml; charset=utf-8", "application/xml"])
+@parametrize("kind", ["text/xml; charset=utf-8", "application/xml"])
 def test_a_gateway_gets_xml(gateway, kind):
     http(gateway.url, '<sms to="{phone}">{text}</sms>', **{"content-type": kind}).send(PHONE, TEXT)
     came = gateway.last
@@ -446,14 +450,14 @@ def test_what_is_sent_stays_one_part_of_a_path(gateway):
     assert gateway.last.path == "/380501110001/..%2Fa%3Fb%23c%252F/x"
 
 
-@each("status", [200, 201, 202, 204])
+@parametrize("status", [200, 201, 202, 204])
 def test_2xx_is_success(gateway, status):
     gateway.answer = replying(status, b"", **{"Set-Cookie": "a=b"})
     http(gateway.url, "{phone}{text}").send(PHONE, TEXT)
     assert len(gateway.came) == 1
 
 
-@each(
+@parametrize(
     ("status", "final"),
     [(301, True), (307, True), (400, True), (401, True), (404, True), (408, False), (429, False),
      (500, False), (503, False)],
@@ -465,7 +469,7 @@ def test_anything_else_is_told_by_its_status(gateway, status, final):
     assert len(gateway.came) == 1, "a redirect is not followed"
 
 
-@each(
+@parametrize(
     "data",
     [b"", b"HTTP/1.1 20", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"\0" * 70_000,
      b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000,
@@ -481,7 +485,7 @@ def test_a_head_that_is_cut_or_no_http(gateway, data):
     assert not refused.final
 
 
-@each("body", [b"", b"OK", b"x\r\n"], ids=["none", "cut", "bad"])
+@parametrize("body", [b"", b"OK", b"x\r\n"], ids=["none", "cut", "bad"])
 def test_after_2xx_no_body_matters(gateway, body):
     framing = b"Transfer-Encoding: chunked" if body.endswith(b"\n") else b"Content-Length: 9"
     gateway.answer = saying(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n" + body)
@@ -504,9 +508,9 @@ def test_a_gateway_whose_name_is_unknown(monkeypatch):
     assert refused.reason == "the name of the server was not found"
 
 
-@each("silent", [True, False], ids=["silent", "a byte now and then"])
+@parametrize("silent", [True, False], ids=["silent", "a byte now and then"])
 def test_a_slow_gateway_is_left_in_time(gateway, monkeypatch, silent):
-    monkeypatch.setattr(deadline_connection, "SECONDS", 0.3)
+    monkeypatch.setattr(deadline_connection, "STEP_TIMEOUT_SECONDS", 0.3)
 
     def drip(handler: BaseHTTPRequestHandler) -> None:
         while not gateway.over.wait(PATIENCE if silent else 0.02):
@@ -553,7 +557,9 @@ def test_nothing_is_logged_of_a_call(gateway, caplog):
 
 
 def test_the_console_shows_an_email(capsys):
-    mail.of(Config()).send(OLENA, "Новий\nпароль", "https://acme.crm.example/x\n30 хвилин")
+    mail.create_mail_sender(Config()).send(
+        OLENA, "Новий\nпароль", "https://acme.crm.example/x\n30 хвилин"
+    )
     assert capsys.readouterr().out == (
         f"MAIL to {OLENA}: Новий пароль\nhttps://acme.crm.example/x\n30 хвилин\n"
     )
@@ -564,7 +570,7 @@ def test_an_email_arrives_whole():
     text = f"Посилання: https://acme.crm.example/{'a' * 200}?b=1\n.\nFrom я\n"
     with mailing(box) as port:
         config = Config(mail=MailServer("127.0.0.1", port, False), mail_from=FROM)
-        mail.of(config).send(OLENA, "Новий пароль " + "дуже " * 40, text)
+        mail.create_mail_sender(config).send(OLENA, "Новий пароль " + "дуже " * 40, text)
     (envelope,) = box.came
     assert (envelope.mail_from, envelope.rcpt_tos) == ("crm@crm.example", [OLENA])
     assert max(map(len, envelope.original_content.splitlines())) <= 998
@@ -582,7 +588,7 @@ def test_an_email_arrives_whole():
     assert box.names == ["crm.example"], "this machine's name is not asked for"
 
 
-@each("subject", ["a\r\nBcc: eve@evil.example", "a\n\n<b>", "a\0\u2028Bcc: b"])
+@parametrize("subject", ["a\r\nBcc: eve@evil.example", "a\n\n<b>", "a\0\u2028Bcc: b"])
 def test_no_subject_makes_a_header(subject):
     box = MailBox()
     with mailing(box) as port:
@@ -593,7 +599,7 @@ def test_no_subject_makes_a_header(subject):
     assert box.read().get_content() == "x\r\n"
 
 
-@each(
+@parametrize(
     "to",
     ["", "olena", f"{OLENA}, eve@evil.example", f"{OLENA}\r\nBcc: eve@evil.example", f"<{OLENA}>",
      "olena@", "@acme.example", f"Olena <{OLENA}>", "olena@acme..example", f"{OLENA}\nx"],
@@ -628,7 +634,7 @@ def test_a_password_goes_by_starttls(certified, trusted):
             "CRM_MAIL": f"smtp://crm%40acme:s3cret%3A%40%2F%25@127.0.0.1:{port}",
             "CRM_MAIL_FROM": "CRM <crm@crm.example>",
         })  # fmt: skip
-        mail.of(config).send(OLENA, "x", "x")
+        mail.create_mail_sender(config).send(OLENA, "x", "x")
     assert set(box.logins) == {(b"crm@acme", b"s3cret:@/%")}
     assert box.encrypted == [True]
 
@@ -672,7 +678,7 @@ def test_on_this_machine_nobody_asks_for_a_certificate_without_a_password(certif
     assert box.encrypted == [False]
 
 
-@each("tls", [False, True], ids=["starttls", "smtps"])
+@parametrize("tls", [False, True], ids=["starttls", "smtps"])
 def test_a_mail_server_that_is_not_trusted_gets_no_password(certified, tls):
     def talk(came: socket.socket) -> None:
         if not tls:
@@ -705,7 +711,7 @@ def test_a_server_without_logins_is_told():
     assert refused.final and "lacks the login" in refused.reason
 
 
-@each(
+@parametrize(
     ("step", "answer", "reason", "final"),
     [
         ("recipient", f"550 5.1.1 {OLENA} unknown", "refused the recipient (550)", True),
@@ -727,7 +733,7 @@ def test_a_mail_server_that_is_not_there():
     assert (refused.reason, refused.final) == ("the connection was refused", False)
 
 
-@each(
+@parametrize(
     ("greeting", "reason"),
     [(b"554 go away\r\n", "the mail server answered (554)"), (b"", "the connection failed"),
      (b"220", "the connection failed"), (b"HTTP/1.1 400\r\n", "the mail server answered (-1)")],
@@ -756,10 +762,10 @@ def test_what_was_taken_is_sent_however_the_talk_ends():
         smtp(port).send(OLENA, "x", "x")
 
 
-@each("silent", [True, False], ids=["silent", "a byte now and then"])
+@parametrize("silent", [True, False], ids=["silent", "a byte now and then"])
 def test_a_slow_mail_server_is_left_in_time(monkeypatch, silent):
-    monkeypatch.setattr(deadline_connection, "SECONDS", 0.3 if silent else 5)
-    monkeypatch.setattr(mail, "IN_ALL", 5 if silent else 0.3)
+    monkeypatch.setattr(deadline_connection, "STEP_TIMEOUT_SECONDS", 0.3 if silent else 5)
+    monkeypatch.setattr(mail, "SESSION_TIMEOUT_SECONDS", 5 if silent else 0.3)
 
     def drip(came: socket.socket) -> None:
         while True:
@@ -814,13 +820,13 @@ def posting() -> Iterator[Callable[..., MessageQueue]]:
     made: list[MessageQueue] = []
 
     def make(sms: Any = None, mail: Any = None, **more: Any) -> MessageQueue:
-        made.append(MessageQueue(sms or Sent(), mail or Sent(), **{"pause": 0.05, **more}))
+        made.append(MessageQueue(sms or Sent(), mail or Sent(), **{"retry_seconds": 0.05, **more}))
         return made[-1]
 
     yield make
     for found in made:
         found.close(PATIENCE)
-    assert not [thread for thread in threading.enumerate() if thread.name == "post"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "messages"]
 
 
 def warnings(caplog: Any) -> list[str]:
@@ -832,20 +838,20 @@ def warnings(caplog: Any) -> list[str]:
 
 def test_a_thread_runs_only_while_something_waits(posting):
     def threads() -> int:
-        return len([thread for thread in threading.enumerate() if thread.name == "post"])
+        return len([thread for thread in threading.enumerate() if thread.name == "messages"])
 
     stuck = Stuck()
     made = posting(stuck)
     assert threads() == 0
     for number in range(20):
-        made.sms(PHONE, str(number))
+        made.enqueue_sms(PHONE, str(number))
     assert threads() == 1
     stuck.go.set()
     assert [stuck.take() for _ in range(20)] == [(PHONE, str(number)) for number in range(20)]
     until = time.monotonic() + PATIENCE
     while threads():
         assert time.monotonic() < until
-    made.sms(PHONE, "again")
+    made.enqueue_sms(PHONE, "again")
     assert stuck.take() == (PHONE, "again")
 
 
@@ -857,9 +863,9 @@ def test_without_a_thread_nothing_is_sent_and_nobody_fails(posting, caplog, monk
     made = posting(sent)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", start)
-        made.sms(PHONE, TEXT)
+        made.enqueue_sms(PHONE, TEXT)
     assert warnings(caplog) == ["an SMS could not be sent: no thread could be started"]
-    made.sms(PHONE, "next")
+    made.enqueue_sms(PHONE, "next")
     assert sent.take() == (PHONE, "next")
 
 
@@ -867,8 +873,8 @@ def test_the_post_returns_at_once(posting):
     stuck = Stuck()
     made = posting(stuck)
     began = time.monotonic()
-    made.sms(PHONE, TEXT)
-    made.sms(PHONE, TEXT)
+    made.enqueue_sms(PHONE, TEXT)
+    made.enqueue_sms(PHONE, TEXT)
     assert time.monotonic() - began < 5
     stuck.go.set()
     assert stuck.take() == stuck.take() == (PHONE, TEXT)
@@ -877,9 +883,9 @@ def test_the_post_returns_at_once(posting):
 def test_a_mail_server_that_hangs_keeps_no_code_waiting(posting):
     stuck, sent = Stuck(), Sent()
     made = posting(sent, stuck)
-    made.mail(OLENA, "x", "y")
+    made.enqueue_mail(OLENA, "x", "y")
     assert stuck.begun.wait(PATIENCE)
-    made.sms(PHONE, TEXT)
+    made.enqueue_sms(PHONE, TEXT)
     assert sent.take() == (PHONE, TEXT)
     stuck.go.set()
     assert stuck.take() == (OLENA, "x", "y")
@@ -887,9 +893,9 @@ def test_a_mail_server_that_hangs_keeps_no_code_waiting(posting):
 
 def test_what_failed_is_tried_once_more_after_a_pause(posting, caplog):
     sent = Sent(Undelivered("the connection was refused"))
-    made = posting(sent, pause=0.2)
-    made.sms(PHONE, "first")
-    made.sms(PHONE, "second")
+    made = posting(sent, retry_seconds=0.2)
+    made.enqueue_sms(PHONE, "first")
+    made.enqueue_sms(PHONE, "second")
     assert sent.take() == (PHONE, "second"), "others go on meanwhile"
     assert sent.take() == (PHONE, "first")
     assert sent.times[2] - sent.times[0] >= 0.2
@@ -900,10 +906,10 @@ def test_what_failed_twice_is_one_line_of_the_log(posting, caplog):
     sent = Sent(*[Undelivered("the connection was refused")] * 2, ValueError(f"{TEXT} {PHONE}"),
                 ValueError(TEXT))  # fmt: skip
     made = posting(sent)
-    made.sms(PHONE, TEXT)
+    made.enqueue_sms(PHONE, TEXT)
     while len(sent.fails) > 2:
         time.sleep(0.01)
-    made.sms(PHONE, TEXT)
+    made.enqueue_sms(PHONE, TEXT)
     made.close(PATIENCE)
     assert sent.came.empty() and len(sent.times) == 4
     assert warnings(caplog) == [
@@ -915,7 +921,7 @@ def test_what_failed_twice_is_one_line_of_the_log(posting, caplog):
 def test_what_was_refused_for_good_is_not_tried_again(posting, caplog):
     sent = Sent(Undelivered("the mail server refused the login (535)", final=True))
     made = posting(mail=sent)
-    made.mail(OLENA, "x", "y")
+    made.enqueue_mail(OLENA, "x", "y")
     made.close(PATIENCE)
     assert len(sent.times) == 1
     assert warnings(caplog) == [
@@ -924,13 +930,13 @@ def test_what_was_refused_for_good_is_not_tried_again(posting, caplog):
 
 
 def test_the_queue_has_an_end(posting, caplog, monkeypatch):
-    monkeypatch.setattr(queue, "MOST", 3)
+    monkeypatch.setattr(queue, "MAX_WAITING", 3)
     stuck = Stuck()
     made = posting(stuck)
-    made.sms(PHONE, "0")
+    made.enqueue_sms(PHONE, "0")
     assert stuck.begun.wait(PATIENCE)
     for number in range(1, 6):
-        made.sms(PHONE, str(number))
+        made.enqueue_sms(PHONE, str(number))
     assert warnings(caplog) == ["an SMS could not be sent: 3 are waiting already"] * 2
     stuck.go.set()
     assert [stuck.take()[1] for _ in range(4)] == ["0", "1", "2", "3"]
@@ -938,14 +944,14 @@ def test_the_queue_has_an_end(posting, caplog, monkeypatch):
 
 def test_closing_sends_what_waits_without_pauses_and_takes_no_more(posting, caplog):
     sent = Sent(Undelivered("the connection was refused"))
-    made = posting(sent, pause=60)
-    made.sms(PHONE, "first")
-    made.sms(PHONE, "second")
+    made = posting(sent, retry_seconds=60)
+    made.enqueue_sms(PHONE, "first")
+    made.enqueue_sms(PHONE, "second")
     began = time.monotonic()
     made.close(PATIENCE)
     assert time.monotonic() - began < 5
     assert {sent.take()[1], sent.take()[1]} == {"first", "second"}
-    made.sms(PHONE, "late")
+    made.enqueue_sms(PHONE, "late")
     made.close(PATIENCE)
     assert sent.came.empty()
     assert warnings(caplog) == ["an SMS could not be sent: the service stops"]
@@ -955,7 +961,7 @@ def test_what_cannot_be_sent_in_time_is_told_at_the_end(posting, caplog):
     stuck = Stuck()
     made = posting(stuck)
     for _ in range(3):
-        made.sms(PHONE, TEXT)
+        made.enqueue_sms(PHONE, TEXT)
     assert stuck.begun.wait(PATIENCE)
     made.close(0.05)
     assert warnings(caplog) == ["an SMS could not be sent: the service stops while 3 of them wait"]
@@ -964,28 +970,30 @@ def test_what_cannot_be_sent_in_time_is_told_at_the_end(posting, caplog):
 
 
 def test_only_a_demo_keeps_what_was_sent_and_for_five_minutes(posting, clock):
-    made = posting(keeps=True, clock=clock)
-    assert made.last(PHONE) is None
-    made.sms(PHONE, "first")
-    made.sms(PHONE, "second")
-    made.mail(OLENA, "x", "y")
+    made = posting(keeps_texts=True, clock=clock)
+    assert made.get_last_sms(PHONE) is None
+    made.enqueue_sms(PHONE, "first")
+    made.enqueue_sms(PHONE, "second")
+    made.enqueue_mail(OLENA, "x", "y")
     clock.tick(299)
-    made.sms("+380501110002", "other")
-    assert made.last(PHONE) == "second"
+    made.enqueue_sms("+380501110002", "other")
+    assert made.get_last_sms(PHONE) == "second"
     clock.tick(1)
-    assert made.last(PHONE) is None
-    assert made.last("+380501110002") == "other"
+    assert made.get_last_sms(PHONE) is None
+    assert made.get_last_sms("+380501110002") == "other"
 
     plain = posting(clock=clock)
-    plain.sms(PHONE, "first")
-    assert plain.last(PHONE) is None
+    plain.enqueue_sms(PHONE, "first")
+    assert plain.get_last_sms(PHONE) is None
 
 
 def test_many_threads_post_and_nothing_is_lost(posting):
     sent = Sent()
     made = posting(sent)
     threads = [
-        threading.Thread(target=lambda n=n: [made.sms(PHONE, f"{n}-{i}") for i in range(20)])
+        threading.Thread(
+            target=lambda n=n: [made.enqueue_sms(PHONE, f"{n}-{i}") for i in range(20)]
+        )
         for n in range(8)
     ]
     for thread in threads:
@@ -1002,18 +1010,18 @@ SCRIPT = """
 import os, sys, time
 from crm.config import Config
 from crm.messages import mail, sms
-from crm.messages.queue import Post
+from crm.messages.queue import MessageQueue
 
-class Slow(sms.Console):
+class Slow(sms.ConsoleSMSSender):
     def send(self, phone, text):
         time.sleep(0.1)
         super().send(phone, text)
 
-post = Post(Slow(), mail.of(Config()))
-post.sms("+380501110001", "before the fork")
+queue = MessageQueue(Slow(), mail.create_mail_sender(Config()))
+queue.enqueue_sms("+380501110001", "before the fork")
 child = os.fork()
-post.sms("+380501110001", "of the child" if child == 0 else "of the parent")
-post.mail("olena@acme.example", "x", "of the child" if child == 0 else "of the parent")
+queue.enqueue_sms("+380501110001", "of the child" if child == 0 else "of the parent")
+queue.enqueue_mail("olena@acme.example", "x", "of the child" if child == 0 else "of the parent")
 if child:
     assert os.waitpid(child, 0)[1] == 0
 """

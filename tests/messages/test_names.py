@@ -8,18 +8,18 @@ from crm.access import codes, links
 from crm.cabinet import phone_codes
 from crm.cabinet.settings import emails
 from crm.errors import Invalid
-from crm.messages.sms_parts import first_of_one_part, is_one_part
+from crm.messages.sms_parts import choose_one_part, is_one_part
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.database import execute, transaction
 from crm.values import is_url_like
-from crm.values.message_names import NAME_CHARACTERS, for_message
+from crm.values.message_names import MAX_NAME_CHARACTERS, name_for_message
 from tests.cabinet.test_login import sign_up
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.page_client import Person, Recorder
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 ADDRESSES = [
     "https://evil.example", "Виграш http://evil.example/x", "HTTP:/evil", "hxxps:evil", "www.evil",
     "Банк WWW.EVIL.EXAMPLE", "evil.example/win", "зайди на evil.example?x=1", "evil.example:80/a",
@@ -40,42 +40,42 @@ PLAIN = [
 @loop_over("name", ADDRESSES)
 def test_an_address_is_refused_and_left_out(name):
     assert is_url_like(name)
-    assert for_message(name) == ""
+    assert name_for_message(name) == ""
 
 
 @loop_over("name", LEFT_OUT)
 def test_a_domain_or_phone_may_be_a_name_and_is_left_out(name):
     assert not is_url_like(name)
-    assert for_message(name) == ""
+    assert name_for_message(name) == ""
 
 
 @loop_over("name", PLAIN)
 def test_another_name_is_told(name):
     assert not is_url_like(name)
-    assert for_message(name) == name
+    assert name_for_message(name) == name
 
 
 def test_a_long_name_is_cut():
     name = "Товариство з обмеженою відповідальністю"
-    assert for_message(name) == name[:30] == "Товариство з обмеженою відпові"
-    assert len(for_message("x" * 255)) == NAME_CHARACTERS == 30
-    assert for_message("x" * 29 + "  " + "y") == "x" * 29
-    assert for_message("Олена\u202e П\u200b.") == "Олена П."
+    assert name_for_message(name) == name[:30] == "Товариство з обмеженою відпові"
+    assert len(name_for_message("x" * 255)) == MAX_NAME_CHARACTERS == 30
+    assert name_for_message("x" * 29 + "  " + "y") == "x" * 29
+    assert name_for_message("Олена\u202e П\u200b.") == "Олена П."
 
 
 def test_a_long_name_is_looked_at_in_time():
     for part in ("a", "a.", "1.", "a-", "1 ", "@", "://"):
-        for_message(part * (255 // len(part)))
+        name_for_message(part * (255 // len(part)))
 
 
 # Where they are set
 
 
-@loop_over("field", ["company", "name"])
+@parametrize("field", ["company", "name"])
 def test_a_sign_up_refuses_an_address(crm, monkeypatch, field):
-    monkeypatch.setattr(crm, "post", Recorder())
+    monkeypatch.setattr(crm, "message_queue", Recorder())
     newcomer = Person(crm, "")
-    sign_up(newcomer, crm.post)
+    sign_up(newcomer, crm.message_queue)
     sent = {"company": "Банк", "name": "Оля", "label": "zghoda"}
     page = newcomer.post("/signup/company", {**sent, field: "evil.example/win"})
     assert page.status_code == 422 and f'id="{field}-fault"' in page.text
@@ -141,8 +141,8 @@ def test_the_parts_of_an_sms():
     assert is_one_part("[" * 80) and not is_one_part("[" * 80 + "a")
     assert is_one_part("😀" * 35) and not is_one_part("😀" * 35 + "a")
     assert not is_one_part("`" * 71)
-    assert first_of_one_part("є" * 71, "є" * 70, "a") == "є" * 70
-    assert first_of_one_part("є" * 71, "a" * 161) == "a" * 161
+    assert choose_one_part("є" * 71, "є" * 70, "a") == "є" * 70
+    assert choose_one_part("є" * 71, "a" * 161) == "a" * 161
 
 
 LABELS = ["a", "acme", "x" * 63]
@@ -193,13 +193,13 @@ def test_a_code_is_one_sms(crm, purpose, language):
 @loop_over("reach", [{"phone": "0671234567"}, {"email": "victim@example.com"}])
 def test_a_phishing_name_reaches_nobody(crm, monkeypatch, reach):
     """Of a business that has it since before the rule."""
-    monkeypatch.setattr(crm, "post", Recorder())
+    monkeypatch.setattr(crm, "message_queue", Recorder())
     bait = "ПриватБанк: ваш рахунок заблоковано, підтвердьте дані на https://evil.example/login "
     with crm.tenants.session("acme"), transaction():
         execute("UPDATE tenant SET name = ?", ((bait * 4)[:255],))
     olena = Person(crm, user_id=OLENA)
     olena.sends("/settings/users", {"name": "Rozetka.ua", "role": "manager", **reach})
-    sent = [*crm.post.texts, *crm.post.letters]
+    sent = [*crm.message_queue.texts, *crm.message_queue.letters]
     assert len(sent) == 1
     told = " ".join(sent[0])
     assert "evil" not in told and "Банк" not in told and "Rozetka" not in told
@@ -218,13 +218,13 @@ def test_mails_tell_names_that_are_cut(crm, language):
 
 
 def test_a_long_name_is_cut_in_mails(crm, monkeypatch):
-    monkeypatch.setattr(crm, "post", Recorder())
+    monkeypatch.setattr(crm, "message_queue", Recorder())
     with crm.tenants.session("acme"):
         tenant.rename("Б" * 255)
     olena = Person(crm, user_id=OLENA)
     sent = {"name": "М" * 255, "email": "m@acme.example", "role": "manager"}
     olena.sends("/settings/users", sent)
-    ((_, subject, text),) = crm.post.letters
+    ((_, subject, text),) = crm.message_queue.letters
     for told, most in ((subject, 1), (text, 1)):
         assert told.count("Б") == 30 * most
     assert text.count("М") == 30
@@ -232,5 +232,5 @@ def test_a_long_name_is_cut_in_mails(crm, monkeypatch):
 
 def test_an_invitation_has_a_token_of_128_bits(crm):
     with crm.tenants.session("acme"):
-        assert len(links.make(links.INVITE, TARAS)) == 22
-        assert len(links.make(links.RESET, TARAS)) == 43
+        assert len(links.create(links.INVITE, TARAS)) == 22
+        assert len(links.create(links.RESET, TARAS)) == 43

@@ -28,7 +28,7 @@ from tests.concurrency import run_in_threads
 
 pytestmark = pytest.mark.slow
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 SHORT = 0.15  # seconds for those who never end
 LATE = SHORT * 1000 + 700  # milliseconds: a busy machine may be late, a hanging call is later
 BODY = '{"name":"Їжак"}'.encode()
@@ -154,13 +154,13 @@ def answers(status: int, headers: str = "", body: bytes = b"") -> Acts:
 def post(url: str, **options: Any) -> Outcome:
     options = {"seconds": 5.0, "allow": LOOPBACK} | options
     headers = {"content-type": "application/json", "user-agent": "crm/1", "webhook-id": "evt_1"}
-    return call.post(url, headers, BODY, options.pop("allow"), **options)
+    return call.http_post(url, headers, BODY, options.pop("allow"), **options)
 
 
-def told(acts: Acts, **options: Any) -> Outcome:
+def post_to_receiver(acts: Acts, **options: Any) -> Outcome:
     """The outcome of a POST to a receiver that acts like this."""
-    with receiver(acts) as at:
-        return post(at.url(), **options)
+    with receiver(acts) as server:
+        return post(server.url(), **options)
 
 
 def without_time(outcome: Outcome) -> Outcome:
@@ -180,10 +180,10 @@ def everything_is_closed():
 
 
 def test_the_request_is_what_was_given():
-    with receiver(answers(204)) as at:
-        outcome = post(at.url(path="/a/b?c=%D1%97&d=1"))
-        port = at.port
-        (client,) = at.clients
+    with receiver(answers(204)) as server:
+        outcome = post(server.url(path="/a/b?c=%D1%97&d=1"))
+        port = server.port
+        (client,) = server.clients
     assert without_time(outcome) == Outcome(0, status=204, answer="")
     assert outcome.ok
     first, *lines = client.head.decode().split("\r\n")
@@ -206,17 +206,17 @@ def test_the_request_is_what_was_given():
     + [(410, False), (429, False), (500, False), (503, False), (999, False)],
 )
 def test_only_2xx_is_good(status, ok):
-    outcome = told(answers(status, body=b"" if status in (204, 304) else b"ok"))
+    outcome = post_to_receiver(answers(status, body=b"" if status in (204, 304) else b"ok"))
     assert (outcome.status, outcome.error, outcome.ok) == (status, None, ok)
     assert outcome.answer == ("" if status in (204, 304) else "ok")
 
 
 def test_the_duration_is_in_milliseconds():
-    slow = told(lambda client: (time.sleep(0.2), client.say(HEAD + b"\r\nok")))
+    slow = post_to_receiver(lambda client: (time.sleep(0.2), client.say(HEAD + b"\r\nok")))
     assert 200 <= slow.duration_ms < 1000
 
 
-@each(
+@parametrize(
     ("bytes_", "text"),
     [
         ("добре".encode(), "добре"),
@@ -227,7 +227,7 @@ def test_the_duration_is_in_milliseconds():
     ],
 )
 def test_the_answer_is_text_that_can_be_kept(bytes_, text):
-    assert told(answers(500, body=bytes_)).answer == text
+    assert post_to_receiver(answers(500, body=bytes_)).answer == text
 
 
 def test_an_answer_in_chunks_is_put_together():
@@ -235,27 +235,27 @@ def test_an_answer_in_chunks_is_put_together():
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"3\r\nabc\r\n", b"2;x=y\r\nde\r\n", b"0\r\nTrailer: x\r\n\r\n",
     )  # fmt: skip
-    assert without_time(told(chunks)) == Outcome(0, status=200, answer="abcde")
+    assert without_time(post_to_receiver(chunks)) == Outcome(0, status=200, answer="abcde")
 
 
 def test_an_answer_may_end_with_the_connection_and_be_of_http_1_0():
-    assert told(says(b"HTTP/1.0 200 OK\r\n\r\nok")).answer == "ok"
-    assert told(says(b"HTTP/1.1 200\r\n\r\nok")).answer == "ok"
+    assert post_to_receiver(says(b"HTTP/1.0 200 OK\r\n\r\nok")).answer == "ok"
+    assert post_to_receiver(says(b"HTTP/1.1 200\r\n\r\nok")).answer == "ok"
 
 
 def test_one_who_leaves_the_connection_open_after_the_answer_is_not_waited_for():
-    outcome = told(lambda client: (client.say(HEAD + b"\r\nok"), client.hang()))
+    outcome = post_to_receiver(lambda client: (client.say(HEAD + b"\r\nok"), client.hang()))
     assert outcome.ok and outcome.duration_ms < 1000
 
 
 def test_a_compressed_answer_is_not_unpacked():
     bomb = gzip.compress(bytes(20_000_000))
-    outcome = told(answers(200, "Content-Encoding: gzip\r\n", bomb))
-    assert outcome.ok and len(outcome.answer) <= call.ANSWER_BYTES
+    outcome = post_to_receiver(answers(200, "Content-Encoding: gzip\r\n", bomb))
+    assert outcome.ok and len(outcome.answer) <= call.MAX_ANSWER_BYTES
     assert outcome.answer.startswith("\x1f\ufffd")
 
 
-@each(
+@parametrize(
     "acts",
     [
         answers(200, body=b"x" * 10_000_000),
@@ -271,12 +271,12 @@ def test_a_compressed_answer_is_not_unpacked():
     ids=["long", "endless", "huge-length", "endless-chunks"],
 )
 def test_of_a_body_without_end_the_beginning_is_read(acts):
-    outcome = told(acts)
-    assert (outcome.ok, outcome.answer) == (True, "x" * call.ANSWER_BYTES)
+    outcome = post_to_receiver(acts)
+    assert (outcome.ok, outcome.answer) == (True, "x" * call.MAX_ANSWER_BYTES)
     assert outcome.duration_ms < 2000
 
 
-@each(
+@parametrize(
     ("acts", "answer"),
     [
         (says(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"), "half"),
@@ -290,12 +290,12 @@ def test_of_a_body_without_end_the_beginning_is_read(acts):
     ids=["length", "chunk", "no-size", "size-1", "size-5", "long-size", "no-length"],
 )
 def test_after_whole_headers_a_bad_body_does_not_change_the_status(acts, answer):
-    assert without_time(told(acts)) == Outcome(0, status=200, answer=answer)
+    assert without_time(post_to_receiver(acts)) == Outcome(0, status=200, answer=answer)
 
 
 def test_a_chunk_of_negative_size_is_not_read_without_end():
     flood = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"
-    outcome = told(lambda client: client.flood(flood, b"x" * 1000), seconds=SHORT * 5)
+    outcome = post_to_receiver(lambda client: client.flood(flood, b"x" * 1000), seconds=SHORT * 5)
     assert outcome.ok
 
 
@@ -304,29 +304,29 @@ def test_a_refusal_before_the_body_was_read_is_heard():
         client.connection.recv(10)
         client.connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
 
-    with receiver(refuse) as at:
-        assert call.post(at.url(), {}, bytes(5_000_000), LOOPBACK, seconds=5).status == 413
+    with receiver(refuse) as server:
+        assert call.http_post(server.url(), {}, bytes(5_000_000), LOOPBACK, seconds=5).status == 413
 
 
 # Redirects
 
 
-@each("status", [301, 302, 303, 307, 308])
+@parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status):
     with (
         receiver(answers(200)) as inside,
-        receiver(answers(status, f"Location: {inside.url()}\r\n", b"over there")) as at,
+        receiver(answers(status, f"Location: {inside.url()}\r\n", b"over there")) as server,
     ):
-        outcome = post(at.url())
+        outcome = post(server.url())
         assert (outcome.status, outcome.ok, outcome.answer) == (status, False, "over there")
-        assert (len(at.clients), len(inside.clients)) == (1, 0)
+        assert (len(server.clients), len(inside.clients)) == (1, 0)
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch):
-    with receiver(answers(500)) as proxy, receiver(answers(204)) as at:
+    with receiver(answers(500)) as proxy, receiver(answers(204)) as server:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url(path=""))
-        assert post(at.url()).ok
+        assert post(server.url()).ok
         assert not proxy.clients
 
 
@@ -342,11 +342,11 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
     + [("Mon, 02 Mar 2015 09:00:00 +9999", None), ("9" * 5000, None)],
 )
 def test_the_wait_that_is_asked_for(status, header, seconds):
-    outcome = told(answers(status, f"Retry-After: {header}\r\n"))
+    outcome = post_to_receiver(answers(status, f"Retry-After: {header}\r\n"))
     assert (outcome.status, outcome.retry_after) == (status, seconds)
 
 
-@each(
+@parametrize(
     "form",
     [
         lambda when: format_datetime(when, usegmt=True),
@@ -358,13 +358,13 @@ def test_the_wait_that_is_asked_for(status, header, seconds):
 )
 def test_a_wait_until_a_date(form):
     when = datetime.now(UTC) + timedelta(seconds=3600)
-    outcome = told(answers(503, f"Retry-After: {form(when)}\r\n"))
+    outcome = post_to_receiver(answers(503, f"Retry-After: {form(when)}\r\n"))
     assert 3590 <= outcome.retry_after <= 3600
 
 
-@each("status", [200, 202, 301, 404, 410, 500])
+@parametrize("status", [200, 202, 301, 404, 410, 500])
 def test_other_answers_ask_for_no_wait(status):
-    assert told(answers(status, "Retry-After: 120\r\n")).retry_after is None
+    assert post_to_receiver(answers(status, "Retry-After: 120\r\n")).retry_after is None
 
 
 # Those who never end: the time is bounded, whatever they are doing
@@ -389,17 +389,17 @@ NEVER = {
 }
 
 
-@each("acts", NEVER.values(), ids=NEVER)
+@parametrize("acts", NEVER.values(), ids=NEVER)
 def test_one_deadline_bounds_it_all_and_its_verdict_stands(acts):
-    outcome = told(acts, seconds=SHORT)
+    outcome = post_to_receiver(acts, seconds=SHORT)
     assert without_time(outcome) == Outcome(0, error="timeout")
     assert SHORT * 1000 - 5 <= outcome.duration_ms < LATE
     assert not outcome.ok
 
 
 def test_a_body_that_is_not_taken_is_given_up():
-    with receiver(Client.hang) as at:
-        outcome = call.post(at.url(), {}, bytes(50_000_000), LOOPBACK, seconds=SHORT)
+    with receiver(Client.hang) as server:
+        outcome = call.http_post(server.url(), {}, bytes(50_000_000), LOOPBACK, seconds=SHORT)
     assert without_time(outcome) == Outcome(0, error="timeout")
     assert outcome.duration_ms < LATE
 
@@ -420,8 +420,8 @@ def test_the_time_to_resolve_counts():
         time.sleep(SHORT * 2 / 3)
         return towards("127.0.0.1")()
 
-    with receiver(lambda client: (client.read(), client.hang())) as at:
-        url = f"http://localhost:{at.port}/"
+    with receiver(lambda client: (client.read(), client.hang())) as server:
+        url = f"http://localhost:{server.port}/"
         outcome = post(url, seconds=SHORT, resolve=resolve_late)
     assert without_time(outcome) == Outcome(0, error="timeout")
     assert outcome.duration_ms < LATE
@@ -443,7 +443,7 @@ def test_a_connection_that_is_not_taken_is_given_up():
 
 
 def test_many_at_once_end_in_time_and_without_crossing():
-    """Descriptors are reused all the time here: a watchdog must never shut another's connection."""
+    """Descriptors are reused all the time here: a deadline must never shut another connection."""
 
     def acts(client: Client) -> None:
         client.read()
@@ -452,11 +452,11 @@ def test_many_at_once_end_in_time_and_without_crossing():
         client.connection.sendall(HEAD + b"\r\nok")
 
     outcomes: list[tuple[str, Outcome]] = []
-    with receiver(acts) as at:
+    with receiver(acts) as server:
 
         def run(path: str, times: int, seconds: float) -> None:
             for _ in range(times):
-                outcomes.append((path, post(at.url(path=path), seconds=seconds)))
+                outcomes.append((path, post(server.url(path=path), seconds=seconds)))
 
         threads = [threading.Thread(target=run, args=("/hang", 8, 0.05)) for _ in range(6)]
         threads += [threading.Thread(target=run, args=("/good", 40, 5)) for _ in range(6)]
@@ -500,16 +500,16 @@ BAD = {
 }
 
 
-@each("acts", BAD.values(), ids=BAD)
+@parametrize("acts", BAD.values(), ids=BAD)
 def test_what_is_no_answer_is_a_bad_answer(acts):
-    outcome = told(acts)
+    outcome = post_to_receiver(acts)
     assert without_time(outcome) == Outcome(0, error="bad_answer")
     assert outcome.duration_ms < 1000
 
 
 def test_interim_answers_are_passed_over():
     interim = b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\n" * 3
-    assert told(says(interim + b"HTTP/1.1 204 No Content\r\n\r\n")).status == 204
+    assert post_to_receiver(says(interim + b"HTTP/1.1 204 No Content\r\n\r\n")).status == 204
 
 
 GONE = {
@@ -521,9 +521,9 @@ GONE = {
 }
 
 
-@each("acts", GONE.values(), ids=GONE)
+@parametrize("acts", GONE.values(), ids=GONE)
 def test_one_who_goes_without_an_answer_is_a_failed_connection(acts):
-    assert without_time(told(acts)) == Outcome(0, error="connection_failed")
+    assert without_time(post_to_receiver(acts)) == Outcome(0, error="connection_failed")
 
 
 def test_nobody_there_is_a_refused_connection():
@@ -573,57 +573,57 @@ def certified(authority: trustme.CA, *names: str, **options: Any) -> ssl.SSLCont
 
 def test_tls_with_a_good_certificate(authority, trusting):
     tls = certified(authority, "hook.test")
-    with receiver(answers(200, body=b"ok"), tls=tls) as at:
-        outcome = post(at.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
-        (client,) = at.clients
+    with receiver(answers(200, body=b"ok"), tls=tls) as server:
+        outcome = post(server.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+        (client,) = server.clients
     assert without_time(outcome) == Outcome(0, status=200, answer="ok")
-    assert f"host: hook.test:{at.port}" in client.head.decode().lower()
+    assert f"host: hook.test:{server.port}" in client.head.decode().lower()
 
 
 def test_tls_names_the_server_it_wants(authority, trusting):
     asked: list[str | None] = []
     tls = certified(authority, "xn--80aln7i.test")
     tls.sni_callback = lambda _socket, name, _context: asked.append(name)
-    with receiver(answers(200), tls=tls) as at:
-        url = at.url("Їжак.test.")
+    with receiver(answers(200), tls=tls) as server:
+        url = server.url("Їжак.test.")
         assert post(url, context=trusting, resolve=towards("127.0.0.1")).ok
     assert asked == ["xn--80aln7i.test"]
 
 
 def test_tls_with_an_address_instead_of_a_name(authority, trusting):
-    with receiver(answers(200), tls=certified(authority, "127.0.0.1")) as at:
-        assert post(at.url("127.0.0.1"), context=trusting).ok
+    with receiver(answers(200), tls=certified(authority, "127.0.0.1")) as server:
+        assert post(server.url("127.0.0.1"), context=trusting).ok
 
 
-@each("name", ["other.test", "test", "a.hook.test", "*.hook.test", "127.0.0.1"])
+@parametrize("name", ["other.test", "test", "a.hook.test", "*.hook.test", "127.0.0.1"])
 def test_tls_with_the_certificate_of_another_fails(authority, trusting, name):
-    with receiver(answers(200), tls=certified(authority, name)) as at:
-        outcome = post(at.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+    with receiver(answers(200), tls=certified(authority, name)) as server:
+        outcome = post(server.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
         assert without_time(outcome) == Outcome(0, error="tls_failed")
-        assert not at.clients
+        assert not server.clients
 
 
 def test_tls_with_an_address_of_another_fails(authority, trusting):
-    with receiver(answers(200), tls=certified(authority, "127.0.0.2")) as at:
-        assert post(at.url("127.0.0.1"), context=trusting).error == "tls_failed"
+    with receiver(answers(200), tls=certified(authority, "127.0.0.2")) as server:
+        assert post(server.url("127.0.0.1"), context=trusting).error == "tls_failed"
 
 
 def test_tls_that_nobody_vouches_for_fails(authority):
-    with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
-        outcome = post(at.url("hook.test"), resolve=towards("127.0.0.1"))
+    with receiver(answers(200), tls=certified(authority, "hook.test")) as server:
+        outcome = post(server.url("hook.test"), resolve=towards("127.0.0.1"))
         assert without_time(outcome) == Outcome(0, error="tls_failed")
 
 
 def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypatch, tmp_path):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    call._context.cache_clear()
-    with receiver(answers(200), tls=certified(authority, "hook.test")) as at:
+    call._default_tls_context.cache_clear()
+    with receiver(answers(200), tls=certified(authority, "hook.test")) as server:
         outcomes = run_in_threads(
-            8, lambda _: post(at.url("hook.test"), resolve=towards("127.0.0.1"))
+            8, lambda _: post(server.url("hook.test"), resolve=towards("127.0.0.1"))
         )
-        other = post(at.url("other.test"), resolve=towards("127.0.0.1"))
-    call._context.cache_clear()
+        other = post(server.url("other.test"), resolve=towards("127.0.0.1"))
+    call._default_tls_context.cache_clear()
     assert {without_time(outcome) for outcome in outcomes} == {Outcome(0, status=200, answer="")}
     assert other.error == "tls_failed"
 
@@ -631,8 +631,8 @@ def test_the_certificates_of_the_system_are_what_is_trusted(authority, monkeypat
 def test_tls_that_has_expired_fails(authority, trusting):
     long_ago = datetime(2020, 1, 1, tzinfo=UTC)
     tls = certified(authority, "hook.test", not_before=long_ago, not_after=long_ago)
-    with receiver(answers(200), tls=tls) as at:
-        outcome = post(at.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
+    with receiver(answers(200), tls=tls) as server:
+        outcome = post(server.url("hook.test"), context=trusting, resolve=towards("127.0.0.1"))
     assert without_time(outcome) == Outcome(0, error="tls_failed")
 
 
@@ -645,10 +645,10 @@ BAD_TLS = {
 }
 
 
-@each("acts", BAD_TLS.values(), ids=BAD_TLS)
+@parametrize("acts", BAD_TLS.values(), ids=BAD_TLS)
 def test_a_handshake_that_fails_is_named(trusting, acts):
-    with receiver(acts) as at:
-        outcome = post(f"https://127.0.0.1:{at.port}/", context=trusting)
+    with receiver(acts) as server:
+        outcome = post(f"https://127.0.0.1:{server.port}/", context=trusting)
     assert without_time(outcome) == Outcome(0, error="tls_failed")
 
 
@@ -661,30 +661,30 @@ def dripping_handshake(client: Client) -> None:
 
 def test_a_handshake_has_no_time_of_its_own(authority, trusting):
     for acts in (Client.hang, dripping_handshake):
-        with receiver(acts) as at:
-            url = f"https://127.0.0.1:{at.port}/"
+        with receiver(acts) as server:
+            url = f"https://127.0.0.1:{server.port}/"
             outcome = post(url, seconds=SHORT, context=trusting)
         assert without_time(outcome) == Outcome(0, error="timeout")
         assert outcome.duration_ms < LATE
 
 
-@each(
+@parametrize(
     "acts",
     [NEVER["silence"], NEVER["dripping-headers"], NEVER["dripping-body"]],
     ids=["silence", "headers", "body"],
 )
 def test_the_deadline_holds_inside_of_tls_too(authority, trusting, acts):
-    with receiver(acts, tls=certified(authority, "127.0.0.1")) as at:
-        outcome = post(at.url(), seconds=SHORT, context=trusting)
+    with receiver(acts, tls=certified(authority, "127.0.0.1")) as server:
+        outcome = post(server.url(), seconds=SHORT, context=trusting)
     assert without_time(outcome) == Outcome(0, error="timeout")
     assert outcome.duration_ms < LATE
 
 
-@each("acts", [answers(200, body=b"x" * 9000), BAD["cut-headers"], GONE["resets"]])
+@parametrize("acts", [answers(200, body=b"x" * 9000), BAD["cut-headers"], GONE["resets"]])
 def test_inside_of_tls_answers_are_judged_the_same(authority, trusting, acts):
-    plain = told(acts)
-    with receiver(acts, tls=certified(authority, "127.0.0.1")) as at:
-        secure = post(at.url(), context=trusting)
+    plain = post_to_receiver(acts)
+    with receiver(acts, tls=certified(authority, "127.0.0.1")) as server:
+        secure = post(server.url(), context=trusting)
     assert without_time(secure) == without_time(plain)
 
 
@@ -692,52 +692,52 @@ def test_inside_of_tls_answers_are_judged_the_same(authority, trusting, acts):
 
 
 def test_the_addresses_of_a_name_are_tried_in_their_order():
-    with receiver(answers(200)) as at:
-        url = f"http://localhost:{at.port}/"
+    with receiver(answers(200)) as server:
+        url = f"http://localhost:{server.port}/"
         assert post(url, resolve=towards("127.0.0.9", "::1", "127.0.0.1")).ok
-        assert len(at.clients) == 1
-        others = [f"127.0.1.{number}" for number in range(call.TRIED)]
+        assert len(server.clients) == 1
+        others = [f"127.0.1.{number}" for number in range(call.MAX_ADDRESSES)]
         assert post(url, resolve=towards(*others[1:], "127.0.0.1")).ok
         outcome = post(url, resolve=towards(*others, "127.0.0.1"))
     assert without_time(outcome) == Outcome(0, error="connection_refused")
-    assert len(at.clients) == 2
+    assert len(server.clients) == 2
 
 
 def test_one_who_is_not_at_the_checked_address_is_told_nothing():
     """The address 0.0.0.0 leads to loopback, where somebody else listens."""
-    with receiver(answers(200)) as at:
-        outcome = post(at.url("0.0.0.0"), allow=Allow((ip_network("0.0.0.0/32"),)))
+    with receiver(answers(200)) as server:
+        outcome = post(server.url("0.0.0.0"), allow=Allow((ip_network("0.0.0.0/32"),)))
     assert without_time(outcome) == Outcome(0, error="forbidden_address")
-    assert not any(client.head for client in at.clients)
+    assert not any(client.head for client in server.clients)
 
 
 def test_an_address_that_does_not_answer_leaves_time_for_the_next():
-    with socket.socket() as full, receiver(answers(200)) as at:
-        full.bind(("127.0.0.2", at.port))
+    with socket.socket() as full, receiver(answers(200)) as server:
+        full.bind(("127.0.0.2", server.port))
         full.listen(0)
         waiting = [socket.socket() for _ in range(4)]
         for one in waiting:
             one.setblocking(False)
             one.connect_ex(full.getsockname())
-        url = f"http://localhost:{at.port}/"
+        url = f"http://localhost:{server.port}/"
         outcome = post(url, seconds=SHORT * 2, resolve=towards("127.0.0.2", "127.0.0.1"))
         for one in waiting:
             one.close()
     assert outcome.ok and SHORT * 1000 - 5 <= outcome.duration_ms < SHORT * 2000
 
 
-@each("address", ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"])
+@parametrize("address", ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"])
 def test_an_address_is_called_without_a_resolver(address):
     def resolve(*_: Any, **__: Any) -> list:
         raise AssertionError("nothing is to be resolved")
 
-    with receiver(answers(200), address=address) as at:
+    with receiver(answers(200), address=address) as server:
         host = f"[{address}]" if ":" in address else address
-        assert post(at.url(host), resolve=resolve).ok
-        assert f"Host: {host}:{at.port}" in at.clients[0].head.decode()
+        assert post(server.url(host), resolve=resolve).ok
+        assert f"Host: {host}:{server.port}" in server.clients[0].head.decode()
 
 
-@each(
+@parametrize(
     ("url", "error"),
     [
         ("ftp://127.0.0.1/", "invalid_url"),
@@ -763,13 +763,13 @@ def test_an_outcome_tells_no_address():
     outcomes = [
         post("https://inside.test/", resolve=towards("10.1.2.3")),
         post("http://localhost:1/", resolve=towards("127.4.5.6")),
-        told(BAD["garbage"]),
+        post_to_receiver(BAD["garbage"]),
     ]
     for outcome in outcomes:
-        assert outcome.error in set(call.ERRORS.values())
+        assert outcome.error in set(call.ERROR_NAMES.values())
         assert outcome.answer is None and outcome.status is None
 
 
 def test_no_deadline_is_left_to_a_call_without_time():
-    with receiver(answers(200)) as at:
-        assert post(at.url(), seconds=0).error == "timeout"
+    with receiver(answers(200)) as server:
+        assert post(server.url(), seconds=0).error == "timeout"

@@ -32,26 +32,26 @@ def crm(furnished, tmp_path) -> Iterator[CRM]:
     found.app.tenants.forget_idle()
 
 
-def told(crm: CRM) -> bool:
+def wait_for_callbacks(crm: CRM) -> bool:
     return crm.callbacks.wait(10)
 
 
-def kinds(heard: list[dict[str, Any]]) -> list[str]:
-    return [event["type"] for event in heard]
+def kinds(received: list[dict[str, Any]]) -> list[str]:
+    return [event["type"] for event in received]
 
 
 # Which
 
 
 def test_it_is_called_with_the_body_of_the_webhook(crm):
-    heard: list[dict[str, Any]] = []
-    crm.on("lead.created")(heard.append)
+    received: list[dict[str, Any]] = []
+    crm.on("lead.created")(received.append)
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA, amount=12.5)
         crm.deals.create(title="A")
-        assert told(crm)
-        assert heard == [crm.events.list(type="lead.created")["data"][0]]
-    assert heard[0]["tenant"] == "acme" and heard[0]["data"]["lead"]["name"] == "Марія"
+        assert wait_for_callbacks(crm)
+        assert received == [crm.events.list(type="lead.created")["data"][0]]
+    assert received[0]["tenant"] == "acme" and received[0]["data"]["lead"]["name"] == "Марія"
 
 
 def test_a_callback_may_want_several_kinds_or_all(crm):
@@ -62,7 +62,7 @@ def test_a_callback_may_want_several_kinds_or_all(crm):
     with crm.tenant("acme"):
         crm.deals.create(title="A", status="won")
         crm.deals.create(title="B", status="lost")
-    assert told(crm)
+    assert wait_for_callbacks(crm)
     assert kinds(some) == ["deal.won", "deal.lost"]
     assert kinds(every) == ["deal.created", "deal.won", "deal.created", "deal.lost"]
 
@@ -82,46 +82,46 @@ def test_an_async_function_is_refused(crm):
 
 
 def test_all_beside_a_kind_is_one_call(crm):
-    heard: list[dict[str, Any]] = []
-    crm.on("lead.created", "*")(heard.append)
+    received: list[dict[str, Any]] = []
+    crm.on("lead.created", "*")(received.append)
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
-    assert told(crm) and kinds(heard) == ["lead.created"]
+    assert wait_for_callbacks(crm) and kinds(received) == ["lead.created"]
 
 
 def test_the_thread_ends_when_nothing_is_told_and_begins_again(crm, monkeypatch):
-    monkeypatch.setattr(callbacks, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(callbacks, "IDLE_THREAD_SECONDS", 0.01)
     threads: list[threading.Thread] = []
     crm.on("lead.created")(lambda event: threads.append(threading.current_thread()))
     for _ in range(2):
         with crm.tenant("acme"):
             crm.leads.create(**MARIIA)
-        assert told(crm)
+        assert wait_for_callbacks(crm)
         threads[-1].join(5)
     assert len(threads) == 2 and not any(each.is_alive() for each in threads)
 
 
 def test_the_decorator_gives_the_function_back(crm):
     @crm.on("lead.created")
-    def heard(event: dict[str, Any]) -> str:
+    def received(event: dict[str, Any]) -> str:
         return "itself"
 
-    assert heard({}) == "itself"
+    assert received({}) == "itself"
 
 
 def test_every_door_is_heard(furnished, tmp_path):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
               data=copied(furnished, tmp_path / "d"))  # fmt: skip
-    heard: list[dict[str, Any]] = []
-    crm.on("lead.created")(heard.append)
+    received: list[dict[str, Any]] = []
+    crm.on("lead.created")(received.append)
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", "Content-Type": "application/json"}
     body = '{"name": "Марія", "phone": "067 123 45 67"}'.encode()
     assert send_request(site, "POST", "/crm/api/v1/leads", key, body).status == 201
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
-    assert told(crm)
-    assert [event["sequence"] for event in heard] == [1, 2]
+    assert wait_for_callbacks(crm)
+    assert [event["sequence"] for event in received] == [1, 2]
     crm.app.tenants.forget_idle()
 
 
@@ -137,28 +137,28 @@ def test_it_hears_of_it_after_the_commit(crm):
             after_commit(committed.set)  # comes after the event's own
             time.sleep(0.05)
             assert before == []
-        assert told(crm)
+        assert wait_for_callbacks(crm)
     assert len(before) == 1
 
 
 def test_what_is_rolled_back_calls_nothing(crm):
-    heard: list[dict[str, Any]] = []
-    crm.on("*")(heard.append)
+    received: list[dict[str, Any]] = []
+    crm.on("*")(received.append)
     with crm.tenant("acme"):
         with pytest.raises(ZeroDivisionError), crm.transaction():
             crm.leads.create(**MARIIA)
             _ = 1 / 0
         lead = crm.leads.create(name="Та, що лишилась", email="b@a.example")
-        assert told(crm)
-    assert [(event["sequence"], event["data"]["lead"]["id"]) for event in heard] == [
+        assert wait_for_callbacks(crm)
+    assert [(event["sequence"], event["data"]["lead"]["id"]) for event in received] == [
         (1, lead["id"])
     ]
 
 
 def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
     """peewee calls after_commit for it too, and its number is given again."""
-    heard: list[dict[str, Any]] = []
-    crm.on("*")(heard.append)
+    received: list[dict[str, Any]] = []
+    crm.on("*")(received.append)
     with crm.tenant("acme"):
         with crm.transaction():
             crm.leads.create(name="Перша", email="a@a.example")
@@ -170,22 +170,22 @@ def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
         with crm.transaction(), pytest.raises(ZeroDivisionError), database.savepoint():
             crm.leads.create(name="Ніхто", email="e@a.example")
             _ = 1 / 0
-        assert told(crm)
-    assert [event["data"]["lead"]["name"] for event in heard] == ["Перша", "Друга"]
-    assert [event["sequence"] for event in heard] == [1, 2]
+        assert wait_for_callbacks(crm)
+    assert [event["data"]["lead"]["name"] for event in received] == ["Перша", "Друга"]
+    assert [event["sequence"] for event in received] == [1, 2]
     assert caplog.text == ""
 
 
 def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
     """Its own callbacks are for that process to call."""
     other = CRM(data=crm.config.data, sends=False)
-    heard: list[str] = []
+    received: list[str] = []
     gate = threading.Event()
 
     @crm.on("lead.created")
     def note(event: dict[str, Any]) -> None:
         gate.wait(10)
-        heard.append(event["data"]["lead"]["name"])
+        received.append(event["data"]["lead"]["name"])
 
     with crm.tenant("acme"):
         crm.leads.create(name="Перша", email="a@a.example")
@@ -195,17 +195,17 @@ def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
     with other.tenant("acme"):
         other.leads.create(name="Чужа", email="c@a.example")
     gate.set()
-    assert told(crm)
-    assert heard == ["Перша"]
+    assert wait_for_callbacks(crm)
+    assert received == ["Перша"]
     other.app.tenants.forget_idle()
 
 
 def test_a_tenants_events_come_in_the_order_of_their_commits(crm):
-    heard: dict[str, list[int]] = {"acme": [], "globex": []}
+    received: dict[str, list[int]] = {"acme": [], "globex": []}
 
     @crm.on("*")
     def note(event: dict[str, Any]) -> None:
-        heard[event["tenant"]].append(event["sequence"])
+        received[event["tenant"]].append(event["sequence"])
 
     def work(label: str, number: int) -> None:
         with crm.tenant(label):
@@ -215,19 +215,19 @@ def test_a_tenants_events_come_in_the_order_of_their_commits(crm):
     threads = [
         threading.Thread(target=work, args=(label, number))
         for number in range(6)
-        for label in heard
+        for label in received
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert told(crm)
-    assert heard == {"acme": [*range(1, 31)], "globex": [*range(1, 31)]}
+    assert wait_for_callbacks(crm)
+    assert received == {"acme": [*range(1, 31)], "globex": [*range(1, 31)]}
 
 
 def test_a_thread_that_is_late_to_say_so_changes_no_order(crm):
-    heard: list[int] = []
-    crm.on("lead.created")(lambda event: heard.append(event["sequence"]))
+    received: list[int] = []
+    crm.on("lead.created")(lambda event: received.append(event["sequence"]))
     first, second = [], []
     with crm.tenant("acme"):
         wakes = crm.callbacks._wake
@@ -237,11 +237,11 @@ def test_a_thread_that_is_late_to_say_so_changes_no_order(crm):
         crm.leads.create(**MARIIA)
         crm.callbacks._wake = wakes
         wakes(*second[0])
-        assert told(crm)
-        assert heard == [1, 2]
+        assert wait_for_callbacks(crm)
+        assert received == [1, 2]
         wakes(*first[0])
-        assert told(crm)
-    assert heard == [1, 2]
+        assert wait_for_callbacks(crm)
+    assert received == [1, 2]
 
 
 # Where
@@ -276,7 +276,7 @@ def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_pa
         return "asked"
 
     assert site.test_client().post("/ask").text == "asked"
-    assert told(crm)
+    assert wait_for_callbacks(crm)
     ((label, user, request, app, own, thread),) = seen
     assert (label, user, request, app, own) == ("acme", None, False, site, "nothing")
     assert thread.daemon and thread is not threading.main_thread()
@@ -290,23 +290,23 @@ def test_each_callback_has_an_application_context_of_its_own(furnished, tmp_path
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
               data=copied(furnished, tmp_path / "d"))  # fmt: skip
-    heard: list[Any] = []
+    received: list[Any] = []
 
     @site.teardown_appcontext
     def tear_down(error: BaseException | None) -> None:
-        heard.append(error)
+        received.append(error)
 
     @crm.on("lead.created")
     @crm.on("lead.created")
     def note(event: dict[str, Any]) -> None:
-        heard.append(g.get("seen"))
+        received.append(g.get("seen"))
         g.seen = True
 
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
         crm.leads.create(**MARIIA)
-    assert told(crm)
-    assert heard == [None] * 8
+    assert wait_for_callbacks(crm)
+    assert received == [None] * 8
     crm.app.tenants.forget_idle()
 
 
@@ -314,19 +314,19 @@ def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
               data=copied(furnished, tmp_path / "d"))  # fmt: skip
-    heard: list[Any] = []
+    received: list[Any] = []
 
     @site.teardown_appcontext
     def tear_down(error: BaseException | None) -> None:
         raise LookupError("+380671234567")
 
-    crm.on("lead.created")(heard.append)
+    crm.on("lead.created")(received.append)
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
         crm.leads.create(**MARIIA)
-    assert told(crm)
-    assert len(heard) == 2  # and the next one is called all the same
-    assert caplog.text.count("LookupError in tear_down, test_outbox_callbacks.py:") == 2
+    assert wait_for_callbacks(crm)
+    assert len(received) == 2  # and the next one is called all the same
+    assert caplog.text.count("LookupError in tear_down, test_callbacks.py:") == 2
     assert "+38067" not in caplog.text
     crm.app.tenants.forget_idle()
 
@@ -336,24 +336,24 @@ def test_without_a_site_there_is_no_context(crm):
     crm.on("lead.created")(lambda event: seen.append(has_app_context()))
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
-    assert told(crm)
+    assert wait_for_callbacks(crm)
     assert seen == [False]
 
 
 def test_what_a_callback_does_is_heard_by_others(crm):
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
     crm.on("lead.created")(lambda event: crm.leads.convert(event["data"]["lead"]["id"]))
-    crm.on("lead.converted")(heard.append)
+    crm.on("lead.converted")(received.append)
     with crm.tenant("globex"):
         crm.leads.create(**MARIIA)
     deadline = time.monotonic() + 10
-    while not heard and time.monotonic() < deadline:
-        assert told(crm)
-    assert [event["tenant"] for event in heard] == ["globex"]
+    while not received and time.monotonic() < deadline:
+        assert wait_for_callbacks(crm)
+    assert [event["tenant"] for event in received] == ["globex"]
 
 
 def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     @crm.on("lead.created")
     def fails(event: dict[str, Any]) -> None:
@@ -363,35 +363,37 @@ def test_an_error_is_logged_without_data_and_stops_nobody(crm, caplog):
     def leaves(event: dict[str, Any]) -> None:
         sys.exit(event["data"]["lead"]["name"])
 
-    crm.on("lead.created")(heard.append)
+    crm.on("lead.created")(received.append)
     with crm.tenant("acme"):
         for _ in range(2):
             crm.leads.create(**MARIIA)
-    assert told(crm)
-    assert len(heard) == 2
-    named = f"failed for lead.created {heard[0]['id']} of acme: LookupError in fails, test_outbox"
+    assert wait_for_callbacks(crm)
+    assert len(received) == 2
+    named = (
+        f"failed for lead.created {received[0]['id']} of acme: LookupError in fails, test_callbacks"
+    )
     assert named in caplog.text and "fails" in caplog.text and "SystemExit in leaves" in caplog.text
     assert "380671234567" not in caplog.text and "Марія" not in caplog.text
 
 
 def test_a_callback_cannot_spoil_the_event_for_the_next(crm):
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
     crm.on("lead.created")(lambda event: event.clear())
-    crm.on("lead.created")(heard.append)
+    crm.on("lead.created")(received.append)
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
-    assert told(crm)
-    assert heard[0]["type"] == "lead.created"
+    assert wait_for_callbacks(crm)
+    assert received[0]["type"] == "lead.created"
 
 
 def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
     gate = threading.Event()
 
     @crm.on("lead.created")
     def note(event: dict[str, Any]) -> None:
         gate.wait(10)
-        heard.append(event)
+        received.append(event)
 
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
@@ -402,8 +404,8 @@ def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
     gate.set()
-    assert told(crm)
-    assert [event["tenant"] for event in heard] == ["acme", "acme"]
+    assert wait_for_callbacks(crm)
+    assert [event["tenant"] for event in received] == ["acme", "acme"]
     assert "of globex cannot be told: UnknownTenant" in caplog.text
     with pytest.raises(NotFound), crm.tenant("globex"):
         raise AssertionError
@@ -461,7 +463,7 @@ import os
 from crm import CRM
 crm = CRM(data="d", sends=False)
 @crm.on("lead.created")
-def heard(event):
+def received(event):
     print("parent" if os.getpid() == parent else "child", event["sequence"], flush=True)
 parent = os.getpid()
 def create(number):

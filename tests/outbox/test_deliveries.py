@@ -51,7 +51,7 @@ class Acme:
 
     def claim(self, most=50, probes=50, lease=ME):
         with self.crm.tenants.session("acme"):
-            return deliveries.claim(lease, most, probes)
+            return deliveries.claim_due(lease, most, probes)
 
     def take(self, **more):
         return self.claim(**more)[0]
@@ -60,7 +60,7 @@ class Acme:
         with self.crm.tenants.session("acme"):
             at = subscriptions.now()
             for sent in claimed:
-                deliveries.record(sent, at, outcome)
+                deliveries.record_outcome(sent, at, outcome)
 
     def deliver(self, outcome=GOOD):
         """One round: what is due is claimed and recorded so. Gives the sequences."""
@@ -105,7 +105,7 @@ def test_an_event_goes_to_each_active_endpoint_that_wants_its_kind(acme):
 
 
 def test_without_an_endpoint_nothing_is_written_and_nobody_woken(acme, monkeypatch):
-    monkeypatch.setattr(subscriptions, "rouse", lambda: pytest.fail("woken for nothing"))
+    monkeypatch.setattr(subscriptions, "notify_after_commit", lambda: pytest.fail("woken"))
     acme.lead()
     assert acme.do(rows, "SELECT * FROM delivery") == []
 
@@ -302,7 +302,7 @@ def test_the_jitter_goes_upward_and_differs(acme):
     found = set()
     with acme.crm.tenants.session("acme"), transaction():
         for (delivery,) in due:
-            deliveries._try_again(delivery, 2, BAD)
+            deliveries._schedule_retry(delivery, 2, BAD)
     for log in acme.log(id):
         found.add(datetime.fromisoformat(log["next_attempt_at"]).timestamp() - acme.clock.moment)
     assert min(found) >= 300
@@ -355,7 +355,7 @@ def test_other_endpoints_do_not_wait(acme):
 def test_a_delivery_given_up_lets_the_next_of_its_record_go(acme):
     id = acme.endpoint()
     acme.task("Дзвінок", "done")
-    for delay in (*deliveries.DELAYS, 0):
+    for delay in (*deliveries.RETRY_DELAYS_SECONDS, 0):
         assert acme.deliver(BAD) == [1]
         acme.clock.tick(delay * 1.1 + 1)
     assert acme.deliver() == [2]
@@ -581,7 +581,7 @@ def test_recovery_hurries_what_waits_for_its_next_attempt(acme):
 
 def test_a_test_is_one_attempt_and_says_nothing_of_health(acme):
     id = acme.endpoint(active=0)
-    delivery = acme.do(deliveries.test, id)
+    delivery = acme.do(deliveries.send_test, id)
     (sent,) = acme.take()
     assert sent.id == delivery
     assert loads(sent.body) == {
@@ -604,4 +604,4 @@ def test_another_tenant_has_none_of_it(acme):
     acme.endpoint()
     acme.lead()
     with acme.crm.tenants.session("globex"):
-        assert deliveries.claim(ME, 9, 9) == ([], None)
+        assert deliveries.claim_due(ME, 9, 9) == ([], None)

@@ -16,13 +16,20 @@ import pytest
 
 from crm.config import LOOPBACK, Allow, Config
 from crm.outbox import call
-from crm.outbox.destinations import Destination, Refused, Unresolved, addresses, is_public, parse
+from crm.outbox.destinations import (
+    Destination,
+    ForbiddenAddress,
+    NameNotResolved,
+    is_public_address,
+    parse_destination,
+    resolve_addresses,
+)
 from crm.values import InvalidValue
 from tests import external_programs
 from tests.cases import loop_over
 from tests.server_process import ROOT
 
-each = pytest.mark.parametrize
+parametrize = pytest.mark.parametrize
 NOBODY = Allow()
 PUBLIC, PUBLIC6 = "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
@@ -97,7 +104,7 @@ def dialed(monkeypatch) -> list[str]:
 
 def post(url: str, allow: Allow = NOBODY, *resolved: str | list[str]) -> call.Outcome:
     resolve = resolving(*resolved or ([],))
-    return call.post(url, {}, b"{}", allow, seconds=2, resolve=resolve)
+    return call.http_post(url, {}, b"{}", allow, seconds=2, resolve=resolve)
 
 
 # What is refused; PORT is the listener's
@@ -200,8 +207,8 @@ def test_a_url_that_is_none_is_not_even_tried(url, inside, dialed):
     assert (outcome.error, outcome.status, outcome.answer) == ("invalid_url", None, None)
     assert (dialed, inside.connections) == ([], 0)
     with pytest.raises(InvalidValue) as refused:
-        parse(url, NOBODY)
-    assert not isinstance(refused.value, Refused)
+        parse_destination(url, NOBODY)
+    assert not isinstance(refused.value, ForbiddenAddress)
 
 
 @loop_over("host", CLOSED.split())
@@ -210,20 +217,20 @@ def test_an_address_that_is_not_public_is_not_even_tried(host, inside, dialed):
     outcome = post(url, NOBODY, "127.0.0.1")
     assert (outcome.error, outcome.status, outcome.answer) == ("forbidden_address", None, None)
     assert (dialed, inside.connections) == ([], 0)
-    with pytest.raises(Refused):
-        parse(url, NOBODY)
+    with pytest.raises(ForbiddenAddress):
+        parse_destination(url, NOBODY)
 
 
 @loop_over("entry", LEADING_INSIDE.split())
 def test_a_name_that_leads_inside_may_be_set_but_is_not_called(entry, inside, dialed):
     host, resolved = entry.split("=")
     url = f"https://{host}:{inside.server_port}/"
-    assert parse(url, NOBODY)
+    assert parse_destination(url, NOBODY)
     assert post(url, NOBODY, resolved).error == "forbidden_address"
     assert (dialed, inside.connections) == ([], 0)
 
 
-@each(
+@parametrize(
     "resolved",
     [[PUBLIC, "127.0.0.1"], ["127.0.0.1", PUBLIC], [PUBLIC6, "::1"], [PUBLIC, PUBLIC6, "10.0.0.1"]]
     + [[PUBLIC] * 20 + ["127.0.0.1"]],
@@ -237,12 +244,12 @@ def test_one_forbidden_answer_forbids_the_name(resolved, inside, dialed):
 def test_a_name_that_changes_its_mind_is_checked_at_every_call(inside, dialed):
     resolve = resolving(PUBLIC, "127.0.0.1", PUBLIC, "127.0.0.1")
     url = f"https://rebinding.test:{inside.server_port}/"
-    to = parse(url, NOBODY)
-    assert addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC)]
-    assert call.post(url, {}, b"", NOBODY, resolve=resolve).error == "forbidden_address"
-    assert addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC)]
-    with pytest.raises(Refused):
-        addresses(to, NOBODY, 1, resolve)
+    to = parse_destination(url, NOBODY)
+    assert resolve_addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC)]
+    assert call.http_post(url, {}, b"", NOBODY, resolve=resolve).error == "forbidden_address"
+    assert resolve_addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC)]
+    with pytest.raises(ForbiddenAddress):
+        resolve_addresses(to, NOBODY, 1, resolve)
     assert (dialed, inside.connections) == ([], 0)
 
 
@@ -256,14 +263,14 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(inside, dialed):
 
     url = f"http://rebinding.test:{inside.server_port}/"
     allow = allowing("rebinding.test")
-    assert call.post(url, {}, b"{}", allow, resolve=resolve).ok
+    assert call.http_post(url, {}, b"{}", allow, resolve=resolve).ok
     assert (asked, dialed, inside.connections) == (["rebinding.test"], ["127.0.0.1"], 1)
 
 
 # What is allowed
 
 
-@each(
+@parametrize(
     ("allow", "url", "resolved"),
     [
         ("127.0.0.0/8", "http://127.0.0.1:PORT/", None),
@@ -290,8 +297,8 @@ def test_what_the_operator_allows_is_called(allow, url, resolved, inside, dialed
 def test_loopback_may_be_allowed_beside_what_the_operator_allows(inside):
     both = allowing("erp.local:8080") | LOOPBACK
     assert both == LOOPBACK | allowing("erp.local:8080") | NOBODY
-    assert parse("http://erp.local:8080/", both).host == "erp.local"
-    assert parse("http://[::1]:9/", both).host == "::1"
+    assert parse_destination("http://erp.local:8080/", both).host == "erp.local"
+    assert parse_destination("http://[::1]:9/", both).host == "::1"
     assert post(f"http://127.0.0.1:{inside.server_port}/", both).ok
     assert post(f"http://localhost:{inside.server_port}/", both, "127.0.0.1").ok
 
@@ -324,7 +331,7 @@ def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside
     assert (dialed, inside.connections) == ([], 0)
 
 
-@each(
+@parametrize(
     ("allow", "resolved"),
     [
         ("10.0.0.0/8", ["10.0.0.1"]),
@@ -338,8 +345,8 @@ def test_what_is_allowed_allows_nothing_else(allow, url, resolved, error, inside
     ],
 )
 def test_a_name_may_lead_to_what_is_allowed(allow, resolved):
-    to = parse("https://erp.test/", allowing(allow))
-    found = addresses(to, allowing(allow), 1, resolving(resolved))
+    to = parse_destination("https://erp.test/", allowing(allow))
+    found = resolve_addresses(to, allowing(allow), 1, resolving(resolved))
     assert [str(address) for address in found] == resolved
 
 
@@ -378,9 +385,11 @@ def test_a_name_may_lead_to_what_is_allowed(allow, resolved):
     ],
 )  # fmt: skip
 def test_good_urls(url, host, port, target, dialed):
-    to = parse(url, NOBODY)
+    to = parse_destination(url, NOBODY)
     assert to == Destination("https", host, port, target)
-    assert parse(f"https://{f'[{host}]' if ':' in host else host}:{port}{target}"[:2048], NOBODY)
+    assert parse_destination(
+        f"https://{f'[{host}]' if ':' in host else host}:{port}{target}"[:2048], NOBODY
+    )
     assert dialed == []
 
 
@@ -403,7 +412,7 @@ def test_good_urls(url, host, port, target, dialed):
 )
 def test_what_is_wrong_is_said(url, code, detail):
     with pytest.raises(InvalidValue) as refused:
-        parse(url, NOBODY)
+        parse_destination(url, NOBODY)
     assert refused.value.code == code
     assert refused.value.detail.startswith(detail)
 
@@ -446,18 +455,18 @@ def post(host, allow):
     resolve = lambda *_, **__: [(0, 0, 0, "", (host, port))]
     literal = f"[{host}]" if ":" in host else host
     urls = f"https://{literal}:{port}/", f"https://name.test:{port}/"
-    return [call.post(url, {}, b"{}", allow, seconds=5, resolve=resolve).error for url in urls]
+    return [call.http_post(url, {}, b"{}", allow, seconds=5, resolve=resolve).error for url in urls]
 
 allowed = Config.load({"CRM_WEBHOOK_ALLOW": "93.184.215.0/24"}).webhook_allow
 for host in sys.argv[1:]:
     print(host, *post(host, Allow()), *post(host, allowed))
-plain = call.post(f"http://93.184.215.14:{port}/", {}, b"{}", allowed, seconds=5)
+plain = call.http_post(f"http://93.184.215.14:{port}/", {}, b"{}", allowed, seconds=5)
 print("allowed", plain.status)
 """
 
 
 @pytest.mark.process
-@each("nonlocal_bind", [0, 1])
+@parametrize("nonlocal_bind", [0, 1])
 def test_the_machines_own_public_addresses_are_not_called(nonlocal_bind):
     """A service that listens there may have a firewall in front, which such a call gets past."""
     unshare = external_programs.found("util-linux", "unshare")
@@ -509,9 +518,11 @@ def test_of_the_internet_only_what_is_one_machine_is_public():
         ("3ffe:ffff::", "3fff::", "3fff:fff:ffff::", "3fff:1000::"),
         ("3fff:ffff::", "4000::", "ffff::", ""),
     ):
-        assert not is_public(ip_address(first)) and not is_public(ip_address(last)), first
+        assert not is_public_address(ip_address(first)) and not is_public_address(
+            ip_address(last)
+        ), first
         for outside in filter(None, (below, above)):
-            assert is_public(ip_address(outside)), outside
+            assert is_public_address(ip_address(outside)), outside
 
 
 # Resolving
@@ -524,19 +535,19 @@ def test_a_name_without_an_address_is_unresolved():
     def strange(*_: Any, **__: Any) -> list:
         raise UnicodeError("label too long")
 
-    to = parse("https://a.test/", NOBODY)
+    to = parse_destination("https://a.test/", NOBODY)
     for resolve in (unknown, strange, resolving([])):
-        with pytest.raises(Unresolved):
-            addresses(to, NOBODY, 1, resolve)
-    assert parse("https://a.test/", NOBODY)
+        with pytest.raises(NameNotResolved):
+            resolve_addresses(to, NOBODY, 1, resolve)
+    assert parse_destination("https://a.test/", NOBODY)
 
 
 def test_a_resolver_that_hangs_is_not_waited_for():
     over = threading.Event()
-    to = parse("https://a.test/", NOBODY)
+    to = parse_destination("https://a.test/", NOBODY)
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        addresses(to, NOBODY, 0.1, lambda *_, **__: over.wait(10))
+        resolve_addresses(to, NOBODY, 0.1, lambda *_, **__: over.wait(10))
     assert 0.09 < time.monotonic() - began < 1
     left = [thread for thread in threading.enumerate() if thread.name == "resolve"]
     assert left and all(thread.daemon for thread in left)  # the process can end without them
@@ -548,9 +559,9 @@ def test_a_literal_is_not_resolved_and_checked_all_the_same():
         raise AssertionError("nothing is to be resolved")
 
     public = Destination("https", PUBLIC, 443, "/")
-    assert addresses(public, NOBODY, 0, never) == [ip_address(PUBLIC)]
-    with pytest.raises(Refused):
-        addresses(Destination("https", "127.0.0.1", 443, "/"), NOBODY, 0, never)
+    assert resolve_addresses(public, NOBODY, 0, never) == [ip_address(PUBLIC)]
+    with pytest.raises(ForbiddenAddress):
+        resolve_addresses(Destination("https", "127.0.0.1", 443, "/"), NOBODY, 0, never)
 
 
 def test_the_resolver_is_asked_for_the_ascii_name_and_doubles_are_dropped():
@@ -560,8 +571,8 @@ def test_the_resolver_is_asked_for_the_ascii_name_and_doubles_are_dropped():
         asked.append((*args, options))
         return resolving([PUBLIC, PUBLIC6, PUBLIC])("", 0)
 
-    to = parse("https://Їжак.ua.:8443/", NOBODY)
-    assert addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC), ip_address(PUBLIC6)]
+    to = parse_destination("https://Їжак.ua.:8443/", NOBODY)
+    assert resolve_addresses(to, NOBODY, 1, resolve) == [ip_address(PUBLIC), ip_address(PUBLIC6)]
     assert asked == [("xn--80aln7i.ua", 8443, {"type": socket.SOCK_STREAM})]
 
 
@@ -570,4 +581,4 @@ def test_a_fault_of_the_resolver_itself_is_not_hidden():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        addresses(parse("https://a.test/", NOBODY), NOBODY, 1, broken)
+        resolve_addresses(parse_destination("https://a.test/", NOBODY), NOBODY, 1, broken)

@@ -27,7 +27,7 @@ PRICES = "sku,name,price\nCH-1,Крісло,990.1234\nT-1,Стіл,4300\n"
 QUIET = 0.3  # seconds in which what must not come would come
 DAY = 86_400
 
-TOLD: dict[str, Callable[[Api], dict[str, Any]]] = {}
+MAKERS: dict[str, Callable[[Api], dict[str, Any]]] = {}
 
 
 def kind(name: str) -> Callable:
@@ -35,7 +35,7 @@ def kind(name: str) -> Callable:
     API shows the same records then."""
 
     def note(make: Callable[[Api], dict[str, Any]]) -> Callable[[Api], dict[str, Any]]:
-        TOLD[name] = make
+        MAKERS[name] = make
         return make
 
     return note
@@ -176,9 +176,9 @@ def delivered(api: Api, webhook: str) -> str:
 
 
 def test_all_fourteen_kinds_are_told(sending, api, hook):
-    assert list(TOLD) == list(events.KINDS)
+    assert list(MAKERS) == list(events.KINDS)
     add(api, hook.url)
-    for make in TOLD.values():
+    for make in MAKERS.values():
         make(api)
     made = api.events()
     came = hook.wait_for(len(made))
@@ -189,7 +189,7 @@ def test_all_fourteen_kinds_are_told(sending, api, hook):
 @pytest.mark.parametrize("kind", events.KINDS)
 def test_a_change_is_told_as_the_api_shows_it(sending, api, hook, kind):
     _, secret = add(api, hook.url)
-    shown = TOLD[kind](api)
+    shown = MAKERS[kind](api)
     feed = api.get("/events").data
     count = len(json.loads(feed)["data"])
     came = by_sequence(hook.wait_for(count))

@@ -16,18 +16,18 @@ MARIA = {"name": "Марія", "phone": "+380671234567"}
 
 @pytest.fixture
 def acme(crm):
-    with crm.tenants.session("acme") as here:
-        yield here
+    with crm.tenants.session("acme") as session:
+        yield session
 
 
-def told():
-    """The tenant's events as they are told, oldest first."""
-    bodies, _ = events.since(0, list(events.KINDS), 1000)
+def read_events():
+    """The tenant's events as receivers get them, oldest first."""
+    bodies, _ = events.list_bodies_after(0, list(events.KINDS), 1000)
     return [json.loads(body) for body in bodies]
 
 
-def sequences():
-    return [event["sequence"] for event in told()]
+def read_sequences():
+    return [event["sequence"] for event in read_events()]
 
 
 def test_there_are_fourteen_kinds_named_as_on_the_wire():
@@ -38,7 +38,7 @@ def test_there_are_fourteen_kinds_named_as_on_the_wire():
 
 def test_an_event_has_the_record_as_get_one_shows_it(acme, clock):
     id = create(MARIA)
-    (event,) = told()
+    (event,) = read_events()
     assert event == {
         "id": event["id"],
         "type": "lead.created",
@@ -54,26 +54,26 @@ def test_an_event_has_the_record_as_get_one_shows_it(acme, clock):
 
 def test_it_tells_what_was_when_it_happened(acme, clock):
     create(MARIA)
-    before = told()
+    before = read_events()
     clock.tick(3600)
     with transaction():
         leads.update(1, {"name": "Олена"})
-    assert told() == before
+    assert read_events() == before
 
 
 def test_ids_are_unique_and_begin_with_evt(acme):
     for _ in range(50):
         create(MARIA)
-    ids = [event["id"] for event in told()]
+    ids = [event["id"] for event in read_events()]
     assert len(set(ids)) == 50
     assert all(id.startswith("evt_") and id.removeprefix("evt_").isalnum() for id in ids)
 
 
 def test_the_body_is_the_same_bytes_each_time_it_is_told(acme, clock):
     create({**MARIA, "amount": 12_500_000_100, "extra": '{"b":1.50,"a":"є"}'})
-    first = events.since(0, list(events.KINDS), 10)
+    first = events.list_bodies_after(0, list(events.KINDS), 10)
     clock.tick(3600)
-    assert events.since(0, list(events.KINDS), 10) == first
+    assert events.list_bodies_after(0, list(events.KINDS), 10) == first
     assert '"amount":1250000.01' in first[0][0].decode()
 
 
@@ -85,7 +85,7 @@ def test_a_rolled_back_change_has_no_event_and_leaves_no_gap(acme):
             create(MARIA)
             raise error
     create(MARIA)
-    assert sequences() == [1, 2]
+    assert read_sequences() == [1, 2]
     assert row("SELECT count(*) FROM lead") == (2,)
 
 
@@ -96,7 +96,7 @@ def test_a_rolled_back_part_of_a_change_leaves_no_gap(acme):
             create(MARIA)
             raise Conflict
         create(MARIA)
-    assert sequences() == [1, 2]
+    assert read_sequences() == [1, 2]
 
 
 def test_the_numbers_of_many_changes_have_no_gap(acme):
@@ -104,7 +104,7 @@ def test_the_numbers_of_many_changes_have_no_gap(acme):
         with transaction():
             for _ in range(number % 3):
                 create(MARIA)
-    assert sequences() == list(range(1, 61))
+    assert read_sequences() == list(range(1, 61))
 
 
 def test_each_tenant_has_its_own_sequence(api, ivan):
@@ -120,13 +120,13 @@ def test_a_number_is_never_given_twice(acme):
     with transaction():
         execute("DELETE FROM event")
     create(MARIA)
-    assert sequences() == [3]
+    assert read_sequences() == [3]
 
 
 def test_emitting_needs_the_transaction_of_the_change(acme):
     with pytest.raises(NoTenant):
         events.emit(events.LEAD_CREATED, 1, {"lead": {}})
-    assert told() == []
+    assert read_events() == []
 
 
 def test_a_refused_request_emits_nothing(api, reader, form):
@@ -164,9 +164,9 @@ def test_reading_on_passes_other_kinds_and_what_comes_later(acme):
     for _ in range(3):
         create(MARIA)
     tasks = [events.TASK_CREATED, events.TASK_COMPLETED]
-    assert events.since(0, tasks, 10) == ([], 3)
-    assert events.since(3, tasks, 10) == ([], 3)
-    assert events.since(9, tasks, 10) == ([], 9)
-    bodies, following = events.since(0, [events.LEAD_CREATED], 2)
+    assert events.list_bodies_after(0, tasks, 10) == ([], 3)
+    assert events.list_bodies_after(3, tasks, 10) == ([], 3)
+    assert events.list_bodies_after(9, tasks, 10) == ([], 9)
+    bodies, following = events.list_bodies_after(0, [events.LEAD_CREATED], 2)
     assert (len(bodies), following) == (2, 2)
-    assert len(events.since(following, [events.LEAD_CREATED], 2)[0]) == 1
+    assert len(events.list_bodies_after(following, [events.LEAD_CREATED], 2)[0]) == 1

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from crm.outbox import listener, signature
-from crm.outbox.listener import Listener
+from crm.outbox.listener import WebhookListener
 from tests.conftest import Clock
 
 NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
@@ -19,22 +19,22 @@ EVENT = {"id": "evt_1", "type": "deal.won", "sequence": 7, "data": {"deal": {"ti
 BODY = json.dumps(EVENT).encode()
 OLD, NEW = signature.new_secret(), signature.new_secret()
 
-Start = Callable[..., Listener]
+Start = Callable[..., WebhookListener]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
     with ExitStack() as stack:
-        yield lambda **given: stack.enter_context(Listener(0, clock=Clock(), **given))
+        yield lambda **given: stack.enter_context(WebhookListener(0, clock=Clock(), **given))
 
 
 @pytest.fixture
-def plain(start: Start) -> Listener:
+def plain(start: Start) -> WebhookListener:
     """It has no secret, so it checks nothing."""
     return start()
 
 
-def post(to: Listener, body: bytes = BODY, headers: dict[str, str] | None = None) -> int:
+def post(to: WebhookListener, body: bytes = BODY, headers: dict[str, str] | None = None) -> int:
     """The status of the answer, which has no body."""
     sent = {"webhook-id": "evt_1", **(headers or {})}
     with closing(http.client.HTTPConnection(*to.server_address, timeout=10)) as link:
@@ -46,14 +46,14 @@ def post(to: Listener, body: bytes = BODY, headers: dict[str, str] | None = None
 
 
 def signed(secret: str, body: bytes = BODY, at: float = 0) -> dict[str, str]:
-    return signature.headers([secret], "evt_1", int(Clock().moment + at), body)
+    return signature.make_headers([secret], "evt_1", int(Clock().moment + at), body)
 
 
 def line(shown: str) -> list[str]:
     return shown.split("\n")[0].split("\t")
 
 
-def raw(to: Listener, sent: bytes) -> bytes:
+def raw(to: WebhookListener, sent: bytes) -> bytes:
     """All that comes back until the end of the connection."""
     with socket.create_connection(to.server_address, timeout=10) as link:
         link.sendall(sent)
@@ -67,45 +67,45 @@ def raw(to: Listener, sent: bytes) -> bytes:
 # What is shown
 
 
-def test_a_delivery_is_a_line_and_its_body(plain: Listener) -> None:
+def test_a_delivery_is_a_line_and_its_body(plain: WebhookListener) -> None:
     assert post(plain) == 204
-    first, *body = plain.next().split("\n")
+    first, *body = plain.next_text().split("\n")
     assert first == f"{NOW}\tdeal.won\t7\tevt_1\tsignature not checked"
     assert json.loads("\n".join(body)) == EVENT
     assert '  "sequence": 7,' in body
     assert '      "title": "Стіл"' in body
 
 
-def test_numbers_are_shown_as_they_came(plain: Listener) -> None:
+def test_numbers_are_shown_as_they_came(plain: WebhookListener) -> None:
     amounts = "[1.50,12345678901234567890123,99999999999999.9999,1e+20]"
     post(plain, f'{{"amounts":{amounts}}}'.encode())
-    shown = "".join(plain.next().split("\n", 1)[1].split())
+    shown = "".join(plain.next_text().split("\n", 1)[1].split())
     assert shown == '{"amounts":[1.50,12345678901234567890123,99999999999999.9999,1e20]}'
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"hello", b"\xff\xfe", b'{"a":', b"[" * 300 + b"]" * 300, b"[" * 1020 + b"1.5"]
 )
-def test_what_is_no_json_is_told_by_its_size(plain: Listener, body: bytes) -> None:
+def test_what_is_no_json_is_told_by_its_size(plain: WebhookListener, body: bytes) -> None:
     assert post(plain, body) == 204
-    shown = plain.next()
+    shown = plain.next_text()
     assert line(shown)[1:4] == ["-", "-", "evt_1"]
     assert shown.split("\n")[1:] == [f"(no JSON: {len(body)} bytes)"]
 
 
-def test_json_that_is_no_event_is_shown(plain: Listener) -> None:
+def test_json_that_is_no_event_is_shown(plain: WebhookListener) -> None:
     with closing(http.client.HTTPConnection(*plain.server_address, timeout=10)) as link:
         link.request("POST", "/", b"[1]")
         assert link.getresponse().status == 204
-    assert plain.next() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
+    assert plain.next_text() == f"{NOW}\t-\t-\t-\tsignature not checked\n[\n  1\n]"
 
 
-def test_nothing_shown_steers_a_terminal(plain: Listener) -> None:
+def test_nothing_shown_steers_a_terminal(plain: WebhookListener) -> None:
     nasty = {"type": "a\x1b[2J\nb", "name": "\x1b]0;x\x07 \x7f \x9b2J \u202e \u2028"}
     body = json.dumps(nasty, ensure_ascii=False).encode()
     assert b"\x7f" in body and "\x9b".encode() in body
     post(plain, body, {"webhook-id": "\x9b2Jevt\xad"})
-    shown = plain.next()
+    shown = plain.next_text()
     assert all(char.isprintable() or char in "\n\t" for char in shown)
     first, rest = shown.split("\n", 1)
     assert first.split("\t")[1] == "a\\u001b[2J\\u000ab"
@@ -120,7 +120,7 @@ def test_any_of_the_secrets_is_good(start: Start) -> None:
     both = start(secrets=(OLD, NEW))
     for secret in (OLD, NEW):
         assert post(both, headers=signed(secret)) == 204
-        assert line(both.next())[4] == "signature good"
+        assert line(both.next_text())[4] == "signature good"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_bad_signature_is_shown_and_answered_with_400(
 ) -> None:
     one = start(secrets=(NEW,), status=200)
     assert post(one, headers=headers) == 400
-    shown = one.next()
+    shown = one.next_text()
     why = line(shown)[4]
     assert why.startswith("signature bad: ")
     assert len(why) > len("signature bad: ") + 5
@@ -152,7 +152,7 @@ def test_no_secret_is_shown(start: Start) -> None:
     one = start(secrets=(NEW,))
     for headers in (signed(NEW), signed(OLD)):
         post(one, headers=headers)
-        shown = one.next()
+        shown = one.next_text()
         assert "whsec_" not in shown
         assert NEW.removeprefix("whsec_") not in shown
         assert headers["webhook-signature"] not in shown
@@ -166,7 +166,7 @@ def test_it_answers_what_it_was_told_to(start: Start, status: int) -> None:
     assert post(start(status=status)) == status
 
 
-def test_deliveries_come_at_the_same_time(plain: Listener) -> None:
+def test_deliveries_come_at_the_same_time(plain: WebhookListener) -> None:
     with ExitStack() as stack:
         waiting = socket.create_connection(plain.server_address, timeout=10)
         stack.enter_context(waiting).sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
@@ -175,18 +175,18 @@ def test_deliveries_come_at_the_same_time(plain: Listener) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [line(plain.next())[3] for _ in range(20)] == ["evt_1"] * 20
+        assert [line(plain.next_text())[3] for _ in range(20)] == ["evt_1"] * 20
         waiting.sendall(b"}")
-        assert line(plain.next())[3] == "-"
+        assert line(plain.next_text())[3] == "-"
 
 
-def test_a_body_is_waited_for_after_100_continue(plain: Listener) -> None:
+def test_a_body_is_waited_for_after_100_continue(plain: WebhookListener) -> None:
     with socket.create_connection(plain.server_address, timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
         assert link.recv(65536).startswith(b"HTTP/1.1 100 ")
         link.sendall(b"{}")
         assert link.recv(65536).startswith(b"HTTP/1.1 204 ")
-    assert plain.next().endswith("\n{}")
+    assert plain.next_text().endswith("\n{}")
 
 
 @pytest.mark.parametrize(
@@ -214,19 +214,23 @@ def test_a_body_is_waited_for_after_100_continue(plain: Listener) -> None:
     ],
     ids=["get", "no length", "negative", "chunked", "large", "huge", "head"],
 )
-def test_what_is_refused_is_one_line(plain: Listener, sent: bytes, status: int, why: str) -> None:
+def test_what_is_refused_is_one_line(
+    plain: WebhookListener, sent: bytes, status: int, why: str
+) -> None:
     answer = raw(plain, sent)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert answer.endswith(f"\r\n\r\n{why}\n".encode())
-    assert plain.next() == f"{NOW}\trefused: {why}"
+    assert plain.next_text() == f"{NOW}\trefused: {why}"
 
 
-def test_the_largest_body_is_taken(plain: Listener) -> None:
+def test_the_largest_body_is_taken(plain: WebhookListener) -> None:
     assert post(plain, b'"' + b"x" * (2 * 1024 * 1024 - 2) + b'"') == 204
 
 
-def test_what_comes_too_slowly_is_cut(plain: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SECONDS", 0.3)
+def test_what_comes_too_slowly_is_cut(
+    plain: WebhookListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "REQUEST_TIMEOUT_SECONDS", 0.3)
     begun = time.monotonic()
     with socket.create_connection(plain.server_address, timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
@@ -235,43 +239,46 @@ def test_what_comes_too_slowly_is_cut(plain: Listener, monkeypatch: pytest.Monke
                 link.sendall(b"x")
                 time.sleep(0.02)
     assert 0.2 < time.monotonic() - begun < 1.5
-    assert plain.next() == f"{NOW}\trefused: the body did not come whole and in time"
+    assert plain.next_text() == f"{NOW}\trefused: the body did not come whole and in time"
     with socket.create_connection(plain.server_address, timeout=10) as link:
         link.sendall(b"POST / HTTP/1.1\r\nX: ")
         assert link.recv(65536) == b""  # nor may a head take for ever
 
 
 def test_what_nobody_reads_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "UNREAD", 1)
+    monkeypatch.setattr(listener, "MAX_UNREAD", 1)
     one = start()
     assert post(one) == 204
     with closing(http.client.HTTPConnection(*one.server_address, timeout=10)) as link:
         link.request("POST", "/", BODY)
         assert link.getresponse().status == 503
-    one.next()
+    one.next_text()
     assert post(one) == 204
 
 
 # The address
 
 
-def test_the_address_is_of_this_machine_only(plain: Listener) -> None:
+def test_the_address_is_of_this_machine_only(plain: WebhookListener) -> None:
     assert plain.server_address[0] == "127.0.0.1"
     assert plain.address == f"http://127.0.0.1:{plain.server_address[1]}/"
 
 
 def test_a_port_is_had_once_and_free_after_it() -> None:
-    with Listener(0) as first:
+    with WebhookListener(0) as first:
         port = first.server_address[1]
         with pytest.raises(OSError, match="in use"):
-            Listener(port)
+            WebhookListener(port)
         assert post(first) == 204
-    with Listener(port) as again:
+    with WebhookListener(port) as again:
         assert post(again) == 204
 
 
 def test_the_end_does_not_wait_for_who_is_slow() -> None:
-    with Listener(0) as one, socket.create_connection(one.server_address, timeout=10) as link:
+    with (
+        WebhookListener(0) as one,
+        socket.create_connection(one.server_address, timeout=10) as link,
+    ):
         link.sendall(b"POST / HTTP/1.1\r\n")
         assert post(one) == 204  # so that the other is being served too
         begun = time.monotonic()

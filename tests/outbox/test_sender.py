@@ -70,7 +70,7 @@ def test_a_committed_change_arrives_at_once(sending, hook, api):
 def test_three_changes_of_one_record_arrive_in_order_while_the_first_attempt_fails(
     sending, hook, api, monkeypatch
 ):
-    monkeypatch.setattr(deliveries, "DELAYS", (1, 1, 1))
+    monkeypatch.setattr(deliveries, "RETRY_DELAYS_SECONDS", (1, 1, 1))
     endpoint(sending.tenants, "acme", hook)
     hook.answer = lambda _: 500 if len(hook.received) == 1 else 204
     id = api.create("/tasks", title="Дзвінок")
@@ -89,7 +89,7 @@ def test_what_was_left_by_another_process_goes_when_the_sender_begins(crm, hook)
     lead(tenants)
     lead(tenants, "globex")
     with tenants.session("acme"):
-        deliveries.claim("one that died", 9, 9)
+        deliveries.claim_due("one that died", 9, 9)
     sender = Sender(tenants)
     sender.start()
     try:
@@ -173,7 +173,7 @@ def test_a_broken_file_is_told_and_delays_no_other(crm, hook, caplog):
 
 
 def test_one_that_cannot_be_recorded_goes_again(sending, hook, monkeypatch, caplog):
-    record, failed = deliveries.record, threading.Event()
+    record, failed = deliveries.record_outcome, threading.Event()
 
     def fails_once(*args):
         if not failed.is_set():
@@ -181,7 +181,7 @@ def test_one_that_cannot_be_recorded_goes_again(sending, hook, monkeypatch, capl
             raise RuntimeError("it fails")
         record(*args)
 
-    monkeypatch.setattr(deliveries, "record", fails_once)
+    monkeypatch.setattr(deliveries, "record_outcome", fails_once)
     monkeypatch.setattr(deliveries, "LEASE_SECONDS", 1)
     endpoint(sending.tenants, "acme", hook)
     lead(sending.tenants)
@@ -230,7 +230,7 @@ def test_the_pool_grows_with_the_work_and_no_further(sending, hook):
     hook.wait_for(40)
     settled(sending.tenants, 40)
     # Of four endpoints three may fill the tenant's share, and the fourth keeps its one.
-    assert deliveries.AT_ONCE <= most <= deliveries.AT_ONCE_OF_TENANT + 1
+    assert deliveries.MAX_IN_FLIGHT_PER_WEBHOOK <= most <= deliveries.MAX_IN_FLIGHT_PER_TENANT + 1
 
 
 @pytest.mark.process
@@ -337,8 +337,8 @@ def test_a_full_pipe_says_that_notifications_may_be_lost_and_holds_nobody_up(tmp
 def test_lost_notifications_make_the_sender_look_at_everybody(sending, hook, monkeypatch):
     endpoint(sending.tenants, "globex", hook)
     monkeypatch.setattr(wakeup, "LOSS_BYTES", 1)
-    with open_to_loopback(sending).session("globex") as here:
-        here.source.wakeup_pipe = WakeupPipe(sending.tenants.config.data / "elsewhere")
+    with open_to_loopback(sending).session("globex") as session:
+        session.source.wakeup_pipe = WakeupPipe(sending.tenants.config.data / "elsewhere")
         create_lead({"name": "Марія", "phone": "+380501234567"})
     sending.tenants.wakeup_pipe.notify("acme")
     hook.wait_for(1)

@@ -79,9 +79,9 @@ def test_events_go_after_thirty_days(acme, clock):
 
 
 def test_codes_go_after_a_day(acme, clock):
-    codes.ask(codes.LOGIN, MARIA["phone"], "early")
+    codes.create(codes.LOGIN, MARIA["phone"], "early")
     clock.tick(60)
-    codes.ask(codes.LOGIN, MARIA["phone"], "late")
+    codes.create(codes.LOGIN, MARIA["phone"], "late")
     clock.tick(DAY - 60)
     sweeps.run()
     assert count("sms_code") == 2
@@ -107,15 +107,15 @@ def test_sessions_go_180_days_after_they_were_last_seen(acme, clock):
 
 def test_no_live_session_goes(acme, clock):
     token = sessions.open(1, "")
-    clock.tick(sessions.SECONDS - 1)
+    clock.tick(sessions.IDLE_LIFETIME_SECONDS - 1)
     sweeps.run()
     assert sessions.find(token)
 
 
 def test_links_go_thirty_days_after_they_expired(acme, clock):
-    links.use(links.RESET, links.make(links.RESET, 1))
-    links.make(links.RESET, 1)
-    links.make(links.INVITE, 1)
+    links.use(links.RESET, links.create(links.RESET, 1))
+    links.create(links.RESET, 1)
+    links.create(links.INVITE, 1)
     clock.tick(30 * 60 + MONTH)
     sweeps.run()
     assert count("one_time_link") == 3
@@ -131,8 +131,8 @@ def endpoint():
 
 def send():
     """Send all that is due, in vain."""
-    for sent in deliveries.claim("tests", 50, 50)[0]:
-        deliveries.record(sent, now(), Outcome(duration_ms=1, status=500))
+    for sent in deliveries.claim_due("tests", 50, 50)[0]:
+        deliveries.record_outcome(sent, now(), Outcome(duration_ms=1, status=500))
 
 
 def test_deliveries_go_with_their_events_whatever_became_of_them(acme, clock):
@@ -165,10 +165,10 @@ def test_what_waited_behind_an_outlived_event_goes_next(acme, clock):
 
 def test_tests_go_after_thirty_days_too(acme, clock):
     id = endpoint()
-    early = deliveries.test(id)
+    early = deliveries.send_test(id)
     send()
     clock.tick(1)
-    late = deliveries.test(id)
+    late = deliveries.send_test(id)
     clock.tick(MONTH)
     sweeps.run()
     assert rows("SELECT id FROM delivery") == [(late,)]
@@ -179,7 +179,7 @@ def test_tests_go_after_thirty_days_too(acme, clock):
 
 def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
     webhook = Webhook.find(endpoint())
-    kept = [webhook.secret, subscriptions.rotate(webhook.id)]
+    kept = [webhook.secret, subscriptions.rotate_secret(webhook.id)]
     clock.tick(DAY)
     sweeps.run()
     assert rows("SELECT secret, old_secret FROM webhook") == [(kept[1], kept[0])]
@@ -194,7 +194,7 @@ def test_a_secret_that_signs_no_more_is_forgotten(acme, clock):
 def test_endpoints_and_their_notices_stay(acme, clock):
     id = endpoint()
     with transaction():
-        Webhook.find(id).failed(now(), 410)
+        Webhook.find(id).record_failure(now(), 410)
     before = webhooks.WEBHOOK.one(id)
     assert before["notices"]
     clock.tick(12 * MONTH)
@@ -320,9 +320,9 @@ def test_a_few_rows_go_at_a_time(acme, clock):
 @pytest.mark.parametrize("table", ["sms_code", "session", "one_time_link"])
 def test_of_what_opens_the_cabinet_too(acme, clock, table):
     for number in range(3):
-        codes.ask(codes.LOGIN, f"+38067000000{number}", "browser")
+        codes.create(codes.LOGIN, f"+38067000000{number}", "browser")
         sessions.open(1, "")
-        links.make(links.LOGIN, 1)
+        links.create(links.LOGIN, 1)
     clock.tick(7 * MONTH)
     with transaction():
         for other in {"sms_code", "session", "one_time_link"} - {table}:
@@ -336,7 +336,7 @@ def test_of_what_opens_the_cabinet_too(acme, clock, table):
 def test_a_few_tests_go_at_a_time(acme, clock):
     id = endpoint()
     for _ in range(5):
-        deliveries.test(id)
+        deliveries.send_test(id)
     clock.tick(MONTH + 1)
     left = [(sweeps.run(2), count("delivery")) for _ in range(3)]
     assert left == [(False, 3), (False, 1), (True, 0)]

@@ -42,7 +42,7 @@ def test_an_empty_feed_waits_where_it_is(api):
 
 def test_rows_are_the_bodies_that_are_told(crm, api, three):
     with crm.tenants.session("acme"):
-        bodies, _ = events.since(0, list(events.KINDS), 10)
+        bodies, _ = events.list_bodies_after(0, list(events.KINDS), 10)
     assert api.get("/events").data == b'{"data":[%s],"meta":{"next_after":3}}' % b",".join(bodies)
     assert api.events() == feed(api)[0]
 

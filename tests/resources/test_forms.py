@@ -6,7 +6,7 @@ import pytest
 
 from crm import create_app
 from crm.access import api_keys
-from crm.access.limits import FORM_SENDS
+from crm.access.limits import MAX_FORM_REQUESTS
 from crm.config import PLANS, Config
 from crm.resources import tenant
 from crm.resources.leads.record import HONEYPOT
@@ -253,7 +253,7 @@ def test_the_origins_of_keys_that_ended_are_forgotten(app):
     for origin in ("https://late.example", "https://gone.example"):
         assert "Access-Control-Allow-Origin" in ask(app, origin, "globex").headers
     with app.tenants.session("globex"):
-        api_keys.every()[-1].revoke()
+        api_keys.list_all()[-1].revoke()
     clock.tick(30)
     for origin in ("https://late.example", "https://gone.example"):
         assert "Access-Control-Allow-Origin" not in ask(app, origin, "globex").headers
@@ -262,7 +262,7 @@ def test_the_origins_of_keys_that_ended_are_forgotten(app):
 def test_origins_are_kept_as_browsers_write_them(app):
     key_for(app, "globex", "leads:create", origins=" HTTPS://Mixed.Example/ ,http://localhost:3000")
     with app.tenants.session("globex"):
-        assert api_keys.every()[-1].origins == "https://mixed.example,http://localhost:3000"
+        assert api_keys.list_all()[-1].origins == "https://mixed.example,http://localhost:3000"
     assert ask(app, "https://mixed.example", "globex").status == 204
 
 
@@ -286,16 +286,18 @@ def test_forms_leave_half_of_the_window_to_integrations(app, shop, own_site, api
 
 
 def test_a_visitor_of_a_form_sends_ten_times_a_minute(app, shop, api):
-    answers = [post(shop) for _ in range(FORM_SENDS + 3)]
-    assert [answer.status_code for answer in answers] == [201] * FORM_SENDS + [429] * 3
+    answers = [post(shop) for _ in range(MAX_FORM_REQUESTS + 3)]
+    assert [answer.status_code for answer in answers] == [201] * MAX_FORM_REQUESTS + [429] * 3
     told = answers[-1]
     assert told.json["code"] == "rate_limited"
     left = int(told.headers["X-RateLimit-Reset"]) - int(app.tenants.clock())
     assert told.headers["Retry-After"] == str(left)
     assert told.headers["Access-Control-Allow-Origin"] == SHOP
-    assert told.headers["X-RateLimit-Remaining"] == str(2500 - FORM_SENDS)
+    assert told.headers["X-RateLimit-Remaining"] == str(2500 - MAX_FORM_REQUESTS)
     assert post(shop, address="192.0.2.2").status_code == 201
-    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == str(5000 - FORM_SENDS - 2)
+    assert api.get("/users/me").headers["X-RateLimit-Remaining"] == str(
+        5000 - MAX_FORM_REQUESTS - 2
+    )
     app.tenants.clock.tick(60)
     assert post(shop).status_code == 201
 
@@ -308,14 +310,14 @@ def test_of_ipv6_a_visitor_has_a_whole_network(shop):
 
 
 def test_a_sites_own_server_sends_for_all_of_its_visitors(own_site, api):
-    seen = {post(own_site, None).status_code for _ in range(FORM_SENDS + 3)}
+    seen = {post(own_site, None).status_code for _ in range(MAX_FORM_REQUESTS + 3)}
     assert seen == {201}
-    assert {api.get("/users/me").status_code for _ in range(FORM_SENDS + 3)} == {200}
+    assert {api.get("/users/me").status_code for _ in range(MAX_FORM_REQUESTS + 3)} == {200}
 
 
 def test_the_visitors_of_tenants_are_counted_apart(app, shop):
     other = Api(app, "globex", key_for(app, "globex", "leads:create", origins=SHOP))
-    for _ in range(FORM_SENDS):
+    for _ in range(MAX_FORM_REQUESTS):
         post(shop)
     assert post(shop).status_code == 429
     assert post(other).status_code == 201
@@ -326,8 +328,8 @@ def test_a_visitor_is_counted_without_a_limit_of_the_plan(furnished, tmp_path):
     config = Config(data=tmp_path / "data", plans={**PLANS, "business": 0})
     free = create_app(config, Clock(), sends=False)
     site = Api(free, "acme", key_for(free, "acme", "leads:create", origins=SHOP))
-    seen = [post(site) for _ in range(FORM_SENDS + 1)]
-    assert [answer.status_code for answer in seen] == [201] * FORM_SENDS + [429]
+    seen = [post(site) for _ in range(MAX_FORM_REQUESTS + 1)]
+    assert [answer.status_code for answer in seen] == [201] * MAX_FORM_REQUESTS + [429]
     assert "X-RateLimit-Limit" not in seen[-1].headers
     free.tenants.forget_idle()
 

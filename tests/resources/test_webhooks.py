@@ -45,9 +45,9 @@ class Post:
         """Send all that is due now; gives the ids of what was sent."""
         sent = []
         with self.crm.tenants.session("acme"):
-            while claimed := deliveries.claim("tests", 50, 50)[0]:
+            while claimed := deliveries.claim_due("tests", 50, 50)[0]:
                 for one in claimed:
-                    deliveries.record(one, now(), outcome)
+                    deliveries.record_outcome(one, now(), outcome)
                     sent.append(one.id)
         return sent
 
@@ -60,7 +60,7 @@ class Post:
     def bodies(self):
         """What would be sent now."""
         with self.crm.tenants.session("acme"):
-            return [one.body for one in deliveries.claim("tests", 50, 50)[0]]
+            return [one.body for one in deliveries.claim_due("tests", 50, 50)[0]]
 
 
 @pytest.fixture
@@ -469,7 +469,7 @@ def test_it_signs_what_is_sent(crm, api, post):
     secret = api.post("/webhooks", BODY).json["secret"]
     api.create("/tasks", title="Call")
     with crm.tenants.session("acme"):
-        ((sent,), _) = deliveries.claim("tests", 5, 5)
+        ((sent,), _) = deliveries.claim_due("tests", 5, 5)
     assert sent.secrets == (secret,)
 
 
@@ -484,7 +484,7 @@ def test_rotation_gives_a_new_secret_and_the_one_before_signs_for_24_hours(crm, 
 
     def signing():
         with crm.tenants.session("acme"):
-            return Webhook.find(1).secrets()
+            return Webhook.find(1).active_secrets()
 
     assert signing() == (second, first)
     clock.tick(DAY - 1)
@@ -508,7 +508,7 @@ def test_of_rotations_at_once_the_last_two_secrets_sign(crm, api, hooked):
     told = {answer.json["secret"] for answer in answers}
     assert len(told) == 8
     with crm.tenants.session("acme"):
-        signing = Webhook.find(1).secrets()
+        signing = Webhook.find(1).active_secrets()
     assert len(signing) == 2
     assert set(signing) <= told
     assert api.read(hooked)["version"] == 9  # one after another, none lost
@@ -568,7 +568,7 @@ def test_the_same_request_twice_is_one_secret_that_is_told_once(crm, api, hooked
         assert "secret" not in replay.text
     assert len(api.read("/webhooks")) == before + (path == "/webhooks")
     with crm.tenants.session("acme"):
-        assert Webhook.find(first.json["webhook_id"]).secrets()[0] == secret
+        assert Webhook.find(first.json["webhook_id"]).active_secrets()[0] == secret
         assert [body for (body,) in rows("SELECT body FROM idempotency_response")] == [second.data]
         assert not any(secret in str(found) for found in rows("SELECT * FROM idempotency_response"))
 

@@ -24,7 +24,7 @@ import trustme
 from click.testing import CliRunner
 
 from crm import cli
-from crm.access.limits import FAILED_KEYS
+from crm.access.limits import MAX_FAILED_KEYS
 from tests import external_programs
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 
@@ -77,8 +77,8 @@ def proxying(folder: Path, configuration: str, port: int) -> Iterator[None]:
     program = nginx()
     user = "user root root;" if os.geteuid() == 0 else ""  # its worker's else has no way in here
     (folder / "nginx.conf").write_text(HOME % user)
-    here = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
-    (folder / "crm.conf").write_text(here)
+    local = configuration.replace("/var/log/nginx/access.log", str(folder / "access.log"))
+    (folder / "crm.conf").write_text(local)
     started = subprocess.Popen(
         [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"],
         stderr=subprocess.PIPE,
@@ -187,9 +187,9 @@ def test_a_clients_address_is_the_one_that_the_proxy_saw(front: Front) -> None:
         headers = {"X_Forwarded_For": f"{forged}, {forged}", "X_Real_IP": forged}
         return front.ask("/api/v1/leads", key="wrong", source=source, **headers).status
 
-    told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+    told = [guess("127.0.0.2", number) for number in range(MAX_FAILED_KEYS + 5)]
     if 429 not in told:  # the minute ended in between
-        told = [guess("127.0.0.2", number) for number in range(FAILED_KEYS + 5)]
+        told = [guess("127.0.0.2", number) for number in range(MAX_FAILED_KEYS + 5)]
     assert told[-1] == 429
     assert guess("127.0.0.3", 1) == 401  # another client is not held to account for it
     assert front.ask("/api/v1/leads", source="127.0.0.2").status == 200
@@ -395,15 +395,15 @@ def test_by_tls_the_service_knows_of_it(
     plain, secure = find_free_port(), find_free_port()
     with run_server(tmp_path / "data", **needed(printed())) as behind:
         text = printed("--upstream", f"127.0.0.1:{behind}")
-        for there, here in (
+        for original, local in (
             ("/etc/letsencrypt/live/localhost/", f"{tmp_path}/"),
             ("    listen [::]:80;\n", ""),
             ("    listen [::]:443 ssl;\n", ""),
             ("listen 80;", f"listen 127.0.0.1:{plain};"),
             ("listen 443 ssl;", f"listen 127.0.0.1:{secure} ssl;"),
         ):
-            assert there in text
-            text = text.replace(there, here)
+            assert original in text
+            text = text.replace(original, local)
         with proxying(tmp_path, text, secure):
             front = Front(secure, furnished[1], behind, client)
             assert front.read("/api/v1/users/me", "acme.localhost")["name"] == "Olena"

@@ -23,7 +23,7 @@ from crm import server
 from crm.networks import networks_of
 from crm.server import Loop
 from crm.server.hand_over import HAND_OVER_SECONDS
-from crm.server.requests import BODY_BYTES, HEAD_BYTES, TARGET_BYTES
+from crm.server.requests import MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_TARGET_BYTES
 from tests.cases import loop_over
 
 pytestmark = pytest.mark.process
@@ -575,7 +575,7 @@ def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
     found = (Loop.HEAD_SECONDS, Loop.BODY_SECONDS, Loop.SEND_SECONDS, Loop.QUEUE_SECONDS)
     assert found == (10, 30, 30, 20)
     assert (Loop.RATE, Loop.HELD_BYTES, Loop.LINGER_SECONDS) == (16 * 1024, 64 * 1024 * 1024, 2)
-    assert (HEAD_BYTES, BODY_BYTES, TARGET_BYTES) == (32 * 1024, 16 * 1024 * 1024, 4094)
+    assert (MAX_HEAD_BYTES, MAX_BODY_BYTES, MAX_TARGET_BYTES) == (32 * 1024, 16 * 1024 * 1024, 4094)
     assert (server.KEEPALIVE_SECONDS, server.STOP_SECONDS, HAND_OVER_SECONDS) == (5, 20, 0.005)
 
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.errors import Busy, Invalid, StorageFull
 from crm.outbox import deliveries
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run, database, disk, migrations
@@ -44,7 +44,7 @@ def make_copy(crm, label: str, to: Path, keep: int = backup.MAX_COPIES) -> Path:
 
 
 def restore(crm, copy: Path, label: str) -> backup.Restored:
-    return backup.restore(crm.tenants, copy, label, hold_all)
+    return backup.restore(crm.tenants, copy, label, hold_all_deliveries)
 
 
 def names(crm, label: str) -> list[str]:
@@ -424,14 +424,14 @@ def test_what_waited_in_a_copy_is_held_until_somebody_recovers_it(crm, api, copi
     api.create("/leads", name="Waits", phone=PHONE)
     api.create("/leads", name="Is being sent", phone=PHONE)
     with crm.tenants.session("acme"):
-        assert len(deliveries.claim("sender", 1, 1)[0]) == 1
-        deliveries.test(id)
+        assert len(deliveries.claim_due("sender", 1, 1)[0]) == 1
+        deliveries.send_test(id)
     copy = make_copy(crm, "acme", copies)
     assert restore(crm, copy, "acme").prepared == 3
     with crm.tenants.session("acme"):
-        assert deliveries.claim("sender", 50, 50) == ([], None)
+        assert deliveries.claim_due("sender", 50, 50) == ([], None)
         assert deliveries.recover(id, "2026-01-01T00:00:00Z") == 2
-        assert len(deliveries.claim("sender", 50, 50)[0]) == 2
+        assert len(deliveries.claim_due("sender", 50, 50)[0]) == 2
 
 
 def test_restore_asks_before_it_replaces_a_tenant(crm, api, copies):
@@ -508,7 +508,7 @@ SLOWLY = """
 import sys, time
 from pathlib import Path
 from crm.config import Config
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
 delete_logs = disk.delete_logs
@@ -518,7 +518,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all)
+backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from crm.errors import TenantUnavailable
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, backup_run
 from crm.tenancy.backup_run import INDEX_NAME, BackupRun, NewCopy
@@ -137,7 +137,7 @@ def test_a_restored_tenant_is_copied(crm, copies):
     crm.tenants.forget_idle()
     settle()
     run(crm, copies)
-    backup.restore(crm.tenants, old, "acme", hold_all)
+    backup.restore(crm.tenants, old, "acme", hold_all_deliveries)
     crm.tenants.forget_idle()
     settle()
     made = run(crm, copies)["acme"]
@@ -217,10 +217,10 @@ def test_copies_of_links_restore_and_test_restore(crm, copies):
     run(crm, copies)
     link = run(crm, copies)["acme"]
     assert link.is_link
-    drilled = backup.test_restore(crm.tenants, link.path, "acme", hold_all)
+    drilled = backup.test_restore(crm.tenants, link.path, "acme", hold_all_deliveries)
     assert drilled.copy == drilled.restored
     add_lead(crm, "acme", "Undone")
-    backup.restore(crm.tenants, link.path, "acme", hold_all)
+    backup.restore(crm.tenants, link.path, "acme", hold_all_deliveries)
     with crm.tenants.session("acme"):
         assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept"]
     first, second = list_copies(copies)["acme"]
@@ -311,7 +311,7 @@ def test_every_copy_is_the_tenant_as_it_was_then(crm, copies, clock, seed):
                 with crm.tenants.session(label), transaction():
                     execute("UPDATE tenant SET name = ?", (f"{dice.randrange(10**6):06}",))
             if dice.random() < 0.15 and (old := [path for path in was if label in path.name]):
-                backup.restore(crm.tenants, dice.choice(old), label, hold_all)
+                backup.restore(crm.tenants, dice.choice(old), label, hold_all_deliveries)
                 clock.tick(1)
         if dice.random() < 0.3:
             crm.tenants.forget_idle()

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from crm.access.limits import FAILED_KEYS, FORM_SENDS, Limiter, Tries
+from crm.access.limits import MAX_FAILED_KEYS, MAX_FORM_REQUESTS, Limiter, TryLimits
 from crm.errors import TooMany
 from crm.tenancy import counters as counters_module
 from crm.tenancy.counters import FILE_BYTES, PASSWORDS, REQUESTS, Counters
@@ -29,7 +29,7 @@ folder, locks, *more = sys.argv[1:]
 if locks == "flock":
     del fcntl.F_OFD_SETLKW  # as on macOS
 from tests.concurrency import run_in_threads
-from crm.access.limits import Limiter, Tries
+from crm.access.limits import Limiter, TryLimits
 from crm.errors import TooMany
 from crm.tenancy.counters import PASSWORDS, REQUESTS, Counters
 counters = Counters(Path(folder), lambda: b"a key")
@@ -38,18 +38,18 @@ START = 1_772_442_000
 signal.alarm(60)  # when a lock is never given back
 """
 TAKE = """
-tries = Tries(counters, PASSWORDS, 900, account=700, network=800)
+tries = TryLimits(counters, PASSWORDS, 900, account=700, network=800)
 def fits(number):
     try:
-        tries.take(START, account="a", network="x" if number % 2 else "y")
+        tries.count_try(START, account="a", network="x" if number % 2 else "y")
     except TooMany:
         return False
     return True
 KINDS = {
-    "requests": lambda number: limiter.take("acme", 20_000, START).allowed,
-    "forms": lambda number: limiter.take("acme", 20_000, START, form=True).allowed,
-    "failed": lambda number: not limiter.failed("192.0.2.1", START),
-    "visitors": lambda number: not limiter.crowded("acme", "192.0.2.1", START),
+    "requests": lambda number: limiter.count_request("acme", 20_000, START).allowed,
+    "forms": lambda number: limiter.count_request("acme", 20_000, START, form=True).allowed,
+    "failed": lambda number: not limiter.count_failed_key("192.0.2.1", START),
+    "visitors": lambda number: not limiter.count_form_request("acme", "192.0.2.1", START),
     "tries": fits,
 }
 what = KINDS[more[0]]
@@ -71,8 +71,8 @@ print(sum(run_in_threads(8, lambda _: sum(map(what, range(2000))))))
         ("requests", 20_000, "ofd"),
         ("requests", 20_000, "flock"),
         ("forms", 10_000, "ofd"),
-        ("failed", FAILED_KEYS, "ofd"),
-        ("visitors", FORM_SENDS, "ofd"),
+        ("failed", MAX_FAILED_KEYS, "ofd"),
+        ("visitors", MAX_FORM_REQUESTS, "ofd"),
         ("tries", 700, "ofd"),
     ],
 )
@@ -90,7 +90,7 @@ def test_two_processes_of_8_threads_get_exactly_the_limit(tmp_path, what, limit,
 KEEP_LOCKED = """
 requests = counters.tables[REQUESTS]
 for _ in range(40):
-    limiter.take("acme", 60, START)
+    limiter.count_request("acme", 60, START)
 with requests.lock("acme"):
     print("locked", flush=True)
     sys.stdin.read()
@@ -99,7 +99,7 @@ with requests.lock("acme"):
 
 WAIT = """
 print("begun", flush=True)
-print(limiter.take("acme", 60, START).remaining)
+print(limiter.count_request("acme", 60, START).remaining)
 """
 
 
@@ -117,7 +117,7 @@ def test_others_wait_for_a_lock_until_its_process_is_killed(tmp_path, locks):
 
 COUNT = """
 print("begun", flush=True)
-run_in_threads(4, lambda _: [limiter.take("acme", 10**9, START) for _ in range(10**9)])
+run_in_threads(4, lambda _: [limiter.count_request("acme", 10**9, START) for _ in range(10**9)])
 """
 
 
@@ -126,29 +126,29 @@ def test_what_a_killed_process_leaves_can_be_counted_on(tmp_path, limiter):
     for _ in range(3):
         counting = start_python(COUNTERS + COUNT, tmp_path, "ofd")
         assert counting.stdout.readline() == "begun\n"
-        before = limiter.used("acme", START)
-        while limiter.used("acme", START) < before + 1000:
+        before = limiter.get_count("acme", START)
+        while limiter.get_count("acme", START) < before + 1000:
             pass
         kill_process(counting)
-        used = limiter.used("acme", START)
+        used = limiter.get_count("acme", START)
         assert used >= before + 1000
-        turn = limiter.take("acme", used + 2, START)
+        turn = limiter.count_request("acme", used + 2, START)
         assert (turn.allowed, turn.remaining) == (True, 1)
 
 
 FORK = """
 requests = counters.tables[REQUESTS]
-limiter.take("acme", 60, START)
+limiter.count_request("acme", 60, START)
 read, write = os.pipe()
 with requests.lock("acme"):
     child = os.fork()
     if not child:
         signal.alarm(60)
-        os.write(write, b"%d" % limiter.take("acme", 60, START).remaining)
+        os.write(write, b"%d" % limiter.count_request("acme", 60, START).remaining)
         os._exit(0)
     waited = not select.select([read], [], [], 0.5)[0]
 os.waitpid(child, 0)
-print(waited, os.read(read, 10).decode(), limiter.used("acme", START))
+print(waited, os.read(read, 10).decode(), limiter.get_count("acme", START))
 """
 
 
@@ -173,7 +173,7 @@ with counters.tables[REQUESTS].lock("acme"):
         "ofd",
     )
     assert keeper.stdout.readline() == "locked\n"
-    taken = threading.Thread(target=limiter.take, args=("acme", 60, START))
+    taken = threading.Thread(target=limiter.count_request, args=("acme", 60, START))
     taken.start()
     taken.join(0.5)
     waited = taken.is_alive()
@@ -184,10 +184,10 @@ with counters.tables[REQUESTS].lock("acme"):
 
 def test_a_restart_gives_no_new_window(tmp_path, limiter):
     for _ in range(60):
-        limiter.take("acme", 60, START)
+        limiter.count_request("acme", 60, START)
     restarted = Limiter(Counters(tmp_path, lambda: b"a key"))
-    assert not restarted.take("acme", 60, START + 59).allowed
-    assert restarted.take("acme", 60, START + 60).allowed
+    assert not restarted.count_request("acme", 60, START + 59).allowed
+    assert restarted.count_request("acme", 60, START + 60).allowed
 
 
 # Many names
@@ -196,27 +196,27 @@ def test_a_restart_gives_no_new_window(tmp_path, limiter):
 def test_every_tenant_has_its_row(limiter):
     labels = [f"tenant-{number}" for number in range(6000)]
     for turn in range(3):
-        left = {limiter.take(label, 60, START).remaining for label in labels}
+        left = {limiter.count_request(label, 60, START).remaining for label in labels}
         assert left == {59 - turn}
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_addresses_reset_no_count_that_matters(limiter):
-    for _ in range(FAILED_KEYS + 1):
-        limiter.failed("192.0.2.1", START)
-        limiter.take("acme", 60, START)
+    for _ in range(MAX_FAILED_KEYS + 1):
+        limiter.count_failed_key("192.0.2.1", START)
+        limiter.count_request("acme", 60, START)
     for number in range(100_000):
-        limiter.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", START)
-    assert limiter.failed("192.0.2.1", START)
-    assert limiter.used("acme", START) == FAILED_KEYS + 1
+        limiter.count_failed_key(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", START)
+    assert limiter.count_failed_key("192.0.2.1", START)
+    assert limiter.get_count("acme", START) == MAX_FAILED_KEYS + 1
 
 
 def test_rows_of_windows_that_are_over_go_first(limiter):
     for number in range(20_000):
         for _ in range(3):
-            limiter.failed(f"10.0.{number >> 8}.{number & 255}", START)
+            limiter.count_failed_key(f"10.0.{number >> 8}.{number & 255}", START)
     for number in range(2000):  # as many as fit, each of them once
-        limiter.failed(f"10.1.{number >> 8}.{number & 255}", START + 60)
+        limiter.count_failed_key(f"10.1.{number >> 8}.{number & 255}", START + 60)
     seen = [
         limiter._failed_keys.add(f"10.1.{number >> 8}.{number & 255}", START // 60 + 1)
         for number in range(2000)
@@ -225,21 +225,21 @@ def test_rows_of_windows_that_are_over_go_first(limiter):
 
 
 def test_a_name_that_counts_nothing_takes_no_row(counters):
-    tries = Tries(counters, PASSWORDS, 900, account=1)
+    tries = TryLimits(counters, PASSWORDS, 900, account=1)
     for number in range(10_000):
-        tries.take(START, account=str(number))
+        tries.count_try(START, account=str(number))
     full = counters.storage.memory[:]
     for number in range(10_000):
-        tries.forget(account=f"other {number}")
+        tries.reset(account=f"other {number}")
     assert counters.storage.memory[:] == full
 
 
 def test_the_memory_of_names_is_bounded(counters, limiter, monkeypatch):
     monkeypatch.setattr(counters_module, "MAX_CACHED_NAMES", 100)
     for number in range(1000):
-        limiter.take(f"tenant-{number}", 60, START)
+        limiter.count_request(f"tenant-{number}", 60, START)
     assert len(counters.tables[REQUESTS]._cache) <= 100
-    assert limiter.used("tenant-0", START) == 1
+    assert limiter.get_count("tenant-0", START) == 1
 
 
 # The file
@@ -247,25 +247,25 @@ def test_the_memory_of_names_is_bounded(counters, limiter, monkeypatch):
 
 def test_no_file_is_touched_before_something_is_counted(tmp_path, limiter):
     assert list(tmp_path.iterdir()) == []
-    limiter.take("acme", 60, START)
+    limiter.count_request("acme", 60, START)
     assert [path.name for path in tmp_path.iterdir()] == ["counters"]
 
 
 def test_only_the_owner_may_read_it_and_it_names_nobody(tmp_path, counters, limiter):
-    limiter.failed("192.0.2.1", START)
-    limiter.crowded("acme", "192.0.2.1", START)
-    Tries(counters, PASSWORDS, 900, account=10).take(START, account="acme/+380671234567")
+    limiter.count_failed_key("192.0.2.1", START)
+    limiter.count_form_request("acme", "192.0.2.1", START)
+    TryLimits(counters, PASSWORDS, 900, account=10).count_try(START, account="acme/+380671234567")
     path = tmp_path / "counters"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     raw = path.read_bytes()
     assert not [name for name in (b"acme", b"192.0.2.1", b"+380671234567") if name in raw]
     with_another_key = Limiter(Counters(tmp_path, lambda: b"another key"))
-    assert with_another_key.used("acme", START) == 0
+    assert with_another_key.get_count("acme", START) == 0
 
 
 def test_its_blocks_are_written_when_it_is_made(tmp_path, limiter):
     """Else the first count on a disk that is full meanwhile would end the process (SIGBUS)."""
-    limiter.take("acme", 60, START)
+    limiter.count_request("acme", 60, START)
     found = (tmp_path / "counters").stat()
     assert found.st_size == FILE_BYTES and found.st_blocks * 512 >= FILE_BYTES
 
@@ -277,38 +277,40 @@ def test_its_blocks_are_written_when_it_is_made(tmp_path, limiter):
 )
 def test_a_damaged_file_is_made_anew(tmp_path, limiter, raw):
     (tmp_path / "counters").write_bytes(raw)
-    assert limiter.take("acme", 60, START).remaining == 59
-    assert Limiter(Counters(tmp_path, lambda: b"a key")).used("acme", START) == 1
+    assert limiter.count_request("acme", 60, START).remaining == 59
+    assert Limiter(Counters(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
 
 
 @each("window", [0, START // 60 - 1, START // 60 + 1, 2**32 - 1])
 def test_rows_of_nobody_are_in_nobodys_way(tmp_path, limiter, window):
-    limiter.take("acme", 60, START)
+    limiter.count_request("acme", 60, START)
     with (tmp_path / "counters").open("r+b") as file:
         file.seek(counters_module.BUCKET_BYTES)
         row = counters_module.SLOT.pack(os.urandom(16), window, 5, 5)
         file.write(row * ((FILE_BYTES - counters_module.BUCKET_BYTES) // len(row)))
-    assert [limiter.take("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [False]
+    assert [limiter.count_request("acme", 60, START).allowed for _ in range(61)] == [True] * 60 + [
+        False
+    ]
 
 
 def test_on_a_full_disk_requests_are_counted_in_memory(tmp_path, caplog, monkeypatch):
     os.symlink("/dev/full", tmp_path / "counters")
     counters = Counters(tmp_path, lambda: b"a key")
     limiter = Limiter(counters)
-    tries = Tries(counters, PASSWORDS, 900, account=1)
+    tries = TryLimits(counters, PASSWORDS, 900, account=1)
     with caplog.at_level(logging.WARNING):
-        turns = [limiter.take("acme", 60, START).allowed for _ in range(61)]
-        tries.take(START, account="a")
+        turns = [limiter.count_request("acme", 60, START).allowed for _ in range(61)]
+        tries.count_try(START, account="a")
         with pytest.raises(TooMany):
-            tries.take(START, account="a")
+            tries.count_try(START, account="a")
     assert turns == [True] * 60 + [False]
     (line,) = caplog.messages
     assert line.endswith(f": {os.strerror(errno.ENOSPC)}")
     (tmp_path / "counters").unlink()
-    assert not limiter.take("acme", 60, START).allowed
+    assert not limiter.count_request("acme", 60, START).allowed
     monkeypatch.setattr(counters, "_retry_at", 0.0)
-    assert limiter.take("acme", 60, START).remaining == 59
-    assert Limiter(Counters(tmp_path, lambda: b"a key")).used("acme", START) == 1
+    assert limiter.count_request("acme", 60, START).remaining == 59
+    assert Limiter(Counters(tmp_path, lambda: b"a key")).get_count("acme", START) == 1
 
 
 def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
@@ -316,7 +318,7 @@ def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     limiter = Limiter(Counters(tmp_path, unreadable))
-    assert [limiter.take("acme", 1, START).allowed for _ in range(2)] == [True, False]
+    assert [limiter.count_request("acme", 1, START).allowed for _ in range(2)] == [True, False]
     assert len(caplog.messages) == 1 and list(tmp_path.iterdir()) == []
 
 

@@ -305,17 +305,19 @@ def test_authentication_reads_by_indexes_alone(crm, furnished):
 
 LOGIN_QUERIES = {
     "find a session": lambda: sessions.find("token"),
-    "list sessions": lambda: sessions.every(1),
+    "list sessions": lambda: sessions.list_live(1),
     "end a session": lambda: sessions.end(1, 1),
     "end the others": lambda: sessions.end_others(1, 1),
-    "find a known browser": lambda: known_browsers.name_of(b"", f"1.{'0' * 64}", 1),
+    "find a known browser": lambda: known_browsers.identify_browser(b"", f"1.{'0' * 64}", 1),
     "end a session from elsewhere": lambda: sessions.end(1, 1, forget=True),
-    "wait for a code": lambda: codes.wait(codes.LOGIN, "+380671234567"),
-    "wait for a code in a known browser": lambda: codes.wait(codes.LOGIN, "+380671234567", "known"),
-    "ask for a code": lambda: codes.ask(codes.LOGIN, "+380671234567", "browser"),
-    "make a link": lambda: links.make(links.INVITE, 1),
+    "wait for a code": lambda: codes.seconds_until_next(codes.LOGIN, "+380671234567"),
+    "wait for a code in a known browser": lambda: codes.seconds_until_next(
+        codes.LOGIN, "+380671234567", "known"
+    ),
+    "ask for a code": lambda: codes.create(codes.LOGIN, "+380671234567", "browser"),
+    "make a link": lambda: links.create(links.INVITE, 1),
     "peek at a link": lambda: links.peek(links.RESET, "token"),
-    "use a link": lambda: links.use(links.RESET, links.make(links.RESET, 1)),
+    "use a link": lambda: links.use(links.RESET, links.create(links.RESET, 1)),
     "let go": lambda: sweeps.run(),
 }
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from crm.access import codes, links, sessions
-from crm.access.limits import Tries
+from crm.access.limits import TryLimits
 from crm.access.sms_limits import SmsLimits
 from crm.outbox import deliveries, subscriptions
 from crm.outbox.call import Outcome
@@ -248,9 +248,9 @@ def test_first_requests_by_a_clock_ahead_delete_nothing(acme, machine, crm, api)
     api.post("/tasks", {"title": "Call"}, headers={"Idempotency-Key": "k"})
     with acme.session("acme"):
         webhooks.create({"url": "https://erp.example.com/crm"})
-        codes.ask(codes.LOGIN, PHONE, "browser")
+        codes.create(codes.LOGIN, PHONE, "browser")
         sessions.open(1, "")
-        links.make(links.RESET, 1)
+        links.create(links.RESET, 1)
         name = uploads.save(1, b"sku")
     api.create("/leads", **MARIA)
     tables = (
@@ -334,9 +334,9 @@ def endpoint() -> int:
 
 def send(status: int = 500) -> list[int]:
     """Send all that is due; gives which."""
-    claimed = deliveries.claim("tests", 50, 50)[0]
+    claimed = deliveries.claim_due("tests", 50, 50)[0]
     for sent in claimed:
-        deliveries.record(sent, now(), Outcome(duration_ms=1, status=status))
+        deliveries.record_outcome(sent, now(), Outcome(duration_ms=1, status=status))
     return [sent.id for sent in claimed]
 
 
@@ -346,7 +346,7 @@ def test_a_clock_ahead_sends_no_retry_early_and_frees_no_lease(acme, machine):
         leads.create(MARIA)
         assert send() == [1]
         leads.create(MARIA)
-        claimed, _ = deliveries.claim("tests", 50, 50)
+        claimed, _ = deliveries.claim_due("tests", 50, 50)
         assert [sent.id for sent in claimed] == [2]
         tries = []
         wrong_for_two_seconds(machine, lambda: tries.append(send()))
@@ -377,10 +377,10 @@ def test_a_clock_set_back_delays_a_retry_by_no_more_than_a_minute(acme, machine,
     with acme.session("acme"):
         endpoint()
         leads.create(MARIA)
-        for delay in deliveries.DELAYS[:7]:
+        for delay in deliveries.RETRY_DELAYS_SECONDS[:7]:
             assert send() == [1]
             machine.step(-back)
-            machine.run(delay * (1 + deliveries.JITTER) + 60)
+            machine.run(delay * (1 + deliveries.MAX_JITTER) + 60)
         assert send() == [1]
 
 
@@ -388,7 +388,7 @@ def test_the_lease_of_a_dead_sender_ends_although_the_clock_was_set_back(acme, m
     with acme.session("acme"):
         endpoint()
         leads.create(MARIA)
-        assert deliveries.claim("tests", 50, 50)[0]
+        assert deliveries.claim_due("tests", 50, 50)[0]
         machine.step(-HOUR)
         machine.run(deliveries.LEASE_SECONDS + 60)
         assert send() == [1]
@@ -414,15 +414,15 @@ def test_two_secrets_sign_for_a_day_of_running(acme, machine):
         both = []
 
         def rotate_and_tidy() -> None:
-            both.append(len(Webhook.find(webhook.id).secrets()))
+            both.append(len(Webhook.find(webhook.id).active_secrets()))
             sweeps.run()
 
-        subscriptions.rotate(webhook.id)
+        subscriptions.rotate_secret(webhook.id)
         wrong_for_two_seconds(machine, rotate_and_tidy)
         assert both == [2, 2]
         machine.step(-HOUR)
         machine.run(DAY + 61)
-        assert len(Webhook.find(webhook.id).secrets()) == 1
+        assert len(Webhook.find(webhook.id).active_secrets()) == 1
 
 
 def test_a_step_of_the_clock_begins_no_new_window(acme, machine, api):
@@ -446,12 +446,12 @@ def test_responses_name_the_end_of_the_window_by_the_wall_clock(acme, machine, a
 
 
 def test_a_step_of_the_clock_gives_no_more_tries_of_a_password(acme, machine):
-    tries = Tries(acme.counters, PASSWORDS, 900, account=2)
+    tries = TryLimits(acme.counters, PASSWORDS, 900, account=2)
     refused = 0
     for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
         machine.step(step)
         try:
-            tries.take(acme.steady_clock.uptime(), account="acme/1")
+            tries.count_try(acme.steady_clock.uptime(), account="acme/1")
         except Exception as error:
             refused += error.code == "too_many_tries"
     assert refused == 3
@@ -463,14 +463,14 @@ def test_a_step_of_the_clock_gives_no_more_sms_or_codes(acme, machine, tmp_path)
         waits = []
         for step in (0, FORTY_DAYS, -FORTY_DAYS, -HOUR, HOUR):
             machine.step(step)
-            limits.take(PHONE, "192.0.2.1", acme.steady_clock.now(), tenant="acme")
-            waits.append(codes.wait(codes.LOGIN, PHONE))
+            limits.count_sms(PHONE, "192.0.2.1", acme.steady_clock.now(), tenant="acme")
+            waits.append(codes.seconds_until_next(codes.LOGIN, PHONE))
             if not waits[-1]:
-                code = codes.ask(codes.LOGIN, PHONE, "browser").code
+                code = codes.create(codes.LOGIN, PHONE, "browser").code
         assert waits == [0, 60, 60, 60, 60]
-        assert not limits.take(PHONE, "192.0.2.1", acme.steady_clock.now(), tenant="acme")
+        assert not limits.count_sms(PHONE, "192.0.2.1", acme.steady_clock.now(), tenant="acme")
         machine.run(61)
-        assert codes.wait(codes.LOGIN, PHONE) == 0
+        assert codes.seconds_until_next(codes.LOGIN, PHONE) == 0
         assert codes.check(codes.LOGIN, PHONE, "browser", code)
 
 
@@ -478,6 +478,9 @@ def test_a_code_asked_for_by_a_clock_ahead_locks_nobody_out(acme, machine):
     with acme.session("acme"):
         wrong_for_two_seconds(
             machine,
-            lambda: codes.wait(codes.LOGIN, PHONE) or codes.ask(codes.LOGIN, PHONE, "browser"),
+            lambda: (
+                codes.seconds_until_next(codes.LOGIN, PHONE)
+                or codes.create(codes.LOGIN, PHONE, "browser")
+            ),
         )
-        assert codes.wait(codes.LOGIN, PHONE) <= 60
+        assert codes.seconds_until_next(codes.LOGIN, PHONE) <= 60

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crm import cli
-from crm.outbox.subscriptions import hold_all
+from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, migrations, upgrades
 from crm.tenancy.database import connect, execute_many, transaction
 from tests import releases
@@ -114,7 +114,7 @@ def test_neither_has_one_that_comes_out_of_a_copy(crm, steps):
     with crm.tenants.session("acme"):
         copy = backup.create(crm.tenants.config.data / "copies")
     steps.append(STEP)
-    backup.restore(crm.tenants, copy, "hooli", hold_all)
+    backup.restore(crm.tenants, copy, "hooli", hold_all_deliveries)
     assert query(crm.tenants.path("hooli"), "PRAGMA user_version") == [(KNOWN + 1,)]
     assert not (crm.tenants.config.data / "upgrades").exists()
 

@@ -21,7 +21,7 @@ PATH = "/settings/api-keys"
 
 @pages.get(PATH)
 def list_keys() -> Response:
-    keys = sorted(api_keys.every(), key=lambda key: (key.state() != "live", -key.id))
+    keys = sorted(api_keys.list_all(), key=lambda key: (key.state() != "live", -key.id))
     states = {
         "live": gettext("Active"),
         "expired": gettext("Expired"),
@@ -40,8 +40,8 @@ def new_key(form: Form | None = None) -> Response:
         preset=preset,
         presets=presets(),
         nouns=nouns(),
-        everything=rights.EVERYTHING,
-        form_scope=rights.FORM,
+        everything=rights.ALL_SCOPES,
+        form_scope=rights.FORM_SCOPE,
     )
 
 
@@ -81,7 +81,7 @@ def presets() -> dict[str, tuple[str, list[str]]]:
     return {
         "price": (gettext("Price list"), ["products:read", "products:write"]),
         "read": (gettext("Read only"), [f"{noun}:read" for noun in rights.RESOURCES]),
-        "full": (gettext("Full access"), [rights.EVERYTHING]),
+        "full": (gettext("Full access"), [rights.ALL_SCOPES]),
     }
 
 

@@ -20,13 +20,13 @@ from crm.cabinet.app import current_app
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.settings.sections import home
 from crm.errors import Conflict
-from crm.messages.sms_parts import first_of_one_part
+from crm.messages.sms_parts import choose_one_part
 from crm.resources import tenant, users
 from crm.resources.users import User
 from crm.tenancy.clocks import steady_before, steady_seconds
 from crm.tenancy.database import current_session
 from crm.tenancy.sweeps import DAY_SECONDS
-from crm.values.message_names import for_message
+from crm.values.message_names import name_for_message
 
 MAX_LETTERS_A_DAY = 50  # invitations and confirmations of a tenant together
 MAX_LETTERS_A_DAY_WHEN_YOUNG = 5
@@ -40,7 +40,7 @@ def may_go() -> None:
         tenant.about()["created_at"] > steady_before(YOUNG_SECONDS),
     )
     limit = MAX_LETTERS_A_DAY_WHEN_YOUNG if is_young else MAX_LETTERS_A_DAY
-    if sum(links.made(purpose, since) for purpose in (links.INVITE, links.EMAIL)) >= limit:
+    if sum(links.count_created(purpose, since) for purpose in (links.INVITE, links.EMAIL)) >= limit:
         raise Conflict("so many letters were sent today that no more can go", "too_many_letters")
 
 
@@ -58,27 +58,31 @@ def invite(id: int) -> Invitation:
     Neither sent nor given if no SMS may go now. Raises Conflict `too_many_letters`, and Stale if
     the user is changed meanwhile.
     """
-    post = current_app.post
+    queue = current_app.message_queue
     user = User.find(id)
     may_go()
     by_sms = not user.email
     to = user.phone if by_sms else user.email
-    is_sent = post.sends_sms if by_sms else post.sends_mail
+    is_sent = queue.sends_sms if by_sms else queue.sends_mail
     address, moment = request.remote_addr or "", steady_seconds()
     if (
         by_sms
         and is_sent
-        and not current_app.sms_limits.take(to, address, moment, tenant=current_session().label)
+        and not current_app.sms_limits.count_sms(
+            to, address, moment, tenant=current_session().label
+        )
     ):
         return Invitation(to, False)
-    token = links.make(links.INVITE, id, before=partial(_require_invitable, user))
-    company = for_message(tenant.about()["name"])
+    token = links.create(links.INVITE, id, before=partial(_require_invitable, user))
+    company = name_for_message(tenant.about()["name"])
     link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
     # The console gets it, too: as `is_sent` is false, the page shows it.
     if by_sms:
-        _after_the_answer(post.sms, to, invitation_sms(company, link))
+        _after_the_answer(queue.enqueue_sms, to, invitation_sms(company, link))
     else:
-        _after_the_answer(post.mail, to, *invitation_mail(company, for_message(user.name), link))
+        _after_the_answer(
+            queue.enqueue_mail, to, *invitation_mail(company, name_for_message(user.name), link)
+        )
     return Invitation(to, is_sent, "" if is_sent else link)
 
 
@@ -93,9 +97,9 @@ def invitation_sms(company: str, url: str) -> str:
     short = f"CRM: {url}", url
     text = gettext("Invitation to the CRM: %(url)s", url=url)
     if not company:
-        return first_of_one_part(text, *short)
+        return choose_one_part(text, *short)
     named = gettext("%(company)s invites you: %(url)s", company=company, url=url)
-    return first_of_one_part(named, text, *short)
+    return choose_one_part(named, text, *short)
 
 
 def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
@@ -126,12 +130,16 @@ def confirm(user: User, email: str, before: Callable[[], None]) -> None:
         users.require_free_address({"email": email}, user.id)
         may_go()
 
-    url = f"{home()}/email/{links.make(links.EMAIL, user.id, email, before=check)}"
-    _after_the_answer(current_app.post.mail, email, *confirmation_mail(for_message(user.name), url))
+    url = f"{home()}/email/{links.create(links.EMAIL, user.id, email, before=check)}"
+    _after_the_answer(
+        current_app.message_queue.enqueue_mail,
+        email,
+        *confirmation_mail(name_for_message(user.name), url),
+    )
     if user.email:
         with force_locale(user.language or languages.language()):
             notice = change_notice(home())
-        _after_the_answer(current_app.post.mail, user.email, *notice)
+        _after_the_answer(current_app.message_queue.enqueue_mail, user.email, *notice)
 
 
 def confirmation_mail(name: str, url: str) -> tuple[str, str]:

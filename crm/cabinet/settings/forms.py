@@ -47,7 +47,7 @@ def add_form() -> Response:
     source = _sent_source()
     _, secret = api_keys.create(
         sent.get("name", ""),
-        rights.FORM,
+        rights.FORM_SCOPE,
         me().user_id,
         origins=sent["origins"],
         source=source,
@@ -83,12 +83,16 @@ def change_source(id: str) -> Response:
 
 
 def _forms() -> list[ApiKey]:
-    return [key for key in api_keys.every() if key.state() == "live" and key.scopes == rights.FORM]
+    return [
+        key
+        for key in api_keys.list_all()
+        if key.state() == "live" and key.scopes == rights.FORM_SCOPE
+    ]
 
 
 def _find_form(id: str) -> ApiKey:
     key = api_keys.find(id)
-    if key.scopes != rights.FORM:
+    if key.scopes != rights.FORM_SCOPE:
         raise NotFound
     return key
 
@@ -117,7 +121,7 @@ def _require_own_source(source: str, own: ApiKey | None = None) -> None:
 
 def _free_source() -> str:
     """`site-form`, or the first of `site-form-2` and so on that no form had yet."""
-    taken = {key.source or SOURCE for key in api_keys.every() if key.scopes == rights.FORM}
+    taken = {key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE}
     numbered = (f"{SOURCE}-{number}" for number in count(2))
     return next(source for source in (SOURCE, *islice(numbered, len(taken))) if source not in taken)
 

@@ -29,7 +29,7 @@ class Proof:
 
         For the transaction of the change: verbs take it as `before`.
         """
-        if not sessions.is_open(me()) or passwords.of(me().user_id) != self.password:
+        if not sessions.is_open(me()) or passwords.find_hash(me().user_id) != self.password:
             raise _login_again()
 
 
@@ -40,16 +40,16 @@ def prove(field: str) -> Proof:
     TooMany, Conflict `login_again`.
     """
     id = me().user_id
-    stored = passwords.of(id)
+    stored = passwords.find_hash(id)
     if stored is None and not is_fresh():
         raise _login_again()
     if not asks_password():
         return Proof(stored)
-    account, tries = f"{current_session().label}/{id}", current_app.password_tries
-    tries.take(uptime(), account=account)
-    if not passwords.fits(stored, request.form.get(field, "")):
+    account, tries = f"{current_session().label}/{id}", current_app.password_change_limits
+    tries.count_try(uptime(), account=account)
+    if not passwords.matches(stored, request.form.get(field, "")):
         raise Invalid.field(field, "wrong_password", "this is not the password")
-    tries.forget(account=account)
+    tries.reset(account=account)
     return Proof(stored)
 
 
@@ -60,7 +60,7 @@ def is_fresh() -> bool:
 
 def asks_password() -> bool:
     """Whether the user must type their password."""
-    return not me().from_site and passwords.of(me().user_id) is not None
+    return not me().from_site and passwords.find_hash(me().user_id) is not None
 
 
 def _login_again() -> Conflict:

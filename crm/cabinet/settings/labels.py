@@ -22,7 +22,10 @@ def kinds() -> dict[str, str]:
         events.TASK_CREATED: gettext("A new task"),
         events.TASK_COMPLETED: gettext("A task is done"),
     }
-    return {**{kind: called[kind] for kind in events.KINDS}, deliveries.TEST: gettext("A test")}
+    return {
+        **{kind: called[kind] for kind in events.KINDS},
+        deliveries.TEST_KIND: gettext("A test"),
+    }
 
 
 def states() -> dict[str, tuple[str, str]]:

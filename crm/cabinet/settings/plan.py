@@ -5,7 +5,7 @@ Only where sign-up is open: there somebody else may provide the service.
 
 from werkzeug.wrappers import Response
 
-from crm.access.limits import WINDOW
+from crm.access.limits import WINDOW_SECONDS
 from crm.cabinet.app import current_app
 from crm.cabinet.settings.sections import has_plans, pages, show
 from crm.errors import NotFound
@@ -26,8 +26,8 @@ def show_plan() -> Response:
         "plan.html",
         plan=plan,
         limit=plans[plan],
-        used=current_app.limiter.used(label, moment),
-        seconds=WINDOW - int(moment) % WINDOW,
+        used=current_app.limiter.get_count(label, moment),
+        seconds=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS,
         storage=quota.storage(),
         plans=[(name, number, settings().storage[name]) for name, number in plans.items()],
     )

@@ -35,7 +35,7 @@ def show_profile(**forms: Form) -> Response:
         user=user,
         has_password=identity.asks_password(),
         is_fresh=identity.is_fresh(),
-        sessions=sessions.every(me().user_id),
+        sessions=sessions.list_live(me().user_id),
         browser=browser,
         **context,
     )
@@ -75,14 +75,14 @@ def ask_for_email() -> Response:
 def change_password() -> Response:
     _has_login_here()
     proof = identity.prove("current")
-    password_hash = passwords.hashed(request.form.get("password", ""))
+    password_hash = passwords.hash_new(request.form.get("password", ""))
     user_id, session_id = me().user_id, me().id
 
     def end_others() -> None:
         proof.check_again()
         sessions.end_others(user_id, session_id)
 
-    passwords.store(user_id, password_hash, before=end_others)
+    passwords.store_hash(user_id, password_hash, before=end_others)
     flash(gettext("Password changed. You have been logged out on all other devices."))
     return authentication.remember_browser(
         see_other(PATH), request.cookies[authentication.cookie_name()]

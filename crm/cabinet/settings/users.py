@@ -125,10 +125,10 @@ def _show_invited(user: User, invitation: emails.Invitation) -> Response:
 
 def _invited() -> dict[str, tuple[str, bool]]:
     """Who was invited and has not come in: {user's id: (since when, is the link good)}."""
-    came = sessions.user_ids()
+    came = sessions.list_user_ids()
     return {
         str(user_id): (created_at, expires_at > now())
-        for user_id, created_at, expires_at in links.unused(links.INVITE)
+        for user_id, created_at, expires_at in links.list_unused(links.INVITE)
         if user_id not in came
     }
 

@@ -96,13 +96,13 @@ def rotate_secret(id: str) -> Response:
         f"{PATH}/{id}",
         gettext("The current secret is replaced and stays valid for 24 hours beside the new one."),
     ):
-        secret = subscriptions.rotate(id)
+        secret = subscriptions.rotate_secret(id)
     return show("webhook_secret.html", id=id, secret=secret, is_new=False)
 
 
 @pages.post(f"{PATH}/<id>/test")
 def test_webhook(id: str) -> Response:
-    delivery = deliveries.test(id)
+    delivery = deliveries.send_test(id)
     flash(gettext("The test is being sent. Reload the page to see the result."), "info")
     return see_other(f"{PATH}/{id}/deliveries/{delivery}")
 
@@ -136,7 +136,7 @@ def recover_webhook(id: str) -> Response:
 @pages.get(f"{PATH}/<id>/deliveries/<delivery_id>")
 def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Response:
     webhook, delivery = Webhook.find(id), _delivery(id, delivery_id)
-    event_id, body = deliveries.told(delivery["id"])
+    event_id, body = deliveries.load_body(delivery["id"])
     return show(
         "delivery.html",
         webhook=WEBHOOK.one(id),
@@ -166,7 +166,7 @@ def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
     It is green only while nothing that was sent last failed. Switched on again after failures it is
     `active` to the API, whose `failing` tells of what happened since.
     """
-    states, retrying = labels.states(), deliveries.retrying()
+    states, retrying = labels.states(), deliveries.find_retrying_webhooks()
     with_health = []
     for webhook in views:
         state = webhook["state"]
@@ -185,7 +185,7 @@ def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:
     """The delivery as a line for a shell, signed for now: receivers take it for five minutes."""
     moment = int(current_session().clock())
-    signed = signature.headers(webhook.secrets(), event_id, moment, body)
+    signed = signature.make_headers(webhook.active_secrets(), event_id, moment, body)
     headers = {"content-type": "application/json", **signed}
     parts = [
         f"curl -i {quote(webhook.url)}",

@@ -7,7 +7,7 @@ else it is a new one. Contacts that the file does not name stay as they are.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crm.errors import Faults
+from crm.errors import FaultCollector
 from crm.records.search import fold
 from crm.resources.clients.record import (
     CLIENT_IN,
@@ -65,7 +65,7 @@ class ImportableClients(ImportableResource):
         existing = client.list_contacts() if client else []
         parts = self.part_values(entry, source)
         matches = match_parts(parts, existing, lambda contact: [fold(contact.name)], _name_of)
-        faults, contacts = Faults(), []
+        faults, contacts = FaultCollector(), []
         for number, (part, contact) in enumerate(zip(parts, matches, strict=True)):
             id = part.pop("id", None)
             if id is not None and contact is None:

@@ -13,8 +13,8 @@ from typing import Any
 from peewee import IntegerField
 
 from crm.access import rights
-from crm.config import MOST_CONTACTS
-from crm.errors import Faults, Invalid, NotFound
+from crm.config import MAX_CONTACTS
+from crm.errors import FaultCollector, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
 from crm.records import columns, fields, nested, queries, search
@@ -74,7 +74,7 @@ class Client(SoftDeletedRecord):
             sent=ContactEntry(),
             column=CONTACTS,
             expanded=True,
-            max_items=MOST_CONTACTS,
+            max_items=MAX_CONTACTS,
             max_bytes=PARTS_BYTES,
             about="In a change: all the contacts there shall be."
             " In lists only with `expand=contacts`.",
@@ -296,7 +296,7 @@ def having(condition: str) -> str:
 
 
 def _check_contacts(known: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
-    faults, seen, has_primary = Faults(), set(), False
+    faults, seen, has_primary = FaultCollector(), set(), False
     for number, entry in enumerate(entries):
         where = f"contacts/{number}"
         id: int | None = entry.get("id")

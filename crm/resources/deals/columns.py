@@ -8,7 +8,7 @@ deal with items is their total, unless the file has another one without the mode
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crm.errors import Faults
+from crm.errors import FaultCollector
 from crm.records.search import fold
 from crm.resources.deals import deal_with_items
 from crm.resources.deals.items import DealItem
@@ -114,7 +114,7 @@ class ImportableDeals(ImportableResource):
         """The items of the file, each with the existing one."""
         parts = self.part_values(entry, source)
         matches = match_parts(parts, items, _names_of, _name_of)
-        faults, seen = Faults(), set()
+        faults, seen = FaultCollector(), set()
         for number, (part, item) in enumerate(zip(parts, matches, strict=True)):
             id, pointer = part.pop("id", None), f"items/{number}"
             if id is not None and item is None:

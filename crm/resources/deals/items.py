@@ -18,7 +18,7 @@ from marshmallow.validate import Length
 from peewee import IntegerField
 
 from crm.access import rights
-from crm.errors import MOST_FAULTS, Conflict, Fault, Invalid, NotFound
+from crm.errors import MAX_FAULTS, Conflict, Fault, Invalid, NotFound
 from crm.outbox import events
 from crm.records import columns, fields
 from crm.records.record import Record
@@ -302,7 +302,7 @@ def for_each(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
             results.append(read(entry))
         except Invalid as error:
             faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
-            if len(faults) >= MOST_FAULTS:
+            if len(faults) >= MAX_FAULTS:
                 break
     if faults:
         raise Invalid(faults)
@@ -369,7 +369,7 @@ def _line(sent: Any) -> Payload:
 def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
     if not isinstance(sent, dict):
         raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
-    if strange := [*islice((name for name in sent if name != "items"), MOST_FAULTS)]:
+    if strange := [*islice((name for name in sent if name != "items"), MAX_FAULTS)]:
         detail = "does not go with items"
         raise Invalid([Fault(f"/{name}", "unknown_field", detail) for name in strange])
     lines = sent.get("items")
