@@ -59,7 +59,7 @@ def file_of(noun: str, *wanted: Any, **options: Any) -> bytes:
 
 
 def all_files(excel: bool = False) -> dict[str, bytes]:
-    """The files of all nouns by name, in the order in which they move in elsewhere."""
+    """The files of all resources by name, in the order in which they are imported elsewhere."""
     return {each.file_name: file_of(each.plural, excel=excel) for each in all_resources()}
 
 

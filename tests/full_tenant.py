@@ -18,12 +18,18 @@ from unittest.mock import patch
 
 from crm import CRMApp
 from crm.access import api_keys, codes, links, passwords, rights, sessions
+from crm.api.examples import example
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.resources import notes, tenant, users
+from crm.resources.clients.record import CLIENT_PATCH
 from crm.resources.deals import record as deals
+from crm.resources.deals.record import DEAL_PATCH
 from crm.resources.leads import record as leads
+from crm.resources.leads.record import LEAD_PATCH
 from crm.resources.products.columns import PRODUCTS
+from crm.resources.products.record import PRODUCT_PATCH
+from crm.resources.tasks import TASK_PATCH
 from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, now, transaction
 
@@ -108,9 +114,27 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _tasks(caller, clock)
     _notes(app, caller, taras)
     _imports(caller)
+    _new_columns(caller)
     _deliveries(app, caller, clock)
     _last_day(app, caller, clock)
     return key
+
+
+def _new_columns(caller: Caller) -> None:
+    """Give a value, its declared example, to each field that no record above has one of."""
+    for path, schema in (
+        ("/leads", LEAD_PATCH),
+        ("/clients", CLIENT_PATCH),
+        ("/deals", DEAL_PATCH),
+        ("/products", PRODUCT_PATCH),
+        ("/tasks", TASK_PATCH),
+    ):
+        records = caller.do("GET", f"{path}?limit=200&sort=id")["data"]
+        examples = example(schema)
+        empty = [n for n in examples if all(record.get(n, "") is None for record in records)]
+        if empty:
+            values = {name: examples[name] for name in empty}
+            caller.do("PATCH", f"{path}/{records[0]['id']}", values)
 
 
 def _people(app: CRMApp) -> str:

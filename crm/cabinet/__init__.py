@@ -1,6 +1,6 @@
 """The web cabinet: pages rendered on the server, which call the same verbs as the API."""
 
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from flask import Blueprint, Flask, Response, g, request
@@ -24,6 +24,7 @@ from crm.cabinet import (
     start_page,
     tasks,
 )
+from crm.cabinet.app import CabinetApp
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import OWNER, TENANT
 from crm.config import Config
@@ -50,7 +51,7 @@ BLUEPRINTS: tuple[Any, ...] = (
 
 def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
     """Install all pages; `message_queue` sends SMS and e-mails."""
-    app.message_queue = message_queue
+    cast(CabinetApp, app).message_queue = message_queue
     begin_counting(app)
     cabinet = Blueprint("cabinet", __name__, template_folder="templates")
 
@@ -70,7 +71,7 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
         app.register_blueprint(module.pages)
 
 
-def begin_counting(app: Flask) -> None:
+def begin_counting(app: Any) -> None:
     """Limit SMS, tries of passwords and e-mails, by what is counted in the app's data folder."""
     tenants = app.tenants
     sms_log = SmsLog(tenants.config.data, tenants.secret_key)

@@ -1,7 +1,7 @@
-"""The entrance: who is looking at a page, may they, and under which rules the browser shows it.
+"""Authentication of pages: sessions and cookies, required roles, and security headers.
 
-A session is a row in the tenant's file behind a random cookie of this host alone. A page is never
-kept by caches, runs no script but our one file, and sends a form only to its own host.
+A session is a row in the tenant's file, found by a random cookie of this host alone. Pages are not
+cached, run no script but our one file, and send forms only to their own host.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import flask
-from flask import Flask, current_app, g, redirect, request
+from flask import Flask, g, redirect, request
 from flask.sessions import SecureCookieSessionInterface
 from werkzeug.wrappers import Response
 
@@ -19,6 +19,7 @@ from crm.api.admission import API
 from crm.api.operations import raw_body
 from crm.api.upload import InMemory
 from crm.cabinet import csrf, embedded_login
+from crm.cabinet.app import current_app
 from crm.cabinet.compression import compress
 from crm.cabinet.rendering import BASE_HOST, RANK, TENANT
 from crm.config import Config
@@ -40,14 +41,14 @@ POLICY = (
 
 
 def install(app: Flask, config: Config) -> None:
-    """Put the entrance in front of all pages of the app; the API has its own."""
+    """Check sessions, roles and form tokens before each page; the API has its own checks."""
     app.config.update(SESSION_COOKIE_SAMESITE="Lax")
     app.session_interface = _FormCookie()
     csrf.install(app)
     # A form of the base host leads to a tenant's host, which browsers count as its target.
     forms = {TENANT: "", BASE_HOST: f" {config.url_of('*')}"}
 
-    def enter() -> Response | None:
+    def check_request() -> Response | None:
         if request.path.startswith(API) or request.endpoint == STATIC:
             return None
         visited = current_session()
@@ -56,8 +57,8 @@ def install(app: Flask, config: Config) -> None:
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view: Any = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
-            # Nothing is there: let Flask say so, beside the menu. An embedding site is asked for
-            # pages alone.
+            # No such page: Flask answers 404, with the menu if there is a session. An embedding
+            # site is asked for its user only for pages that exist.
             if g.place == TENANT and token:
                 with suppress(CRMError):
                     g.session = sessions.find(token)
@@ -65,7 +66,7 @@ def install(app: Flask, config: Config) -> None:
         if g.place not in view.at:
             raise NotFound
         if BY_IP_ADDRESS in request.environ and request.path not in AT_IP_ADDRESS:
-            # Codes and cookies belong to the base host: whoever signs up goes on there.
+            # Codes and cookies belong to the base host, so a sign-up goes on there.
             if request.method != "GET":
                 raise NotFound
             return redirect(f"{config.base_url}{request.path}", 303)
@@ -74,7 +75,9 @@ def install(app: Flask, config: Config) -> None:
         if g.session:
             visited.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
-        app.limiter.count_page(visited.label, session_id, request.remote_addr or "", uptime())
+        current_app.limiter.count_page(
+            visited.label, session_id, request.remote_addr or "", uptime()
+        )
         if not g.session and view.role:
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))
@@ -86,7 +89,7 @@ def install(app: Flask, config: Config) -> None:
             csrf.check_token()
         return None
 
-    def leave(response: Response) -> Response:
+    def finish_response(response: Response) -> Response:
         if request.path.startswith(API):
             return response
         if request.endpoint == STATIC:
@@ -96,23 +99,23 @@ def install(app: Flask, config: Config) -> None:
         site = embedded_login.around()
         others = site.origins() if site else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
-        # The path of a one-time link goes to nobody's log, not even from page to page here.
+        # The path of a one-time link must not reach any log as a referrer, not even our own.
         is_link = "token" in (request.view_args or ())
         headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
         headers["Cache-Control"] = "no-store"
-        _keep_on(response)
+        _renew_cookie(response)
         compress(response)
         return response
 
-    app.before_request(enter)
-    app.after_request(leave)
+    app.before_request(check_request)
+    app.after_request(finish_response)
     app.context_processor(lambda: {"me": g.get("session"), "place": g.get("place", TENANT)})
 
 
 def cookie_name(name: str = COOKIE) -> str:
-    """A cookie of this host alone: under https no other host of the domain can set it either.
+    """The name of a cookie of this host alone: under https no other host of the domain can set it.
 
-    Below a prefix it belongs to that, where browsers keep no `__Host-`.
+    Below a URL prefix the cookie belongs to that path, where browsers refuse `__Host-`.
     """
     if not request.is_secure:
         return name
@@ -120,7 +123,7 @@ def cookie_name(name: str = COOKIE) -> str:
 
 
 def cookie_path() -> str:
-    """Where a cookie belongs: everywhere, or below the prefix of the cabinet."""
+    """The path of cookies: the URL prefix of the cabinet, or everything."""
     return quote(request.root_path) or "/"
 
 
@@ -133,32 +136,31 @@ def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda
 
 
 def remember_browser(response: Response, token: str) -> Response:
-    """This browser, which has the session of that token, is known to be its user's from now on."""
+    """Set the cookie that marks this browser as known to the user of that session."""
     known = known_browsers.make_cookie(current_app.secret_key, token)
     set_cookie(response, KNOWN_COOKIE, known, known_browsers.KNOWN_BROWSER_SECONDS)
     return response
 
 
 def known_browser(user_id: int | None) -> str | None:
-    """Under which name this browser's tries are counted, if it logged in as the user before."""
+    """The name that counts this browser's tries, if it has logged in as the user before."""
     cookie = request.cookies.get(cookie_name(KNOWN_COOKIE), "")
     return known_browsers.identify_browser(current_app.secret_key, cookie, user_id)
 
 
 def let_out(response: Response) -> Response:
-    """End the session of this browser."""
+    """Log out: end the session of this browser and remove its cookie."""
     session, token = g.session, request.cookies.get(cookie_name())
     if session and session.from_site:
-        session = sessions.find(token) if token else None  # one of ours beside the site's
+        session = sessions.find(token) if token else None  # our own, beside that of the site
     if session:
         sessions.end(session.id, session.user_id)
     set_cookie(response, COOKIE, "", 0)
     return response
 
 
-def _keep_on(response: Response) -> None:
-    """A session lasts while it is used: after its first day each page renews the cookie too, for
-    as long as the session can still go on."""
+def _renew_cookie(response: Response) -> None:
+    """Renew the cookie of a session that is older than a day: sessions last while they are used."""
     session = g.get("session")
     if (
         session
@@ -170,13 +172,13 @@ def _keep_on(response: Response) -> None:
 
 
 def set_cookie(response: Response, name: str, value: str, age: int) -> None:
-    """`age` in seconds; 0 takes the cookie away."""
+    """Set a cookie of this host; `age` in seconds, 0 removes it."""
     options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
     response.set_cookie(cookie_name(name), value, max_age=age, path=cookie_path(), **options)
 
 
 class _FormCookie(SecureCookieSessionInterface):
-    """Flask's signed cookie, for what must hold between two pages: as strict as the session's."""
+    """Flask's signed cookie for values between two pages, as strict as that of the session."""
 
     def open_session(self, app: Flask, request: Any) -> Any:
         return None if request.path.startswith(API) else super().open_session(app, request)

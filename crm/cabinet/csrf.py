@@ -1,4 +1,4 @@
-"""Hidden tokens of forms: each is good at one tenant and in one session alone.
+"""Hidden tokens of forms: each is valid for one tenant and one session.
 
 Flask-WTF makes and checks them, by a random text in the signed cookie of forms. The key of their
 signature is made for the tenant's label and the session, so that a token from another tenant, from
@@ -8,9 +8,10 @@ one domain can set each other's cookies unless they are served by https.
 
 import hmac
 
-from flask import Flask, current_app, g, request
+from flask import Flask, g, request
 from flask_wtf.csrf import CSRFError, generate_csrf, same_origin, validate_csrf
 
+from crm.cabinet.app import current_app
 from crm.tenancy.database import session_or_none
 
 FIELD = "csrf_token"
@@ -23,12 +24,12 @@ def install(app: Flask) -> None:
 
 
 def make_token() -> str:
-    """The token of all forms on the page that is shown."""
+    """The token of all forms on this page."""
     return generate_csrf(secret_key=_key())
 
 
 def check_token() -> None:
-    """Raise CSRFError unless the form that was sent is one of this tenant and this session."""
+    """Raise CSRFError unless the form belongs to this tenant and this session."""
     try:
         validate_csrf(request.form.get(FIELD), secret_key=_key())
     except ValueError as error:  # a ValidationError of WTForms
@@ -38,7 +39,7 @@ def check_token() -> None:
 
 
 def _key() -> bytes:
-    """The session is told by its cookie, so that pages of errors agree, which look for none."""
+    """The key of signatures. It names the session by its cookie: error pages look up no session."""
     current, session = session_or_none(), g.get("session")
     by_site = session and session.from_site
     owner = f"user {session.user_id} of the site" if by_site else g.get("session_token", "")

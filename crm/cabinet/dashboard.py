@@ -1,8 +1,7 @@
-"""The dashboard: figures of the business, each against the period before, and how they went.
+"""The dashboard: figures of the business, each compared with the period before, and plots.
 
-Whatever a plot shows is in a table behind it, made of the same rows. Each number that counts
-records leads to the list of exactly those. While a business is new, a list of first steps stands
-above.
+Each plot has a table of the same values. Each number of records links to the list of exactly those
+records. A new business sees a list of first steps above.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ HUNDREDTHS = 100
 
 
 class Cell(NamedTuple):
-    """A cell of a table, and where the records are that it tells of."""
+    """A cell of a table, and the path of the list of the records that it counts."""
 
     text: str
     path: str = ""
@@ -39,19 +38,19 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure and where its records are. `then` compares it with the period before."""
+    """One figure and the path of its records; `then` compares it with the period before."""
 
     name: str
     icon: str
     path: str
-    count: int
+    number: int
     then: str
     sums: Sequence[str] = ()
     sums_then: str = ""
 
 
 class Plot(NamedTuple):
-    """A picture and the table behind it: heads of its columns, and rows whose first cell names."""
+    """A picture and its table: headings of the columns, and rows whose first cell is the name."""
 
     id: str
     name: str
@@ -76,7 +75,7 @@ def show() -> Response:
 
 
 def _first_steps() -> list[tuple[str, str, bool]]:
-    """(what to do, where, is it done) while there is no deal and not all is done."""
+    """(label, path, is done) of each step, while there is no deal and not all steps are done."""
     if me().role == VIEWER:
         return []
     *done, has_deals = one_row(
@@ -161,7 +160,7 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
 
 
 def _funnel_plots(funnels: list[Funnel]) -> list[Plot]:
-    """Of the pipelines that have open deals, else of the first."""
+    """Plots of the pipelines that have open deals, else of the first ones."""
     used = [funnel for funnel in funnels if any(stage.deals.count for stage in funnel.stages)]
     return [_funnel_plot(funnel) for funnel in (used or funnels)[:MAX_FUNNELS]]
 
@@ -284,7 +283,7 @@ def _list_at(path: str, **filters: object) -> str:
     return f"{request.root_path}{path}?{urlencode(filters, doseq=True)}"
 
 
-def _leads_list(first: date, last: date, **filters: object) -> str:
+def _leads_list(first: date, last: date, /, **filters: object) -> str:
     """Leads that came in on these days, both included."""
     return _list_at("/leads", **filters, created_since=first, created_until=last)
 

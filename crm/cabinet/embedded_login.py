@@ -43,11 +43,11 @@ class Site:
     def login(self, path: str) -> str:
         """The address of the site's login that leads back to the path of a page here: by a path, or
         from another host by the whole address."""
-        assert self.login_url is not None  # asked only of a site that has a login
-        joint = "&" if "?" in self.login_url else "?"
-        is_elsewhere = urlsplit(self.login_url).netloc not in ("", request.host)
+        login_url = self.login_url or ""
+        joint = "&" if "?" in login_url else "?"
+        is_elsewhere = urlsplit(login_url).netloc not in ("", request.host)
         home = settings().url_of(current_session().label) if is_elsewhere else request.root_path
-        return f"{self.login_url}{joint}{urlencode({'next': home + path})}"
+        return f"{login_url}{joint}{urlencode({'next': home + path})}"
 
     def origins(self) -> str:
         """Other origins that a form here may lead to, as a policy writes them."""

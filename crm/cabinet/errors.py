@@ -1,4 +1,4 @@
-"""Errors as pages: the same exceptions that the API tells as problems."""
+"""Errors as pages: the same exceptions that the API returns as problem documents."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ STALE_FORM = "stale_form"
 
 
 def answer(error: Exception) -> Response:
-    """The page that tells of an error."""
+    """The page of an error."""
     if isinstance(error, CSRFError):
         return _page(400, STALE_FORM, _detail(400, STALE_FORM))
     known = problems.known(error)

@@ -1,4 +1,4 @@
-"""Excerpts of what a search found: the text around a word, with the word marked."""
+"""Excerpts of texts that match a search: the part around a word, with the word marked."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ def excerpt(text: str | None, words: Sequence[Word]) -> Markup | None:
 
 
 def has_all(texts: Sequence[str | None], words: Sequence[Word]) -> bool:
-    """Is every word in one of the texts?"""
+    """Whether every word is in one of the texts."""
     folded = search.fold(*texts)
     return all(any(form in folded for form in word) for word in words)
 

@@ -1,8 +1,8 @@
-"""Who comes in and goes out: by an SMS code, a password, or a one-time link (D12).
+"""Pages to log in and out: by an SMS code, a password, or a one-time link (D12).
 
-An answer never tells whether a phone or an e-mail address is known: the same work is done for all,
-and what is sent goes out after the answer. Looking at a link doesn't use it up, for mail programs
-and messengers look at what they bring; only a fresh sign-up is handed over at first sight.
+No response reveals whether a phone or an e-mail address is known: the same work is done for all,
+and messages are sent after the response. Opening a link does not use it up, because mail programs
+and messengers open links by themselves; only the link that hands over a sign-up is used at once.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 import flask
-from flask import current_app, redirect, request
+from flask import redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.app import current_app
 from crm.cabinet.embedded_login import around
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
@@ -63,8 +64,8 @@ def refuse_suspended() -> None:
 
 
 @pages.before_request
-def leave_it_to_the_site() -> Response | None:
-    """A site whose login is the way in has no other; a link from the operator stays good."""
+def redirect_to_site_login() -> Response | None:
+    """Send visitors to the site's login where it replaces ours; one-time links still work."""
     site = around()
     if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
         return None
@@ -171,7 +172,7 @@ def reset_link_sent() -> Response:
 @pages.get("/reset/<token>")
 def reset_page(token: str, form: Form | None = None) -> Response:
     if links.peek(links.RESET, token) is None:
-        return _no_good()
+        return _invalid_link()
     return render("login/reset.html", form=form or Form(), token=token)
 
 
@@ -186,7 +187,7 @@ def reset_password(token: str) -> Response:
 def invite_page(token: str, form: Form | None = None) -> Response:
     link = links.peek(links.INVITE, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
     user = User.find(link.user_id)
     return render("login/invite.html", form=form or Form(), token=token, user=user, **_company())
 
@@ -203,7 +204,7 @@ def enter_page(token: str) -> Response:
         return _enter_by_link(links.HANDOVER, token)
     link = links.peek(links.LOGIN, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
     return render("login/enter.html", token=token, user=User.find(link.user_id), **_company())
 
 
@@ -216,7 +217,7 @@ def enter(token: str) -> Response:
 def email_page(token: str, form: Form | None = None) -> Response:
     link = links.peek(links.EMAIL, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
     return render("login/email.html", form=form or Form(), token=token, email=link.about)
 
 
@@ -224,18 +225,16 @@ def email_page(token: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, token: email_page(token, form))
 def confirm_email(token: str) -> Response:
     if not users.confirm_email(token):
-        return _no_good()
+        return _invalid_link()
     flash(gettext("E-mail address confirmed"))
     return see_other("/")
 
 
 @pages.post("/logout")
 def logout() -> Response:
-    site = around()
-    user = me()
-    is_of_site = user is not None and user.from_site
-    start = redirect(site.home, 303) if site and is_of_site else see_other("/login")
-    response = authentication.let_out(start)
+    site = around() if me() and me().from_site else None
+    response = redirect(site.home, 303) if site else see_other("/login")
+    authentication.let_out(response)
     flask.session.clear()
     return response
 
@@ -288,7 +287,7 @@ def _enter_by_link(
     """Use a link to log its user in, with a new password if there is one: all of it, or nothing."""
     link = links.peek(purpose, token)
     if link is None:
-        return _no_good()
+        return _invalid_link()
 
     def use_link() -> None:
         if links.use(purpose, token) is None:
@@ -300,7 +299,7 @@ def _enter_by_link(
     try:
         return _enter(link.user_id, "/", text, use_link)
     except NotFound:
-        return _no_good()
+        return _invalid_link()
 
 
 def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
@@ -309,7 +308,7 @@ def _enter_by_form(purpose: str, token: str, text: str = "") -> Response:
     Raises Invalid for a password that can't be one; the link stays good then.
     """
     if links.peek(purpose, token) is None:
-        return _no_good()
+        return _invalid_link()
     password = request.form.get("password", "")
     must_hash = password or purpose == links.RESET
     # Hashing is slow, so it is done before the transaction in which the link is used.
@@ -327,8 +326,8 @@ def _wrong_login() -> Invalid:
     return Invalid.field("password", "wrong_login", detail)
 
 
-def _no_good() -> Response:
-    return render("login/no_good.html", 404)
+def _invalid_link() -> Response:
+    return render("login/invalid_link.html", 404)
 
 
 def _company() -> dict[str, Any]:

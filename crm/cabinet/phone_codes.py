@@ -1,19 +1,21 @@
-"""Codes by SMS, as pages ask for them: a code belongs to a random cookie of the browser, the phone
-that it was sent to is remembered between two pages, and the SMS goes out after the answer.
+"""Codes by SMS for pages.
 
-Whether a phone is known changes nothing of an answer: its code is made, counted and kept as
-anybody's, and only the SMS isn't sent.
+A code belongs to a random cookie of the browser. The phone is remembered in the signed cookie
+between two pages, and the SMS is sent after the response.
+
+A response is the same whether the phone is known or not: for an unknown one a code is made, counted
+and stored too, and only the SMS is not sent.
 """
 
 from functools import partial
-from typing import Any
 
 import flask
-from flask import current_app, request
+from flask import request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, tokens
 from crm.cabinet import authentication, formatting, languages
+from crm.cabinet.app import current_app
 from crm.cabinet.languages import force_locale, gettext
 from crm.errors import Invalid, TooMany
 from crm.tenancy.clocks import steady_seconds
@@ -67,23 +69,23 @@ def send(
 
 
 def phone(purpose: str) -> str | None:
-    """The phone that this browser was last asked for a code of; None when for none."""
+    """The phone that this browser has last asked a code for; None if none."""
     return flask.session.get(purpose)
 
 
 def check(purpose: str) -> bool:
-    """Is the code in the form the one that was sent? Each answer costs a try."""
+    """Whether the form has the code that was sent; each check counts as a try."""
     code = "".join(request.form.get("code", "")[:32].split())
     return codes.check(purpose, phone(purpose) or "", _browser(), code)
 
 
 def wrong() -> Invalid:
-    """The code in the form is not good, whatever the reason."""
+    """The error for a code that is wrong or has expired."""
     return Invalid.field("code", "wrong_code", gettext("This code is wrong or has expired."))
 
 
 def entered(purpose: str) -> bool:
-    """Has this browser entered the code, and not spent it yet?"""
+    """Whether this browser has entered the code and not used it yet."""
     return codes.is_entered(purpose, phone(purpose) or "", _browser())
 
 
@@ -92,8 +94,8 @@ def spending(purpose: str):
     return codes.spend_entered(purpose, phone(purpose) or "", _browser())
 
 
-def context(purpose: str, known_browser: str | None = None) -> dict[str, Any]:
-    """What the page for the code shows: phone, in how long another may be sent, a demo's SMS."""
+def context(purpose: str, known_browser: str | None = None) -> dict[str, object]:
+    """The context of the page for the code: phone, time until another code, and a demo's SMS."""
     number = phone(purpose) or ""
     seconds = codes.seconds_until_next(purpose, number, _browser() if known_browser else None)
     return {

@@ -82,8 +82,8 @@ def standing(
     floor, tall = HEIGHT - FOOT, HEIGHT - FOOT - HEAD
     for mark in (0, top // 2, top) if top % 2 == 0 else (0, top):
         y = floor - tall * mark / top
-        line = {"x1": left, "x2": WIDTH, "y1": y, "y2": y}
-        SubElement(svg, "line", {"class": "plot-line", **_texts(line)})
+        ends = {"x1": left, "x2": WIDTH, "y1": y, "y2": y}
+        SubElement(svg, "line", {"class": "plot-line", **_texts(ends)})
         _write(svg, shown(mark), left - 6, y + 4, "plot-mark", "end")
     step = (WIDTH - left) / max(1, len(columns))
     thick = step * 0.76 / len(series)

@@ -55,7 +55,7 @@ class Pages(flask.Blueprint):
         super().add_url_rule(rule, endpoint, view_func, provide_automatic_options, **options)
 
 
-def render(template: str, status: int = 200, **context: Any) -> Response:
+def render(template: str, status: int = 200, /, **context: Any) -> Response:
     """Render a template into a response."""
     return flask.make_response(render_template(template, **context), status)
 

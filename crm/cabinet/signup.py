@@ -8,11 +8,12 @@ import re
 import secrets
 
 import flask
-from flask import current_app, redirect, request
+from flask import redirect, request
 from werkzeug.wrappers import Response
 
 from crm.access import codes, links
 from crm.cabinet import authentication, languages, phone_codes
+from crm.cabinet.app import current_app
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.login import PHONE_IN
@@ -156,10 +157,10 @@ def _open(label: str, company: str, owner: dict[str, str | None]) -> None:
     open_tenant(
         current_app.tenants,
         label,
+        owner=owner,
         name=company,
         plan="start",
         language=languages.language(),
-        owner=owner,
     )
 
 

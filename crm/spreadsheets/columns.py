@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from crm import values
@@ -20,7 +19,7 @@ from crm.json import loads
 from crm.records import fields
 from crm.records.columns import declared
 from crm.records.record import Record
-from crm.spreadsheets.csv_format import decimal_text, parse_boolean, parse_decimal
+from crm.spreadsheets.csv_format import decimal_writer, parse_boolean, parse_decimal
 from crm.values import InvalidValue
 
 ID = fields.Id()
@@ -86,20 +85,20 @@ class _StoredValues(dict[str, Any]):
     """{cell: its stored value or BadCell}: a cell that is repeated is read once."""
 
     def __init__(self, read: Read):
-        super().__init__()
+        super().__init__({"": None})
         self._read = read
 
     def __missing__(self, cell: str) -> Any:
         try:
-            value = self._read(cell) if cell and not cell.isspace() else None
+            value = self._read(cell)
         except InvalidValue as invalid:
-            value = BadCell(invalid.code, invalid.detail)
+            value = None if cell.isspace() else BadCell(invalid.code, invalid.detail)
         self[cell] = value
         return value
 
 
 def _are_plain(cells: Sequence[str], max_length: int) -> bool:
-    # Asked of all cells at once: 5 ms for 50,000 cells instead of 15 to 80.
+    # Checked for all cells at once: 5 ms for 50,000 cells instead of 15 to 80.
     text = " ".join(cells)
     return (
         text.isprintable()
@@ -190,18 +189,17 @@ def _codec(field: fields.Field) -> tuple[Read, Callable[[bool], Write] | None]:
 
 
 def _number_reader(field: fields.Number) -> Read:
-    # Money has 4 decimals when stored; the fast way takes those that may be sent.
-    decimals = {fields.Price: 4, fields.Amount: 2}.get(type(field))
+    # Money is stored with 4 decimals; the short cut takes as many as may be sent.
+    max_decimals = {fields.Price: 4, fields.Amount: 2}.get(type(field), -1)
 
     def read(cell: str) -> int:
         whole, point, part = cell.partition(".")
         if (
-            decimals is not None
+            whole.isdecimal()
+            and (part.isdecimal() or not point)
             and cell.isascii()
-            and whole.isdecimal()
             and len(whole) <= MAX_FAST_DIGITS
-            and (part.isdecimal() if point else True)
-            and len(part) <= decimals
+            and len(part) <= max_decimals
         ):
             return int(whole + part.ljust(4, "0"))  # most are: 0.4 µs instead of 3
         try:
@@ -217,7 +215,7 @@ def _number_reader(field: fields.Number) -> Read:
 def _number_writer(field: fields.Number) -> Callable[[bool], Write]:
     decimals = len(str(field.scale)) - 1
     min_decimals = 2 if isinstance(field, (fields.Amount, fields.Price)) else 0
-    return lambda excel: partial(decimal_text, scale=decimals, comma=excel, at_least=min_decimals)
+    return lambda excel: decimal_writer(decimals, excel, min_decimals)
 
 
 def _whole_number(cell: str) -> int:

@@ -10,9 +10,9 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 FORMULA_STARTS = frozenset("=+-@'\t\r")
 MAX_NAMED_COLUMNS = 20  # unknown columns that a message names
@@ -122,7 +122,7 @@ def write(
 
 
 def write_to(
-    to: BinaryIO,
+    to: IO[bytes],
     header: Sequence[str],
     rows: Iterable[Sequence[str | None]],
     excel: bool = False,
@@ -183,10 +183,22 @@ def parse_boolean(text: str) -> bool:
 
 def decimal_text(units: int, scale: int, comma: bool = False, at_least: int = 2) -> str:
     """An integer number of 10**-scale as text, exact, with `at_least` decimals: 12.50, 12.3456."""
-    whole, part = divmod(abs(units), 10**scale)
-    decimals = (f"{part:0{scale}}".rstrip("0") if part else "").ljust(at_least, "0")
-    point = ("," if comma else ".") if decimals else ""
-    return f"{'-' if units < 0 else ''}{whole}{point}{decimals}"
+    return decimal_writer(scale, comma, at_least)(units)
+
+
+def decimal_writer(scale: int, comma: bool = False, at_least: int = 2) -> Callable[[int], str]:
+    """A function that does the same for many numbers."""
+    unit, mark = 10**scale, "," if comma else "."
+    no_part = f"{mark}{'0' * at_least}" if at_least else ""
+
+    def write(units: int) -> str:
+        whole, part = divmod(abs(units), unit)
+        decimals = no_part
+        if part:
+            decimals = mark + f"{part:0{scale}}".rstrip("0").ljust(at_least, "0")
+        return f"-{whole}{decimals}" if units < 0 else f"{whole}{decimals}"
+
+    return write
 
 
 def _decode(data: bytes) -> tuple[str, str]:
@@ -262,7 +274,7 @@ def _read_regular(
 ) -> list[tuple[int, tuple[str, ...]]] | None:
     """All rows below line `end` of a file in which each line is a whole row, else None.
 
-    Most files are; asking each row on its own takes twice as long. Between the blocks that are
+    Most files are; checking row by row takes twice as long. Between the blocks that are
     read in one call, other threads get their turn.
     """
     start = file.tell()
@@ -343,7 +355,7 @@ def _explain(error: csv.Error, first: int, last: int) -> tuple[str, str]:
 def _guarded(
     rows: Iterable[Sequence[str | None]], texts: Collection[int]
 ) -> Iterator[list[str | None]]:
-    # Rejected rows come by here too: a column of numbers may have anything, and a row any width.
+    # Rejected rows are written too: a column of numbers may have anything, and a row any width.
     for row in rows:
         yield [
             f"'{cell}"

@@ -4,7 +4,7 @@ The endpoints of a resource are added to its own blueprint by add_endpoints().
 """
 
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from flask import Request, Response, g
 from marshmallow import fields as ma
@@ -110,7 +110,7 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
     order = sort.by(query.sort)
     excel = query.chosen.get("dialect") == "excel"
 
-    def write(to: BinaryIO) -> None:
+    def write(to: IO[bytes]) -> None:
         export_csv(to, resource, condition, params, order, excel, may_read)
 
     with heavy_work():

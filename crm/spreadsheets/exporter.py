@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from crm.json import dumps
 from crm.spreadsheets import csv_format
@@ -17,7 +17,7 @@ Row = Sequence[str | None]
 
 
 def export_csv(
-    to: BinaryIO,
+    to: IO[bytes],
     resource: ImportableResource,
     condition: str = "1",
     params: Sequence[Any] = (),
@@ -33,19 +33,21 @@ def export_csv(
     """
     references = References()
     own = [column for column in resource.columns if column.sql]
+    selected = [column.sql for column in own]
+    if resource.part:
+        selected.append(f"{resource.singular}.id")
     sql = (
-        f"SELECT {resource.singular}.id, {', '.join(column.sql for column in own)}"
-        f" FROM {resource.singular} WHERE deleted_at IS NULL AND {condition}"
-        f" ORDER BY {order or resource.export_order}"
+        f"SELECT {', '.join(selected)} FROM {resource.singular}"
+        f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
     )
     writers = _own_writers(resource, own, references, excel, may_read)
     part_writers = _writers(resource.part_columns, excel)
 
     def rows() -> Iterator[Row]:
         for records in batches(sql, params):
-            ids, *columns = zip(*records, strict=True)
-            cells = _write_cells(columns, writers)
-            yield from _rows(resource, own, cells, _parts(resource, ids, part_writers))
+            columns = list(zip(*records, strict=True))
+            parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
+            yield from _rows(resource, own, _write_cells(columns, writers), parts)
 
     header = [column.name for column in resource.all_columns if column.sql]
     with snapshot():
@@ -73,7 +75,7 @@ def _own_writers(
 
 def _writers(columns: Sequence[Column], excel: bool) -> Writers:
     """What makes the cells of those columns whose stored value is not the cell."""
-    return [(place, each.write(excel)) for place, each in enumerate(columns) if each.write]
+    return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
 
 
 class _Names(dict[Any, str]):
@@ -88,24 +90,21 @@ class _Names(dict[Any, str]):
         return name
 
 
-def _write_cells(columns: list[Any], writers: Writers) -> Iterator[Row]:
+def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:
     """The rows of cells of columns of stored values; None is an empty cell."""
     # Column by column: most have nothing to convert, and csv writes their values as they are.
+    cells = list(columns)
     for place, write in writers:
         values = columns[place]
         if None in values:
-            columns[place] = [None if value is None else write(value) for value in values]
+            cells[place] = [None if value is None else write(value) for value in values]
         else:
-            columns[place] = list(map(write, values))
-    return zip(*columns, strict=True)
+            cells[place] = list(map(write, values))
+    return zip(*cells, strict=True)
 
 
-def _parts(
-    resource: ImportableResource, ids: Sequence[int], writers: Writers
-) -> list[list[Row]] | None:
-    """The cells of the parts of each record, None for a resource without parts."""
-    if not resource.part:
-        return None
+def _parts(resource: ImportableResource, ids: Sequence[int], writers: Writers) -> list[list[Row]]:
+    """The cells of the parts of each record."""
     by_record: dict[int, list[Row]] = defaultdict(list)
     parts = resource.parts_of(dumps(ids).decode())
     if parts:

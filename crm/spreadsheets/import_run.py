@@ -22,9 +22,10 @@ from crm.spreadsheets.reader import ParsedFile
 from crm.spreadsheets.resource import all_resources
 from crm.spreadsheets.results import ERROR_COLUMN, RejectedRow, Result
 from crm.tenancy.clocks import erasing_before
-from crm.tenancy.database import current_session, execute
+from crm.tenancy.database import current_session, execute, one_row
 from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
+from crm.values.ids import integer_id
 
 
 class ImportRun(Record):
@@ -82,6 +83,12 @@ def rejected_rows_file(id: int | str) -> bytes:
     if rejects is None:
         raise NotFound
     return bytes(rejects)
+
+
+def has_rejected_rows_file(id: int | str) -> bool:
+    """Whether the rejected rows of an import are still kept."""
+    sql = "SELECT rejects IS NOT NULL FROM import_run WHERE id = ?"
+    return bool(one_row(sql, (integer_id(id),))[0])
 
 
 def _file_for_repair(file: ParsedFile, rejected_rows: list[RejectedRow]) -> bytes:

@@ -174,7 +174,7 @@ class ImportableResource:
         steps = pointer.strip("/").split("/")
         if len(steps) > 1 and steps[1].isdecimal() and int(steps[1]) < len(entry.part_rows):
             column = f"{self.part}_{steps[2]}" if len(steps) > 2 else None
-            is_known = any(each.name == column for each in self.part_columns)
+            is_known = any(known.name == column for known in self.part_columns)
             return entry.part_rows[int(steps[1])], column if is_known else None
         column = self.column_of_field.get(steps[0], steps[0])
         return entry.row, column if column in self.column_names else None

@@ -36,7 +36,7 @@ def all_shapes() -> dict[str, RecordView]:
     """Every shape of the resources, also with everything that `expand` adds."""
     found = {}
     for name, module in list(sys.modules.items()):
-        if name.startswith("crm.resources"):
+        if name.startswith(("crm.resources", "crm.spreadsheets")):
             for attribute, shape in vars(module).items():
                 if isinstance(shape, RecordView):
                     found[f"{shape.schema.__class__.__name__} {attribute}"] = shape

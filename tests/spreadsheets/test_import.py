@@ -297,7 +297,7 @@ def test_tags_stand_in_one_cell(acme, cell, tags):
 # Events, the trail, the report
 
 
-def test_each_record_fires_the_events_of_any_other_door(api, acme):
+def test_each_record_fires_the_events_of_any_other_interface(api, acme):
     send(api, "leads", PEOPLE)
     assert api.kinds() == ["lead.created"] * 3
     told = api.events()[0]["data"]["lead"]
@@ -664,8 +664,8 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
     api.create("/leads", name="=1+1", phone="0671234567", amount=1250.5)
     data = api.get("/leads/export?dialect=excel").data.decode()
     assert data.startswith("\ufeffid;external_id;name;")
-    assert ";'=1+1;'+380671234567;" in data
-    assert ";1250,50;UAH;" in data
+    (row,) = csv.DictReader(io.StringIO(data.removeprefix("\ufeff")), delimiter=";")
+    assert (row["name"], row["phone"], row["amount"]) == ("'=1+1", "'+380671234567", "1250,50")
 
 
 # There and back

@@ -1,4 +1,4 @@
-"""Deals with their items by CSV: one row per item (D7, D8, D9); a real history moves in whole."""
+"""Deals with their items by CSV: one row per item (D7, D8, D9), and a real history."""
 
 import csv
 import io
@@ -191,7 +191,7 @@ def test_an_edited_export_needs_no_new_amount(acme, api):
     assert (stale["column"], stale["code"]) == ("amount", "amount_of_items")
 
 
-def test_a_move_is_told_as_by_any_other_door(acme, api):
+def test_a_move_fires_the_events_of_any_other_interface(acme, api):
     load("deals", ORDER)
     load("deals", "external_id,stage,status,closed_at\nD-2,Lost,lost,2024-03-01\n")
     assert api.kinds()[6:] == ["deal.stage_changed", "deal.lost"]
@@ -434,7 +434,7 @@ DEALS = written(
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory) -> Any:
-    """A tenant to whom the whole history has moved in by four files."""
+    """A tenant with the whole history, imported from four files."""
     crm = create_app(Config(data=tmp_path_factory.mktemp("office")), sends=False)
     tenant.open_tenant(crm.tenants, "office", plan="business")
     with crm.tenants.session("office"):

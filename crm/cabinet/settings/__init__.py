@@ -1,4 +1,4 @@
-"""Settings: the own profile for everybody, and for owners how the whole business works here."""
+"""Settings: the profile of each user, and for owners those of the whole business."""
 
 from crm.cabinet.settings import (
     api_keys,

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from flask import after_this_request, current_app, request
+from flask import after_this_request, request
 from werkzeug.wrappers import Response
 
 from crm.access import links
 from crm.cabinet import languages
+from crm.cabinet.app import current_app
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.settings.sections import home
 from crm.errors import Conflict

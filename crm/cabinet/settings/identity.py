@@ -1,15 +1,15 @@
-"""Is it the user, or somebody at a session of theirs? Asked before a change of the way in.
+"""Proof that it is the user, and not somebody else at their session, before logins are changed.
 
-Who has a password types it. Who has none must have logged in a few minutes ago, which takes a code
-by SMS or a link: without a password there is no other way in. Whom a site lets in, the site knows
-at each page.
+Users with a password type it. Users without one must have logged in a few minutes ago, by a code or
+a link. Users of an embedding site are authenticated by the site at each page.
 """
 
 from dataclasses import dataclass
 
-from flask import current_app, request
+from flask import request
 
 from crm.access import passwords, sessions
+from crm.cabinet.app import current_app
 from crm.cabinet.rendering import me
 from crm.errors import Conflict, Invalid
 from crm.tenancy.clocks import uptime
@@ -20,7 +20,7 @@ FRESH_LOGIN_SECONDS = 10 * 60
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The user showed who they are; `password` is the hash that their password fitted."""
+    """The user has proved their identity; `password` is the hash that their password matched."""
 
     password: str | None
 
@@ -54,12 +54,12 @@ def prove(field: str) -> Proof:
 
 
 def is_fresh() -> bool:
-    """Did this session begin a few minutes ago?"""
+    """Whether this session began less than FRESH_LOGIN_SECONDS ago."""
     return me().created_at > time_before(FRESH_LOGIN_SECONDS)
 
 
 def asks_password() -> bool:
-    """Is it by a password that who is looking proves it?"""
+    """Whether the user must type their password."""
     return not me().from_site and passwords.find_hash(me().user_id) is not None
 
 

@@ -1,4 +1,4 @@
-"""What webhooks, their events and their deliveries are called."""
+"""The labels of webhooks, their events and their deliveries."""
 
 from crm.cabinet.languages import gettext
 from crm.outbox import deliveries, events

@@ -1,4 +1,4 @@
-"""The way into settings: all pages with what each is for."""
+"""The overview of settings: all pages, each with what it is for."""
 
 from werkzeug.wrappers import Response
 

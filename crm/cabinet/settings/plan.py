@@ -3,10 +3,10 @@
 Only where sign-up is open: there somebody else may provide the service.
 """
 
-from flask import current_app
 from werkzeug.wrappers import Response
 
 from crm.access.limits import WINDOW_SECONDS
+from crm.cabinet.app import current_app
 from crm.cabinet.settings.sections import has_plans, pages, show
 from crm.errors import NotFound
 from crm.resources import tenant

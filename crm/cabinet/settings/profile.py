@@ -1,4 +1,4 @@
-"""The own profile: name, language, e-mail, password, and where one is logged in."""
+"""The profile of the user: name, language, e-mail, password and sessions."""
 
 from flask import request
 from werkzeug.wrappers import Response
@@ -110,7 +110,7 @@ def _has_login_here() -> None:
 
 
 def browser(agent: str) -> str:
-    """What a browser calls itself, in two words: "Firefox, Windows"."""
+    """A browser's User-Agent in two words: "Firefox, Windows"."""
     names = [
         next((NAMES.get(name, name) for name in known if name in agent), "")
         for known in (BROWSERS, SYSTEMS)

@@ -1,4 +1,4 @@
-"""What the pages of settings share: who may see them, and the way from one to another."""
+"""What the pages of settings share: their blueprint, their sections and their layout."""
 
 from typing import Any, NamedTuple
 
@@ -80,12 +80,12 @@ def sections() -> list[Section]:
 
 
 def has_plans() -> bool:
-    """Whether plans are offered to strangers here; who hosts for oneself needs none."""
+    """Whether this server offers plans: only where strangers can sign up."""
     return settings().signup
 
 
 def show(template: str, **context: Any) -> Response:
-    """A page of settings."""
+    """Render a page of settings."""
     return render(f"settings/{template}", sections=sections(), **context)
 
 

@@ -21,12 +21,14 @@ def of_rejected_rows(
 
     That is None where it is not known: of records with several rows only records are counted.
     """
-    shown = errors[:MAX_FAULTS]
-    faults = [{**error, "why": of_row(resource, error), "value": _quoted(error)} for error in shown]
+    first_errors = errors[:MAX_FAULTS]
+    faults = [
+        {**error, "why": of_row(resource, error), "value": _quoted(error)} for error in first_errors
+    ]
     more: int | None = 0
     if len(errors) > MAX_FAULTS:
-        rows_shown = len({error["line"] for error in shown})
-        more = None if resource.part else rejected - rows_shown
+        rows_listed = len({error["line"] for error in first_errors})
+        more = None if resource.part else rejected - rows_listed
     return {"faults": faults, "more_faults": more}
 
 
@@ -45,7 +47,7 @@ def of_file(resource: ImportableResource, fault: Fault) -> str:
     """Why a file cannot be used at all."""
     names = [match[1] or match[2] for match in QUOTED.findall(fault.detail)]
     name = names[0] if names else ""
-    listed = ", ".join(gettext("“%(name)s”", name=each) for each in names)
+    listed = ", ".join(gettext("“%(name)s”", name=quoted) for quoted in names)
     most = formatting.number(resource.max_rows)
     texts = {
         "empty_file": gettext("The file is empty: it needs a header line."),

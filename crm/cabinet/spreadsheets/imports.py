@@ -23,12 +23,10 @@ from crm.records import pagination, queries
 from crm.spreadsheets import find_resource
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
-from crm.spreadsheets.import_run import IMPORT_RUN, rejected_rows_file
+from crm.spreadsheets.import_run import IMPORT_RUN, has_rejected_rows_file, rejected_rows_file
 from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
-from crm.tenancy.database import one_row
 from crm.tenancy.heavy_work import heavy_work
-from crm.values.ids import integer_id
 
 MAX_BODY_BYTES = MAX_FILE_BYTES + ENVELOPE
 REPORTS_PER_PAGE = 20
@@ -131,14 +129,11 @@ def list_imports(plural: str) -> Response:
 @resource_page(pages, "GET", "imports/<id>")
 def show_import(plural: str, id: str) -> Response:
     report = _report(plural, id)
-    (has_file,) = one_row(
-        "SELECT rejects IS NOT NULL FROM import_run WHERE id = ?", (integer_id(id),)
-    )
     return _page(
         "spreadsheets/report.html",
         plural,
         report=report,
-        has_file=has_file,
+        has_file=has_rejected_rows_file(id),
         who=user_choices.everyone().get(report["user_id"], ""),
         **fault_texts.of_rejected_rows(find_resource(plural), report["errors"], report["rejected"]),
     )

@@ -29,7 +29,8 @@ def labels_of(plural: str) -> Labels:
 
 def import_order() -> list[tuple[str, str]]:
     """(plural, what its list is called) in the order in which files are imported."""
-    return [(each.plural, labels_of(each.plural).list) for each in all_resources()]
+    plurals = [resource.plural for resource in all_resources()]
+    return [(plural, labels_of(plural).list) for plural in plurals]
 
 
 def resource_page(

@@ -34,20 +34,20 @@ def first_rows(
     columns = [file.resource.column(name) for name in names]
     faulty = {(error["line"], error["column"]) for error in errors}
     rejected = _rejected_lines(file, {line for line, _ in faulty})
-    shown_rows = []
+    rows = []
     for line, cells in file.rows[:MAX_ROWS]:
         by_name = dict(zip(file.sheet.columns, cells, strict=True))
         has_currency = "currency" in file.resource.column_names
         currency = by_name.get("currency", "").strip() if has_currency else tenant.currency()
-        shown = []
+        row = []
         for column in columns:
             cell = by_name[column.name]
             text, fits = _show(column, cell, currency)
             fits = fits and ((line, column.name) not in faulty or not cell.strip())
             text = text if fits else cell
-            shown.append({"text": text, "fits": fits, "kind": _css_class(column, text)})
-        shown_rows.append({"line": line, "cells": shown, "fits": line not in rejected})
-    return shown_rows
+            row.append({"text": text, "fits": fits, "kind": _css_class(column, text)})
+        rows.append({"line": line, "cells": row, "fits": line not in rejected})
+    return rows
 
 
 def _css_class(column: Column, text: str) -> str:

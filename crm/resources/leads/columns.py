@@ -60,7 +60,9 @@ class ImportableLeads(ImportableResource):
                 raise Invalid.field("deal_id", "read_only", "a converted lead keeps its deal")
         elif status == "converted":
             if deal_id is None:
-                raise Invalid.field("deal_id", "required", "a converted lead moves in with a deal")
+                raise Invalid.field(
+                    "deal_id", "required", "a converted lead is imported with a deal"
+                )
             values["deal_id"] = deal_id
             del values["status"]
         return values

@@ -44,7 +44,7 @@ class Pipeline(Record):
     lost_reasons = columns.Tags(
         example=["Too expensive", "Chose a competitor"],
         about="Proposed when a deal is lost. A deal's `lost_reason` may be any text.",
-        label=N_("Lost reasons"),
+        label=N_("Why deals are lost"),
     )
 
     @classmethod

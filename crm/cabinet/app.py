@@ -1,0 +1,27 @@
+"""The Flask app with the attributes that the CRM adds, for type checkers."""
+
+from typing import cast
+
+import flask
+from flask import Flask
+
+from crm.access.limits import Limiter, PasswordLimits, TryLimits
+from crm.access.sms_limits import SmsLimits
+from crm.messages.queue import MessageQueue
+from crm.tenancy.tenants import Tenants
+
+
+class CabinetApp(Flask):
+    """What pages use of the app. No object is of this class: the app is a CRMApp (wsgi.py)."""
+
+    tenants: Tenants
+    secret_key: bytes
+    limiter: Limiter
+    sms_limits: SmsLimits
+    message_queue: MessageQueue
+    password_limits: PasswordLimits
+    password_change_limits: TryLimits
+    email_limits: TryLimits
+
+
+current_app = cast(CabinetApp, flask.current_app)
