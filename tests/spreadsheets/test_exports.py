@@ -159,6 +159,7 @@ def test_a_server_takes_little_memory_for_a_large_export(large, server, noun):
     assert peak_mib(process) - before < MORE_MIB
 
 
+@pytest.mark.process
 def test_who_reads_slowly_holds_no_connection_to_the_database(large, server):
     port, process = server
     connection = asking(port, large[1], "/leads/export")
@@ -195,6 +196,7 @@ def within_seconds(seconds: float, holds: Any) -> bool:
     return False
 
 
+@pytest.mark.process
 def test_head_of_an_export_leaves_nothing_open(large, server):
     port, process = server
     connection = asking(port, large[1], "/products/export", "HEAD")
