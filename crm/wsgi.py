@@ -22,6 +22,7 @@ from werkzeug.routing import MapAdapter
 from crm import cabinet, log, resources
 from crm.access.limits import Limiter
 from crm.api import admission, docs, problems
+from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.cabinet import errors as pages_of_errors
@@ -101,9 +102,10 @@ class CRMApp(Flask):
         def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             return start_response(status, headers + extra_headers, *exc_info)
 
-        response = self.health.answer(environ, self.tenants)
-        if response is not None:
-            return response(environ, start)
+        if environ.get("PATH_INFO") in OPERATOR_PATHS:
+            response = self.health.answer(environ, self.tenants)
+            if response is not None:
+                return response(environ, start)
         environ[admission.EXTRA_HEADERS] = extra_headers
         self.start_sender()
         session = self._open_session(environ)

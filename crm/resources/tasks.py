@@ -102,9 +102,6 @@ class Task(SoftDeletedRecord):
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
     completed_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
 
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.title, self.description
-
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the sent fields by the rules of update(); inside a transaction."""
         for name, record in REFERENCES.items():

@@ -71,6 +71,8 @@ def list_clients(query: Query) -> Page:
 @blueprint.one(CLIENT)
 def get_client(query: Query, id: str) -> dict[str, Any]:
     """Get one client with its contacts and tags."""
+    if not query.expand:
+        return CLIENT.one(id)
     return duplicates.readable(CLIENT.expanded(query.expand).one(id))
 
 

@@ -74,6 +74,8 @@ def list_leads(query: Query) -> Page:
 @blueprint.one(LEAD)
 def get_lead(query: Query, id: str) -> dict[str, Any]:
     """Get one lead."""
+    if not query.expand:
+        return LEAD.one(id)
     return duplicates.readable(LEAD.expanded(query.expand).one(id))
 
 

@@ -84,9 +84,6 @@ class Product(SoftDeletedRecord):
         )
     )
 
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.sku, self.name, self.category, self.description
-
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the sent fields by the rules of update(); inside a transaction."""
         if data.get("sku") not in (None, self.sku):
