@@ -27,7 +27,7 @@ from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL_PATCH
 from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_PATCH
-from crm.resources.products.columns import PRODUCTS
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.products.record import PRODUCT_PATCH
 from crm.resources.tasks import TASK_PATCH
 from crm.spreadsheets import import_file, read_file

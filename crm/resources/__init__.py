@@ -11,7 +11,7 @@ from crm.resources.leads.record import LEAD
 from crm.resources.pipelines import endpoints as pipeline_endpoints
 from crm.resources.products import endpoints as product_endpoints
 from crm.resources.products.record import PRODUCT
-from crm.resources.task_columns import TASKS
+from crm.resources.task_csv_columns import TASKS
 from crm.resources.tasks import TASK
 from crm.spreadsheets import endpoints as import_endpoints
 

@@ -9,7 +9,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
 from crm.resources.clients import record as clients
-from crm.resources.clients.columns import CLIENTS
+from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.clients.record import (
     CLIENT,
     CLIENT_IN,

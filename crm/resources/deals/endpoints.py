@@ -12,7 +12,7 @@ from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
-from crm.resources.deals.columns import DEALS
+from crm.resources.deals.csv_columns import DEALS
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import (

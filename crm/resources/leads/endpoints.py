@@ -12,8 +12,8 @@ from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
 from crm.resources import duplicates
 from crm.resources.leads import conversion
-from crm.resources.leads.columns import LEADS
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
+from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import (
     LEAD,
     LEAD_IN,

@@ -7,7 +7,7 @@ from crm.api.operations import Blueprint
 from crm.records import pagination
 from crm.records.pagination import Page
 from crm.records.queries import Query, filter_of
-from crm.resources.products.columns import PRODUCTS
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.products.record import (
     PRODUCT,
     PRODUCT_IN,
