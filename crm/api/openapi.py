@@ -21,7 +21,7 @@ from crm.json import dumps
 from crm.outbox import events
 from crm.records import fields
 from crm.records.nested import Nested
-from crm.records.queries import Parameter
+from crm.records.parameters import Parameter
 from crm.records.schemas import Body
 
 PROBLEM = "application/problem+json"

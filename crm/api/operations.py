@@ -9,28 +9,25 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
 import flask_smorest
 from flask import Request, Response, g, has_request_context, request
 from marshmallow import Schema
-from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm.access import rights
 from crm.api import idempotency
-from crm.errors import Malformed, Stale, TooLarge, WrongType
-from crm.json import dumps, loads
+from crm.api.bodies import json_body
+from crm.errors import Stale
+from crm.json import dumps
 from crm.records.pagination import Page
 from crm.records.queries import Filter
 from crm.records.schemas import Body, Payload, require_unchanged
 from crm.records.views import RecordView
 
 PREFIX = "/api/v1"
-BODY_LIMIT = 1 << 20  # bytes of a JSON body (D4)
-JSON_TYPES = ("application/json", "application/merge-patch+json")
 JSON = "application/json"
 NO_PARAMETERS = Filter(only=())
 NO_BODY = Body()
@@ -329,42 +326,6 @@ def _created(asked: Request, id: Any, operation: Operation) -> JsonResponse:
     if secret:
         body["secret"] = secret
     return _told(body, 201, headers, operation)
-
-
-def json_body(asked: Request) -> Any:
-    """The JSON sent; {} without a body. Raises TooLarge, WrongType or Malformed."""
-    data = _whole_body(asked.environ) or raw_body(BODY_LIMIT)
-    if not data:
-        return {}
-    if asked.environ.get("CONTENT_TYPE") not in JSON_TYPES and asked.mimetype not in JSON_TYPES:
-        raise WrongType
-    try:
-        return loads(data)
-    except (ValueError, RecursionError):
-        raise Malformed from None
-
-
-def _whole_body(environ: dict[str, Any]) -> bytes:
-    """A body that came with its length, read at once: werkzeug's stream takes 5 % of a create.
-    Empty if it is for raw_body() to read, or to refuse."""
-    length = environ.get("CONTENT_LENGTH", "")
-    if not (length.isascii() and length.isdecimal() and 0 < int(length) <= BODY_LIMIT):
-        return b""
-    data = environ["wsgi.input"].read(int(length))
-    environ["wsgi.input"] = BytesIO(data)  # for whoever reads it again; cut short, it is refused
-    return data if len(data) == int(length) else b""
-
-
-def raw_body(limit: int) -> bytes:
-    """The bytes sent. A body without a length is read one byte beyond the limit, to know."""
-    request.max_content_length = limit + 1
-    try:
-        data = request.get_data()
-    except RequestEntityTooLarge:
-        raise TooLarge from None
-    if len(data) > limit:
-        raise TooLarge(f"the body is larger than {limit} bytes")
-    return data
 
 
 def known_version(

@@ -6,7 +6,7 @@ from typing import Any
 from flask import Request
 from werkzeug.formparser import FormDataParser
 
-from crm.api.operations import raw_body
+from crm.api.bodies import raw_body
 from crm.errors import Fault, Invalid, WrongType
 
 ENVELOPE = 64 << 10  # bytes that multipart may need around the file

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from crm.access import known_browsers, sessions
 from crm.api.admission import API
-from crm.api.operations import raw_body
+from crm.api.bodies import raw_body
 from crm.api.upload import InMemory
 from crm.cabinet import csrf, embedded_login
 from crm.cabinet.app import current_app

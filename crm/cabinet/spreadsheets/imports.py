@@ -19,7 +19,7 @@ from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on
 from crm.cabinet.spreadsheets import column_help, fault_texts, labels, preview
 from crm.cabinet.spreadsheets.labels import resource_page
 from crm.errors import Invalid, NotFound
-from crm.records import pagination, queries
+from crm.records import pagination, parameters, queries
 from crm.spreadsheets import find_resource
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
@@ -33,7 +33,7 @@ REPORTS_PER_PAGE = 20
 
 
 class ReportFilter(queries.Filter):
-    sort = queries.Sort()
+    sort = parameters.Sort()
 
 
 REPORT_FILTER = ReportFilter()

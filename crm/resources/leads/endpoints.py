@@ -7,9 +7,10 @@ from flask import g
 from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint, address
-from crm.records import fields, pagination, queries
+from crm.records import fields, pagination, parameters, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.resources import duplicates
 from crm.resources.leads import conversion
 from crm.resources.leads.columns import LEADS
@@ -30,16 +31,16 @@ from crm.spreadsheets.endpoints import add_endpoints
 
 
 class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declaration
-    source_not = queries.NotEquals(
+    source_not = parameters.NotEquals(
         fields.Text(64), "source", "From none of these sources; leads without one are included."
     )
-    has_source = queries.HasValue("source", "Whether it is known where the lead came from.")
+    has_source = parameters.HasValue("source", "Whether it is known where the lead came from.")
 
 
 class LeadView(queries.Filter):
     """What GET one takes."""
 
-    expand = queries.Expand("possible_duplicates")
+    expand = parameters.Expand("possible_duplicates")
 
 
 LEAD_FILTER = LeadFilter()
