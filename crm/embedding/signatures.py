@@ -13,7 +13,7 @@ from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm.api.envelopes import Records
-from crm.api.openapi import field_schema
+from crm.api.openapi import describe_field
 from crm.embedding.methods import Method
 from crm.records import fields, parameters
 from crm.records.nested import Nested
@@ -150,7 +150,7 @@ def signature(method: Method, types: Types) -> inspect.Signature:
 
 def docstring(method: Method, types: Types) -> str:
     """What the method does, and its arguments whose meaning their name does not give."""
-    lines = [_first_line(method.operation.view)]
+    lines = [_first_line(method.operation.function)]
     abouts = {
         argument.name: argument.about
         for arguments, _ in variants(method, types)
@@ -180,7 +180,7 @@ def _arguments(method: Method, body: Any, types: Types) -> Iterator[Argument]:
 
 def _about(declared: ma.Field) -> str:
     if isinstance(declared, fields.Field):
-        return field_schema(declared).get("description", "")
+        return describe_field(declared).get("description", "")
     return declared.about if isinstance(declared, Nested) else ""
 
 

@@ -40,14 +40,14 @@ class Filter(Schema):
     cursor = Cursor(about="`meta.next_cursor` of the page before.")
     total = Switch(about="`true` adds `meta.total`.")
 
-    def unasked(self) -> Query:
+    def default(self) -> Query:
         """The query of a request without parameters."""
         sort = self.fields.get("sort")
         return Query(sort=sort.default if sort else "")
 
     def read(self, sent: MultiDict) -> Query:
         """The query of a request's parameters; raises Invalid naming each that doesn't fit."""
-        query = self.unasked()
+        query = self.default()
         query.sent = tuple((name, tuple(dict.fromkeys(texts))) for name, texts in sent.lists())
         found = []
         for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q knows the rest

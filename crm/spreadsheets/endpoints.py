@@ -10,7 +10,7 @@ from flask import Request, Response, g
 from marshmallow import fields as ma
 
 from crm.access import rights
-from crm.api.operations import Blueprint, address, named
+from crm.api.operations import Blueprint, build_path, named
 from crm.api.upload import one_file
 from crm.errors import Forbidden
 from crm.records import fields, parameters, queries
@@ -80,7 +80,7 @@ def add_endpoints(
         result = import_file(file, file_name, query.chosen.get("dry_run") == "true")
         headers = {}
         if result.import_id is not None:
-            headers["Location"] = address(f"/imports/{result.import_id}")
+            headers["Location"] = build_path(f"/imports/{result.import_id}")
         return {"status": "ok", **result.counts()}, headers
 
     @blueprint.get(f"/{plural}/export")

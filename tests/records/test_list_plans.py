@@ -120,7 +120,7 @@ class Listed(NamedTuple):
 
     def page(self, *sent: tuple[str, str]) -> pagination.Page:
         query = self.operation.query.read(MultiDict(sent))
-        return self.operation.view(query, **({"id": "1"} if "<id>" in self.path else {}))
+        return self.operation.function(query, **({"id": "1"} if "<id>" in self.path else {}))
 
     def ids(self, *sent: tuple[str, str]) -> list[str]:
         """The ids of all pages, which have the same total."""

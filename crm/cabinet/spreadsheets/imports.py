@@ -118,7 +118,7 @@ def drop_file(plural: str, name: str) -> Response:
 
 @resource_page(pages, "GET", "imports")
 def list_imports(plural: str) -> Response:
-    query = REPORT_FILTER.unasked()
+    query = REPORT_FILTER.default()
     query.limit, query.cursor = REPORTS_PER_PAGE, request.args.get("cursor", "")
     singular = find_resource(plural).singular
     page = pagination.page(IMPORT_RUN, query, REPORT_FILTER.fields["sort"], "noun = ?", [singular])

@@ -6,7 +6,7 @@ from flask import g
 
 from crm.access import rights
 from crm.api.envelopes import page_of
-from crm.api.operations import Blueprint, address
+from crm.api.operations import Blueprint, build_path
 from crm.records import fields, pagination, parameters, queries
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -109,7 +109,7 @@ def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[st
     lead, is_new = conversion.convert(id, data)
     ids = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
     body = {"status": "ok", "lead_id": str(lead.id), **ids}
-    return body, {"Location": address(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
+    return body, {"Location": build_path(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
 
 
 add_endpoints(blueprint, LEADS, LeadFilter)
