@@ -16,6 +16,7 @@ from flask import (
     request,
     request_tearing_down,
 )
+from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import MapAdapter
 
@@ -267,7 +268,8 @@ def create_app(
     docs.install(app, api)
     senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
-    app.register_error_handler(Exception, _answer_error)
+    for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own
+        app.register_error_handler(kind, _answer_error)
 
     if config.trusted_proxies:
         hops = config.trusted_proxies

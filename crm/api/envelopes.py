@@ -13,7 +13,7 @@ from crm.records.views import RecordView
 
 
 class Open(Schema):
-    """An answer may grow (D16): see `shapes.Noun`."""
+    """An answer may grow (D16): see `views.Noun`."""
 
     class Meta:
         unknown = EXCLUDE
@@ -65,11 +65,11 @@ class Records(ma.Field):
         self.schemas = schemas
 
 
-SHOWN_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
+EXAMPLE_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
 SECRET = ma.String(
     metadata={
         "description": "Told this once; a replay is without it.",
-        "examples": [SHOWN_SECRET],
+        "examples": [EXAMPLE_SECRET],
     }
 )
 
@@ -83,7 +83,7 @@ def page_of(schema: Schema, deleted: bool = False) -> Schema:
 
 
 @cache  # as above, of what is created at several paths
-def created(noun: str, shape: RecordView | None, several: bool, secret: bool = False) -> Schema:
+def created(noun: str, view: RecordView | None, several: bool, secret: bool = False) -> Schema:
     """`{"status": "ok", "<noun>_id": "…"}`, with `data` when preferred (D1)."""
     found: dict[str, Any] = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
     if several:
@@ -93,9 +93,9 @@ def created(noun: str, shape: RecordView | None, several: bool, secret: bool = F
         found[f"{noun}_id"] = ma.String(required=True)
     if secret:
         found["secret"] = SECRET
-    if shape:
+    if view:
         about = "With `Prefer: return=representation`."
-        found["data"] = ma.Nested(shape.schema, metadata={"description": about})
+        found["data"] = ma.Nested(view.schema, metadata={"description": about})
     return _envelope(f"{noun.capitalize()}Created", **found)
 
 

@@ -75,7 +75,7 @@ def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
             fingerprint,
             response.status_code,
             dumps(headers).decode(),
-            getattr(response, "kept", None) or response.get_data(),
+            getattr(response, "replay_body", None) or response.get_data(),
             now(),
         ),
     )

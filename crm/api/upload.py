@@ -6,7 +6,7 @@ from typing import Any
 from flask import Request
 from werkzeug.formparser import FormDataParser
 
-from crm.api.operations import raw_body
+from crm.api.bodies import read_body
 from crm.errors import Fault, Invalid, WrongType
 
 ENVELOPE = 64 << 10  # bytes that multipart may need around the file
@@ -20,7 +20,7 @@ def one_file(sent: Request, name: str, most: int) -> tuple[str | None, bytes]:
     """
     if sent.mimetype != "multipart/form-data":
         raise WrongType(f"send multipart/form-data with one file part named {name}")
-    raw_body(most + ENVELOPE)
+    read_body(most + ENVELOPE)
     sent.form_data_parser_class = InMemory
     found = sent.files.getlist(name)
     # The name is None of a part that has none, or one that cannot be read.

@@ -68,7 +68,7 @@ def notes(noun: str, id: str, limit: int = MAX_ENTRIES) -> list[dict[str, Any]]:
 
 def history(noun: str, id: str, limit: int = MAX_ENTRIES) -> list[dict[str, Any]]:
     """The newest changes of a live record: [{when, who, lines: [{field, before, after}]}]."""
-    query = changes.CHANGE_FILTER.unasked()
+    query = changes.CHANGE_FILTER.default()
     query.limit = limit
     return _history_entries(noun, id, changes.of_record(SHAPES[NOUNS[noun]], id, query))
 
@@ -118,7 +118,7 @@ def delete_note(plural: str, id: str, note_id: str) -> Response:
 @pages.get(f"{RECORD_PATH}/history")
 def list_history(plural: str, id: str) -> Response:
     noun = NOUN_OF[plural]
-    query = changes.CHANGE_FILTER.unasked()
+    query = changes.CHANGE_FILTER.default()
     query.cursor = request.args.get("cursor", "")
     page = changes.of_record(SHAPES[plural], id, query)
     card = {"path": _path(noun, id), "history": _history_entries(noun, id, page)}
@@ -127,7 +127,7 @@ def list_history(plural: str, id: str) -> Response:
 
 
 def _notes_page(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") -> pagination.Page:
-    query = NOTE_FILTER.unasked()
+    query = NOTE_FILTER.default()
     query.limit, query.cursor = limit, cursor
     condition = "noun = ? AND record_id = ?", (noun, integer_id(id))
     return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], *condition)

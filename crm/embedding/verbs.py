@@ -14,7 +14,7 @@ from crm import spreadsheets
 from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.resources import notes, tasks, webhooks
 from crm.resources.clients import record as clients
 from crm.resources.deals import items

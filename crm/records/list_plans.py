@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crm.records.conditions import Condition
-from crm.records.queries import Query, Sort
+from crm.records.parameters import Query, Sort
 from crm.records.views import RecordView
 from crm.tenancy.database import one_row
 from crm.tenancy.dialect import by_id, by_index

@@ -15,7 +15,7 @@ from crm.errors import Malformed
 from crm.records import list_plans
 from crm.records.conditions import OF_LIST, Condition
 from crm.records.list_plans import Plan, joined
-from crm.records.queries import Query, Sort
+from crm.records.parameters import Query, Sort
 from crm.records.retention import KEPT_DAYS
 from crm.records.views import RecordView
 from crm.tenancy.database import time_before

@@ -1,6 +1,6 @@
 """The resources of the specification, one module or package each. Adding one is one line here."""
 
-from crm.api.openapi import Api, describe_webhooks
+from crm.api.openapi import Api
 from crm.resources import changes, event_feed, notes, tasks, users, webhooks
 from crm.resources.clients import endpoints as client_endpoints
 from crm.resources.clients.record import CLIENT
@@ -31,4 +31,4 @@ def register(api: Api) -> None:
     for module in modules:
         api.register_blueprint(module.blueprint)
     api.register_blueprint(changes.endpoints(SHAPES))
-    describe_webhooks(api, event_feed.TOLD)
+    api.add_webhooks(event_feed.TOLD)

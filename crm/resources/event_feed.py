@@ -17,8 +17,8 @@ from crm.api.envelopes import Open, Records
 from crm.api.operations import Blueprint
 from crm.errors import Forbidden
 from crm.outbox import events
-from crm.records import fields, queries
-from crm.records.queries import Query
+from crm.records import fields, parameters, queries
+from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
@@ -91,7 +91,7 @@ class EventFeed(Open):
     meta = ma.Nested(FeedMeta, required=True)
 
 
-class After(queries.Parameter):
+class After(parameters.Parameter):
     """The sequence of the last event that is known already."""
 
     def apply(self, sent: list[str], query: Query) -> None:
@@ -106,7 +106,7 @@ class After(queries.Parameter):
 
 class EventFilter(queries.Filter):
     after = After(about="Only events later than this sequence.")
-    type = queries.Option(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
+    type = parameters.Option(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
 
 
 EVENT_FILTER = EventFilter(only=("after", "limit", "type"))

@@ -18,10 +18,10 @@ from crm.api.operations import Blueprint
 from crm.json import dumps, loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
-from crm.records import fields, pagination, queries
+from crm.records import fields, pagination, parameters, queries
 from crm.records.nested import NestedList
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.tenancy.database import current_session, transaction
@@ -238,16 +238,16 @@ RECOVERY_IN = RecoverySchema.body("RecoveryIn")
 
 
 class WebhookFilter(queries.Filter):
-    sort = queries.Sort("-id", created_at="created_at")
+    sort = parameters.Sort("-id", created_at="created_at")
 
 
 class DeliveryFilter(queries.Filter):
-    status = queries.Equals(fields.Choice(*STATUSES))
-    sort = queries.Sort("-id")
+    status = parameters.Equals(fields.Choice(*STATUSES))
+    sort = parameters.Sort("-id")
 
 
 class RecoveryFilter(queries.Filter):
-    dry_run = queries.Option(fields.Choice("true", "false"), "Count, and send nothing.")
+    dry_run = parameters.Option(fields.Choice("true", "false"), "Count, and send nothing.")
 
 
 WEBHOOK_FILTER = WebhookFilter()

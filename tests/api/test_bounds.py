@@ -20,7 +20,7 @@ from crm.errors import MAX_FAULTS, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import pagination
-from crm.records.queries import MOST_REPEATED
+from crm.records.parameters import MOST_REPEATED
 from crm.records.sizes import PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
 from crm.resources.event_feed import TOLD

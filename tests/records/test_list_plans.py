@@ -17,7 +17,7 @@ from werkzeug.datastructures import MultiDict
 from crm import CRMApp
 from crm.api.operations import Operation
 from crm.config import Config
-from crm.records import fields, list_plans, pagination, queries
+from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.resources.clients.endpoints import Reached
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
@@ -35,26 +35,32 @@ PLANS = {"few": (1000, 5000), "many": (-1, -1)}
 
 # What to send, by the kind of the filter and of what is inside.
 VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
-    (queries.Equals, fields.Choice): (),  # its own
-    (queries.Equals, fields.Text): ("any", "other"),
-    (queries.Equals, fields.Phone): PHONES,
-    (queries.Equals, fields.Email): EMAILS,
+    (parameters.Equals, fields.Choice): (),  # its own
+    (parameters.Equals, fields.Text): ("any", "other"),
+    (parameters.Equals, fields.Phone): PHONES,
+    (parameters.Equals, fields.Email): EMAILS,
     (Reached, fields.Phone): PHONES,
     (Reached, fields.Email): EMAILS,
-    (queries.Reference, fields.Id): ("1", "2"),
-    (queries.Ids, fields.Id): ("1,2,3,5",),
-    (queries.User, fields.Id): ("1", "none", "me"),
-    (queries.Tag, fields.Text): ("any", "other"),
-    (queries.BooleanFilter, fields.Boolean): ("true", "false"),
-    (queries.Since, fields.DateTime): (MOMENT, OLD),
-    (queries.Before, fields.DateTime): (MOMENT, LATER),
+    (parameters.Reference, fields.Id): ("1", "2"),
+    (parameters.Ids, fields.Id): ("1,2,3,5",),
+    (parameters.User, fields.Id): ("1", "none", "me"),
+    (parameters.Tag, fields.Text): ("any", "other"),
+    (parameters.BooleanFilter, fields.Boolean): ("true", "false"),
+    (parameters.Since, fields.DateTime): (MOMENT, OLD),
+    (parameters.Before, fields.DateTime): (MOMENT, LATER),
     (DueSince, fields.DateTime): (MOMENT, OLD),
     (DueBefore, fields.DateTime): (MOMENT, LATER),
-    (queries.NotEquals, fields.Text): ("any", "other"),
-    (queries.HasValue, fields.Boolean): ("true", "false"),
-    (queries.Search, None): ("олена", "ол"),
+    (parameters.NotEquals, fields.Text): ("any", "other"),
+    (parameters.HasValue, fields.Boolean): ("true", "false"),
+    (parameters.Search, None): ("олена", "ол"),
 }
-NOT_FILTERS = (queries.Limit, queries.Cursor, queries.Sort, queries.Switch, queries.Expand)
+NOT_FILTERS = (
+    parameters.Limit,
+    parameters.Cursor,
+    parameters.Sort,
+    parameters.Switch,
+    parameters.Expand,
+)
 
 # Lists that are short by nature may be sorted. Of these, PARTS are found by what they belong to.
 SHORT = {
@@ -97,7 +103,7 @@ class Listed(NamedTuple):
     operation: Operation
 
     @property
-    def sort(self) -> queries.Sort:
+    def sort(self) -> parameters.Sort:
         return self.operation.query.fields["sort"]
 
     @property
@@ -105,7 +111,7 @@ class Listed(NamedTuple):
         return [sign + name for name in self.sort.orders for sign in ("", "-")]
 
     @property
-    def filters(self) -> list[queries.Parameter]:
+    def filters(self) -> list[parameters.Parameter]:
         return [each for each in self.operation.query.fields.values() if _narrows(each)]
 
     @property
@@ -114,7 +120,7 @@ class Listed(NamedTuple):
 
     def page(self, *sent: tuple[str, str]) -> pagination.Page:
         query = self.operation.query.read(MultiDict(sent))
-        return self.operation.view(query, **({"id": "1"} if "<id>" in self.path else {}))
+        return self.operation.function(query, **({"id": "1"} if "<id>" in self.path else {}))
 
     def ids(self, *sent: tuple[str, str]) -> list[str]:
         """The ids of all pages, which have the same total."""
@@ -138,7 +144,7 @@ class Asked(NamedTuple):
 Sent = list[tuple[str, str]]
 
 
-def _narrows(parameter: queries.Parameter) -> bool:
+def _narrows(parameter: parameters.Parameter) -> bool:
     return not isinstance(parameter, NOT_FILTERS)
 
 
@@ -151,7 +157,7 @@ def lists_of(crm: CRMApp) -> list[Listed]:
     return [Listed(*each) for each in sorted(found.items())]
 
 
-def sendings(parameter: queries.Parameter) -> list[Sent]:
+def sendings(parameter: parameters.Parameter) -> list[Sent]:
     """The ways to send a filter: each value, and several if it may be repeated."""
     inner = getattr(parameter, "inner", None)
     found = VALUES[type(parameter), type(inner) if inner else None]

@@ -13,7 +13,7 @@ from marshmallow import fields as ma
 
 import crm.resources
 from crm import create_app, values
-from crm.api.openapi import field_schema
+from crm.api.openapi import describe_field
 from crm.config import Config
 from crm.json import dumps
 from crm.records import fields
@@ -111,7 +111,7 @@ def check_kind(field: Any, shown: Any) -> None:
             for name, inner in field.schema.fields.items():
                 check_kind(inner, part[name])
         return
-    kind = field_schema(field)["type"]
+    kind = describe_field(field)["type"]
     names = kind if isinstance(kind, list) else [kind]
     if shown is None:
         assert "null" in names, field
@@ -127,8 +127,8 @@ def test_every_operation_shows_a_known_shape(crm):
     known = {id(shape) for shape in SHAPES.values()}
     seen = 0
     for name, operation in crm.api.operations.items():
-        if operation.shape is not None:
-            assert id(operation.shape) in known, name
+        if operation.response_view is not None:
+            assert id(operation.response_view) in known, name
             seen += 1
     assert seen >= 10 and len(SHAPES) >= 20
 

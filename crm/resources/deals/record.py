@@ -13,7 +13,7 @@ from typing import Any
 from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
-from crm.records import columns, fields, queries
+from crm.records import columns, fields, parameters
 from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.schemas import schema_of
@@ -46,7 +46,7 @@ class Deal(SoftDeletedRecord):
     )
     client_id = columns.Id(
         example="5",
-        filtered=queries.Reference(about="Deals of this client.", in_order=False),
+        filtered=parameters.Reference(about="Deals of this client.", in_order=False),
         label=N_("Client"),
         form=False,
         csv=False,
@@ -71,7 +71,7 @@ class Deal(SoftDeletedRecord):
         null=False,
         example="1",
         about="By default the default pipeline.",
-        filtered=queries.Reference(),
+        filtered=parameters.Reference(),
         label=N_("Pipeline"),
         form=False,
         csv=False,
@@ -81,7 +81,7 @@ class Deal(SoftDeletedRecord):
         null=False,
         example="1",
         about="By default the first open stage.",
-        filtered=queries.Reference(),
+        filtered=parameters.Reference(),
         label=N_("Stage"),
         form=False,
         csv=False,
@@ -90,7 +90,7 @@ class Deal(SoftDeletedRecord):
         *STATUSES,
         allow_none=False,
         default="open",
-        filtered=queries.Equals(),
+        filtered=parameters.Equals(),
         label=N_("Status"),
         form=False,
     )
@@ -113,7 +113,7 @@ class Deal(SoftDeletedRecord):
     assigned_to = columns.Id(
         example="1",
         about="By default the key's user.",
-        filtered=queries.User(about="A user's id, `me` or `none`."),
+        filtered=parameters.User(about="A user's id, `me` or `none`."),
         label=N_("Responsible"),
         form="new",
         csv=False,

@@ -10,9 +10,9 @@ from flask import g
 from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import fields, pagination, queries
+from crm.records import fields, pagination, parameters, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import (
@@ -28,11 +28,11 @@ from crm.resources.pipelines.record import (
 
 
 class BoardFilter(queries.Filter):
-    sort = queries.Sort("position", position="position")
+    sort = parameters.Sort("position", position="position")
 
 
 class RemovalFilter(queries.Filter):
-    move_to = queries.Option(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
+    move_to = parameters.Option(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
 
 
 BOARD_FILTER = BoardFilter()

@@ -6,7 +6,8 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import pagination
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.products.record import (
     PRODUCT,
