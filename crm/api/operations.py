@@ -90,13 +90,21 @@ class Operation:
 
 
 class Blueprint(flask_smorest.Blueprint):
-    """The endpoints of one resource. `scope` names the right: `<scope>:read|write`."""
+    """The endpoints of one resource. They need the rights `<name>:read|write`.
 
-    def __init__(self, name: str, description: str, scope: str = ""):
+    label: what people call its records, marked by N_(), of a resource with rights of its own.
+    """
+
+    def __init__(self, name: str, description: str, label: str = ""):
         super().__init__(name, __name__, url_prefix=PREFIX, description=description)
-        self.scope = scope or name
+        self.label = label
         self.shapes: dict[str, RecordView] = {}  # of the records that PATCH and DELETE change
         self.operations: dict[str, Operation] = {}
+
+    @property
+    def record_view(self) -> RecordView | None:
+        """How `/<name>/<id>` shows a record, None if no operation does."""
+        return self.shapes.get(f"/{self.name}/<id>")
 
     def arguments(self, schema: Any, *, location: str = "json", example: Any = None) -> Callable:
         """What the operation takes: a `Filter` from the query, a `Body` from JSON."""
@@ -168,7 +176,7 @@ class Blueprint(flask_smorest.Blueprint):
         operation: Operation = view_func.operation
         method = options["methods"][0]
         if operation.needs is None:
-            operation.needs = (f"{self.scope}:{'read' if method == 'GET' else 'write'}",)
+            operation.needs = (f"{self.name}:{'read' if method == 'GET' else 'write'}",)
         if method != "GET" and operation.needs:
             operation.reads = f"{operation.needs[0].partition(':')[0]}:read"
         if operation.kind == "record" and operation.shape:

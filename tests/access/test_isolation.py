@@ -161,7 +161,7 @@ def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str 
         deactivated = key(["*"], 2)
         with transaction():
             users.update(2, {"active": 0})
-        others = rights.SCOPES - {*needs, rights.ALL_SCOPES, rights.FORM_SCOPE}
+        others = {*rights.SCOPES} - {*needs, rights.ALL_SCOPES, rights.FORM_SCOPE}
         if rights.FORM_SCOPE in needs:
             others -= {"leads:write"}
         return {
