@@ -90,21 +90,13 @@ class Operation:
 
 
 class Blueprint(flask_smorest.Blueprint):
-    """The endpoints of one resource. They need the rights `<name>:read|write`.
-
-    label: what people call its records, marked by N_(), of a resource with rights of its own.
-    """
+    """The endpoints of one resource. `label`, marked by N_(): it has rights `<name>:read|write`."""
 
     def __init__(self, name: str, description: str, label: str = ""):
         super().__init__(name, __name__, url_prefix=PREFIX, description=description)
         self.label = label
         self.shapes: dict[str, RecordView] = {}  # of the records that PATCH and DELETE change
         self.operations: dict[str, Operation] = {}
-
-    @property
-    def record_view(self) -> RecordView | None:
-        """How `/<name>/<id>` shows a record, None if no operation does."""
-        return self.shapes.get(f"/{self.name}/<id>")
 
     def arguments(self, schema: Any, *, location: str = "json", example: Any = None) -> Callable:
         """What the operation takes: a `Filter` from the query, a `Body` from JSON."""

@@ -34,9 +34,10 @@ rights.add_resources(
 
 # How the changes of each resource are shown whose records have an audit trail.
 SHAPES = {
-    blueprint.name: blueprint.record_view
+    blueprint.name: shape
     for blueprint in BLUEPRINTS
-    if blueprint.record_view and blueprint.record_view.has_audit_trail
+    for rule, shape in blueprint.shapes.items()
+    if rule == f"/{blueprint.name}/<id>" and shape.has_audit_trail
 }
 
 

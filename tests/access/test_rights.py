@@ -15,6 +15,7 @@ from crm.resources import users
 from crm.tenancy.database import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
+from tests.other_resources import bodies_of_others
 from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
@@ -270,6 +271,8 @@ def acmes(owner) -> dict[str, str]:
     found["deliveries"] = owner.post(f"/webhooks/{found['webhooks']}/test").json["delivery_id"]
     for plural in ("leads", "clients", "deals"):
         found[f"noteId of {plural}"] = owner.create(f"/{plural}/{found[plural]}/notes", text="!")
+    for plural, body in bodies_of_others(MAP, found).items():
+        found[plural] = owner.create(f"/{plural}", **body)
     return found
 
 
