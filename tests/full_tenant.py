@@ -21,15 +21,10 @@ from crm.access import api_keys, codes, links, passwords, rights, sessions
 from crm.api.examples import example
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
-from crm.resources import notes, tenant, users
-from crm.resources.clients.record import CLIENT_PATCH
+from crm.resources import BLUEPRINTS, SHAPES, notes, tenant, users
 from crm.resources.deals import record as deals
-from crm.resources.deals.record import DEAL_PATCH
 from crm.resources.leads import record as leads
-from crm.resources.leads.record import LEAD_PATCH
 from crm.resources.products.csv_columns import PRODUCTS
-from crm.resources.products.record import PRODUCT_PATCH
-from crm.resources.tasks import TASK_PATCH
 from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, now, transaction
 
@@ -122,19 +117,16 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
 
 def _new_columns(caller: Caller) -> None:
     """Give a value, its declared example, to each field that no record above has one of."""
-    for path, schema in (
-        ("/leads", LEAD_PATCH),
-        ("/clients", CLIENT_PATCH),
-        ("/deals", DEAL_PATCH),
-        ("/products", PRODUCT_PATCH),
-        ("/tasks", TASK_PATCH),
-    ):
-        records = caller.do("GET", f"{path}?limit=200&sort=id")["data"]
-        examples = example(schema)
-        empty = [n for n in examples if all(record.get(n, "") is None for record in records)]
+    for blueprint in BLUEPRINTS:
+        name = blueprint.name
+        if name not in SHAPES:
+            continue
+        records = caller.do("GET", f"/{name}?limit=200&sort=id")["data"]
+        examples = example(blueprint.operations[f"change_{SHAPES[name].noun}"].body)
+        empty = [n for n in examples if all(record.get(n, "") in (None, {}) for record in records)]
         if empty:
             values = {name: examples[name] for name in empty}
-            caller.do("PATCH", f"{path}/{records[0]['id']}", values)
+            caller.do("PATCH", f"/{name}/{records[0]['id']}", values)
 
 
 def _people(app: CRMApp) -> str:

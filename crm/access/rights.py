@@ -5,16 +5,20 @@ from collections.abc import Iterable
 from crm.errors import Forbidden, Invalid
 from crm.tenancy.database import current_session
 
-RESOURCES = ("leads", "clients", "deals", "products", "tasks", "pipelines", "users", "webhooks")
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"
-SCOPES = frozenset(
-    [
-        ALL_SCOPES,
-        FORM_SCOPE,
-        *(f"{noun}:{right}" for noun in RESOURCES for right in ("read", "write")),
-    ]
-)
+RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
+SCOPES = [ALL_SCOPES, FORM_SCOPE]  # all of them, sorted
+
+
+def add_resources(labels: dict[str, str]) -> None:
+    """Register the scopes `<name>:read` and `<name>:write` of each resource.
+
+    labels: {name: what people call its records, marked by N_()}, in the order of forms.
+    """
+    RESOURCES.update(labels)
+    SCOPES.extend(f"{name}:{right}" for name in labels for right in ("read", "write"))
+    SCOPES.sort()
 
 
 def parse_scopes(text: str) -> frozenset[str]:
@@ -22,9 +26,9 @@ def parse_scopes(text: str) -> frozenset[str]:
     scopes = frozenset(part.strip() for part in text.replace(" ", ",").split(",") if part.strip())
     if not scopes:
         raise Invalid.field("scopes", "required", "name at least one scope")
-    if unknown := sorted(scopes - SCOPES):
+    if unknown := sorted(scopes.difference(SCOPES)):
         raise Invalid.field(
-            "scopes", "unknown_scope", f"{unknown[0]!r} is none of {', '.join(sorted(SCOPES))}"
+            "scopes", "unknown_scope", f"{unknown[0]!r} is none of {', '.join(SCOPES)}"
         )
     return scopes
 

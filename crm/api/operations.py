@@ -79,14 +79,15 @@ class Blueprint(flask_smorest.Blueprint):
     (60 µs), its `response` dump a list of 50 in 3.8 ms. Ours only note what an endpoint takes and
     returns, and compile_view() makes one wrapper.
 
-    scope: names the scopes of the endpoints, `<scope>:read` and `<scope>:write`; by default `name`.
+    label: what people call the resource, marked by N_(). With one, the resource has its own scopes,
+    `<name>:read` and `<name>:write`.
     """
 
-    def __init__(self, name: str, description: str, scope: str = ""):
+    def __init__(self, name: str, description: str, label: str = ""):
         super().__init__(name, __name__, url_prefix=PREFIX, description=description)
-        self.scope = scope or name
+        self.label = label
         self.operations: dict[str, Operation] = {}
-        self._views: dict[str, RecordView] = {}  # by URL rule, of what GET shows there
+        self.views: dict[str, RecordView] = {}  # by URL rule, of what GET shows there
 
     def arguments(self, schema: Any, *, location: str = "json", example: Any = None) -> Callable:
         """Declare what the operation takes: a `Filter` from the query, a `Body` from JSON.
@@ -157,13 +158,13 @@ class Blueprint(flask_smorest.Blueprint):
         operation: Operation = view_func.operation
         method = operation.method = options["methods"][0]
         if operation.needs is None:
-            operation.needs = (f"{self.scope}:{'read' if method == 'GET' else 'write'}",)
+            operation.needs = (f"{self.name}:{'read' if method == 'GET' else 'write'}",)
         if method != "GET" and operation.needs:
             operation.reads = f"{operation.needs[0].partition(':')[0]}:read"
         if operation.kind == "record" and operation.response_view:
-            self._views[rule] = operation.response_view
+            self.views[rule] = operation.response_view
         self.operations[view_func.__name__] = operation
-        operation.function, operation.current_view = view_func, self._views.get(rule)
+        operation.function, operation.current_view = view_func, self.views.get(rule)
         super().add_url_rule(rule, endpoint, compile_view(operation), **options)
 
     def register_views_in_doc(

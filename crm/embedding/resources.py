@@ -14,8 +14,8 @@ HTTP, keys and limits. The names follow from the API's paths:
     POST /products/import       products.import_csv(file=b"…")
     GET /products/export        products.export_csv(**filters)   bytes
 
-What changes something runs the verb that verbs.py names. What reads runs the function that the
-operation was declared with, which takes a checked query and gives records.
+A method runs the verb that verbs.py names for it, or else the function that the operation was
+declared with, which takes a checked query or body and gives records or an id.
 """
 
 from collections.abc import Callable

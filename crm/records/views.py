@@ -38,6 +38,7 @@ class RecordView:
         self.table = table
         self.noun = noun or table
         self.live = "deleted_at IS NULL" if live else "1"
+        self.has_audit_trail = live  # as every soft-deleted record
         self.expand = frozenset(expand)
         self.fields: dict[str, Any] = {
             name: field

@@ -220,7 +220,7 @@ class TaskFilter(filter_of(Task)):  # type: ignore[misc]  # made from the declar
 
 TASK_FILTER = TaskFilter()
 
-blueprint = Blueprint("tasks", "Calls, meetings, e-mails and other things to do.")
+blueprint = Blueprint("tasks", "Calls, meetings, e-mails and other things to do.", N_("Tasks"))
 
 
 @blueprint.get("/tasks")

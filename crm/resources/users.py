@@ -230,7 +230,7 @@ class KeyOut(RecordSchema):
 
     id = ma.String(required=True)
     name = ma.String(required=True)
-    scopes = ma.List(ma.String(metadata={"enum": sorted(rights.SCOPES)}), required=True)
+    scopes = ma.List(ma.String(metadata={"enum": rights.SCOPES}), required=True)
 
 
 class TenantOut(RecordSchema):
@@ -250,7 +250,7 @@ class MeOut(type(USER.schema)):  # type: ignore[misc]  # made from the declarati
 UserFilter = filter_of(User, queries.Filter, sort="id", unsorted=("updated_at",))
 USER_FILTER = UserFilter()
 
-blueprint = Blueprint("users", "Users of the tenant.")
+blueprint = Blueprint("users", "Users of the tenant.", N_("Users"))
 
 
 @blueprint.get("/users")

@@ -19,6 +19,7 @@ from crm.json import dumps, loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
 from crm.records import fields, pagination, parameters, queries
+from crm.records.columns import N_
 from crm.records.nested import NestedList
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -254,7 +255,7 @@ WEBHOOK_FILTER = WebhookFilter()
 DELIVERY_FILTER = DeliveryFilter()
 RECOVERY_FILTER = RecoveryFilter(only=("dry_run",))
 
-blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries.")
+blueprint = Blueprint("webhooks", "Where events are sent, and their deliveries.", N_("Webhooks"))
 
 
 @blueprint.get("/webhooks")

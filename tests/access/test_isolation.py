@@ -23,11 +23,12 @@ from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
-from crm.resources import tenant, users
+from crm.resources import BLUEPRINTS, SHAPES, tenant, users
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.full_tenant import Caller, Clock, fill_tenant
+from tests.other_resources import bodies_of_others
 
 MARKER = "GLOBEX"
 FOREIGN, NOBODY = 900_000, 987_654_321
@@ -40,10 +41,12 @@ OPERATIONS = {
     if method in ("get", "post", "put", "patch", "delete")
 }
 TABLES = {  # the table of the first id in a path, by the path's first part
-    "leads": "lead", "clients": "client", "deals": "deal", "products": "product", "tasks": "task",
-    "pipelines": "pipeline", "webhooks": "webhook", "deliveries": "delivery",
-    "imports": "import_run",
-}  # fmt: skip
+    rule.strip("/").partition("/")[0]: shape.table
+    for blueprint in BLUEPRINTS
+    for rule, shape in blueprint.shapes.items()
+    if rule.count("/") == 2
+}
+MARKED_COLUMNS = ("name", "comment", "title", "description", "text", "file_name")
 PARTS = {  # the table of a second id, and the column that names the record it belongs to
     "itemId": ("deal_item", "deal_id"),
     "contactId": ("contact", "client_id"),
@@ -76,32 +79,34 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
         key = api_keys.create("tests", "*", 1)[1]
     crm.tenants.forget_idle()
     with closing(sqlite3.connect(data / "tenants" / "globex.db")) as file, file:
-        mark(file)
+        file.execute("UPDATE sqlite_sequence SET seq = ?", (FOREIGN,))
     add_foreign(Caller(crm, key, "globex"))
     with crm.tenants.session("globex"):
         users.create({"name": MARKER})
     crm.tenants.forget_idle()
+    with closing(sqlite3.connect(data / "tenants" / "globex.db")) as file, file:
+        mark(file)
     return data, clock.moment, key
 
 
 def mark(file: sqlite3.Connection) -> None:
-    """Put MARKER into the texts of a tenant's records, and let new ids begin at FOREIGN."""
-    for table, column in (
-        *((table, "name") for table in ("user", "api_key", "pipeline", "stage", "product")),
-        *((table, "name") for table in ("lead", "client", "contact", "deal_item")),
-        *((table, "comment") for table in ("lead", "client", "deal", "contact", "deal_item")),
-        *((table, "title") for table in ("deal", "task")),
-        *((table, "description") for table in ("product", "task", "webhook")),
-        ("note", "text"),
-        ("import_run", "file_name"),
-    ):
+    """Put MARKER into the texts of a tenant's records."""
+    columns = file.execute(
+        "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND t.strict AND t.name <> 'tenant'"
+        f" AND c.name IN {MARKED_COLUMNS}"
+    ).fetchall()
+    assert len(columns) > 20
+    for table, column in columns:
         file.execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
     for table, column in (
         ("event", "data"), ("event", "previous"),
         ("audit_entry", "before"), ("audit_entry", "after"),
     ):  # fmt: skip
         file.execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
-    file.execute("UPDATE sqlite_sequence SET seq = ?", (FOREIGN,))
+
+
+FILLED = ("leads", "clients", "deals", "products", "tasks", "pipelines", "webhooks")
 
 
 def add_foreign(globex: Caller) -> None:
@@ -117,6 +122,8 @@ def add_foreign(globex: Caller) -> None:
         globex.add(f"{path}/notes", text=MARKER)
     webhook = globex.add("/webhooks", url="https://erp.example.com/crm", events=["lead.created"])
     globex.do("POST", f"/webhooks/{webhook}/test")
+    for plural, body in bodies_of_others(globex.client.application, FILLED).items():
+        globex.add(f"/{plural}", **body)
     file = (io.BytesIO(f"sku,name,price\n{MARKER} 2,,\n".encode()), "list.csv")
     globex.do("POST", "/products/import", data={"file": file})
 
@@ -161,7 +168,7 @@ def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str 
         deactivated = key(["*"], 2)
         with transaction():
             users.update(2, {"active": 0})
-        others = rights.SCOPES - {*needs, rights.ALL_SCOPES, rights.FORM_SCOPE}
+        others = {*rights.SCOPES} - {*needs, rights.ALL_SCOPES, rights.FORM_SCOPE}
         if rights.FORM_SCOPE in needs:
             others -= {"leads:write"}
         return {
@@ -191,9 +198,7 @@ def ids_of(app: CRMApp, name: str) -> dict[str, dict[str, str]]:
     if not parameters:
         return found
     table = TABLES[path.split("/")[1]]
-    live = (
-        " AND deleted_at IS NULL" if table in ("lead", "client", "deal", "product", "task") else ""
-    )
+    live = " AND deleted_at IS NULL" if path.split("/")[1] in SHAPES else ""
     for kind, label, least in (("own", "acme", 0), ("foreign", "globex", FOREIGN)):
         with closing(sqlite3.connect(file_of(app, label))) as file:
             where = f"id > {least}{live}"

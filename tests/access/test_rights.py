@@ -15,6 +15,7 @@ from crm.resources import users
 from crm.tenancy.database import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
+from tests.other_resources import bodies_of_others
 from tests.raw_wsgi import WsgiResponse, send_request
 
 PREFIX = "/api/v1"
@@ -109,7 +110,7 @@ def test_public_is_only_what_is_listed_here():
 def test_everything_else_needs_scopes_that_there_are():
     assert {name for name, operation in OPERATIONS.items() if not operation.needs} == NEEDS_NONE
     needed = {scope for operation in OPERATIONS.values() for scope in operation.needs}
-    assert needed <= rights.SCOPES
+    assert needed <= {*rights.SCOPES}
 
 
 def test_reading_needs_a_right_to_read_and_changing_one_to_change():
@@ -192,7 +193,7 @@ def test_every_scope_but_the_needed_one_is_403_and_names_it(house, name):
         including = {scope, rights.ALL_SCOPES} | (
             {"leads:write"} if scope == rights.FORM_SCOPE else set()
         )
-        answer = ask(house, name, key_with(house, *rights.SCOPES - including))
+        answer = ask(house, name, key_with(house, *{*rights.SCOPES} - including))
         assert answer.status == 403
         assert (answer.json["code"], answer.json["scope"]) == ("missing_scope", scope)
         assert scope in answer.json["detail"]
@@ -270,6 +271,8 @@ def acmes(owner) -> dict[str, str]:
     found["deliveries"] = owner.post(f"/webhooks/{found['webhooks']}/test").json["delivery_id"]
     for plural in ("leads", "clients", "deals"):
         found[f"noteId of {plural}"] = owner.create(f"/{plural}/{found[plural]}/notes", text="!")
+    for plural, body in bodies_of_others(MAP, found).items():
+        found[plural] = owner.create(f"/{plural}", **body)
     return found
 
 

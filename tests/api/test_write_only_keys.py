@@ -20,6 +20,7 @@ from crm.json import dumps
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import Api, Clock, key_for
+from tests.other_resources import bodies_of_others
 
 MARK = "qzvxw"  # in every text, without letters of hexadecimal numbers
 NUMBER = "86427.53"  # every price and amount
@@ -109,6 +110,9 @@ def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, st
         about = f"/{plural}/{ids[f'{noun}_id']}/notes"
         ids[f"note_id of {plural}"] = owner.create(about, text=MARK, **dates)
     ids["webhook_id"] = owner.create("/webhooks", url=SITE, description=MARK)
+    named = {f"{name.removesuffix('_id')}s" for name in ids}
+    for plural, body in bodies_of_others(app, named, MARK).items():
+        ids[f"{plural.removesuffix('s')}_id"] = owner.create(f"/{plural}", **body)
     owner.patch(f"/leads/{ids['lead_id']}", {"position": f"{MARK} {MARK}"})
     owner.create("/leads", name=MARK, email=EMAIL)
     sent = owner.post(f"/webhooks/{ids['webhook_id']}/test")

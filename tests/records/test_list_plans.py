@@ -18,6 +18,7 @@ from crm import CRMApp
 from crm.api.operations import Operation
 from crm.config import Config
 from crm.records import fields, list_plans, pagination, parameters, queries
+from crm.resources import AUDITED_VIEWS
 from crm.resources.clients.endpoints import Reached
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
@@ -26,6 +27,7 @@ from crm.tenancy.database import current_session, execute, rows, transaction
 from crm.tenancy.reading import BoundedRows
 from crm.tenancy.tenants import Tenants
 from tests.conftest import Api, Clock
+from tests.other_resources import bodies_of_others
 
 OLD, LATER = "2020-01-01T00:00:00Z", "2036-01-01T00:00:00Z"
 MOMENT = "2026-03-02T09:00:03Z"  # some records are older, some newer
@@ -180,6 +182,9 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     wired.tenants.forget_idle()
 
 
+FILLED = ("leads", "clients", "products", "deals", "tasks", "pipelines", "webhooks")
+
+
 def fill(api: Api, clock: Clock) -> None:
     for n in range(COUNT):
         clock.tick(n % 3)
@@ -212,7 +217,10 @@ def fill(api: Api, clock: Clock) -> None:
             api.patch(f"/deals/{n + 1}", {"status": ("won", "lost")[half]})
         for noun in ("product", "task"):
             api.patch(f"/{noun}s/{1 + half}", {"description": f"{n}"})
-    for noun in ("leads", "clients", "deals", "products", "tasks"):
+        for plural, body in bodies_of_others(api.crm, FILLED, name).items():
+            api.create(f"/{plural}", **body, **own)
+            api.patch(f"/{plural}/1", {"extra": {"n": n}})
+    for noun in AUDITED_VIEWS:
         api.delete(f"/{noun}/4")
 
 

@@ -87,17 +87,7 @@ def presets() -> dict[str, tuple[str, list[str]]]:
 
 def nouns() -> list[tuple[str, str]]:
     """The resources that keys have rights to, each with its label."""
-    labels = {
-        "leads": gettext("Leads"),
-        "clients": gettext("Clients"),
-        "deals": gettext("Deals"),
-        "products": gettext("Products"),
-        "tasks": gettext("Tasks"),
-        "pipelines": gettext("Pipelines"),
-        "users": gettext("Users"),
-        "webhooks": gettext("Webhooks"),
-    }
-    return [(noun, labels[noun]) for noun in rights.RESOURCES]
+    return [(noun, gettext(label)) for noun, label in rights.RESOURCES.items()]
 
 
 def curl(secret: str, origins: str = "") -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import fields, pagination, parameters, queries
+from crm.records.columns import N_
 from crm.records.conditions import Condition
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -55,7 +56,9 @@ CLIENT_FILTER = ClientFilter()
 CLIENT_VIEW = ClientView(only=["expand"])
 CONTACT_FILTER = filter_of(Contact, queries.Filter, unsorted=("created_at", "updated_at"))()
 
-blueprint = Blueprint("clients", "Companies and persons, with their contacts and tags.")
+blueprint = Blueprint(
+    "clients", "Companies and persons, with their contacts and tags.", N_("Clients")
+)
 
 
 @blueprint.get("/clients")

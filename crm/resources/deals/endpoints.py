@@ -8,6 +8,7 @@ from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import pagination, parameters, queries
+from crm.records.columns import N_
 from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.queries import filter_of
@@ -49,7 +50,9 @@ ITEM_FILTER = DealItemFilter()
 MOVE_FILTER = StageMoveFilter()
 ITEM_PAGE = page_of(ITEM.schema)
 
-blueprint = Blueprint("deals", "What is being sold, stage by stage, and the items it is made of.")
+blueprint = Blueprint(
+    "deals", "What is being sold, stage by stage, and the items it is made of.", N_("Deals")
+)
 
 
 @blueprint.get("/deals")

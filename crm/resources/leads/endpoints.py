@@ -8,6 +8,7 @@ from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint, build_path
 from crm.records import fields, pagination, parameters, queries
+from crm.records.columns import N_
 from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.queries import filter_of
@@ -46,7 +47,7 @@ class LeadView(queries.Filter):
 LEAD_FILTER = LeadFilter()
 LEAD_VIEW = LeadView(only=["expand"])
 
-blueprint = Blueprint("leads", "People who asked, not yet clients.")
+blueprint = Blueprint("leads", "People who asked, not yet clients.", N_("Leads"))
 
 
 @blueprint.post("/leads")

@@ -11,6 +11,7 @@ from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import fields, pagination, parameters, queries
+from crm.records.columns import N_
 from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.resources.pipelines import record as pipelines
@@ -38,7 +39,7 @@ class RemovalFilter(queries.Filter):
 BOARD_FILTER = BoardFilter()
 REMOVAL_FILTER = RemovalFilter(only=("move_to",))
 
-blueprint = Blueprint("pipelines", "Funnels and their stages.")
+blueprint = Blueprint("pipelines", "Funnels and their stages.", N_("Pipelines"))
 
 
 @blueprint.get("/pipelines")

@@ -5,6 +5,7 @@ from typing import Any
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.records import pagination
+from crm.records.columns import N_
 from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.queries import filter_of
@@ -23,7 +24,7 @@ from crm.spreadsheets.endpoints import add_endpoints
 ProductFilter = filter_of(Product, sort="name", unsorted=("created_at",))
 PRODUCT_FILTER = ProductFilter()
 
-blueprint = Blueprint("products", "What is sold, and the price list as CSV.")
+blueprint = Blueprint("products", "What is sold, and the price list as CSV.", N_("Products"))
 
 
 @blueprint.get("/products")

@@ -1,0 +1,157 @@
+"""The recipes of crm/README.md, tried on a copy of the code: a new field and a new resource.
+
+The files that a recipe adds lie in `tests/data/recipes`, the lines that it adds to others are
+below. What must follow by itself is proven in the copy by a check of the recipe's and by tests of
+every day, which would notice what is missing.
+"""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.concurrency import ROOT
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+RECIPES = Path(__file__).parent / "data" / "recipes"
+COPIED = ("app.py", "crm", "tests", "pyproject.toml", "requirements.txt", "README.md")
+STUB = "crm/embedding/attributes.pyi"  # it is generated, so nobody counts it
+TEST_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """Lines that a recipe adds to a file after a line; without one, at the end of the file."""
+
+    path: str
+    lines: str
+    after: str = ""
+
+    def apply(self, folder: Path) -> None:
+        file = folder / self.path
+        text = file.read_text("utf-8")
+        if not self.after:
+            file.write_text(text + self.lines, "utf-8")
+            return
+        before, line, rest = text.partition(self.after)
+        assert line, f"{self.path} has no line {self.after!r}"
+        file.write_text(before + line + self.lines + rest, "utf-8")
+
+
+FIELD = (
+    Insertion(
+        "crm/resources/leads/record.py",
+        '    budget = columns.Amount(label=N_("Budget"))\n',
+        after='    amount = columns.Amount(label=N_("Amount"))\n',
+    ),
+    Insertion(
+        "crm/cabinet/translations/uk/leads.po",
+        '\nmsgid "Budget"\nmsgstr "Бюджет"\n',
+    ),
+    Insertion(
+        "tests/resources/test_leads.py",
+        """
+
+def test_a_budget_is_an_amount(api):
+    id = api.create("/leads", name="Марія", phone="+380671234567", budget=1500.5)
+    assert api.read(f"/leads/{id}")["budget"] == 1500.5
+    assert api.patch(f"/leads/{id}", {"budget": "much"}).status_code == 422
+""",
+    ),
+)
+RESOURCE = (
+    Insertion(
+        "crm/resources/__init__.py",
+        "    suppliers.blueprint,\n",
+        after="    product_endpoints.blueprint,\n",
+    ),
+    Insertion(
+        "crm/resources/__init__.py", ", suppliers", after="import changes, event_feed, notes"
+    ),
+    Insertion(
+        "tests/full_tenant.py",
+        "    _suppliers(caller)\n",
+        after="    _clients(caller)\n",
+    ),
+    Insertion(
+        "tests/full_tenant.py",
+        """def _suppliers(caller: Caller) -> None:
+    caller.add("/suppliers", name="ТОВ Лісопилка", phone="+380441110002")
+    caller.add("/suppliers", name="Видалений постачальник")
+    caller.do("DELETE", "/suppliers/2")
+
+
+""",
+        after='    caller.do("DELETE", "/clients/3")\n\n\n',
+    ),
+)
+# Tests that notice an incomplete field or resource.
+TESTS = (
+    "tests/access/test_rights.py",
+    "tests/access/test_isolation.py",
+    "tests/api/test_openapi.py",
+    "tests/api/test_write_only_keys.py",
+    "tests/cabinet/test_integrations.py",
+    "tests/cabinet/test_record_fields.py",
+    "tests/cabinet/test_texts.py",
+    "tests/embedding/test_signatures.py",
+    "tests/records/test_list_plans.py",
+    "tests/records/test_views.py",
+    "tests/resources/test_changes.py",
+    "tests/resources/test_leads.py",
+    "tests/spreadsheets/test_exports.py",
+    "tests/spreadsheets/test_import.py",
+    "tests/tenancy/test_migrations.py",
+    "tests/tenancy/test_releases.py",
+    "tests/test_house.py",
+)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, by their paths."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in files
+        if "__pycache__" not in path.parts
+    }
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the code."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "benchmarks", "screenshots")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def follow(name: str, insertions: tuple[Insertion, ...], folder: Path) -> set[str]:
+    """Follow a recipe in a folder and return the paths of the files that it adds or changes."""
+    before = contents(folder)
+    number = len(list((folder / "crm/tenancy/migrations").glob("*.sql"))) + 1
+    for path, content in contents(RECIPES / name).items():
+        file = folder / path.replace("NNNN", f"{number:04}")
+        file.write_bytes(content)
+    for insertion in insertions:
+        insertion.apply(folder)
+    run(folder, "-m", "crm.embedding.stub")
+    after = contents(folder)
+    return {path for path in after if after[path] != before.get(path)}
+
+
+def run(folder: Path, *arguments: str) -> None:
+    """Run Python in a folder; raises AssertionError with what it wrote."""
+    command = [sys.executable, *arguments]
+    options = {"capture_output": True, "text": True, "timeout": TEST_TIMEOUT_SECONDS}
+    finished = subprocess.run(command, cwd=folder, **options)
+    assert finished.returncode == 0, finished.stdout[-20_000:] + finished.stderr[-5_000:]
