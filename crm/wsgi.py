@@ -164,7 +164,7 @@ class CRMApp(Flask):
 
     def log_exception(self, exc_info: Any) -> None:
         """The error handler itself failed; log it without the path, which Flask's line names."""
-        problems.tell_operator(exc_info[1])
+        problems.log_unexpected(exc_info[1])
 
     def stop_background_work(self) -> None:
         """Prepare for the end of the process: claim no more deliveries, write all log lines."""

@@ -15,13 +15,18 @@ from crm.records.conditions import OF_LIST, Condition
 from crm.tenancy.database import current_session, rows
 from crm.values.ids import integer_id
 
-DEFAULT_LIMIT, MOST = 50, 200
-MOST_REPEATED = 50  # different values of one parameter
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200  # records of a page
+MAX_VALUES = 50  # different ones of one parameter
 
 
 @dataclass(slots=True)
 class Query:
-    """The parameters of one request, read by their `Filter` schema."""
+    """The parameters of one request, read by their `Filter` schema.
+
+    options: the stored values of the `Option` parameters that were sent, by name.
+    sent: the texts of each parameter, as they were sent.
+    list_key: which list it is, for its cursors: the table and the condition that narrows it.
+    """
 
     conditions: list[Condition] = field(default_factory=list)
     limit: int = DEFAULT_LIMIT
@@ -30,22 +35,29 @@ class Query:
     total: bool = False
     include_deleted: bool = False
     expand: tuple[str, ...] = ()
-    chosen: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    of: tuple[Any, ...] = ()  # which list: its table and what narrows it beforehand
+    list_key: tuple[Any, ...] = ()
 
     @property
     def fingerprint(self) -> str:
-        """Tells these filters from others, so that a cursor of one list is refused by another."""
-        kept = [pair for pair in self.sent if pair[0] not in ("cursor", "limit", "total")]
-        return hashlib.blake2b(repr((*self.of, sorted(kept))).encode(), digest_size=6).hexdigest()
+        """A hash of list and filters: a cursor is refused by a list with another one."""
+        pairs = sorted(pair for pair in self.sent if pair[0] not in ("cursor", "limit", "total"))
+        return hashlib.blake2b(repr((*self.list_key, pairs)).encode(), digest_size=6).hexdigest()
 
 
 class Parameter(fields.Field):
-    """A query parameter. `repeated` ones may come more than once, with `most` different values."""
+    """A query parameter, a field of a `Filter`.
+
+    inner: the field that reads its values; by default that of the column it filters.
+    column: the SQL expression that it compares, by default the column of its name.
+    about: a sentence for the documentation.
+
+    A subclass with `repeated` may be sent more than once, with `max_values` different values.
+    """
 
     repeated = False
-    most = MOST_REPEATED
+    max_values = MAX_VALUES
     inner: fields.Field
     name: str  # a parameter is always in a Filter
 
@@ -54,37 +66,36 @@ class Parameter(fields.Field):
         if inner is not None:
             self.inner = inner.variant(incoming=False, required=False)
 
-    def reading(self, wire: fields.Field) -> Self:
-        """This parameter, whose values are read as those of a column unless it says otherwise."""
+    def read_as(self, wire: fields.Field) -> Self:
+        """Read its values as those of a column, unless it has a field already; returns itself."""
         if not hasattr(self, "inner"):
             self.inner = wire.variant(incoming=False, required=False)
         return self
 
     def apply(self, sent: list[str], query: Query) -> None:
-        """Take what was sent into the query; raises values.Unfit."""
+        """Add what was sent to the query; raises values.InvalidValue."""
         query.conditions.append(self.condition(sent, self.column or self.name))
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        """The condition of the texts that came."""
+        """The condition of the texts that were sent; raises values.InvalidValue."""
         raise NotImplementedError
 
     def schema_type(self) -> dict[str, Any]:
         return self.inner.schema_type()
 
     def json_schema(self) -> dict[str, Any]:
-        found = {**self.schema_type(), **({"description": self.about} if self.about else {})}
-        if not self.repeated:
-            return found
-        about = found.pop("description", None)
-        more = {"description": about} if about else {}
-        return {"type": "array", "items": found, "maxItems": self.most, **more}
+        """The JSON Schema of the parameter: of a list, if it may be repeated."""
+        schema = self.schema_type()
+        if self.repeated:
+            schema = {"type": "array", "items": schema, "maxItems": self.max_values}
+        return {**schema, "description": self.about} if self.about else schema
 
 
 class Equals(Parameter):
     """Equal to any of the values sent.
 
-    `rare`: one value is that of few records, and the indexes of the orders don't have the column.
-    `in_order` is as in a condition.
+    rare: whether one value is that of few records; then the indexes of the orders don't have the
+    column. in_order: as in a Condition.
     """
 
     repeated = True
@@ -102,25 +113,25 @@ class Equals(Parameter):
         self.in_order = in_order and not rare
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        return self.among(column, [self.inner.read(text) for text in sent])
+        return self.compare(column, [self.inner.read(text) for text in sent])
 
-    def among(self, column: str, wanted: list[Any]) -> Condition:
-        """The column is one of these values."""
-        wanted = list(dict.fromkeys(wanted))  # texts may have been different spellings of one
-        if len(wanted) == 1:
+    def compare(self, column: str, stored: list[Any]) -> Condition:
+        """The condition that the column is one of these stored values."""
+        stored = list(dict.fromkeys(stored))  # texts may be different spellings of one value
+        if len(stored) == 1:
             sql = f"{column} = ?"
         else:
-            sql = f"{column} IN ({', '.join('?' * len(wanted))})"
-        in_order = self.in_order and len(wanted) == 1
-        return Condition(sql, wanted, OF_LIST + sql, in_order, reads_row=self.rare)
+            sql = f"{column} IN ({', '.join('?' * len(stored))})"
+        in_order = self.in_order and len(stored) == 1
+        return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
 
 
 class NotEquals(Equals):
     """None of the values sent; records without a value pass."""
 
-    def among(self, column: str, wanted: list[Any]) -> Condition:
-        refused = ", ".join("?" * len(wanted))
-        return Condition(f"({column} IS NULL OR {column} NOT IN ({refused}))", wanted)
+    def compare(self, column: str, stored: list[Any]) -> Condition:
+        marks = ", ".join("?" * len(stored))
+        return Condition(f"({column} IS NULL OR {column} NOT IN ({marks}))", stored)
 
 
 class Reference(Equals):
@@ -132,7 +143,7 @@ class Reference(Equals):
         super().__init__(fields.Id(allow_none=False), column, about, rare, in_order)
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        return self.among(column, [integer_id(text) for text in sent])
+        return self.compare(column, [integer_id(text) for text in sent])
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "string"}
@@ -141,12 +152,12 @@ class Reference(Equals):
 class Ids(Reference):
     """Records by id, also several in one value with commas between: as many as a page has."""
 
-    most = MOST
+    max_values = MAX_LIMIT
 
     def condition(self, sent: list[str], column: str) -> Condition:
         ids = [id for text in sent for id in text.split(",")]
-        if len(ids) > MOST:
-            raise values.InvalidValue("too_many", f"at most {MOST} ids")
+        if len(ids) > MAX_LIMIT:
+            raise values.InvalidValue("too_many", f"at most {MAX_LIMIT} ids")
         return super().condition(ids, column)._replace(names_ids=True)
 
 
@@ -162,15 +173,19 @@ class User(Reference):
         nobody = f"{column} IS NULL"
         if not users:
             return Condition(nobody, (), OF_LIST + nobody, self.in_order)
-        found = super().condition(users, column)
+        condition = super().condition(users, column)
         if len(users) == len(sent):
-            return found
-        ids = f"{OF_LIST}{nobody} UNION ALL {found.ids}"  # of an OR no index would be used
-        return Condition(f"({nobody} OR {found.sql})", found.params, ids)
+            return condition
+        ids = f"{OF_LIST}{nobody} UNION ALL {condition.ids}"  # for an OR no index would be used
+        return Condition(f"({nobody} OR {condition.sql})", condition.params, ids)
 
 
 class Tag(Parameter):
-    """Tagged with all of these. `tags` is a table of (tag, record's id), read by that key."""
+    """Tagged with all of these.
+
+    tags: a table with the primary key (tag, `owner`). owner: its column with the record's id.
+    column: the record's id, with its table.
+    """
 
     repeated = True
 
@@ -200,22 +215,25 @@ class BooleanFilter(Parameter):
         super().__init__(fields.Boolean(), column, about)
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        return Condition(f"{column} = ?", (int(_yes(sent[0])),))
+        return Condition(f"{column} = ?", (int(_read_boolean(sent[0])),))
 
 
 class HasValue(BooleanFilter):
     """`true`: records that have a value in the column. `false`: those that have none."""
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        if _yes(sent[0]):
+        if _read_boolean(sent[0]):
             return Condition(f"{column} IS NOT NULL")
         sql = f"{column} IS NULL"
         return Condition(sql, (), OF_LIST + sql, in_order=True)
 
 
 class Since(Parameter):
-    """At or after a moment. `column` is an order of the list, unless `is_order` is false: then an
-    index of the live records begins with it."""
+    """At or after a moment.
+
+    is_order: whether the list can be sorted by the column; if not, an index of the live records
+    begins with it.
+    """
 
     sign = ">="
 
@@ -226,10 +244,10 @@ class Since(Parameter):
     def condition(self, sent: list[str], column: str) -> Condition:
         text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
         sql = f"{column} {self.sign} ?"
-        found = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
+        condition = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
         if not self.is_order:
-            return found._replace(reads_row=True)
-        return found._replace(order=column, sign=self.sign)
+            return condition._replace(reads_row=True)
+        return condition._replace(order=column, sign=self.sign)
 
 
 class Before(Since):
@@ -239,7 +257,7 @@ class Before(Since):
 
 
 class Search(Parameter):
-    """`q`: every word must be somewhere in the record's texts."""
+    """`q`: every word must be somewhere in the texts of a record of `table`."""
 
     def __init__(self, table: str, about: str):
         super().__init__(None, table, about)
@@ -251,7 +269,7 @@ class Search(Parameter):
         text = values.one_line(sent[0], 200) or ""
         by_id = query.sort in ("id", "-id")
         sql, params = search.condition(self.table, text, rows, by_id=by_id, counts=query.total)
-        # It begins with the ids if records are to be read by them.
+        # The condition begins with the ids if the matches are few.
         names_ids = sql.startswith(f"{self.table}.id IN")
         query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
 
@@ -260,36 +278,41 @@ class Search(Parameter):
 
 
 class Switch(BooleanFilter):
-    """A `Yes` that sets the attribute of the query with its name."""
+    """`true` or `false`, which sets the attribute of the query with its name."""
 
     def apply(self, sent: list[str], query: Query) -> None:
-        setattr(query, self.name, _yes(sent[0]))
+        setattr(query, self.name, _read_boolean(sent[0]))
 
 
 class Option(Parameter):
-    """A parameter that narrows nothing: what was sent is in `chosen`, in stored form."""
+    """A parameter that narrows nothing: its stored value goes into the query's `options`."""
 
     def __init__(self, inner: fields.Field, about: str = "", repeated: bool = False):
         super().__init__(inner, about=about)
         self.repeated = repeated
 
     def apply(self, sent: list[str], query: Query) -> None:
-        found = [self.inner.read(text) for text in sent]
-        query.chosen[self.name] = found if self.repeated else found[0]
+        stored = [self.inner.read(text) for text in sent]
+        query.options[self.name] = stored if self.repeated else stored[0]
 
 
 class Limit(Parameter):
+    """How many records a page has at most."""
+
     def apply(self, sent: list[str], query: Query) -> None:
         text = sent[0]
-        if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= MOST):
-            raise values.InvalidValue("out_of_range", f"must be from 1 to {MOST}")
+        is_number = text.isascii() and text.isdecimal() and len(text) < 6  # int() of more is slow
+        if not (is_number and 1 <= int(text) <= MAX_LIMIT):
+            raise values.InvalidValue("out_of_range", f"must be from 1 to {MAX_LIMIT}")
         query.limit = int(text)
 
     def schema_type(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT}
+        return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
 
 
 class Cursor(Parameter):
+    """Where the page begins; pagination.py makes it and reads it."""
+
     def apply(self, sent: list[str], query: Query) -> None:
         query.cursor = sent[0]
 
@@ -310,11 +333,13 @@ class Sort(Parameter):
             raise values.InvalidValue("invalid_choice", f"must be one of {', '.join(self.orders)}")
         query.sort = sent[0]
 
-    def by(self, chosen: str) -> str:
-        """What stands after ORDER BY: ties are broken by id."""
-        name = chosen.removeprefix("-")
-        way = "DESC" if chosen.startswith("-") else "ASC"
-        return f"id {way}" if name == "id" else f"{self.orders[name]} {way}, id {way}"
+    def order_by(self, sort: str) -> str:
+        """What follows ORDER BY for a value of this parameter: ties are broken by id."""
+        name = sort.removeprefix("-")
+        direction = "DESC" if sort.startswith("-") else "ASC"
+        if name == "id":
+            return f"id {direction}"
+        return f"{self.orders[name]} {direction}, id {direction}"
 
     def schema_type(self) -> dict[str, Any]:
         names = [sign + name for name in self.orders for sign in ("", "-")]
@@ -322,7 +347,7 @@ class Sort(Parameter):
 
 
 class Expand(Parameter):
-    """Parts that are shown only on request."""
+    """Parts of a record that are shown only on request."""
 
     repeated = True
 
@@ -333,7 +358,7 @@ class Expand(Parameter):
         query.expand = tuple(self.inner.read(text) for text in sent)
 
 
-def _yes(text: str) -> bool:
+def _read_boolean(text: str) -> bool:
     if text not in ("true", "false"):
         raise values.InvalidValue("invalid_choice", "must be true or false")
     return text == "true"

@@ -32,7 +32,7 @@ from crm.records.parameters import (
 
 
 class Filter(Schema):
-    """What every list takes."""
+    """The parameters of every list."""
 
     fields: dict[str, Any]  # Parameters: marshmallow's type is any field
 
@@ -46,37 +46,40 @@ class Filter(Schema):
         return Query(sort=sort.default if sort else "")
 
     def read(self, sent: MultiDict) -> Query:
-        """The query of a request's parameters; raises Invalid naming each that doesn't fit."""
+        """The query of a request's parameters.
+
+        Raises Invalid naming each parameter that is unknown, repeated or has a wrong value.
+        """
         query = self.default()
         query.sent = tuple((name, tuple(dict.fromkeys(texts))) for name, texts in sent.lists())
-        found = []
-        for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q knows the rest
+        faults = []
+        for name, texts in sorted(query.sent, key=lambda pair: pair[0] == "q"):  # q reads the rest
             parameter = self.fields.get(name)
             try:
                 if parameter is None:
                     raise values.InvalidValue("unknown_parameter", "there is no such parameter")
                 if not parameter.repeated and len(sent.getlist(name)) > 1:
                     raise values.InvalidValue("repeated", "may be sent only once")
-                if len(texts) > parameter.most:
-                    detail = f"at most {parameter.most} different values"
+                if len(texts) > parameter.max_values:
+                    detail = f"at most {parameter.max_values} different values"
                     raise values.InvalidValue("repeated", detail)
                 parameter.apply(list(texts), query)
-            except values.InvalidValue as unfit:
-                found.append(Fault(name, unfit.code, unfit.detail, "parameter"))
-                if len(found) == MAX_FAULTS:
+            except values.InvalidValue as error:
+                faults.append(Fault(name, error.code, error.detail, "parameter"))
+                if len(faults) == MAX_FAULTS:
                     break
         if query.include_deleted and "updated_since" not in sent:
             detail = "goes with updated_since"
-            found.append(Fault("include_deleted", "needs_updated_since", detail, "parameter"))
-        if found:
-            raise Invalid(found)
+            faults.append(Fault("include_deleted", "needs_updated_since", detail, "parameter"))
+        if faults:
+            raise Invalid(faults)
         if len(query.conditions) > 1:
             query.conditions = with_joined_ranges(query.conditions)
         return query
 
 
 class ResourceFilter(Filter):
-    """What the lists of the specification's nouns take besides their own filters (D3)."""
+    """The parameters of the lists of the specification's resources, besides their own (D3)."""
 
     ids = Ids(column="id", about="Only these.")
     external_id = Equals(fields.Text(128), about="The id in another system.", rare=True)
@@ -97,7 +100,7 @@ def filter_of(
     sort: str = "-id",
     unsorted: tuple[str, ...] = (),
 ) -> type[Filter]:
-    """The filter of a record's lists, from the declarations of its columns.
+    """Make the filter of a record's lists from the declarations of its columns.
 
     sort: the order of a list whose request names none.
     unsorted: sorted columns of a base class by which this list is not.
@@ -108,7 +111,7 @@ def filter_of(
     searched = []
     for name, column in declared(model).items():
         if column.filtered is not None:
-            parameters[name] = column.filtered.reading(column.wire)
+            parameters[name] = column.filtered.read_as(column.wire)
         if column.sorted and name not in unsorted:
             orders[name] = name if column.sorted is True else column.sorted
         if column.searched:

@@ -11,7 +11,7 @@ from crm.records.pagination import Page
 from crm.records.parameters import Query
 from crm.records.record import live
 from crm.records.schemas import RecordSchema
-from crm.records.sizes import PARTS_BYTES
+from crm.records.sizes import MAX_PARTS_BYTES
 from crm.records.views import RecordView
 from crm.tenancy.dialect import json_row
 
@@ -24,7 +24,7 @@ class ChangeKeySchema(RecordSchema):
 class Columns(fields.Extra):
     """Some columns of a record, as they were."""
 
-    max_bytes = PARTS_BYTES + (1 << 18)
+    max_bytes = MAX_PARTS_BYTES + (1 << 18)
 
 
 class ChangeSchema(RecordSchema):

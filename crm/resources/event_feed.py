@@ -98,7 +98,7 @@ class After(parameters.Parameter):
         text = sent[0]
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
             raise values.InvalidValue("invalid_number", "must be a sequence number, or 0")
-        query.chosen[self.name] = int(text)
+        query.options[self.name] = int(text)
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": 0, "maximum": 10**18 - 1, "default": 0}
@@ -123,6 +123,6 @@ def list_events(query: Query) -> dict[str, Any]:
 
     Each kind needs the right to read its noun, such as `leads:read`.
     """
-    kinds = readable(g.caller.scopes, query.chosen.get("type", []))
-    bodies, following = events.list_bodies_after(query.chosen.get("after", 0), kinds, query.limit)
+    kinds = readable(g.caller.scopes, query.options.get("type", []))
+    bodies, following = events.list_bodies_after(query.options.get("after", 0), kinds, query.limit)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

@@ -336,7 +336,7 @@ def list_deliveries(query: Query, id: str) -> Page:
 @blueprint.conflicts()
 def recover_webhook(query: Query, data: dict[str, Any], id: str) -> dict[str, Any]:
     """Send all that the endpoint missed since a time; a paused one goes on."""
-    dry_run = query.chosen.get("dry_run") == "true"
+    dry_run = query.options.get("dry_run") == "true"
     return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
 
 

@@ -11,7 +11,7 @@ from marshmallow import fields as ma
 
 from crm.access import rights
 from crm.api.operations import Blueprint, build_path, named
-from crm.api.upload import one_file
+from crm.api.upload import read_uploaded_file
 from crm.errors import Forbidden
 from crm.records import fields, parameters, queries
 from crm.records.parameters import Query
@@ -77,7 +77,7 @@ def add_endpoints(
     ) -> tuple[dict[str, Any], dict[str, str]]:
         file_name, file = upload
         rights.require(g.caller.scopes, resource.required_scopes(file.has_values))
-        result = import_file(file, file_name, query.chosen.get("dry_run") == "true")
+        result = import_file(file, file_name, query.options.get("dry_run") == "true")
         headers = {}
         if result.import_id is not None:
             headers["Location"] = build_path(f"/imports/{result.import_id}")
@@ -109,8 +109,8 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
     condition = " AND ".join(part.sql for part in query.conditions) or "1"
     params = [value for part in query.conditions for value in part.params]
     sort: Any = export_filter_of(resource.plural).fields["sort"]
-    order = sort.by(query.sort)
-    excel = query.chosen.get("dialect") == "excel"
+    order = sort.order_by(query.sort)
+    excel = query.options.get("dialect") == "excel"
 
     def write(to: IO[bytes]) -> None:
         export_csv(to, resource, condition, params, order, excel, may_read)
@@ -134,7 +134,7 @@ def _uploaded_file(
     """What reads the file of a request: its name and its content."""
 
     def read(request: Request) -> tuple[str | None, ParsedFile]:
-        name, data = one_file(request, "file", MAX_FILE_BYTES)
+        name, data = read_uploaded_file(request, "file", MAX_FILE_BYTES)
         with heavy_work():
             return name, read_file(data, resource, request.args.get("dialect") == "excel")
 

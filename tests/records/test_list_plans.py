@@ -322,8 +322,8 @@ def test_each_list_has_several_pages_here(crm, asked):
 def test_every_filter_in_every_order_reads_by_an_index(crm, asked, monkeypatch, plan):
     """`few`: by the filter's own index. `many`: along the order's. With the cursor of the first
     page and without, alone and with what was deleted."""
-    monkeypatch.setattr(list_plans, "FEW", PLANS[plan][0])
-    monkeypatch.setattr(list_plans, "FEW_BY_ID", PLANS[plan][1])
+    monkeypatch.setattr(list_plans, "MAX_SORTED", PLANS[plan][0])
+    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", PLANS[plan][1])
     wrong = []
     for listed in lists_of(crm):
         ways: list[Sent] = [[], *(sent for each in listed.filters for sent in sendings(each))]
@@ -355,8 +355,8 @@ def test_two_filters_read_by_an_index_and_both_plans_find_the_same(crm, asked, m
             for sort in (listed.sorts * 2)[number % 2 : len(listed.sorts) : 2]:
                 found = {}
                 for name, plan in PLANS.items():
-                    monkeypatch.setattr(list_plans, "FEW", plan[0])
-                    monkeypatch.setattr(list_plans, "FEW_BY_ID", plan[1])
+                    monkeypatch.setattr(list_plans, "MAX_SORTED", plan[0])
+                    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", plan[1])
                     asked.clear()
                     paged = [*sent, ("sort", sort), ("limit", "2"), ("total", "true")]
                     found[name] = listed.ids(*paged)
@@ -380,13 +380,13 @@ def plan_of(asked: list[Asked], *sent: tuple[str, str]) -> str:
 def test_few_records_are_found_by_the_index_of_their_filter(asked, monkeypatch):
     sent = [("status", "new"), ("source", "any"), ("sort", "name")]
     assert "INDEX lead_s" in plan_of(asked, *sent)  # of status or source, which has fewer
-    monkeypatch.setattr(list_plans, "FEW", 2)  # three are new
+    monkeypatch.setattr(list_plans, "MAX_SORTED", 2)  # three are new
     assert plan_of(asked, *sent) == "SCAN lead USING INDEX lead_name"
 
 
 def test_the_oldest_of_the_newest_are_not_looked_for_among_all_before_them(asked, monkeypatch):
-    monkeypatch.setattr(list_plans, "FEW", -1)
-    monkeypatch.setattr(list_plans, "FEW_BY_ID", -1)
+    monkeypatch.setattr(list_plans, "MAX_SORTED", -1)
+    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", -1)
     for name in ("created", "updated"):
         plan = plan_of(asked, (f"{name}_since", MOMENT), ("sort", "id"))
         assert "SEARCH lead USING INTEGER PRIMARY KEY (rowid>?)" in plan
@@ -448,8 +448,8 @@ def effort(listed: Listed, sent: Sent) -> tuple[int, pagination.Page]:
 
 def test_a_day_in_the_middle_costs_what_its_records_do(many, monkeypatch):
     """Either end of it leaves a thousand leads or more, so neither is read by its own index."""
-    monkeypatch.setattr(list_plans, "FEW", 500)
-    monkeypatch.setattr(list_plans, "FEW_BY_ID", 500)
+    monkeypatch.setattr(list_plans, "MAX_SORTED", 500)
+    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", 500)
     noon = "2026-03-01T12:00:00Z"
     with transaction():
         execute("UPDATE lead SET created_at = ? WHERE id = 1500", (noon,))

@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import spreadsheets
-from crm.api.upload import ENVELOPE
+from crm.api.upload import MAX_ENVELOPE_BYTES
 from crm.cabinet import user_choices
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
@@ -28,7 +28,7 @@ from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
 from crm.tenancy.heavy_work import heavy_work
 
-MAX_BODY_BYTES = MAX_FILE_BYTES + ENVELOPE
+MAX_BODY_BYTES = MAX_FILE_BYTES + MAX_ENVELOPE_BYTES
 REPORTS_PER_PAGE = 20
 
 

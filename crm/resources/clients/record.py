@@ -21,7 +21,7 @@ from crm.records import columns, fields, nested, parameters, search
 from crm.records.columns import N_, Shown
 from crm.records.record import Record, SoftDeletedRecord, reference
 from crm.records.schemas import RecordSchema, schema_of
-from crm.records.sizes import PARTS_BYTES, check_parts
+from crm.records.sizes import MAX_PARTS_BYTES, check_parts
 from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
@@ -75,7 +75,7 @@ class Client(SoftDeletedRecord):
             column=CONTACTS,
             expanded=True,
             max_items=MAX_CONTACTS,
-            max_bytes=PARTS_BYTES,
+            max_bytes=MAX_PARTS_BYTES,
             about="In a change: all the contacts there shall be."
             " In lists only with `expand=contacts`.",
         ),

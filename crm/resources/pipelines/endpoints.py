@@ -140,6 +140,6 @@ def delete_stage(query: Query, id: str, stageId: str, expected_version: int | No
 
 def _move_to(query: Query) -> int | None:
     """The stage that takes the deals, for a key that may change deals."""
-    if "move_to" in query.chosen:
+    if "move_to" in query.options:
         rights.require(g.caller.scopes, ["deals:write"])
-    return query.chosen.get("move_to")
+    return query.options.get("move_to")
