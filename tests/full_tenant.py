@@ -21,7 +21,7 @@ from crm.access import api_keys, codes, links, passwords, rights, sessions
 from crm.api.examples import example
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
-from crm.resources import BLUEPRINTS, AUDITED_VIEWS, notes, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
 from crm.resources.products.csv_columns import PRODUCTS

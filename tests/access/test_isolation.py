@@ -23,7 +23,7 @@ from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
-from crm.resources import BLUEPRINTS, AUDITED_VIEWS, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
