@@ -41,9 +41,9 @@ OPERATIONS = {
     if method in ("get", "post", "put", "patch", "delete")
 }
 TABLES = {  # the table of the first id in a path, by the path's first part
-    rule.strip("/").partition("/")[0]: shape.table
+    rule.strip("/").partition("/")[0]: view.table
     for blueprint in BLUEPRINTS
-    for rule, shape in blueprint.shapes.items()
+    for rule, view in blueprint.views.items()
     if rule.count("/") == 2
 }
 MARKED_COLUMNS = ("name", "comment", "title", "description", "text", "file_name")
