@@ -29,7 +29,13 @@ BLUEPRINTS = (
 )
 
 rights.add_resources(
-    {blueprint.name: blueprint.label for blueprint in BLUEPRINTS if blueprint.label}
+    {blueprint.name: blueprint.label for blueprint in BLUEPRINTS if blueprint.label},
+    {
+        scope
+        for blueprint in BLUEPRINTS
+        for operation in blueprint.operations.values()
+        for scope in operation.needs or ()
+    },
 )
 
 # How the changes of each resource are shown whose records have an audit trail.
