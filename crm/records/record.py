@@ -141,7 +141,7 @@ class SoftDeletedRecord(Record):
 
     def search_texts(self) -> Iterable[str | None]:
         """The texts that `q` looks into (D3): those of the searched columns."""
-        return [getattr(self, name) for name in _searched(type(self))]
+        return [self.__data__.get(name) for name in _searched(type(self))]
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
