@@ -86,7 +86,7 @@ class Blueprint(flask_smorest.Blueprint):
         super().__init__(name, __name__, url_prefix=PREFIX, description=description)
         self.scope = scope or name
         self.operations: dict[str, Operation] = {}
-        self._views: dict[str, RecordView] = {}  # by URL rule, of what GET shows there
+        self._views: dict[str, RecordView] = {}  # by URL rule
 
     def arguments(self, schema: Any, *, location: str = "json", example: Any = None) -> Callable:
         """Declare what the operation takes: a `Filter` from the query, a `Body` from JSON.
@@ -163,6 +163,7 @@ class Blueprint(flask_smorest.Blueprint):
         if operation.kind == "record" and operation.response_view:
             self._views[rule] = operation.response_view
         self.operations[view_func.__name__] = operation
+        # DELETE shows nothing: its record is shown as by GET or PATCH, registered before it.
         operation.function, operation.current_view = view_func, self._views.get(rule)
         super().add_url_rule(rule, endpoint, compile_view(operation), **options)
 
@@ -218,6 +219,7 @@ def compile_view(operation: Operation) -> Callable:
         # werkzeug's documented method: the proxy would look the request up at every attribute.
         api_request = request._get_current_object()  # type: ignore[attr-defined]
         if api_request.environ.get("QUERY_STRING"):
+            # Also where none are declared, so that an unknown parameter is refused.
             parameters = query.read(api_request.args)
             if takes_query:
                 arguments.append(parameters)
@@ -228,11 +230,13 @@ def compile_view(operation: Operation) -> Callable:
         elif operation.upload is not None:
             arguments.append(operation.upload(api_request))
         elif method == "POST":
+            # A body that nobody reads is refused, not ignored (D4).
             NO_BODY.parse(read_json_body(api_request))
 
         def act() -> AnyResponse:
             return build_response(api_request, function(*arguments, **path), operation)
 
+        # After the body was checked: an invalid one is refused without the writer's lock.
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in api_request.environ:
             return idempotency.once(api_request, arguments, act)
         if changes_record:
