@@ -65,6 +65,7 @@ class Field(ma.Field):
         incoming: whether it is for what is sent, not for what is shown.
         """
         field = copy(self)
+        # A bound field would keep its first schema, and with that its context and its name.
         field.parent = field.root = field.name = None
         field.incoming = incoming
         field.required = required
@@ -238,7 +239,7 @@ class Integer(Field):
         self.minimum, self.maximum = minimum, maximum
 
     def read(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, int):  # True is an int in Python
             raise values.InvalidValue("invalid_type", "must be a whole number")
         if not self.minimum <= value <= self.maximum:
             raise values.InvalidValue(
@@ -358,6 +359,7 @@ class Collection(Field):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         text = super()._deserialize(value, attr, data)
+        # One stored form of "empty", so that a change to it is recognised as none.
         return None if text in ("[]", "{}") else text
 
     def show(self, value: Any) -> Any:
