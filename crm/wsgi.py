@@ -16,12 +16,14 @@ from flask import (
     request,
     request_tearing_down,
 )
+from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import MapAdapter
 
 from crm import cabinet, log, resources
 from crm.access.limits import Limiter
 from crm.api import admission, docs, problems
+from crm.api.health import PATHS as OPERATOR_PATHS
 from crm.api.health import Health
 from crm.api.openapi import Api
 from crm.cabinet import errors as pages_of_errors
@@ -101,9 +103,10 @@ class CRMApp(Flask):
         def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             return start_response(status, headers + extra_headers, *exc_info)
 
-        response = self.health.answer(environ, self.tenants)
-        if response is not None:
-            return response(environ, start)
+        if environ.get("PATH_INFO") in OPERATOR_PATHS:
+            response = self.health.answer(environ, self.tenants)
+            if response is not None:
+                return response(environ, start)
         environ[admission.EXTRA_HEADERS] = extra_headers
         self.start_sender()
         session = self._open_session(environ)
@@ -161,7 +164,7 @@ class CRMApp(Flask):
 
     def log_exception(self, exc_info: Any) -> None:
         """The error handler itself failed; log it without the path, which Flask's line names."""
-        problems.tell_operator(exc_info[1])
+        problems.log_unexpected(exc_info[1])
 
     def stop_background_work(self) -> None:
         """Prepare for the end of the process: claim no more deliveries, write all log lines."""
@@ -265,7 +268,8 @@ def create_app(
     docs.install(app, api)
     senders = sms.create_sms_sender(config), mail.create_mail_sender(config)
     cabinet.install(app, config, MessageQueue(*senders, keeps_texts=shows_codes))
-    app.register_error_handler(Exception, _answer_error)
+    for kind in (HTTPException, Exception):  # of the first flask-smorest has registered its own
+        app.register_error_handler(kind, _answer_error)
 
     if config.trusted_proxies:
         hops = config.trusted_proxies

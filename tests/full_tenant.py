@@ -21,10 +21,10 @@ from crm.access import api_keys, codes, links, passwords, rights, sessions
 from crm.api.examples import example
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
-from crm.resources import BLUEPRINTS, SHAPES, notes, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, notes, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.leads import record as leads
-from crm.resources.products.columns import PRODUCTS
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, now, transaction
 
@@ -119,10 +119,10 @@ def _new_columns(caller: Caller) -> None:
     """Give a value, its declared example, to each field that no record above has one of."""
     for blueprint in BLUEPRINTS:
         name = blueprint.name
-        if name not in SHAPES:
+        if name not in AUDITED_VIEWS:
             continue
         records = caller.do("GET", f"/{name}?limit=200&sort=id")["data"]
-        examples = example(blueprint.operations[f"change_{SHAPES[name].noun}"].body)
+        examples = example(blueprint.operations[f"change_{AUDITED_VIEWS[name].noun}"].body)
         empty = [n for n in examples if all(record.get(n, "") in (None, {}) for record in records)]
         if empty:
             values = {name: examples[name] for name in empty}

@@ -8,17 +8,22 @@ from crm.tenancy.database import current_session
 ALL_SCOPES = "*"
 FORM_SCOPE = "leads:create"
 RESOURCES: dict[str, str] = {}  # those with rights of their own: {name: label}
-SCOPES = [ALL_SCOPES, FORM_SCOPE]  # all of them, sorted
+SCOPES = [ALL_SCOPES, FORM_SCOPE]  # all that a key may have, sorted
+OFFERED_SCOPES = [ALL_SCOPES, FORM_SCOPE]  # those that an operation needs: not `users:write`
 
 
-def add_resources(labels: dict[str, str]) -> None:
+def add_resources(labels: dict[str, str], needed: set[str]) -> None:
     """Register the scopes `<name>:read` and `<name>:write` of each resource.
 
     labels: {name: what people call its records, marked by N_()}, in the order of forms.
+    needed: the scopes that operations need; forms and messages name no others.
     """
     RESOURCES.update(labels)
-    SCOPES.extend(f"{name}:{right}" for name in labels for right in ("read", "write"))
+    added = [f"{name}:{right}" for name in labels for right in ("read", "write")]
+    SCOPES.extend(added)
     SCOPES.sort()
+    OFFERED_SCOPES.extend(scope for scope in added if scope in needed)
+    OFFERED_SCOPES.sort()
 
 
 def parse_scopes(text: str) -> frozenset[str]:
@@ -28,7 +33,7 @@ def parse_scopes(text: str) -> frozenset[str]:
         raise Invalid.field("scopes", "required", "name at least one scope")
     if unknown := sorted(scopes.difference(SCOPES)):
         raise Invalid.field(
-            "scopes", "unknown_scope", f"{unknown[0]!r} is none of {', '.join(SCOPES)}"
+            "scopes", "unknown_scope", f"{unknown[0]!r} is none of {', '.join(OFFERED_SCOPES)}"
         )
     return scopes
 

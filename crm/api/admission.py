@@ -1,8 +1,8 @@
-"""Before and after every operation: the tenant, the key, the limit, and the headers that tell.
+"""Before every operation: the tenant, the key, the rate limit, and their response headers.
 
 Order (D12, D13): unknown host 404 before anything else, preflight uncounted, key 401, limit 429.
-The headers that every answer carries are noted in a list of the environ and added as the answer
-starts: through werkzeug's Headers they would take a tenth of a request's time.
+The headers of every response are put into a list of the environ and added as the response starts:
+through werkzeug's Headers they would take a tenth of a request's time.
 """
 
 from collections.abc import Callable
@@ -28,79 +28,85 @@ EXPOSED = "Location, Retry-After, X-RateLimit-Remaining, X-RateLimit-Reset, X-Re
 
 
 def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
-    """Put admission in front of all pages of the app, and give it for the operations of its API."""
+    """Put admission before all pages of the app, and return it for the operations of its API.
 
-    def admit(asked: Request) -> Response | None:
-        environ = asked.environ
-        told = environ.get(EXTRA_HEADERS, [])
-        environ[ROUTE] = asked.url_rule.rule if asked.url_rule else None
-        told.append(("X-Request-Id", request_id(environ)))
-        here = session_or_none()
-        if here is None:
-            view = app.view_functions.get(asked.endpoint or "")
-            if getattr(view, "at_any_host", False):  # what the page of that error is made of
+    It returns None, or the response that ends the request. It raises UnknownTenant, or why else no
+    session could be opened, Malformed, Unauthorized, TooMany and Forbidden.
+    """
+
+    def admit(request: Request) -> Response | None:
+        environ = request.environ
+        headers = environ.get(EXTRA_HEADERS, [])
+        environ[ROUTE] = request.url_rule.rule if request.url_rule else None
+        headers.append(("X-Request-Id", request_id(environ)))
+        session = session_or_none()
+        if session is None:
+            view = app.view_functions.get(request.endpoint or "")
+            if getattr(view, "at_any_host", False):  # the stylesheet of the error page
                 return None
             raise environ.get(REFUSED) or UnknownTenant()
         problems.require_readable_body(environ)
         _check_query(environ.get("QUERY_STRING", ""))
-        if not asked.path.startswith(API):
+        if not request.path.startswith(API):
             return None
-        if asked.url_rule and getattr(app.view_functions[asked.url_rule.endpoint], "public", False):
+        if request.url_rule and getattr(
+            app.view_functions[request.url_rule.endpoint], "public", False
+        ):
             return None
         origin = environ.get("HTTP_ORIGIN")
-        if asked.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
-            return _preflight(origin)
-        moment = here.source.steady_clock.uptime()
+        if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
+            return _answer_preflight(origin)
+        moment = session.source.steady_clock.uptime()
         try:
-            caller = g.caller = api_keys.authenticate(_bearer(environ))
+            caller = g.caller = api_keys.authenticate(_read_bearer(environ))
         except Unauthorized:
-            if limiter.count_failed_key(asked.remote_addr or "", moment):
+            if limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(
                     "too many requests with a bad key from this address",
                     retry_after=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS,
                 ) from None
             raise
-        form = caller.is_form
-        if form and origin in caller.origins:
-            told += (
+        is_form = caller.is_form
+        if is_form and origin in caller.origins:
+            headers += (
                 ("Access-Control-Allow-Origin", origin),
                 ("Access-Control-Expose-Headers", EXPOSED),
                 ("Vary", "Origin"),
             )
         # A key that names no origin is a server's own, which sends for all of its visitors.
-        refused = bool(
-            form
+        is_refused = bool(
+            is_form
             and caller.origins
-            and limiter.count_form_request(here.label, asked.remote_addr or "", moment)
+            and limiter.count_form_request(session.label, request.remote_addr or "", moment)
         )
         if limit := config.plans[caller.plan]:
-            turn = limiter.count_request(here.label, limit, moment, form, refused)
-            told += _limit_headers(turn, moment, here.clock())
-            refused = not turn.allowed
-        if refused:
+            rate = limiter.count_request(session.label, limit, moment, is_form, is_refused)
+            headers += _build_limit_headers(rate, moment, session.clock())
+            is_refused = not rate.allowed
+        if is_refused:
             raise TooMany(retry_after=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS)
-        if form and caller.origins and origin not in caller.origins:
+        if is_form and caller.origins and origin not in caller.origins:
             raise Forbidden("this key is for forms of other sites", "origin_not_allowed")
         return None
 
-    app.before_request(lambda: admit(request._get_current_object()))  # type: ignore[attr-defined]
+    app.before_request(lambda: admit(request))
     return admit
 
 
-def _check_query(sent: str) -> None:
-    if not sent.isascii():
+def _check_query(query_string: str) -> None:
+    if not query_string.isascii():
         try:
-            sent.encode("latin-1").decode()
+            query_string.encode("latin-1").decode()
         except UnicodeError:
             raise Malformed("the query is not UTF-8", "malformed_query") from None
 
 
-def _bearer(environ: dict[str, Any]) -> str:
+def _read_bearer(environ: dict[str, Any]) -> str:
     scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-def _preflight(origin: str | None) -> Response:
+def _answer_preflight(origin: str | None) -> Response:
     response = Response(status=204)
     response.headers["Vary"] = "Origin"
     if origin and origin in api_keys.list_form_origins():
@@ -113,11 +119,14 @@ def _preflight(origin: str | None) -> Response:
     return response
 
 
-def _limit_headers(turn: RateLimit, moment: float, wall: float) -> tuple[tuple[str, str], ...]:
+def _build_limit_headers(
+    rate: RateLimit, moment: float, wall_time: float
+) -> tuple[tuple[str, str], ...]:
+    """The headers of D13. `moment` is by the steady clock, as the window is; `wall_time` in UTC."""
     return (
-        ("X-RateLimit-Limit", str(turn.limit)),
-        ("X-RateLimit-Remaining", str(turn.remaining)),
-        ("X-RateLimit-Reset", str(turn.reset + round(wall - moment))),
-        ("RateLimit-Policy", f'"minute";q={turn.limit};w={WINDOW_SECONDS}'),
-        ("RateLimit", f'"minute";r={turn.remaining};t={max(0, turn.reset - int(moment))}'),
+        ("X-RateLimit-Limit", str(rate.limit)),
+        ("X-RateLimit-Remaining", str(rate.remaining)),
+        ("X-RateLimit-Reset", str(rate.reset + round(wall_time - moment))),
+        ("RateLimit-Policy", f'"minute";q={rate.limit};w={WINDOW_SECONDS}'),
+        ("RateLimit", f'"minute";r={rate.remaining};t={max(0, rate.reset - int(moment))}'),
     )

@@ -1,6 +1,6 @@
-"""What stands around records in an answer (D1, D3), and the body of every problem (D14).
+"""Schemas of what is around records in a response (D1, D3), and of problems (D14).
 
-These schemas only describe: the answers themselves are made in resource.py and problems.py.
+They only describe: operations.py and problems.py make the responses.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ from crm.records.views import RecordView
 
 
 class Open(Schema):
-    """An answer may grow (D16): see `shapes.Noun`."""
+    """A response may grow (D16): see RecordSchema."""
 
     class Meta:
         unknown = EXCLUDE
@@ -43,6 +43,8 @@ class ProblemSchema(Open):
 
 
 class MetaSchema(Open):
+    """The `meta` of a page."""
+
     next_cursor = ma.String(
         required=True, allow_none=True, metadata={"description": "null on the last page"}
     )
@@ -65,43 +67,47 @@ class Records(ma.Field):
         self.schemas = schemas
 
 
-SHOWN_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
+EXAMPLE_SECRET = "whsec_QWxsIHlvdXIgZXZlbnRzIGFyZSBzaWduZWQgYnkgbWU="
 SECRET = ma.String(
     metadata={
         "description": "Told this once; a replay is without it.",
-        "examples": [SHOWN_SECRET],
+        "examples": [EXAMPLE_SECRET],
     }
 )
 
 
 @cache  # the same records may be listed at several paths: their page has one name
 def page_of(schema: Schema, deleted: bool = False) -> Schema:
-    """The envelope of a list."""
+    """The schema of a page of records; `deleted`: also with deleted ones among them."""
     name = f"{schema.__class__.__name__.removesuffix('Out')}Page"
     records = Records(schema, DeletedRecordSchema()) if deleted else Records(schema)
     return _envelope(name, data=records, meta=ma.Nested(MetaSchema, required=True))
 
 
-@cache  # as above, of what is created at several paths
-def created(noun: str, shape: RecordView | None, several: bool, secret: bool = False) -> Schema:
-    """`{"status": "ok", "<noun>_id": "…"}`, with `data` when preferred (D1)."""
-    found: dict[str, Any] = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
+@cache  # as page_of(), of what is created at several paths
+def created(noun: str, view: RecordView | None, several: bool, secret: bool = False) -> Schema:
+    """The schema of a response with 201 (D1).
+
+    view: how `data` shows the record. several: whether several may be created at once.
+    secret: whether it has a `secret`.
+    """
+    fields: dict[str, Any] = {"status": ma.String(required=True, metadata={"enum": ["ok"]})}
     if several:
-        found[f"{noun}_id"] = ma.String(metadata={"description": "Of one."})
-        found[f"{noun}_ids"] = ma.List(ma.String(), metadata={"description": "Of several."})
+        fields[f"{noun}_id"] = ma.String(metadata={"description": "Of one."})
+        fields[f"{noun}_ids"] = ma.List(ma.String(), metadata={"description": "Of several."})
     else:
-        found[f"{noun}_id"] = ma.String(required=True)
+        fields[f"{noun}_id"] = ma.String(required=True)
     if secret:
-        found["secret"] = SECRET
-    if shape:
+        fields["secret"] = SECRET
+    if view:
         about = "With `Prefer: return=representation`."
-        found["data"] = ma.Nested(shape.schema, metadata={"description": about})
-    return _envelope(f"{noun.capitalize()}Created", **found)
+        fields["data"] = ma.Nested(view.schema, metadata={"description": about})
+    return _envelope(f"{noun.capitalize()}Created", **fields)
 
 
 @cache
 def changed(noun: str, several: bool) -> Schema:
-    """What a change answers to a key that may not read the record (D1)."""
+    """The schema of the response to a change by a key that may not read the record (D1)."""
     ids = {f"{noun}_ids": ma.List(ma.String(), required=True)}
     one = {f"{noun}_id": ma.String(required=True)}
     status = ma.String(required=True, metadata={"enum": ["ok"]})
@@ -113,7 +119,7 @@ def changed(noun: str, several: bool) -> Schema:
 def event_of(kind: str, records: tuple[tuple[str, Schema, bool], ...]) -> Schema:
     """The body of one kind of event (D15); `records` are (name in `data`, schema, several?)."""
     name = "".join(part.capitalize() for part in kind.replace(".", "_").split("_"))
-    told = {key: ma.Nested(schema, many=many, required=True) for key, schema, many in records}
+    data = {key: ma.Nested(schema, many=many, required=True) for key, schema, many in records}
     about = "Of the fields that changed: what they were."
     return _envelope(
         f"{name}Event",
@@ -122,7 +128,7 @@ def event_of(kind: str, records: tuple[tuple[str, Schema, bool], ...]) -> Schema
         timestamp=ma.DateTime(required=True),
         tenant=ma.String(required=True, metadata={"examples": ["acme"]}),
         sequence=ma.Integer(required=True, metadata={"examples": [48213]}),
-        data=ma.Nested(_envelope(f"{name}Data", **told), required=True),
+        data=ma.Nested(_envelope(f"{name}Data", **data), required=True),
         previous=ma.Dict(required=True, metadata={"description": about}),
     )
 

@@ -32,21 +32,21 @@ SAMPLES = {
 
 
 def example(schema: Schema | RecordView) -> dict[str, Any]:
-    """An example: of a body with all its fields, of a shape with the parts that it shows, of
-    another answer with what is never left out."""
-    chosen = schema.fields
+    """An example of a body with all its fields, of a view with the parts that it shows, or of
+    another response with the required fields."""
+    fields = schema.fields
     if not isinstance(schema, (Body, RecordView)):
-        chosen = {name: field for name, field in chosen.items() if field.required}
-    return {name: _sample(field) for name, field in chosen.items()}
+        fields = {name: field for name, field in fields.items() if field.required}
+    return {name: _build_value(field) for name, field in fields.items()}
 
 
-def _sample(field: Any) -> Any:
+def _build_value(field: Any) -> Any:
     if isinstance(field, ma.Nested):
         return [example(field.schema)] if field.many else example(field.schema)
     if isinstance(field, Records):
         return [example(field.schemas[0])]
     if isinstance(field, ma.List):
-        return [_sample(field.inner)]
+        return [_build_value(field.inner)]
     if isinstance(field, fields.Field) and field.example is not None:
         return field.example
     if isinstance(field, fields.Choice):
@@ -54,6 +54,6 @@ def _sample(field: Any) -> Any:
     if isinstance(field, fields.Integer):
         return max(field.minimum, min(1, field.maximum))
     if isinstance(field, ma.String):
-        told = field.metadata
-        return (told.get("examples") or told.get("enum") or [None if field.allow_none else "12"])[0]
+        values = field.metadata.get("examples") or field.metadata.get("enum")
+        return (values or [None if field.allow_none else "12"])[0]
     return next(SAMPLES[kind] for kind in type(field).__mro__ if kind in SAMPLES)

@@ -29,13 +29,13 @@ class Health:
         self._readiness = Readiness()
 
     def answer(self, environ: dict[str, Any], tenants: Tenants) -> Response | None:
-        """The answer to a GET or HEAD of one of PATHS; None: it is a request like any other.
+        """Respond to a GET or HEAD of one of PATHS; None for any other request.
 
         `/readyz`: 200, or 503 with a `reason`; 200 with the status `degraded` while files of
-        tenants that were asked for lately cannot be used, and how many those are.
+        tenants that were requested lately cannot be used, with their number.
         `/tls-ask?domain=`: 200 when the domain leads to a tenant or to the base host, else 404;
-        strangers who ask find nothing there. `/doctor`: as whom and where the caller is seen; only
-        who shows a pass of the data folder finds it.
+        other machines get None. `/doctor`: the caller's address and the host as they arrive here,
+        only for a caller with a token of the data folder.
         """
         path = environ.get("PATH_INFO", "")
         if path not in PATHS or environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
@@ -43,36 +43,36 @@ class Health:
         if path == READY:
             reason = self._readiness.problem(tenants)
             if reason:
-                return _said(environ, 503, "unavailable", reason=reason)
+                return _respond(environ, 503, "unavailable", reason=reason)
             if count := self._readiness.unavailable:
                 reason = TenantUnavailable.code
-                return _said(environ, 200, "degraded", reason=reason, tenants=count)
+                return _respond(environ, 200, "degraded", reason=reason, tenants=count)
         elif path == TLS_ASK:
-            if not _is_of_this_machine(environ):
+            if not _is_from_this_machine(environ):
                 return None
             query = parse_qs(environ.get("QUERY_STRING", ""))
             if not is_served_host(tenants, query.get("domain", [""])[0]):
-                return _said(environ, 404, "unknown")
+                return _respond(environ, 404, "unknown")
         elif path == DOCTOR:
             scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
             if scheme != "Bearer" or not integrity.is_doctor_token(tenants, token):
                 return None
-            return _said(environ, 200, "ok", **_seen(environ))
-        return _said(environ, 200, "ok")
+            return _respond(environ, 200, "ok", **_describe_caller(environ))
+        return _respond(environ, 200, "ok")
 
 
-def _said(environ: dict[str, Any], code: int, status: str, **more: str | int) -> Response:
+def _respond(environ: dict[str, Any], code: int, status: str, **more: str | int) -> Response:
     environ[ROUTE] = environ["PATH_INFO"]
-    answer = Response(dumps({"status": status, **more}), code, mimetype="application/json")
-    answer.headers["Cache-Control"] = "no-store"
-    answer.headers["X-Request-Id"] = request_id(environ)
+    response = Response(dumps({"status": status, **more}), code, mimetype="application/json")
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Request-Id"] = request_id(environ)
     if code == 503:
-        answer.headers["Retry-After"] = RETRY_AFTER
-    return answer
+        response.headers["Retry-After"] = RETRY_AFTER
+    return response
 
 
-def _seen(environ: dict[str, Any]) -> dict[str, str]:
-    """What the proxies in front made of a request; `forwarded`: what they say themselves."""
+def _describe_caller(environ: dict[str, Any]) -> dict[str, str]:
+    """The caller and the host as the proxies pass them on; `forwarded`: their X-Forwarded-For."""
     return {
         "address": environ.get("REMOTE_ADDR", ""),
         "scheme": environ.get("wsgi.url_scheme", ""),
@@ -81,12 +81,12 @@ def _seen(environ: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _is_of_this_machine(environ: dict[str, Any]) -> bool:
-    """Does the proxy itself ask, and not somebody through it?"""
+def _is_from_this_machine(environ: dict[str, Any]) -> bool:
+    """Whether the request comes from a proxy on this machine itself, not through it."""
     if "HTTP_X_FORWARDED_FOR" in environ:
         return False
     try:
-        found = ip_address(environ.get("REMOTE_ADDR", ""))
+        address = ip_address(environ.get("REMOTE_ADDR", ""))
     except ValueError:
         return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -18,7 +18,7 @@ from crm.tenancy.clocks import erasing_before
 from crm.tenancy.database import execute, now, row, transaction
 
 ANSWER_SECONDS = 24 * 3600
-KEPT_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
+STORED_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
 
 
 class Reused(Invalid):
@@ -32,7 +32,11 @@ class Reused(Invalid):
 
 
 def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
-    """Answer as before if this request was answered, else act and keep the answer."""
+    """Replay the response that is stored for the key; if there is none, act and store its response.
+
+    act: makes the response, in the transaction that stores it. Raises Invalid for a key that is no
+    key, and Reused.
+    """
     key = request.headers["Idempotency-Key"]
     if not (0 < len(key) <= 255 and all("!" <= letter <= "~" for letter in key)):
         detail = "1 to 255 visible ASCII characters"
@@ -41,26 +45,26 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
     fingerprint = _fingerprint(request)
     with transaction():
         # By the clock that erases: one that is ahead for a moment must not repeat a change.
-        kept = row(
+        stored = row(
             "SELECT fingerprint, status, headers, body FROM idempotency_response"
             " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ? AND created_at > ?",
             (*scope, erasing_before(ANSWER_SECONDS)),
         )
-        if kept:
-            if kept[0] != fingerprint:
+        if stored:
+            known_fingerprint, status, headers, body = stored
+            if known_fingerprint != fingerprint:
                 raise Reused
-            response = Response(kept[3], kept[1], orjson.loads(kept[2]))
+            response = Response(body, status, orjson.loads(headers))
             response.headers["Idempotency-Replayed"] = "true"
             return response
         response = act()
         if 200 <= response.status_code < 300:
-            _keep(scope, fingerprint, response)
+            _store_response(scope, fingerprint, response)
         return response
 
 
-def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
-    told = response.headers
-    headers = {name: told[name] for name in KEPT_HEADERS if name in told}
+def _store_response(scope: tuple, fingerprint: bytes, response: Response) -> None:
+    headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
     execute(
         "DELETE FROM idempotency_response"
         " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?",
@@ -75,26 +79,26 @@ def _keep(scope: tuple, fingerprint: bytes, response: Response) -> None:
             fingerprint,
             response.status_code,
             dumps(headers).decode(),
-            getattr(response, "kept", None) or response.get_data(),
+            getattr(response, "replay_body", None) or response.get_data(),
             now(),
         ),
     )
 
 
 def _fingerprint(request: Request) -> bytes:
-    """Tells bodies apart: JSON by its bytes, a form by its fields and files, not the envelope."""
-    found = hashlib.blake2b(request.query_string, digest_size=16)
+    """A hash of the query and the body: of a form by its fields and files, not its envelope."""
+    digest = hashlib.blake2b(request.query_string, digest_size=16)
     if request.mimetype == "multipart/form-data":
         for name in sorted(request.form):
-            found.update(repr((name, request.form.getlist(name))).encode())
+            digest.update(repr((name, request.form.getlist(name))).encode())
         for name in sorted(request.files):
             for file in request.files.getlist(name):
-                found.update(repr((name, file.filename)).encode())
+                digest.update(repr((name, file.filename)).encode())
                 file.stream.seek(0)
-                found.update(file.stream.read())
+                digest.update(file.stream.read())
     else:
-        found.update(request.get_data())
-    return found.digest()
+        digest.update(request.get_data())
+    return digest.digest()
 
 
 @sweeps.register

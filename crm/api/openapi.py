@@ -1,8 +1,9 @@
-"""The OpenAPI 3.1 document (D16), made from what the blueprints' decorators say."""
+"""The OpenAPI 3.1 document (D16), made from what the blueprints' decorators declare."""
 
 import threading
 from collections.abc import Callable
 from functools import partial
+from inspect import cleandoc
 from typing import Any
 
 import flask_smorest
@@ -11,23 +12,25 @@ from flask import Flask
 from flask_smorest.spec.plugins import FlaskPlugin
 from marshmallow import fields as ma
 from werkzeug.http import HTTP_STATUS_CODES
+from werkzeug.routing import Map, Rule
 
 from crm.api import envelopes
 from crm.api.envelopes import ProblemSchema, Records
 from crm.api.examples import example
-from crm.api.operations import JSON, PREFIX, Blueprint, Operation
+from crm.api.operations import PREFIX, Operation
+from crm.api.responses import JSON
 from crm.errors import Invalid
 from crm.json import dumps
 from crm.outbox import events
 from crm.records import fields
 from crm.records.nested import Nested
-from crm.records.queries import Parameter
+from crm.records.parameters import Parameter
 from crm.records.schemas import Body
 
 PROBLEM = "application/problem+json"
 GUIDES_PATH = f"{PREFIX}/docs/guides"
-ALWAYS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
-WITH_BODY = (413, 415, 507)
+COMMON_PROBLEMS = (400, 401, 403, 404, 422, 429, 503)  # 400, 404, 422: at least for query and host
+BODY_PROBLEMS = (413, 415, 507)
 ABOUT = """Leads, clients, deals, products, tasks, pipelines and users of one tenant.
 
 Every request carries `Authorization: Bearer <API_KEY>`; each operation names the scopes that its
@@ -38,7 +41,7 @@ more fields in time."""
 
 CONTACT = {"name": "The operator of this installation"}
 LICENSE = {"name": "MIT", "identifier": "MIT"}
-ASKED = {  # headers of requests
+REQUEST_HEADERS = {
     "Idempotency-Key": (
         "The same key and body within 24 hours is one change and one answer.",
         {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
@@ -50,7 +53,7 @@ ASKED = {  # headers of requests
         {"type": "string"},
     ),
 }
-TOLD = {  # headers of answers
+RESPONSE_HEADERS = {
     "X-Request-Id": ("To name the request in a question to us.", "string"),
     "X-RateLimit-Limit": ("Requests a minute of the tenant's plan.", "integer"),
     "X-RateLimit-Remaining": ("Requests left in this minute.", "integer"),
@@ -62,9 +65,9 @@ TOLD = {  # headers of answers
     "Link": ('`<…>; rel="next"`: the next page.', "string"),
     "Idempotency-Replayed": ("`true`: the answer was given before.", "string"),
 }
-EVERY = ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-OF_PROBLEM = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
-FILE = {
+COMMON_HEADERS = ("X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+PROBLEM_HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
+FILE_SCHEMA = {
     "type": "object",
     "properties": {
         "file": {"type": "string", "format": "binary", "contentMediaType": "text/csv"},
@@ -72,7 +75,7 @@ FILE = {
     "required": ["file"],
     "additionalProperties": False,
 }
-SIGNED = {  # headers of deliveries: the Standard Webhooks specification
+WEBHOOK_HEADERS = {  # of the Standard Webhooks specification
     "webhook-id": "The event's id, the same at every attempt.",
     "webhook-timestamp": "When this attempt was made, in UTC epoch seconds.",
     "webhook-signature": "`v1,…`: HMAC-SHA256 of id, timestamp and body; several with spaces.",
@@ -80,18 +83,23 @@ SIGNED = {  # headers of deliveries: the Standard Webhooks specification
 
 
 class _Paths(FlaskPlugin):
+    """Paths relative to the URL of the servers."""
+
     def path_helper(self, *args: Any, **options: Any) -> Any:
         return super().path_helper(*args, **options).removeprefix(PREFIX)
 
 
 class Api(flask_smorest.Api):
-    """smorest's Api with our errors and without its error handler for the whole app."""
+    """smorest's Api, which describes the operations when the document is first asked for.
+
+    To describe them takes two thirds of the time of a start.
+    """
 
     ERROR_SCHEMA = ProblemSchema
 
     def __init__(self, app: Flask):
         self.operations: dict[str, Operation] = {}
-        self.undocumented: list[Callable[[], None]] = []
+        self._undescribed: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         app.config.update(
             API_TITLE="CRM", API_VERSION="v1", OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None
@@ -104,163 +112,197 @@ class Api(flask_smorest.Api):
                 "info": {"description": ABOUT, "contact": CONTACT, "license": LICENSE},
             },
         )
-        self.ma_plugin.converter.add_attribute_function(_described)
-        self.spec.components.security_scheme(
+        self.ma_plugin.converter.add_attribute_function(_describe_field)
+        components = self.spec.components
+        del components.schemas["PaginationMetadata"]  # of a header that smorest's pages have
+        components.security_scheme(
             "ApiKey", {"type": "http", "scheme": "bearer", "description": "An API key (`crm_…`)."}
         )
-        for name, (about, kind) in TOLD.items():
-            header = {"description": about, "schema": {"type": kind}}
-            self.spec.components.header(name, header)
+        for name, (about, kind) in RESPONSE_HEADERS.items():
+            components.header(name, {"description": about, "schema": {"type": kind}})
+        for status in HTTP_STATUS_CODES:
+            if status >= 400:
+                components.response(_component(status), _describe_problem(status), lazy=True)
 
-    def register_blueprint(self, blueprint: Blueprint, **options: Any) -> None:
-        blueprint._prepare_doc_cbks = [_document]
-        for name, operation in blueprint.operations.items():
-            self.operations[f"{blueprint.name}.{name}"] = operation
-            for method_doc in blueprint._docs[name].values():
-                if method_doc is not None:
-                    method_doc["name"], method_doc["operation"] = name, operation
-        super().register_blueprint(blueprint, **options)
+    def add_operations(
+        self, url_map: Map, blueprint_name: str, operations: dict[str, Operation]
+    ) -> None:
+        """Add the operations of a registered blueprint, by function name, to the document."""
+        for name, operation in operations.items():
+            endpoint = f"{blueprint_name}.{name}"
+            self.operations[endpoint] = operation
+            rule = next(url_map.iter_rules(endpoint))
+            self._undescribed.append(
+                partial(self._describe_operation, rule, blueprint_name, name, operation)
+            )
+
+    def add_webhooks(self, records: dict[str, Any]) -> None:
+        """Add the kinds of events to the document.
+
+        records: the schema of each name in an event's `data`, in a list where there are several.
+        """
+        self._undescribed.append(partial(self._describe_webhooks, records))
 
     def document(self, root: str) -> dict[str, Any]:
-        """The whole document; `root` is the mount point that the servers follow."""
+        """The whole document. `root`: the mount point, with which the URL of the server begins."""
         with self._lock:
-            while self.undocumented:
-                self.undocumented.pop(0)()
+            while self._undescribed:
+                self._undescribed.pop(0)()
         return {
             **self.spec.to_dict(),
             "servers": [{"url": f"{root}{PREFIX}"}],
             "externalDocs": {"description": "Guides", "url": f"{root}{GUIDES_PATH}/"},
         }
 
-    def _register_error_handlers(self) -> None:
-        """One handler for API and pages is registered by create_app."""
+    def _describe_operation(self, rule: Rule, tag: str, name: str, operation: Operation) -> None:
+        description = {**_describe_operation(name, operation), "tags": [tag]}
+        self.spec.path(rule=rule, operations={operation.method.lower(): description})
 
-    def _register_responses(self) -> None:
-        for status, title in HTTP_STATUS_CODES.items():
-            if status < 400:
-                continue
-            told = {
-                "type": "about:blank",
-                "title": title,
-                "status": status,
-                "detail": "what went wrong, for people",
-                "instance": f"{PREFIX}/leads",
-                "code": "a_stable_code",
-                "request_id": "4f2a9c0d1e5b7a3c8d6e0f12",
+    def _describe_webhooks(self, records: dict[str, Any]) -> None:
+        parameters = [
+            {
+                "in": "header",
+                "name": name,
+                "description": about,
+                "required": True,
+                "schema": {"type": "string"},
             }
-            response = {
-                "description": title,
-                "headers": _headers("X-Request-Id", *OF_PROBLEM.get(status, ())),
-                "content": {PROBLEM: {"schema": ProblemSchema, "example": told}},
+            for name, about in WEBHOOK_HEADERS.items()
+        ]
+        webhooks = {}
+        for kind, about in events.KINDS.items():
+            parts = []
+            for name in events.list_records_in_data(kind):
+                schema = records[name]
+                several = isinstance(schema, list)
+                parts.append((name, schema[0] if several else schema, several))
+            event = envelopes.event_of(kind, tuple(parts))
+            content = {
+                "schema": self.ma_plugin.converter.resolve_nested_schema(event),
+                "example": example(event),
             }
-            self.spec.components.response(_component(status), response, lazy=True)
-
-    def _register_etag_headers(self) -> None:
-        """Ours are in ASKED and TOLD."""
-
-    def _register_pagination_header(self) -> None:
-        """Pages are told in the body."""
+            webhooks[kind] = {
+                "post": {
+                    "operationId": kind.replace(".", "_"),
+                    "summary": about,
+                    "description": "Sent to every endpoint that wants this kind of event.",
+                    "security": [],  # no key of the API: the receiver checks the signature
+                    "tags": ["webhooks"],
+                    "parameters": parameters,
+                    "requestBody": {"required": True, "content": {JSON: content}},
+                    "responses": {
+                        "2XX": {"description": "Received; anything else is tried again."}
+                    },
+                }
+            }
+        self.spec.options["webhooks"] = webhooks
 
 
 def _schema_name(schema: Any) -> str:
-    kind = schema if isinstance(schema, type) else schema.__class__
-    return kind.__name__.removesuffix("Schema").removesuffix("Out")
+    schema_class = schema if isinstance(schema, type) else schema.__class__
+    return schema_class.__name__.removesuffix("Schema").removesuffix("Out")
 
 
-def _described(self: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
-    """apispec's attribute function for our own fields."""
+def _describe_field(converter: Any, field: ma.Field, **_: Any) -> dict[str, Any]:
+    """apispec's attribute function for our own fields; it calls them as the converter's methods."""
     if isinstance(field, Parameter):
         return field.json_schema()
     if isinstance(field, fields.Field):
-        return field_schema(field)
+        return describe_field(field)
     if isinstance(field, Nested) and field.about:
         return {"description": field.about}
     if isinstance(field, Records):
-        found = [self.resolve_nested_schema(schema) for schema in field.schemas]
-        return {"type": "array", "items": found[0] if len(found) == 1 else {"oneOf": found}}
+        items = [converter.resolve_nested_schema(schema) for schema in field.schemas]
+        return {"type": "array", "items": items[0] if len(items) == 1 else {"oneOf": items}}
     return {}
 
 
-def field_schema(field: fields.Field) -> dict[str, Any]:
+def describe_field(field: fields.Field) -> dict[str, Any]:
     """The JSON Schema of a field of a record or a body (OpenAPI 3.1)."""
-    found = field.schema_type()
-    if field.allow_none and "anyOf" in found:
-        found["anyOf"].append({"type": "null"})
+    schema = field.schema_type()
+    if field.allow_none and "anyOf" in schema:
+        schema["anyOf"].append({"type": "null"})
     elif field.allow_none:
-        found["type"] = [found["type"], "null"]
-        if "enum" in found:
-            found["enum"] = [*found["enum"], None]
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
     about = [field.about] if field.about else []
     if field.incoming and field.default is not None:
         # Not as `default`: openapi-typescript takes a field that has one for required.
         default = dumps(field.default).decode().strip('"')
         about.append(f"By default `{default}`.")
     if about:
-        found["description"] = " ".join(about)
+        schema["description"] = " ".join(about)
     if field.example is not None:
-        found["examples"] = [field.example]
-    return found
+        schema["examples"] = [field.example]
+    return schema
 
 
-def _document(doc: dict, info: dict, *, spec: Any, method: str, **_: Any) -> dict[str, Any]:
-    """One operation of the document."""
-    operation: Operation = info["operation"]
+def _describe_operation(name: str, operation: Operation) -> dict[str, Any]:
+    """One operation of the document; `name` is its operation id."""
     scopes = list(operation.needs or ())
-    found: dict[str, Any] = {"operationId": info["name"], "security": [{"ApiKey": scopes}]}
-    # The endpoint's own words go before: they say which right is needed where it depends.
-    if not doc.get("description"):
-        needed = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"
-        found["description"] = f"Needs {needed}.{_without_reading(operation)}"
-    if parameters := _parameters(operation, method):
-        found["parameters"] = parameters
-    if body := _request_body(operation):
-        found["requestBody"] = body
-    found["responses"] = {
-        **{str(status): _success(operation, status, method) for status in _successes(operation)},
-        **{str(status): _component(status) for status in _problems(operation, method)},
+    summary, _, description = cleandoc(operation.function.__doc__ or "").partition("\n\n")
+    if not description:
+        scope_names = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"
+        description = f"Needs {scope_names}.{_describe_short_answer(operation)}"
+    responses = {
+        **{str(status): _describe_success(operation, status) for status in _successes(operation)},
+        **{str(status): _component(status) for status in _problems(operation)},
     }
-    if operation.kind == "record" and method == "get":
-        found["responses"]["304"] = {"description": "Not changed since If-None-Match"}
-    return {**doc, **found}
+    if operation.kind == "record" and operation.method == "GET":
+        responses["304"] = {"description": "Not changed since If-None-Match"}
+    described: dict[str, Any] = {
+        "operationId": name,
+        "summary": summary,
+        "description": description,
+        "security": [{"ApiKey": scopes}],
+        "responses": responses,
+    }
+    if parameters := _describe_parameters(operation):
+        described["parameters"] = parameters
+    if body := _describe_body(operation):
+        described["requestBody"] = body
+    return described
 
 
-def _without_reading(operation: Operation) -> str:
+def _describe_short_answer(operation: Operation) -> str:
     """What a change answers to a key that may not read its record."""
     if not operation.reads or operation.kind not in ("record", "page", "created"):
         return ""
     if operation.kind == "created":
-        return f" `Prefer` needs `{operation.reads}` too." if operation.shape else ""
+        return f" `Prefer` needs `{operation.reads}` too." if operation.response_view else ""
     return f" Without `{operation.reads}` the answer has ids alone."
 
 
-def _parameters(operation: Operation, method: str) -> list[dict[str, Any]]:
-    names = {"post": ["Idempotency-Key"], "patch": ["If-Match"], "delete": ["If-Match"]}
-    headers = [*names.get(method, ())]
-    if method == "post" and operation.kind == "created" and operation.shape:
+def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
+    """The query parameters and the headers of requests; FlaskPlugin adds those of the path."""
+    names = {"POST": ["Idempotency-Key"], "PATCH": ["If-Match"], "DELETE": ["If-Match"]}
+    headers = [*names.get(operation.method, ())]
+    if operation.method == "POST" and operation.kind == "created" and operation.response_view:
         headers.append("Prefer")
-    if method == "get" and operation.kind == "record":
+    if operation.method == "GET" and operation.kind == "record":
         headers.append("If-None-Match")
     query = [{"in": "query", "schema": operation.query}] if operation.query.fields else []
-    return query + [_asked(name) for name in headers]
+    return query + [_describe_request_header(name) for name in headers]
 
 
-def _asked(name: str) -> dict[str, Any]:
-    about, schema = ASKED[name]
+def _describe_request_header(name: str) -> dict[str, Any]:
+    about, schema = REQUEST_HEADERS[name]
     return {"in": "header", "name": name, "description": about, "schema": schema}
 
 
-def _request_body(operation: Operation) -> dict[str, Any] | None:
+def _describe_body(operation: Operation) -> dict[str, Any] | None:
     if operation.upload is not None:
-        return {"required": True, "content": {"multipart/form-data": {"schema": FILE}}}
+        return {"required": True, "content": {"multipart/form-data": {"schema": FILE_SCHEMA}}}
     if (body := operation.body) is None:
         return None
-    one_of = {"oneOf": list(body.alternatives)} if body.alternatives else body
-    content = {"schema": one_of, "example": operation.example or example(body)}
-    return {"required": not _takes_nothing(body), "content": {JSON: content}}
+    schema = {"oneOf": list(body.alternatives)} if body.alternatives else body
+    content = {"schema": schema, "example": operation.example or example(body)}
+    return {"required": not _accepts_nothing(body), "content": {JSON: content}}
 
 
-def _takes_nothing(body: Body) -> bool:
-    """Is a request without a body good too?"""
+def _accepts_nothing(body: Body) -> bool:
+    """Whether a request without a body is valid too."""
     try:
         body.parse({})
     except Invalid:
@@ -269,100 +311,81 @@ def _takes_nothing(body: Body) -> bool:
 
 
 def _successes(operation: Operation) -> list[int]:
-    also = operation.doc.get("or_else")
-    return [operation.status, *([also] if also else [])]
+    other_status = operation.doc.get("or_else")
+    return [operation.status, *([other_status] if other_status else [])]
 
 
-def _problems(operation: Operation, method: str) -> list[int]:
-    found = {*ALWAYS}
-    if method in ("post", "patch", "put"):
-        found.update(WITH_BODY)
-    if method in ("patch", "delete"):
-        found.add(412)
+def _problems(operation: Operation) -> list[int]:
+    statuses = {*COMMON_PROBLEMS}
+    if operation.method in ("POST", "PATCH", "PUT"):
+        statuses.update(BODY_PROBLEMS)
+    if operation.method in ("PATCH", "DELETE"):
+        statuses.add(412)
     if operation.conflicts:
-        found.add(409)
-    return sorted(found)
+        statuses.add(409)
+    return sorted(statuses)
 
 
-def _success(operation: Operation, status: int, method: str) -> dict[str, Any]:
-    names = [*EVERY]
-    if method == "post":
+def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
+    names = [*COMMON_HEADERS]
+    if operation.method == "POST":
         names.append("Idempotency-Replayed")
     if status == 201:
         names.append("Location")
     if operation.kind in ("record", "page"):
         names.append("ETag" if operation.kind == "record" else "Link")
-    found = {"description": HTTP_STATUS_CODES[status], "headers": _headers(*names)}
+    response = {"description": HTTP_STATUS_CODES[status], "headers": _refer_to_headers(*names)}
     if operation.kind == "raw":
-        return {**found, "content": {operation.doc["media_type"]: {"schema": {"type": "string"}}}}
+        content = {operation.doc["media_type"]: {"schema": {"type": "string"}}}
+        return {**response, "content": content}
+    if operation.kind == "created":
+        return {**response, "content": {JSON: _describe_created(operation)}}
+    if operation.answer is None:
+        return response
     schema: Any = operation.answer
-    described: Any = schema
-    once = {"secret": envelopes.SHOWN_SECRET} if operation.secret else {}
-    if operation.kind == "record":
-        described = operation.shape
-    elif operation.kind == "created":
-        several = bool(operation.doc.get("several"))
-        schema = envelopes.created(operation.noun, operation.shape, several, operation.secret)
-        shown = {"status": "ok", f"{operation.noun}_id": "12", **once}
-        return {**found, "content": {JSON: {"schema": schema, "example": shown}}}
-    if schema is None:
-        return found
+    body = example(operation.response_view or schema)
+    if operation.secret:
+        body["secret"] = envelopes.EXAMPLE_SECRET
     if operation.reads and operation.kind in ("record", "page"):
         noun = operation.noun or operation.record_view.noun
-        short = envelopes.changed(noun, operation.kind == "page")
-        schema = {"oneOf": [schema, short]}
-    return {**found, "content": {JSON: {"schema": schema, "example": example(described) | once}}}
+        schema = {"oneOf": [schema, envelopes.changed(noun, operation.kind == "page")]}
+    return {**response, "content": {JSON: {"schema": schema, "example": body}}}
+
+
+def _describe_created(operation: Operation) -> dict[str, Any]:
+    several = bool(operation.doc.get("several"))
+    schema = envelopes.created(operation.noun, operation.response_view, several, operation.secret)
+    body = {"status": "ok", f"{operation.noun}_id": "12"}
+    if operation.secret:
+        body["secret"] = envelopes.EXAMPLE_SECRET
+    return {"schema": schema, "example": body}
+
+
+def _describe_problem(status: int) -> dict[str, Any]:
+    problem = {
+        "type": "about:blank",
+        "title": HTTP_STATUS_CODES[status],
+        "status": status,
+        "detail": "what went wrong, for people",
+        "instance": f"{PREFIX}/leads",
+        "code": "a_stable_code",
+        "request_id": "4f2a9c0d1e5b7a3c8d6e0f12",
+    }
+    return {
+        "description": HTTP_STATUS_CODES[status],
+        "headers": _refer_to_headers("X-Request-Id", *PROBLEM_HEADERS.get(status, ())),
+        "content": {PROBLEM: {"schema": ProblemSchema, "example": problem}},
+    }
 
 
 def _component(status: int) -> str:
-    """The name of an error's answer in the document, by whatever Python that is served."""
+    """The name of a problem's response in the document.
+
+    From werkzeug's titles, because those of Python's http.HTTPStatus change with its version.
+    """
     return HTTP_STATUS_CODES[status].upper().replace(" ", "_")
 
 
-def _headers(*names: str) -> dict[str, str]:
+def _refer_to_headers(*names: str) -> dict[str, str]:
+    """The headers of a response, as names of components, which apispec makes references of."""
     return {name: name for name in names}
-
-
-def describe_webhooks(api: Api, records: dict[str, Any]) -> None:
-    """The 14 kinds of events in the document.
-
-    `records` gives the schema of each name in an event's `data`, in a list where there are several.
-    """
-    api.undocumented.append(partial(_describe_webhooks, api, records))
-
-
-def _describe_webhooks(api: Api, records: dict[str, Any]) -> None:
-    parameters = [
-        {
-            "in": "header",
-            "name": name,
-            "description": about,
-            "required": True,
-            "schema": {"type": "string"},
-        }
-        for name, about in SIGNED.items()
-    ]
-    found = {}
-    for kind, about in events.KINDS.items():
-        told = []
-        for name in events.list_records_in_data(kind):
-            several = isinstance(records[name], list)
-            told.append((name, records[name][0] if several else records[name], several))
-        event = envelopes.event_of(kind, tuple(told))
-        schema = api.ma_plugin.converter.resolve_nested_schema(event)
-        found[kind] = {
-            "post": {
-                "operationId": kind.replace(".", "_"),
-                "summary": about,
-                "description": "Sent to every endpoint that wants this kind of event.",
-                "security": [],  # no key of the API: the receiver checks the signature
-                "tags": ["webhooks"],
-                "parameters": parameters,
-                "requestBody": {
-                    "required": True,
-                    "content": {JSON: {"schema": schema, "example": example(event)}},
-                },
-                "responses": {"2XX": {"description": "Received; anything else is tried again."}},
-            }
-        }
-    api.spec.options["webhooks"] = found

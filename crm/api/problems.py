@@ -37,27 +37,30 @@ CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "
 
 
 def answer(error: Exception) -> Response:
-    """The problem that tells of an error; what nobody foresaw is a 500 without its inside."""
-    error = known(error)
+    """The problem of an error; an unexpected one is logged, and a 500 without details."""
+    error = translate_error(error)
     status = status_of(error)
     if isinstance(error, errors.CRMError):
-        response = problem(status, error.code, error.detail, **_more(error))
+        response = problem(status, error.code, error.detail, **_list_members(error))
         if isinstance(error, errors.Unauthorized):
             response.headers["WWW-Authenticate"] = "Bearer"
         if retry_after := getattr(error, "retry_after", None):
             response.headers["Retry-After"] = str(retry_after)
         return response
     if isinstance(error, HTTPException):
-        detail = "there is nothing here" if status == 404 else _sentence(error.description)
-        response = problem(status, CODES.get(status, _slug(status)), detail)
+        detail = (
+            "there is nothing here" if status == 404 else _format_description(error.description)
+        )
+        response = problem(status, CODES.get(status, _code_of(status)), detail)
         if allowed := getattr(error, "valid_methods", None):
             response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
         return response
-    tell_operator(error)
+    log_unexpected(error)
     return problem(500, "internal_error", "something went wrong on our side")
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> Response:
+    """A response with a problem about the current request. `more`: its further members."""
     body = {
         "type": "about:blank",
         "title": HTTP_STATUS_CODES[status],
@@ -72,18 +75,18 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Response:
 
 
 def request_id(environ: dict[str, Any]) -> str:
-    """The id of a request, as sent in X-Request-Id or made here; kept in its environ."""
-    found = environ.get(REQUEST_ID)
-    if found is None:
+    """The id of a request, from X-Request-Id or made here; stored in its environ."""
+    id = environ.get(REQUEST_ID)
+    if id is None:
         sent = environ.get("HTTP_X_REQUEST_ID", "")
         fits = 0 < len(sent) <= 128 and sent.isascii() and sent.replace("-", "").isalnum()
-        fits = fits and mask_secrets(sent) == sent  # a client's slip must not come into the log
-        found = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
-    return found
+        fits = fits and mask_secrets(sent) == sent  # a key sent by mistake must not be logged
+        id = environ[REQUEST_ID] = sent if fits else f"{getrandbits(96):024x}"
+    return id
 
 
 def require_readable_body(environ: dict[str, Any]) -> None:
-    """Refuse a body that would read as empty, and a change lose its data.
+    """Refuse a body that would be read as empty, so that a change would lose its data.
 
     A chunked one whose end the server does not mark, with 411 (RFC 9110, 15.5.12): PEP 3333 has no
     chunked bodies. Servers that decode them say so by `wsgi.input_terminated`; uWSGI and hypercorn
@@ -98,48 +101,57 @@ def require_readable_body(environ: dict[str, Any]) -> None:
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of a known() error."""
+    """The HTTP status of an error that translate_error() returned."""
     if isinstance(error, errors.CRMError):
         return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 400)
     return (error.code or 500) if isinstance(error, HTTPException) else 500
 
 
-def tell_operator(error: Exception) -> None:
-    """An error that nobody foresaw goes to the log with its inside."""
+def log_unexpected(error: Exception) -> None:
+    """Log an unexpected error with its traceback."""
     id = request_id(request.environ)
-    log.error("unforeseen error, request %s", id, exc_info=error, extra=_about())
+    log.error("unforeseen error, request %s", id, exc_info=error, extra=_describe_request())
 
 
-def known(error: Exception) -> Exception:
-    """The error as one of ours, if it is one in other clothes."""
-    original = getattr(error, "original_exception", None)  # Flask's wrapping of what nobody caught
+def translate_error(error: Exception) -> Exception:
+    """The CRMError that stands for the error of a library, or the error itself.
+
+    A full disk is logged here, once a minute.
+    """
+    original = getattr(error, "original_exception", None)  # Flask wraps what nobody caught
     if isinstance(error, HTTPException) and original is not None:
         error = original
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge()
-    here = session_or_none()
-    refusal = (here.source.refusal if here else file_errors.refusal)(error)
-    error = refusal or error
+    session = session_or_none()
+    translate = session.source.refusal if session else file_errors.refusal
+    error = translate(error) or error
     if isinstance(error, errors.StorageFull) and disk_full.allows(error.code):
-        log.error("%s, request %s", error.detail, request_id(request.environ), extra=_about())
+        log.error(
+            "%s, request %s", error.detail, request_id(request.environ), extra=_describe_request()
+        )
     return error
 
 
-def _about() -> dict[str, Any]:
+def _describe_request() -> dict[str, Any]:
     return {"about": describe_request(request.environ)}
 
 
-def _more(error: errors.CRMError) -> dict[str, Any]:
+def _list_members(error: errors.CRMError) -> dict[str, Any]:
+    """The members of the problem besides those of every problem."""
     if isinstance(error, errors.Invalid) and error.faults:
-        listed = [{f.kind: f.where, "code": f.code, "detail": f.detail} for f in error.faults]
-        return {"errors": listed, **error.more}
+        faults = [
+            {fault.kind: fault.where, "code": fault.code, "detail": fault.detail}
+            for fault in error.faults
+        ]
+        return {"errors": faults, **error.more}
     return error.more
 
 
-def _sentence(description: str | None) -> str:
+def _format_description(description: str | None) -> str:
     text = (description or "the request was refused").strip().rstrip(".")
     return text[:1].lower() + text[1:]
 
 
-def _slug(status: int) -> str:
+def _code_of(status: int) -> str:
     return HTTP_STATUS_CODES[status].lower().replace(" ", "_")

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from crm.access import known_browsers, sessions
 from crm.api.admission import API
-from crm.api.operations import raw_body
+from crm.api.bodies import read_body
 from crm.api.upload import InMemory
 from crm.cabinet import csrf, embedded_login
 from crm.cabinet.app import current_app
@@ -84,7 +84,7 @@ def install(app: Flask, config: Config) -> None:
         if view.role and RANK[g.session.role] < RANK[view.role]:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":
-            raw_body(view.max_form_bytes)
+            read_body(view.max_form_bytes)
             request.form_data_parser_class = InMemory
             csrf.check_token()
         return None

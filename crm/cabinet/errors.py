@@ -20,10 +20,10 @@ def answer(error: Exception) -> Response:
     """The page of an error."""
     if isinstance(error, CSRFError):
         return _page(400, STALE_FORM, _detail(400, STALE_FORM))
-    known = problems.known(error)
+    known = problems.translate_error(error)
     status = problems.status_of(known)
     if status == 500:
-        problems.tell_operator(known)
+        problems.log_unexpected(known)
     code = getattr(known, "code", "")
     response = _page(status, code, _refusal(known, status) or _detail(status, code))
     if retry := getattr(known, "retry_after", None):

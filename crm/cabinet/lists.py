@@ -18,7 +18,8 @@ from crm.cabinet import formatting, labels, user_choices
 from crm.cabinet.languages import gettext
 from crm.records import pagination
 from crm.records.pagination import Page
-from crm.records.queries import Before, Filter, Query, Since
+from crm.records.parameters import Before, Query, Since
+from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.tenancy.database import rows
 

@@ -90,7 +90,7 @@ def entered(purpose: str) -> bool:
 
 
 def spending(purpose: str):
-    """codes.spending() for this browser and the phone that it entered the code for."""
+    """codes.spend_entered() for this browser and the phone that it entered the code for."""
     return codes.spend_entered(purpose, phone(purpose) or "", _browser())
 
 

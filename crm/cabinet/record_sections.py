@@ -24,7 +24,7 @@ from crm.cabinet.rendering import (
     see_other,
 )
 from crm.records import pagination
-from crm.resources import SHAPES, changes
+from crm.resources import AUDITED_VIEWS, changes
 from crm.resources import notes as rules
 from crm.resources.notes import NOTE, NOTE_FILTER, NOTE_IN, NOUNS
 from crm.resources.tasks import TASK
@@ -68,9 +68,9 @@ def notes(noun: str, id: str, limit: int = MAX_ENTRIES) -> list[dict[str, Any]]:
 
 def history(noun: str, id: str, limit: int = MAX_ENTRIES) -> list[dict[str, Any]]:
     """The newest changes of a live record: [{when, who, lines: [{field, before, after}]}]."""
-    query = changes.CHANGE_FILTER.unasked()
+    query = changes.CHANGE_FILTER.default()
     query.limit = limit
-    return _history_entries(noun, id, changes.of_record(SHAPES[NOUNS[noun]], id, query))
+    return _history_entries(noun, id, changes.of_record(AUDITED_VIEWS[NOUNS[noun]], id, query))
 
 
 def tasks(noun: str, id: str) -> list[dict[str, Any]]:
@@ -118,16 +118,16 @@ def delete_note(plural: str, id: str, note_id: str) -> Response:
 @pages.get(f"{RECORD_PATH}/history")
 def list_history(plural: str, id: str) -> Response:
     noun = NOUN_OF[plural]
-    query = changes.CHANGE_FILTER.unasked()
+    query = changes.CHANGE_FILTER.default()
     query.cursor = request.args.get("cursor", "")
-    page = changes.of_record(SHAPES[plural], id, query)
+    page = changes.of_record(AUDITED_VIEWS[plural], id, query)
     card = {"path": _path(noun, id), "history": _history_entries(noun, id, page)}
     name = _name(plural, id)
     return render("record_sections/history.html", name=name, card=card, page=page)
 
 
 def _notes_page(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") -> pagination.Page:
-    query = NOTE_FILTER.unasked()
+    query = NOTE_FILTER.default()
     query.limit, query.cursor = limit, cursor
     condition = "noun = ? AND record_id = ?", (noun, integer_id(id))
     return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], *condition)
@@ -139,7 +139,7 @@ def _note(note: dict[str, Any]) -> dict[str, Any]:
 
 
 def _history_entries(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
-    record = SHAPES[NOUNS[noun]].one(id)
+    record = AUDITED_VIEWS[NOUNS[noun]].one(id)
     return [
         {"when": change["at"], "who": _who(change), "lines": _lines(noun, record, change)}
         for change in page.records
@@ -171,5 +171,5 @@ def _path(noun: str, id: str) -> str:
 
 
 def _name(plural: str, id: str) -> str:
-    record = SHAPES[plural].one(id)
+    record = AUDITED_VIEWS[plural].one(id)
     return record.get("title") or record["name"]

@@ -25,7 +25,7 @@ from crm.records.schemas import RecordSchema
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import settings
-from crm.tenancy.labels import RESERVED
+from crm.tenancy.reserved_labels import RESERVED
 from crm.values import transliterate
 
 AT = (BASE_HOST,)

@@ -24,7 +24,7 @@ from crm.resources.leads import conversion
 from crm.resources.leads import record as leads
 from crm.resources.pipelines import Pipeline
 from crm.resources.products import record as products
-from crm.resources.products.columns import PRODUCTS
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.tenant import KYIV
 from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import current_session, time_text

@@ -31,7 +31,7 @@ class Method:
 
     def call_declared(self, ids: list[str], arguments: list[Any]) -> Any:
         """Call the function that the operation was declared with."""
-        function = self.operation.view
+        function = self.operation.function
         assert function is not None, f"{self.name}: not registered"
         return function(*arguments, **dict(zip(self.path_parameters, ids, strict=True)))
 

@@ -118,7 +118,9 @@ def _arguments(method: Method, values: dict[str, Any]) -> tuple[list[Any], dict[
     if body is None:
         return arguments, None
     payload = body.parse(sent)
-    return [*arguments, payload], getattr(payload, "echoed", None) if operation.current else None
+    return [*arguments, payload], getattr(
+        payload, "echoed", None
+    ) if operation.current_view else None
 
 
 def _result(method: Method, result: Any) -> Any:

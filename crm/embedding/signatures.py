@@ -5,7 +5,7 @@ be given as they are on the wire or as Python has them: a number as Decimal, a t
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,9 @@ from marshmallow import Schema
 from marshmallow import fields as ma
 
 from crm.api.envelopes import Records
-from crm.api.openapi import field_schema
+from crm.api.openapi import describe_field
 from crm.embedding.methods import Method
-from crm.records import fields, queries
+from crm.records import fields, parameters
 from crm.records.nested import Nested
 
 SIMPLE_TYPES = {"boolean": "bool", "integer": "int", "string": "str"}
@@ -85,9 +85,9 @@ class Types:
             found = _literal(declared.metadata.get("enum", ())) or "str"
         return f"{found} | None" if declared.allow_none else found
 
-    def of_parameter(self, declared: queries.Parameter) -> str:
+    def of_parameter(self, declared: parameters.Parameter) -> str:
         """The type of a parameter of a query; None means that it is not given."""
-        if isinstance(declared, queries.Reference):
+        if isinstance(declared, parameters.Reference):
             found = "int | str"
         else:
             found = _type_of(declared.schema_type(), is_input=True)
@@ -150,7 +150,7 @@ def signature(method: Method, types: Types) -> inspect.Signature:
 
 def docstring(method: Method, types: Types) -> str:
     """What the method does, and its arguments whose meaning their name does not give."""
-    lines = [_first_line(method.operation.view)]
+    lines = [_first_line(method.operation.function)]
     abouts = {
         argument.name: argument.about
         for arguments, _ in variants(method, types)
@@ -174,14 +174,13 @@ def _arguments(method: Method, body: Any, types: Types) -> Iterator[Argument]:
     yield from sorted(declared, key=lambda argument: not argument.is_required)
     if body and "version" in body.echoes:
         yield Argument("version", "int", about=VERSION)
-    parameters: Mapping[str, Any] = operation.query.fields
-    for name, parameter in parameters.items():
+    for name, parameter in operation.query.fields.items():
         yield Argument(name, types.of_parameter(parameter), about=parameter.about)
 
 
 def _about(declared: ma.Field) -> str:
     if isinstance(declared, fields.Field):
-        return field_schema(declared).get("description", "")
+        return describe_field(declared).get("description", "")
     return declared.about if isinstance(declared, Nested) else ""
 
 

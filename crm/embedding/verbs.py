@@ -14,7 +14,7 @@ from crm import spreadsheets
 from crm.json import loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.resources import notes, tasks, webhooks
 from crm.resources.clients import record as clients
 from crm.resources.deals import items
@@ -40,7 +40,7 @@ def read_file(resource: str, data: bytes, excel: bool) -> Any:
 
 
 def _import_file(query: Query, file: ParsedFile) -> Values:
-    is_dry = query.chosen.get("dry_run") == "true"
+    is_dry = query.options.get("dry_run") == "true"
     return {"status": "ok", **spreadsheets.import_file(file, dry_run=is_dry).counts()}
 
 
@@ -67,7 +67,7 @@ def _rotate_secret(id: str) -> Values:
 
 
 def _recover(id: str, query: Query, data: Values) -> Values:
-    is_dry = query.chosen.get("dry_run") == "true"
+    is_dry = query.options.get("dry_run") == "true"
     return {"status": "ok", "count": deliveries.recover(id, data["since"], is_dry)}
 
 
@@ -76,8 +76,8 @@ def _delivery(send: Callable[[str], int], id: str) -> Values:
 
 
 def _list_events(query: Query) -> Values:
-    kinds = query.chosen.get("type") or list(events.KINDS)
-    bodies, next_after = events.list_bodies_after(query.chosen.get("after", 0), kinds, query.limit)
+    kinds = query.options.get("type") or list(events.KINDS)
+    bodies, next_after = events.list_bodies_after(query.options.get("after", 0), kinds, query.limit)
     return {"data": [loads(body) for body in bodies], "meta": {"next_after": next_after}}
 
 
@@ -132,13 +132,13 @@ VERBS: dict[str, dict[str, Verb]] = {
     "pipelines": {
         "create": pipelines.create,
         "update": pipelines.update,
-        "delete": lambda id, query: removal.delete(id, query.chosen.get("move_to")),
+        "delete": lambda id, query: removal.delete(id, query.options.get("move_to")),
     },
     "pipelines.stages": {
         "create": pipelines.create_stage,
         "update": pipelines.update_stage,
         "delete": lambda pipeline_id, id, query: removal.delete_stage(
-            pipeline_id, id, query.chosen.get("move_to")
+            pipeline_id, id, query.options.get("move_to")
         ),
     },
     "leads.notes": _notes_of("lead"),

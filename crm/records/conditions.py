@@ -1,4 +1,4 @@
-"""SQL conditions of lists: what the filters of a request come to (D3)."""
+"""SQL conditions of lists, which the parameters of a request make (D3)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,11 +9,13 @@ OF_LIST = "SELECT id FROM {table} WHERE {live} AND "
 class Condition(NamedTuple):
     """An SQL condition of a list with its parameters, and how the records that meet it are found.
 
-    `ids` selects their ids by an index, with places for the list's table and its condition `live`;
-    empty if there is no such index. `in_order`: that index has them in order of id. `names_ids`:
-    the condition itself lists ids, not many, and records are read by them. `order` and `sign` are
-    those of a range: `updated_at`, `>=`. `reads_row`: no index of the table alone can check it.
-    `span` is the column of any range; ranges of one column are read as one.
+    ids: a SELECT of their ids by an index, with `{table}` and the condition `{live}` to be
+    formatted; empty if there is no such index.
+    in_order: whether that index has them in order of id.
+    names_ids: whether the condition itself lists a few ids, by which the records are read.
+    order, sign: of a range by an order of the list, such as `updated_at` and `>=`.
+    reads_row: whether no index of the table alone can check it.
+    span: the column of any range; ranges of one column are read as one.
     """
 
     sql: str
@@ -35,17 +37,17 @@ def with_joined_ranges(conditions: list[Condition]) -> list[Condition]:
     """
     joined: dict[str, Condition] = {}
     others = []
-    for each in conditions:
-        other = joined.get(each.span)
-        if not each.span:
-            others.append(each)
+    for condition in conditions:
+        other = joined.get(condition.span)
+        if not condition.span:
+            others.append(condition)
         elif other is None:
-            joined[each.span] = each
+            joined[condition.span] = condition
         else:
-            joined[each.span] = other._replace(
-                sql=f"{other.sql} AND {each.sql}",
-                params=[*other.params, *each.params],
-                ids=f"{other.ids} AND {each.ids.removeprefix(OF_LIST)}",
-                sign=other.sign + each.sign,
+            joined[condition.span] = other._replace(
+                sql=f"{other.sql} AND {condition.sql}",
+                params=[*other.params, *condition.params],
+                ids=f"{other.ids} AND {condition.ids.removeprefix(OF_LIST)}",
+                sign=other.sign + condition.sign,
             )
     return [*joined.values(), *others]

@@ -60,8 +60,12 @@ class Field(ma.Field):
         self.example = example
 
     def variant(self, *, incoming: bool, required: bool) -> "Field":
-        """A copy for a schema of one direction."""
+        """A copy for a schema of one direction, which no schema has bound to itself yet.
+
+        incoming: whether it is for what is sent, not for what is shown.
+        """
         field = copy(self)
+        field.parent = field.root = field.name = None
         field.incoming = incoming
         field.required = required
         field.dump_only = field.load_only = False
@@ -76,7 +80,7 @@ class Field(ma.Field):
         return value
 
     def show(self, value: Any) -> Any:
-        """The form on the wire of a stored value."""
+        """The form on the wire of a stored value; the reverse of read()."""
         return value
 
     @property
@@ -134,17 +138,17 @@ class Id(Field):
 
 
 class Text(Field):
-    """One line of at most `longest` characters; empty means null."""
+    """One line of at most `max_length` characters; empty means null."""
 
-    def __init__(self, longest: int, **options: Any):
+    def __init__(self, max_length: int, **options: Any):
         super().__init__(**options)
-        self.longest = longest
+        self.max_length = max_length
 
     def read(self, value: Any) -> str | None:
-        return values.one_line(value, self.longest)
+        return values.one_line(value, self.max_length)
 
     def schema_type(self) -> dict[str, Any]:
-        schema: dict[str, Any] = {"type": "string", "maxLength": self.longest}
+        schema: dict[str, Any] = {"type": "string", "maxLength": self.max_length}
         if self.incoming and not self.allow_none:
             schema["minLength"] = 1
         return schema
@@ -157,7 +161,7 @@ class LongText(Text):
         super().__init__(20_000, **options)
 
     def read(self, value: Any) -> str | None:
-        return values.long_text(value, self.longest)
+        return values.long_text(value, self.max_length)
 
 
 class Phone(Text):
@@ -172,6 +176,8 @@ class Phone(Text):
 
 
 class Email(Text):
+    """An e-mail address."""
+
     def __init__(self, **options: Any):
         super().__init__(254, **options)
         self.example = "olena@example.com"

@@ -15,9 +15,9 @@ from crm.json import loads
 class Nested(ma.Nested):
     """An object inside a record, from a JSON text of stored values; `column` selects it.
 
-    sent: the schema of what may be sent, where it is not what is shown.
-    max_items: how many entries may be sent. max_bytes: bound of what is shown, as JSON.
-    expanded: only shown by a view that names it, as for `expand=`.
+    sent: the schema of what may be sent, where it is another than that of what is shown.
+    max_items: how many entries may be sent. max_bytes: of what is shown, as JSON, at most.
+    expanded: whether only a view that names it shows it, as for `expand=`.
     """
 
     incoming = True
@@ -46,18 +46,19 @@ class Nested(ma.Nested):
         self.validators = [Length(max=max_items)] if max_items else []  # for the documentation
         self.expanded = expanded
         self.sent = sent or schema
-        self._plan: tuple[tuple[str, Callable[[Any], Any] | None], ...] | None = None
+        self._converters: tuple[tuple[str, Callable[[Any], Any] | None], ...] | None = None
 
     def variant(self, *, incoming: bool, required: bool) -> "Nested":
-        """A copy for a schema of one direction."""
+        """A copy for a schema of one direction, as Field.variant()."""
         field = copy(self)
+        field.parent = field.root = field.name = None
         field.incoming = incoming
         field.required = required and not self.expanded
         field.dump_only = field.load_only = False
         field.nested = self.sent if incoming else self.nested
         field.validators = self.validators if incoming else []
         field.allow_none = self.allow_none or bool(incoming and self.many)  # null clears a list
-        field._plan = None
+        field._converters = None
         return field
 
     def limit_text(self) -> str:
@@ -98,11 +99,11 @@ class Nested(ma.Nested):
         return self.show
 
     def _object(self, stored: dict[str, Any]) -> dict[str, Any]:
-        if self._plan is None:
-            self._plan = tuple((name, f.converter) for name, f in self.schema.fields.items())
+        if self._converters is None:
+            self._converters = tuple((name, f.converter) for name, f in self.schema.fields.items())
         return {
             name: stored[name] if convert is None else convert(stored[name])
-            for name, convert in self._plan
+            for name, convert in self._converters
         }
 
     # marshmallow's Field and Nested name the first argument differently.

@@ -15,24 +15,28 @@ from crm.records.columns import declared
 
 
 class Payload(dict[str, Any]):
-    """What was sent, in stored form. `echoed` are read-only fields that were sent too."""
+    """The stored values of what was sent, by name. `echoed`: the read-only fields sent too."""
 
     echoed: dict[str, Any]
 
 
 class Body(Schema):
-    """What may be sent: every field not known is refused (D4)."""
+    """A schema of what may be sent: every field not known is refused (D4).
+
+    echoes: the read-only fields, which may be sent as they are.
+    alternatives: bodies of which it accepts one, for the documentation.
+    """
 
     class Meta:
         unknown = RAISE
 
     fields: dict[str, Any]  # marshmallow's type has nothing of our Field and Nested
 
-    echoes: dict[str, Any] = {}  # read-only fields, which may be sent as they are
-    alternatives: tuple["Body", ...] = ()  # bodies of which it accepts one, for the documentation
+    echoes: dict[str, Any] = {}
+    alternatives: tuple["Body", ...] = ()
 
     def parse(self, sent: Any) -> Payload:
-        """The stored form of a body; raises Invalid naming every value that does not fit."""
+        """The stored form of a body; raises Invalid naming every wrong value, up to MAX_FAULTS."""
         if not isinstance(sent, dict):
             raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
         echoed = {name: sent[name] for name in self.echoes if name in sent}
@@ -83,7 +87,10 @@ def require_unchanged(current: dict[str, Any], echoed: dict[str, Any]) -> None:
 
 
 def faults(messages: Any, pointer: str = "") -> Any:
-    """marshmallow's nested messages as a flat list of Fault."""
+    """Yield a Fault for each of marshmallow's nested messages.
+
+    pointer: the JSON pointer to what the messages are about.
+    """
     if isinstance(messages, dict):
         for name, inner in messages.items():
             escaped = str(name).replace("~", "~0").replace("/", "~1")
@@ -111,21 +118,24 @@ class RecordSchema(Schema):
 
     @classmethod
     def body(cls, name: str, base: type[Body] = Body) -> Body:
-        """What may be sent to create one."""
+        """The schema, of this name, of what may be sent to create a record."""
         return _variant(
             name,
             base,
             {
                 field_name: field.variant(incoming=True, required=field.required)
-                for field_name, field in cls._declared().items()
+                for field_name, field in cls().fields.items()
                 if not field.dump_only
             },
         )
 
     @classmethod
     def patch(cls, name: str) -> Body:
-        """What may be sent to change one: a merge patch; read-only fields only as they are."""
-        declared = cls._declared().items()
+        """The schema of a merge patch: what may be sent to change a record.
+
+        Read-only fields may be sent too, as they are.
+        """
+        declared = cls().fields.items()
         schema = _variant(
             name,
             Body,
@@ -146,20 +156,16 @@ class RecordSchema(Schema):
 
     @classmethod
     def out(cls, name: str) -> "RecordSchema":
-        """What is shown."""
+        """The schema of what is shown."""
         return _variant(
             name,
             RecordSchema,
             {
                 field_name: field.variant(incoming=False, required=True)
-                for field_name, field in cls._declared().items()
+                for field_name, field in cls().fields.items()
                 if not field.load_only
             },
         )
-
-    @classmethod
-    def _declared(cls) -> dict[str, Any]:
-        return cls._declared_fields
 
 
 def schema_of(model: type) -> type[RecordSchema]:

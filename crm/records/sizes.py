@@ -14,51 +14,53 @@ from crm.records import fields
 from crm.records.nested import Nested
 from crm.values.objects import MAX_JSON_BYTES
 
-CHARACTER_BYTES = 4  # of UTF-8
-SHORT_BYTES = 64  # a number, a time, an id, true or false
-ESCAPED = 2  # a JSON text inside JSON: each of its quotes has a backslash more
-FEW = 100  # entries of a list that says no other number
+MAX_CHARACTER_BYTES = 4  # of UTF-8
+MAX_SHORT_VALUE_BYTES = 64  # a number, a time, an id, true or false
+ESCAPING_FACTOR = 2  # JSON text inside JSON has a backslash before each of its quotes
+DEFAULT_MAX_ITEMS = 100  # of a list that declares no maximum
 
-# What belongs to one record, such as a client's contacts or a deal's items, in all: each of its
-# events, and each row of its trail, tells them all.
-PARTS_BYTES = 2 << 20
+# Of all parts of one record, such as a client's contacts or a deal's items: each of its events and
+# audit entries has them all.
+MAX_PARTS_BYTES = 2 << 20
 
 
 def check_parts(name: str, before: list[Any], after: list[Any]) -> None:
-    """What belongs to a record, as it is shown, does not grow beyond PARTS_BYTES as JSON.
+    """Check that the parts of a record, as they are shown, do not grow beyond MAX_PARTS_BYTES.
 
-    What was larger before may become smaller. Raises Invalid naming the field.
+    name: the field of the parts. Parts that were larger before may become smaller. Raises Invalid.
     """
     size = len(dumps(after))
-    if size > PARTS_BYTES and size > len(dumps(before)):
-        raise Invalid.field(name, "too_large", f"together at most {PARTS_BYTES} bytes as JSON")
+    if size > MAX_PARTS_BYTES and size > len(dumps(before)):
+        raise Invalid.field(name, "too_large", f"together at most {MAX_PARTS_BYTES} bytes as JSON")
 
 
 def max_bytes(shown: Mapping[str, Any], stored: bool = False) -> int:
-    """Bytes that a record of these fields has at most, as JSON; `stored`: its columns as they are
-    kept, where lists and objects are JSON texts."""
-    return 2 + sum(len(name) + 4 + _most_of(field, stored) for name, field in shown.items())
+    """How many bytes a record of these fields has at most, as JSON.
+
+    stored: whether of its stored values, where lists and objects are JSON texts.
+    """
+    return 2 + sum(len(name) + 4 + _max_field_bytes(field, stored) for name, field in shown.items())
 
 
-def _most_of(field: Any, stored: bool) -> int:
+def _max_field_bytes(field: Any, stored: bool) -> int:
     is_json = isinstance(field, (Nested, fields.Collection))
-    return _most_shown(field) * (ESCAPED if is_json and stored else 1)
+    return _max_shown_bytes(field) * (ESCAPING_FACTOR if is_json and stored else 1)
 
 
-def _most_shown(field: Any) -> int:
-    if said := getattr(field, "max_bytes", 0):
-        return said
+def _max_shown_bytes(field: Any) -> int:
+    if declared := getattr(field, "max_bytes", 0):
+        return declared
     if isinstance(field, fields.Extra):
         return MAX_JSON_BYTES
     if isinstance(field, Nested):
-        return max_bytes(field.schema.fields) * (FEW if field.many else 1)
-    return _most_by_schema(field.schema_type())
+        return max_bytes(field.schema.fields) * (DEFAULT_MAX_ITEMS if field.many else 1)
+    return _max_schema_bytes(field.schema_type())
 
 
-def _most_by_schema(schema: dict[str, Any]) -> int:
+def _max_schema_bytes(schema: dict[str, Any]) -> int:
     if "enum" in schema:
-        return max(len(str(each)) for each in schema["enum"]) + 2
+        return max(len(str(value)) for value in schema["enum"]) + 2
     if schema["type"] == "array":
-        most = schema.get("maxItems", FEW)
-        return 2 + most * (1 + _most_by_schema(schema["items"]))
-    return max(SHORT_BYTES, schema.get("maxLength", 0) * CHARACTER_BYTES + 2)
+        max_items = schema.get("maxItems", DEFAULT_MAX_ITEMS)
+        return 2 + max_items * (1 + _max_schema_bytes(schema["items"]))
+    return max(MAX_SHORT_VALUE_BYTES, schema.get("maxLength", 0) * MAX_CHARACTER_BYTES + 2)

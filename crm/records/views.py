@@ -49,23 +49,25 @@ class RecordView:
         self.select = f"SELECT {self.columns} FROM {table}"
         self.row_bytes = max_bytes(self.fields, stored=True)  # of a row of the SELECT, as JSON
         self._one = f"{self.select} WHERE {self.live} AND {table}.id = ?"
-        self._wider: dict[frozenset[str], RecordView] = {}
+        self._expanded_views: dict[frozenset[str], RecordView] = {}
         self._names = tuple(self.fields)
         # Ids come as texts from the database, which is faster than to convert them here.
-        self._of_selected = self._converters(but=Id)
-        self._of_stored = self._converters()
+        self._selected_converters = self._list_converters(skip=Id)
+        self._stored_converters = self._list_converters()
 
     def expanded(self, names: Collection[str]) -> "RecordView":
-        """The view that shows these parts too; names of other fields add nothing."""
+        """The view that shows these parts too, made once; names of other fields add nothing."""
         if not names:
             return self
-        parts = (n for n in names if getattr(self.schema.fields.get(n), "expanded", False))
+        parts = (name for name in names if getattr(self.schema.fields.get(name), "expanded", False))
         if not (expand := self.expand.union(parts)) - self.expand:
             return self
-        if expand not in self._wider:
+        if expand not in self._expanded_views:
             live = self.live != "1"
-            self._wider[expand] = RecordView(self.schema, self.table, live, expand, self.noun)
-        return self._wider[expand]
+            self._expanded_views[expand] = RecordView(
+                self.schema, self.table, live, expand, self.noun
+            )
+        return self._expanded_views[expand]
 
     def one(self, id: int | str) -> dict[str, Any]:
         """The live record of that id as it is shown; raises NotFound."""
@@ -75,26 +77,29 @@ class RecordView:
         return self.of_row(values)
 
     def every(self, rest: str, *params: Any) -> list[dict[str, Any]]:
-        """The records of `… WHERE rest`, as they are shown."""
+        """The records of the SELECT with `WHERE rest`, as they are shown.
+
+        rest: SQL, which may end in ORDER BY and LIMIT. params: its parameters.
+        """
         return self.of_rows(rows(f"{self.select} WHERE {rest}", params))
 
     def of_row(self, values: Sequence[Any]) -> dict[str, Any]:
         """The record of one row of the SELECT."""
-        return self._build(list(values), self._of_selected)
+        return self._build(list(values), self._selected_converters)
 
     def of_rows(self, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
         """The records of rows of the SELECT, converted column by column."""
         if not rows:
             return []
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        for index, convert in self._of_selected:
+        for index, convert in self._selected_converters:
             columns[index] = [convert(value) for value in columns[index]]
         names = self._names
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def of_record(self, record: Record) -> dict[str, Any]:
         """A record just written as it is shown; for records all of whose fields are columns."""
-        return self._build(list(map(record.__data__.get, self._names)), self._of_stored)
+        return self._build(list(map(record.__data__.get, self._names)), self._stored_converters)
 
     def show(self, stored: dict[str, Any]) -> dict[str, Any]:
         """Single columns as they are shown, such as the changed fields of an event.
@@ -111,11 +116,11 @@ class RecordView:
             values[index] = convert(values[index])
         return dict(zip(self._names, values, strict=True))
 
-    def _converters(self, but: type | None = None) -> "Converters":
+    def _list_converters(self, skip: type | None = None) -> "Converters":
         return tuple(
             (index, field.converter)
             for index, field in enumerate(self.fields.values())
-            if field.converter is not None and not (but and isinstance(field, but))
+            if field.converter is not None and not (skip and isinstance(field, skip))
         )
 
     def _column(self, name: str) -> str:

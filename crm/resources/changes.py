@@ -6,12 +6,12 @@ no change, nor is a deletion, after which the trail is as unseen as the record; 
 
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint, named
-from crm.records import fields, nested, pagination, queries
+from crm.records import fields, nested, pagination, parameters, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.records.record import live
 from crm.records.schemas import RecordSchema
-from crm.records.sizes import PARTS_BYTES
+from crm.records.sizes import MAX_PARTS_BYTES
 from crm.records.views import RecordView
 from crm.tenancy.dialect import json_row
 
@@ -24,7 +24,7 @@ class ChangeKeySchema(RecordSchema):
 class Columns(fields.Extra):
     """Some columns of a record, as they were."""
 
-    max_bytes = PARTS_BYTES + (1 << 18)
+    max_bytes = MAX_PARTS_BYTES + (1 << 18)
 
 
 class ChangeSchema(RecordSchema):
@@ -45,7 +45,7 @@ class ChangeSchema(RecordSchema):
 
 
 class ChangeFilter(queries.Filter):
-    sort = queries.Sort("-id")
+    sort = parameters.Sort("-id")
 
 
 CHANGE = RecordView(ChangeSchema.out("ChangeOut"), "audit_entry", live=False)

@@ -17,8 +17,8 @@ from crm.api.envelopes import Open, Records
 from crm.api.operations import Blueprint
 from crm.errors import Forbidden
 from crm.outbox import events
-from crm.records import fields, queries
-from crm.records.queries import Query
+from crm.records import fields, parameters, queries
+from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
@@ -91,14 +91,14 @@ class EventFeed(Open):
     meta = ma.Nested(FeedMeta, required=True)
 
 
-class After(queries.Parameter):
+class After(parameters.Parameter):
     """The sequence of the last event that is known already."""
 
     def apply(self, sent: list[str], query: Query) -> None:
         text = sent[0]
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
             raise values.InvalidValue("invalid_number", "must be a sequence number, or 0")
-        query.chosen[self.name] = int(text)
+        query.options[self.name] = int(text)
 
     def schema_type(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": 0, "maximum": 10**18 - 1, "default": 0}
@@ -106,7 +106,7 @@ class After(queries.Parameter):
 
 class EventFilter(queries.Filter):
     after = After(about="Only events later than this sequence.")
-    type = queries.Option(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
+    type = parameters.Option(fields.Choice(*events.KINDS), "Only of these kinds.", repeated=True)
 
 
 EVENT_FILTER = EventFilter(only=("after", "limit", "type"))
@@ -123,6 +123,6 @@ def list_events(query: Query) -> dict[str, Any]:
 
     Each kind needs the right to read its noun, such as `leads:read`.
     """
-    kinds = readable(g.caller.scopes, query.chosen.get("type", []))
-    bodies, following = events.list_bodies_after(query.chosen.get("after", 0), kinds, query.limit)
+    kinds = readable(g.caller.scopes, query.options.get("type", []))
+    bodies, following = events.list_bodies_after(query.options.get("after", 0), kinds, query.limit)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

@@ -13,7 +13,8 @@ from crm.api.operations import Blueprint, named
 from crm.errors import NotFound
 from crm.records import columns, pagination, queries
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.records.record import Record, live
 from crm.records.schemas import schema_of
 from crm.records.views import RecordView

@@ -12,10 +12,12 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.records import columns, fields, pagination, queries
+from crm.records import columns, fields, pagination, parameters
 from crm.records.columns import N_, Shown
+from crm.records.conditions import Condition
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.retention import erase_deleted
 from crm.records.schemas import RecordSchema, schema_of
@@ -53,12 +55,12 @@ class Task(SoftDeletedRecord):
         label=N_("Title"),
         form="new",
     )
-    type = columns.Choice(*TYPES, filtered=queries.Equals(), label=N_("Type"), form="new")
+    type = columns.Choice(*TYPES, filtered=parameters.Equals(), label=N_("Type"), form="new")
     status = columns.Choice(
         *STATUSES,
         allow_none=False,
         default="open",
-        filtered=queries.Equals(),
+        filtered=parameters.Equals(),
         label=N_("Status"),
     )
     priority = columns.Choice(
@@ -67,7 +69,7 @@ class Task(SoftDeletedRecord):
     assigned_to = columns.Id(
         example="1",
         about="By default the key's user.",
-        filtered=queries.User(about="A user's id, `me` or `none`.", in_order=False),
+        filtered=parameters.User(about="A user's id, `me` or `none`.", in_order=False),
         label=N_("Responsible"),
         form="new",
         csv=False,
@@ -82,28 +84,25 @@ class Task(SoftDeletedRecord):
     )
     lead_id = columns.Id(
         example="3",
-        filtered=queries.Reference(about="Tasks of this lead.", rare=True),
+        filtered=parameters.Reference(about="Tasks of this lead.", rare=True),
         label=N_("Lead"),
         csv=False,
     )
     client_id = columns.Id(
         example="5",
-        filtered=queries.Reference(about="Tasks of this client.", rare=True),
+        filtered=parameters.Reference(about="Tasks of this client.", rare=True),
         label=N_("Client"),
         csv=False,
     )
     deal_id = columns.Id(
         example="8",
-        filtered=queries.Reference(about="Tasks of this deal.", rare=True),
+        filtered=parameters.Reference(about="Tasks of this deal.", rare=True),
         label=N_("Deal"),
         csv=False,
     )
     description = columns.LongText(searched=True, label=N_("Description"), form="new")
     result = columns.LongText(example="Домовилися про зустріч", label=N_("Result"))
     completed_at = columns.DateTime(dump_only=True, allow_none=True, null=True, csv=True)
-
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.title, self.description
 
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the sent fields by the rules of update(); inside a transaction."""
@@ -201,16 +200,16 @@ TASK_PATCH = TaskSchema.patch("TaskPatch")
 COMPLETION = CompletionSchema.body("Completion")
 
 
-class DueSince(queries.Since):
+class DueSince(parameters.Since):
     """Due at or after a moment: what has no time is never due."""
 
-    def condition(self, sent: list[str], column: str) -> queries.Condition:
+    def condition(self, sent: list[str], column: str) -> Condition:
         found = super().condition(sent, column)
         timed = f" AND {column} <> '9999'"
         return found._replace(sql=f"({found.sql}{timed})", ids=found.ids + timed)
 
 
-class DueBefore(DueSince, queries.Before):
+class DueBefore(DueSince, parameters.Before):
     """Due before a moment: what has no time is never due."""
 
 

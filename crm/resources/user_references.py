@@ -6,7 +6,7 @@ from typing import Any
 
 from crm.records.search import fold
 from crm.resources import users
-from crm.spreadsheets.columns import Column, reference_column
+from crm.spreadsheets.csv_columns import Column, reference_column
 from crm.spreadsheets.references import References, name_for_file, require_one
 from crm.tenancy.database import one_row, rows
 from crm.values.ids import integer_id

@@ -18,10 +18,11 @@ from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
 from crm.config import PLANS
 from crm.errors import Conflict, Invalid, NotFound
-from crm.records import columns, pagination, queries
+from crm.records import columns, pagination, parameters, queries
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.records.record import Record
 from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView
@@ -45,14 +46,14 @@ class User(Record):
         *ROLES,
         allow_none=False,
         default="manager",
-        filtered=queries.Equals(),
+        filtered=parameters.Equals(),
         label=N_("Role"),
         form="new",
     )
     active = columns.Boolean(
         allow_none=False,
         default=True,
-        filtered=queries.BooleanFilter(about="`false`: only who was deactivated."),
+        filtered=parameters.BooleanFilter(about="`false`: only who was deactivated."),
     )
     language = TextField(null=True)
     site_id = TextField(null=True)

@@ -18,11 +18,11 @@ from crm.api.operations import Blueprint
 from crm.json import dumps, loads
 from crm.outbox import deliveries, events, subscriptions
 from crm.outbox.subscriptions import Webhook
-from crm.records import fields, pagination, queries
+from crm.records import fields, pagination, parameters, queries
 from crm.records.columns import N_
 from crm.records.nested import NestedList
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.tenancy.database import current_session, transaction
@@ -239,16 +239,16 @@ RECOVERY_IN = RecoverySchema.body("RecoveryIn")
 
 
 class WebhookFilter(queries.Filter):
-    sort = queries.Sort("-id", created_at="created_at")
+    sort = parameters.Sort("-id", created_at="created_at")
 
 
 class DeliveryFilter(queries.Filter):
-    status = queries.Equals(fields.Choice(*STATUSES))
-    sort = queries.Sort("-id")
+    status = parameters.Equals(fields.Choice(*STATUSES))
+    sort = parameters.Sort("-id")
 
 
 class RecoveryFilter(queries.Filter):
-    dry_run = queries.Option(fields.Choice("true", "false"), "Count, and send nothing.")
+    dry_run = parameters.Option(fields.Choice("true", "false"), "Count, and send nothing.")
 
 
 WEBHOOK_FILTER = WebhookFilter()
@@ -336,7 +336,7 @@ def list_deliveries(query: Query, id: str) -> Page:
 @blueprint.conflicts()
 def recover_webhook(query: Query, data: dict[str, Any], id: str) -> dict[str, Any]:
     """Send all that the endpoint missed since a time; a paused one goes on."""
-    dry_run = query.chosen.get("dry_run") == "true"
+    dry_run = query.options.get("dry_run") == "true"
     return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
 
 

@@ -10,11 +10,11 @@ from flask import Request, Response, g
 from marshmallow import fields as ma
 
 from crm.access import rights
-from crm.api.operations import Blueprint, address, named
-from crm.api.upload import one_file
+from crm.api.operations import Blueprint, build_path, named
+from crm.api.upload import read_uploaded_file
 from crm.errors import Forbidden
-from crm.records import fields, queries
-from crm.records.queries import Query
+from crm.records import fields, parameters, queries
+from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.spreadsheets.exporter import MayRead, export_csv
 from crm.spreadsheets.import_run import IMPORT_RUN, ImportRun, rejected_rows_file
@@ -25,14 +25,16 @@ from crm.tenancy.heavy_work import heavy_work
 from crm.tenancy.reading import SpooledFile
 
 CSV = "text/csv"
-DIALECT = queries.Option(
+DIALECT = parameters.Option(
     fields.Choice("excel"), "`excel`: BOM, semicolons, decimal comma, no formulas."
 )
 LIST_ONLY = {"limit", "cursor", "total", "include_deleted", "expand"}  # of a list's parameters
 
 
 class ImportFilter(queries.Filter):
-    dry_run = queries.Option(fields.Choice("true", "false"), "`true`: only count, write nothing.")
+    dry_run = parameters.Option(
+        fields.Choice("true", "false"), "`true`: only count, write nothing."
+    )
     dialect = DIALECT
 
 
@@ -75,10 +77,10 @@ def add_endpoints(
     ) -> tuple[dict[str, Any], dict[str, str]]:
         file_name, file = upload
         rights.require(g.caller.scopes, resource.required_scopes(file.has_values))
-        result = import_file(file, file_name, query.chosen.get("dry_run") == "true")
+        result = import_file(file, file_name, query.options.get("dry_run") == "true")
         headers = {}
         if result.import_id is not None:
-            headers["Location"] = address(f"/imports/{result.import_id}")
+            headers["Location"] = build_path(f"/imports/{result.import_id}")
         return {"status": "ok", **result.counts()}, headers
 
     @blueprint.get(f"/{plural}/export")
@@ -107,8 +109,8 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
     condition = " AND ".join(part.sql for part in query.conditions) or "1"
     params = [value for part in query.conditions for value in part.params]
     sort: Any = export_filter_of(resource.plural).fields["sort"]
-    order = sort.by(query.sort)
-    excel = query.chosen.get("dialect") == "excel"
+    order = sort.order_by(query.sort)
+    excel = query.options.get("dialect") == "excel"
 
     def write(to: IO[bytes]) -> None:
         export_csv(to, resource, condition, params, order, excel, may_read)
@@ -132,7 +134,7 @@ def _uploaded_file(
     """What reads the file of a request: its name and its content."""
 
     def read(request: Request) -> tuple[str | None, ParsedFile]:
-        name, data = one_file(request, "file", MAX_FILE_BYTES)
+        name, data = read_uploaded_file(request, "file", MAX_FILE_BYTES)
         with heavy_work():
             return name, read_file(data, resource, request.args.get("dialect") == "excel")
 
@@ -144,12 +146,12 @@ def _export_filter(
 ) -> queries.Filter:
     """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
     declared: dict[str, Any] = list_filter._declared_fields
-    parameters: dict[str, Any] = {"dialect": DIALECT}
+    attributes: dict[str, Any] = {"dialect": DIALECT}
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
-        parameters["sort"] = queries.Sort("id", **orders)
+        attributes["sort"] = parameters.Sort("id", **orders)
     name = list_filter.__name__.replace("Filter", "ExportFilter")
-    export_filter: Any = type(name, (list_filter,), parameters)
+    export_filter: Any = type(name, (list_filter,), attributes)
     return export_filter(exclude=sorted(LIST_ONLY & export_filter._declared_fields.keys()))
 
 

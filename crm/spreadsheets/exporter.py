@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from crm.json import dumps
 from crm.spreadsheets import csv_format
-from crm.spreadsheets.columns import Column, Write
+from crm.spreadsheets.csv_columns import Column, Write
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.tenancy.reading import batches, snapshot

@@ -13,7 +13,7 @@ from typing import Any
 
 from crm.errors import Fault, Invalid, TooLarge
 from crm.spreadsheets import csv_format
-from crm.spreadsheets.columns import BadCell, Column
+from crm.spreadsheets.csv_columns import BadCell, Column
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry, ImportableResource
 from crm.spreadsheets.results import ERROR_COLUMN, RowFault

@@ -12,7 +12,7 @@ from typing import Any
 from crm.errors import FaultCollector
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import Body
-from crm.spreadsheets.columns import Column, id_column, reference_column
+from crm.spreadsheets.csv_columns import Column, id_column, reference_column
 from crm.spreadsheets.references import References
 from crm.spreadsheets.results import Result
 

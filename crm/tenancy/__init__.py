@@ -1,1 +1,1 @@
-"""One tenant, one SQLite file. The rest of the house does not know which, nor where."""
+"""One tenant, one SQLite file. Other packages know neither which file, nor where it is."""

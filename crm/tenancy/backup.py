@@ -32,7 +32,7 @@ from crm.tenancy.database import (
     transaction,
 )
 from crm.tenancy.files import Tenant, UnknownTenant
-from crm.tenancy.labels import RESERVED
+from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import Tenants
 
 COUNTED_TABLES = ("lead", "client", "deal", "deal_item", "product", "task", "event")

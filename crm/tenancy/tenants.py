@@ -32,7 +32,7 @@ from crm.tenancy.database import (
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.hosts import HOST
-from crm.tenancy.labels import RESERVED
+from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.secret_key import load_secret_key
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.unavailable import Unavailable

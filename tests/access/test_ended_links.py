@@ -211,7 +211,7 @@ def test_however_the_record_is_written(crm, purpose, values):
 
 
 def test_no_other_module_changes_a_user():
-    """The rule stands where users are changed: `User.put` and `passwords.store`."""
+    """The rule stands where users are changed: `User.put` and `passwords.store_hash`."""
     folder = Path(package.__file__).parent
     found = {
         path.relative_to(folder).as_posix()

@@ -23,7 +23,7 @@ from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
-from crm.resources import BLUEPRINTS, SHAPES, tenant, users
+from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.tenancy.database import transaction
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
@@ -41,9 +41,9 @@ OPERATIONS = {
     if method in ("get", "post", "put", "patch", "delete")
 }
 TABLES = {  # the table of the first id in a path, by the path's first part
-    rule.strip("/").partition("/")[0]: shape.table
+    rule.strip("/").partition("/")[0]: view.table
     for blueprint in BLUEPRINTS
-    for rule, shape in blueprint.shapes.items()
+    for rule, view in blueprint.views.items()
     if rule.count("/") == 2
 }
 MARKED_COLUMNS = ("name", "comment", "title", "description", "text", "file_name")
@@ -198,7 +198,7 @@ def ids_of(app: CRMApp, name: str) -> dict[str, dict[str, str]]:
     if not parameters:
         return found
     table = TABLES[path.split("/")[1]]
-    live = " AND deleted_at IS NULL" if path.split("/")[1] in SHAPES else ""
+    live = " AND deleted_at IS NULL" if path.split("/")[1] in AUDITED_VIEWS else ""
     for kind, label, least in (("own", "acme", 0), ("foreign", "globex", FOREIGN)):
         with closing(sqlite3.connect(file_of(app, label))) as file:
             where = f"id > {least}{live}"

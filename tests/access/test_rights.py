@@ -11,6 +11,7 @@ import pytest
 from crm import CRMApp, create_app
 from crm.access import api_keys, rights
 from crm.config import Config
+from crm.errors import Invalid
 from crm.resources import users
 from crm.tenancy.database import transaction
 from tests.cases import loop_over
@@ -309,3 +310,12 @@ def test_another_tenants_ids_in_a_filter_match_nothing(acmes, ivan):
     for field, noun in {"stage_id": "stageId", "client_id": "clients"}.items():
         assert ivan.read(f"/deals?{field}={acmes[noun]}") == []
     assert ivan.read(f"/leads?ids={acmes['leads']}") == []
+
+
+def test_a_right_that_no_operation_needs_is_accepted_and_not_offered():
+    assert "users:write" not in rights.OFFERED_SCOPES
+    assert rights.parse_scopes("users:write,users:read") == {"users:write", "users:read"}
+    with pytest.raises(Invalid, match="unknown") as refused:
+        rights.parse_scopes("unknown:read")
+    assert "users:read" in refused.value.faults[0].detail
+    assert "users:write" not in refused.value.faults[0].detail

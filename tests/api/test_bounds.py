@@ -20,8 +20,8 @@ from crm.errors import MAX_FAULTS, Invalid
 from crm.json import dumps, loads
 from crm.outbox import events
 from crm.records import pagination
-from crm.records.queries import MOST_REPEATED
-from crm.records.sizes import PARTS_BYTES, max_bytes
+from crm.records.parameters import MAX_VALUES
+from crm.records.sizes import MAX_PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
 from crm.resources.event_feed import TOLD
 from crm.tenancy.database import execute, row, rows, transaction
@@ -125,7 +125,7 @@ def test_the_limit_of_extra_is_on_what_is_kept():
 def mixed(crm, api, monkeypatch) -> Api:
     """Forty leads of 300 bytes to 30 kB, among which many share what they are sorted by, and pages
     that hold about two of the largest."""
-    monkeypatch.setattr(pagination, "PAGE_BYTES", 60_000)
+    monkeypatch.setattr(pagination, "MAX_PAGE_BYTES", 60_000)
     dice = random.Random(3)
     for number in range(40):
         comment = "ї" * dice.choice((1, 1, 100, 1000, 5000, 14_000))
@@ -155,7 +155,9 @@ def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit
         assert answer.json["meta"]["total"] == 40
         found += answer.json["data"]
         sizes.append(len(answer.data))
-        assert len(answer.data) <= pagination.PAGE_BYTES + NAMES_BYTES * len(answer.json["data"])
+        assert len(answer.data) <= pagination.MAX_PAGE_BYTES + NAMES_BYTES * len(
+            answer.json["data"]
+        )
     ids = [lead["id"] for lead in found]
     assert len(ids) == 40 == len(set(ids))
     keys = [(lead[sort] if sort != "id" else "", int(lead["id"])) for lead in found]
@@ -165,7 +167,7 @@ def test_pages_bounded_in_bytes_lose_and_repeat_nothing(mixed, sort, sign, limit
 
 
 def test_a_record_larger_than_a_page_is_told_alone(mixed, monkeypatch):
-    monkeypatch.setattr(pagination, "PAGE_BYTES", 100)
+    monkeypatch.setattr(pagination, "MAX_PAGE_BYTES", 100)
     answers = list(pages(mixed, "/leads"))
     assert [len(answer.json["data"]) for answer in answers] == [1] * 40
 
@@ -199,7 +201,7 @@ def test_every_other_list_is_bounded_too(crm, api, monkeypatch):
         assert api.post(f"/deals/{deal}/items", {"items": lines}).status_code == 201
     for _ in range(3):
         api.create("/clients", name="More", contacts=[{"name": "B", "comment": long}] * 12)
-    monkeypatch.setattr(pagination, "PAGE_BYTES", 50_000)
+    monkeypatch.setattr(pagination, "MAX_PAGE_BYTES", 50_000)
     monkeypatch.setattr(events, "MAX_FEED_BYTES", 50_000)
     for path, count in {
         f"/clients/{client}/changes": 12,
@@ -256,15 +258,15 @@ def test_a_page_of_the_longest_texts_takes_little_memory(crm, api):
     finally:
         tracemalloc.stop()
     assert 45 <= len(answer.json["data"]) < 60
-    assert len(answer.data) <= pagination.PAGE_BYTES + 60 * NAMES_BYTES
-    assert most < 6 * pagination.PAGE_BYTES  # all at once would be 16 times as much
+    assert len(answer.data) <= pagination.MAX_PAGE_BYTES + 60 * NAMES_BYTES
+    assert most < 6 * pagination.MAX_PAGE_BYTES  # all at once would be 16 times as much
 
 
 def test_small_pages_are_not_looked_at(crm, api):
     """A page that cannot be too large costs nothing: its rows come in one piece."""
     api.create("/leads", name="x", phone=PHONE)
     with crm.tenants.session("acme"):
-        found = BoundedRows(31, 134_000, pagination.PAGE_BYTES)
+        found = BoundedRows(31, 134_000, pagination.MAX_PAGE_BYTES)
         assert found._cannot_be_cut
         found.read("SELECT id FROM lead LIMIT ?", [found.remaining])
         assert (found.rows, found.is_cut, found.remaining) == ([(1,)], False, 30)
@@ -279,7 +281,7 @@ def worst_event(kind: str) -> int:
     for name in events.list_records_in_data(kind):
         schema = TOLD[name]
         if isinstance(schema, list):
-            size += PARTS_BYTES
+            size += MAX_PARTS_BYTES
         else:
             shown = {n: f for n, f in schema.fields.items() if n != "possible_duplicates"}
             size += max_bytes(shown)
@@ -293,8 +295,8 @@ def test_an_event_is_bounded_because_its_records_are():
     assert max(found.values()) < 6 << 20, found
     assert found["lead.created"] < 300_000
     assert found["task.created"] < 400_000
-    assert found["deal.items_changed"] < PARTS_BYTES + 300_000
-    assert found["client.updated"] < 2 * PARTS_BYTES + 600_000
+    assert found["deal.items_changed"] < MAX_PARTS_BYTES + 300_000
+    assert found["client.updated"] < 2 * MAX_PARTS_BYTES + 600_000
 
 
 @pytest.mark.slow
@@ -533,7 +535,7 @@ def test_repeated_filter_values_count_once(crm, api):
 
 
 def test_at_most_fifty_different_values(api):
-    fits = "&".join(f"source=s{n}" for n in range(MOST_REPEATED))
+    fits = "&".join(f"source=s{n}" for n in range(MAX_VALUES))
     assert api.get(f"/leads?{fits}").status_code == 200
     assert faults(api.get(f"/leads?{fits}&source=one-more")) == [("source", "repeated")]
     tags = "&".join(f"tag=t{n}" for n in range(51))

@@ -204,8 +204,8 @@ def test_change_and_answer_are_kept_together_or_neither(app, api, monkeypatch):
 
     for target, name in (
         ("crm.outbox.events", "emit"),
-        ("crm.api.idempotency", "_keep"),
-        ("crm.api.operations", "respond"),
+        ("crm.api.idempotency", "_store_response"),
+        ("crm.api.operations", "build_response"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"{target}.{name}", fail)

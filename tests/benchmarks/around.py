@@ -19,7 +19,7 @@ from crm.access import api_keys
 from crm.access.limits import Limiter
 from crm.config import Config
 from crm.resources import tenant, users
-from crm.resources.leads.columns import LEADS
+from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import LEAD_IN, create
 from crm.spreadsheets import export_csv, import_file, read_file
 from crm.tenancy.counters import Counters

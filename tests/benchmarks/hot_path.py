@@ -18,7 +18,7 @@ from crm.access import api_keys
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.leads.record import LEAD_IN, create
-from crm.resources.products.columns import PRODUCTS
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import transaction
 from tests.benchmarks.bare import bare_app

@@ -11,7 +11,7 @@ import pytest
 from crm import spreadsheets
 from crm.errors import TooLarge
 from crm.outbox import events
-from crm.resources.products.columns import COLUMNS, PRODUCTS
+from crm.resources.products.csv_columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, PRODUCT_IN, Product, create
 from crm.spreadsheets import find_resource, import_file, read_file
 from crm.spreadsheets.reader import MAX_FILE_BYTES

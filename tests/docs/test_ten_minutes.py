@@ -219,7 +219,7 @@ def test_the_lines_lead_to_a_service_behind_a_proxy(server: Server, many: bool) 
     server.run(certify)
     said = server.run(f"exec 2>&1\n{serve}")
     (link,) = re.findall(
-        rf"its owner enters .* by (https://{re.escape(host)}/enter/\S+)$", said, re.M
+        rf"the owner can log in once, .*: (https://{re.escape(host)}/enter/\S+)$", said, re.M
     )
     names = f"{DOMAIN} *.{DOMAIN}" if many else DOMAIN
     assert f"server_name {names};" in said

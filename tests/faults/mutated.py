@@ -29,7 +29,7 @@ def restore_without_sync() -> None:
     sync = disk.sync
 
     def sync_unless_restoring(path: Path) -> None:
-        if not (path.is_dir() and sys._getframe(1).f_code.co_name == "_swap"):
+        if not (path.is_dir() and sys._getframe(1).f_code.co_name == "_exchange"):
             sync(path)
 
     disk.sync = sync_unless_restoring

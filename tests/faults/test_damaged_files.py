@@ -158,7 +158,7 @@ def reachable(crm: CRMApp, tmp_path: Path, request: pytest.FixtureRequest) -> Pa
     """The data folder, which another user than root owns and reaches."""
     data = crm.tenants.config.data
     if not os.geteuid():
-        above = [tmp_path, *tmp_path.parents[:2]]
+        above = [tmp_path, *tmp_path.parents[:3]]
         modes = [(each, each.stat().st_mode) for each in above]
         for each, mode in modes:
             each.chmod(mode | 0o055)

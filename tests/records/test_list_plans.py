@@ -17,8 +17,8 @@ from werkzeug.datastructures import MultiDict
 from crm import CRMApp
 from crm.api.operations import Operation
 from crm.config import Config
-from crm.records import fields, list_plans, pagination, queries
-from crm.resources import SHAPES
+from crm.records import fields, list_plans, pagination, parameters, queries
+from crm.resources import AUDITED_VIEWS
 from crm.resources.clients.endpoints import Reached
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
@@ -37,26 +37,32 @@ PLANS = {"few": (1000, 5000), "many": (-1, -1)}
 
 # What to send, by the kind of the filter and of what is inside.
 VALUES: dict[tuple[type, type | None], tuple[str, ...]] = {
-    (queries.Equals, fields.Choice): (),  # its own
-    (queries.Equals, fields.Text): ("any", "other"),
-    (queries.Equals, fields.Phone): PHONES,
-    (queries.Equals, fields.Email): EMAILS,
+    (parameters.Equals, fields.Choice): (),  # its own
+    (parameters.Equals, fields.Text): ("any", "other"),
+    (parameters.Equals, fields.Phone): PHONES,
+    (parameters.Equals, fields.Email): EMAILS,
     (Reached, fields.Phone): PHONES,
     (Reached, fields.Email): EMAILS,
-    (queries.Reference, fields.Id): ("1", "2"),
-    (queries.Ids, fields.Id): ("1,2,3,5",),
-    (queries.User, fields.Id): ("1", "none", "me"),
-    (queries.Tag, fields.Text): ("any", "other"),
-    (queries.BooleanFilter, fields.Boolean): ("true", "false"),
-    (queries.Since, fields.DateTime): (MOMENT, OLD),
-    (queries.Before, fields.DateTime): (MOMENT, LATER),
+    (parameters.Reference, fields.Id): ("1", "2"),
+    (parameters.Ids, fields.Id): ("1,2,3,5",),
+    (parameters.User, fields.Id): ("1", "none", "me"),
+    (parameters.Tag, fields.Text): ("any", "other"),
+    (parameters.BooleanFilter, fields.Boolean): ("true", "false"),
+    (parameters.Since, fields.DateTime): (MOMENT, OLD),
+    (parameters.Before, fields.DateTime): (MOMENT, LATER),
     (DueSince, fields.DateTime): (MOMENT, OLD),
     (DueBefore, fields.DateTime): (MOMENT, LATER),
-    (queries.NotEquals, fields.Text): ("any", "other"),
-    (queries.HasValue, fields.Boolean): ("true", "false"),
-    (queries.Search, None): ("олена", "ол"),
+    (parameters.NotEquals, fields.Text): ("any", "other"),
+    (parameters.HasValue, fields.Boolean): ("true", "false"),
+    (parameters.Search, None): ("олена", "ол"),
 }
-NOT_FILTERS = (queries.Limit, queries.Cursor, queries.Sort, queries.Switch, queries.Expand)
+NOT_FILTERS = (
+    parameters.Limit,
+    parameters.Cursor,
+    parameters.Sort,
+    parameters.Switch,
+    parameters.Expand,
+)
 
 # Lists that are short by nature may be sorted. Of these, PARTS are found by what they belong to.
 SHORT = {
@@ -99,7 +105,7 @@ class Listed(NamedTuple):
     operation: Operation
 
     @property
-    def sort(self) -> queries.Sort:
+    def sort(self) -> parameters.Sort:
         return self.operation.query.fields["sort"]
 
     @property
@@ -107,7 +113,7 @@ class Listed(NamedTuple):
         return [sign + name for name in self.sort.orders for sign in ("", "-")]
 
     @property
-    def filters(self) -> list[queries.Parameter]:
+    def filters(self) -> list[parameters.Parameter]:
         return [each for each in self.operation.query.fields.values() if _narrows(each)]
 
     @property
@@ -116,7 +122,7 @@ class Listed(NamedTuple):
 
     def page(self, *sent: tuple[str, str]) -> pagination.Page:
         query = self.operation.query.read(MultiDict(sent))
-        return self.operation.view(query, **({"id": "1"} if "<id>" in self.path else {}))
+        return self.operation.function(query, **({"id": "1"} if "<id>" in self.path else {}))
 
     def ids(self, *sent: tuple[str, str]) -> list[str]:
         """The ids of all pages, which have the same total."""
@@ -140,7 +146,7 @@ class Asked(NamedTuple):
 Sent = list[tuple[str, str]]
 
 
-def _narrows(parameter: queries.Parameter) -> bool:
+def _narrows(parameter: parameters.Parameter) -> bool:
     return not isinstance(parameter, NOT_FILTERS)
 
 
@@ -153,7 +159,7 @@ def lists_of(crm: CRMApp) -> list[Listed]:
     return [Listed(*each) for each in sorted(found.items())]
 
 
-def sendings(parameter: queries.Parameter) -> list[Sent]:
+def sendings(parameter: parameters.Parameter) -> list[Sent]:
     """The ways to send a filter: each value, and several if it may be repeated."""
     inner = getattr(parameter, "inner", None)
     found = VALUES[type(parameter), type(inner) if inner else None]
@@ -214,7 +220,7 @@ def fill(api: Api, clock: Clock) -> None:
         for plural, body in bodies_of_others(api.crm, FILLED, name).items():
             api.create(f"/{plural}", **body, **own)
             api.patch(f"/{plural}/1", {"extra": {"n": n}})
-    for noun in SHAPES:
+    for noun in AUDITED_VIEWS:
         api.delete(f"/{noun}/4")
 
 
@@ -316,8 +322,8 @@ def test_each_list_has_several_pages_here(crm, asked):
 def test_every_filter_in_every_order_reads_by_an_index(crm, asked, monkeypatch, plan):
     """`few`: by the filter's own index. `many`: along the order's. With the cursor of the first
     page and without, alone and with what was deleted."""
-    monkeypatch.setattr(list_plans, "FEW", PLANS[plan][0])
-    monkeypatch.setattr(list_plans, "FEW_BY_ID", PLANS[plan][1])
+    monkeypatch.setattr(list_plans, "MAX_SORTED", PLANS[plan][0])
+    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", PLANS[plan][1])
     wrong = []
     for listed in lists_of(crm):
         ways: list[Sent] = [[], *(sent for each in listed.filters for sent in sendings(each))]
@@ -349,8 +355,8 @@ def test_two_filters_read_by_an_index_and_both_plans_find_the_same(crm, asked, m
             for sort in (listed.sorts * 2)[number % 2 : len(listed.sorts) : 2]:
                 found = {}
                 for name, plan in PLANS.items():
-                    monkeypatch.setattr(list_plans, "FEW", plan[0])
-                    monkeypatch.setattr(list_plans, "FEW_BY_ID", plan[1])
+                    monkeypatch.setattr(list_plans, "MAX_SORTED", plan[0])
+                    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", plan[1])
                     asked.clear()
                     paged = [*sent, ("sort", sort), ("limit", "2"), ("total", "true")]
                     found[name] = listed.ids(*paged)
@@ -374,13 +380,13 @@ def plan_of(asked: list[Asked], *sent: tuple[str, str]) -> str:
 def test_few_records_are_found_by_the_index_of_their_filter(asked, monkeypatch):
     sent = [("status", "new"), ("source", "any"), ("sort", "name")]
     assert "INDEX lead_s" in plan_of(asked, *sent)  # of status or source, which has fewer
-    monkeypatch.setattr(list_plans, "FEW", 2)  # three are new
+    monkeypatch.setattr(list_plans, "MAX_SORTED", 2)  # three are new
     assert plan_of(asked, *sent) == "SCAN lead USING INDEX lead_name"
 
 
 def test_the_oldest_of_the_newest_are_not_looked_for_among_all_before_them(asked, monkeypatch):
-    monkeypatch.setattr(list_plans, "FEW", -1)
-    monkeypatch.setattr(list_plans, "FEW_BY_ID", -1)
+    monkeypatch.setattr(list_plans, "MAX_SORTED", -1)
+    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", -1)
     for name in ("created", "updated"):
         plan = plan_of(asked, (f"{name}_since", MOMENT), ("sort", "id"))
         assert "SEARCH lead USING INTEGER PRIMARY KEY (rowid>?)" in plan
@@ -442,8 +448,8 @@ def effort(listed: Listed, sent: Sent) -> tuple[int, pagination.Page]:
 
 def test_a_day_in_the_middle_costs_what_its_records_do(many, monkeypatch):
     """Either end of it leaves a thousand leads or more, so neither is read by its own index."""
-    monkeypatch.setattr(list_plans, "FEW", 500)
-    monkeypatch.setattr(list_plans, "FEW_BY_ID", 500)
+    monkeypatch.setattr(list_plans, "MAX_SORTED", 500)
+    monkeypatch.setattr(list_plans, "MAX_SORTED_BY_ID", 500)
     noon = "2026-03-01T12:00:00Z"
     with transaction():
         execute("UPDATE lead SET created_at = ? WHERE id = 1500", (noon,))

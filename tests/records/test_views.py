@@ -13,7 +13,7 @@ from marshmallow import fields as ma
 
 import crm.resources
 from crm import create_app, values
-from crm.api.openapi import field_schema
+from crm.api.openapi import describe_field
 from crm.config import Config
 from crm.json import dumps
 from crm.records import fields
@@ -32,21 +32,21 @@ TEXTS = ["a", "Їжак", 'quote " back \\', "a\nb", "\u2028", "😀", "x" * 300
 KINDS = {"string": str, "boolean": bool, "array": list, "object": dict}
 
 
-def all_shapes() -> dict[str, RecordView]:
-    """Every shape of the resources, also with everything that `expand` adds."""
+def all_views() -> dict[str, RecordView]:
+    """Every view of the resources, also with everything that `expand` adds."""
     found = {}
     for name, module in list(sys.modules.items()):
         if name.startswith(("crm.resources", "crm.spreadsheets")):
-            for attribute, shape in vars(module).items():
-                if isinstance(shape, RecordView):
-                    found[f"{shape.schema.__class__.__name__} {attribute}"] = shape
-                    whole = shape.expanded(shape.schema.fields)
-                    found[f"{shape.schema.__class__.__name__} {attribute} expanded"] = whole
+            for attribute, view in vars(module).items():
+                if isinstance(view, RecordView):
+                    found[f"{view.schema.__class__.__name__} {attribute}"] = view
+                    whole = view.expanded(view.schema.fields)
+                    found[f"{view.schema.__class__.__name__} {attribute} expanded"] = whole
     return found
 
 
-SHAPES = all_shapes()
-each_shape = loop_over("shape", SHAPES.values())
+VIEWS = all_views()
+each_view = loop_over("view", VIEWS.values())
 
 
 def stored(field: Any, chance: random.Random) -> Any:
@@ -95,11 +95,11 @@ def stored(field: Any, chance: random.Random) -> Any:
     return chance.choice(TEXTS)
 
 
-def selected(shape: RecordView, row: dict[str, Any]) -> list[Any]:
+def selected(view: RecordView, row: dict[str, Any]) -> list[Any]:
     """Stored values as the SELECT gives them: ids as texts."""
     return [
         value if value is None or not isinstance(field, fields.Id) else str(value)
-        for field, value in zip(shape.fields.values(), row.values(), strict=True)
+        for field, value in zip(view.fields.values(), row.values(), strict=True)
     ]
 
 
@@ -111,7 +111,7 @@ def check_kind(field: Any, shown: Any) -> None:
             for name, inner in field.schema.fields.items():
                 check_kind(inner, part[name])
         return
-    kind = field_schema(field)["type"]
+    kind = describe_field(field)["type"]
     names = kind if isinstance(kind, list) else [kind]
     if shown is None:
         assert "null" in names, field
@@ -124,51 +124,51 @@ def check_kind(field: Any, shown: Any) -> None:
 
 
 def test_every_operation_shows_a_known_shape(crm):
-    known = {id(shape) for shape in SHAPES.values()}
+    known = {id(view) for view in VIEWS.values()}
     seen = 0
     for name, operation in crm.api.operations.items():
-        if operation.shape is not None:
-            assert id(operation.shape) in known, name
+        if operation.response_view is not None:
+            assert id(operation.response_view) in known, name
             seen += 1
-    assert seen >= 10 and len(SHAPES) >= 20
+    assert seen >= 10 and len(VIEWS) >= 20
 
 
-@each_shape
-def test_the_row_function_equals_the_dump(crm, acme_session, shape):
-    chance = random.Random(shape.table)
+@each_view
+def test_the_row_function_equals_the_dump(crm, acme_session, view):
+    chance = random.Random(view.table)
     for _ in range(60):
-        row = {name: stored(field, chance) for name, field in shape.fields.items()}
-        shown = shape.of_row(selected(shape, row))
-        assert list(shown) == list(shape.fields)
-        dumped = shape.schema.dump(row)
+        row = {name: stored(field, chance) for name, field in view.fields.items()}
+        shown = view.of_row(selected(view, row))
+        assert list(shown) == list(view.fields)
+        dumped = view.schema.dump(row)
         assert dumps(shown) == dumps(dumped)
         assert shown == dumped
-        for name, field in shape.fields.items():
+        for name, field in view.fields.items():
             check_kind(field, shown[name])
 
 
-@each_shape
-def test_show_equals_the_row_function_for_plain_columns(acme_session, shape):
-    chance = random.Random(shape.table)
+@each_view
+def test_show_equals_the_row_function_for_plain_columns(acme_session, view):
+    chance = random.Random(view.table)
     for _ in range(10):
-        row = {name: stored(field, chance) for name, field in shape.fields.items()}
-        assert shape.show(row) == shape.of_row(selected(shape, row))
+        row = {name: stored(field, chance) for name, field in view.fields.items()}
+        assert view.show(row) == view.of_row(selected(view, row))
 
 
-@each_shape
-def test_the_select_can_be_asked(acme_session, shape):
-    for live in ("1", shape.live):
-        found = shape.every(f"{live} LIMIT 3")
+@each_view
+def test_the_select_can_be_asked(acme_session, view):
+    for live in ("1", view.live):
+        found = view.every(f"{live} LIMIT 3")
         for shown in found:
             assert dumps(shown)
-    for raw in rows(f"{shape.select} LIMIT 3"):
-        row = dict(zip(shape.fields, raw, strict=True))
-        assert dumps(shape.of_row(raw)) == dumps(shape.schema.dump(row))
+    for raw in rows(f"{view.select} LIMIT 3"):
+        row = dict(zip(view.fields, raw, strict=True))
+        assert dumps(view.of_row(raw)) == dumps(view.schema.dump(row))
 
 
 @pytest.fixture(scope="module")
 def app(furnished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shapes") / "data"
+    folder = tmp_path_factory.mktemp("views") / "data"
     shutil.copytree(furnished[0], folder)
     found = create_app(Config(data=folder), Clock(), sends=False)
     yield found

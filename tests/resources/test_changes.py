@@ -1,6 +1,6 @@
 """The trail of changes (D17)."""
 
-from crm.resources import SHAPES
+from crm.resources import AUDITED_VIEWS
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.products import record as products
@@ -87,7 +87,7 @@ def test_money_keeps_its_digits_in_the_trail(api, crm):
 
 def test_the_five_nouns_have_a_trail_with_their_own_rights(api, reader, form, ivan, crm):
     nouns = ("leads", "clients", "deals", "products", "tasks")
-    assert {*SHAPES} >= {*nouns}
+    assert {*AUDITED_VIEWS} >= {*nouns}
     api.create("/leads", name="A", phone="0671110001")
     api.create("/clients", name="A")
     api.create("/tasks", title="A")
@@ -95,9 +95,9 @@ def test_the_five_nouns_have_a_trail_with_their_own_rights(api, reader, form, iv
         deals.create({"title": "A"})
         products.create({"name": "A", "price": 1})
     for plural, body in bodies_of_others(crm, nouns).items():
-        if plural in SHAPES:
+        if plural in AUDITED_VIEWS:
             api.create(f"/{plural}", **body)
-    for plural in SHAPES:
+    for plural in AUDITED_VIEWS:
         assert reader.read(f"/{plural}/1/changes") == []
         assert form.get(f"/{plural}/1/changes").json["scope"] == f"{plural}:read"
         for id in (2, "x"):

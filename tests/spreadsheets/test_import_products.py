@@ -10,7 +10,7 @@ import pytest
 from crm.errors import Invalid, TooLarge
 from crm.outbox import events
 from crm.records import search
-from crm.resources.products.columns import COLUMNS, PRODUCTS
+from crm.resources.products.csv_columns import COLUMNS, PRODUCTS
 from crm.resources.products.record import PRODUCT, Product
 from crm.spreadsheets import ParsedFile, Result, import_file, read_file
 from crm.tenancy.database import execute, row, rows, transaction

@@ -18,7 +18,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.files import UnknownTenant
-from crm.tenancy.labels import RESERVED
+from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
 from crm.tenancy.writer_lock import WriterLock

@@ -35,7 +35,7 @@ from crm.tenancy import migrations, upgrades
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 upgrades._check = lambda *_: os.kill(os.getpid(), 9)
-Tenants(Config(data=Path(sys.argv[1]))).visit("acme").__enter__()
+Tenants(Config(data=Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 SERVE = """

@@ -41,6 +41,7 @@ def new_key(form: Form | None = None) -> Response:
         presets=presets(),
         nouns=nouns(),
         everything=rights.ALL_SCOPES,
+        offered=rights.OFFERED_SCOPES,
         form_scope=rights.FORM_SCOPE,
     )
 

@@ -3,7 +3,7 @@
 from crm.cabinet.languages import gettext
 from crm.cabinet.spreadsheets.labels import labels_of
 from crm.records import fields
-from crm.spreadsheets.columns import Column
+from crm.spreadsheets.csv_columns import Column
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 
 # What resources without a key of their own share; these come first.

@@ -11,7 +11,7 @@ from flask import request
 from werkzeug.wrappers import Response
 
 from crm import spreadsheets
-from crm.api.upload import ENVELOPE
+from crm.api.upload import MAX_ENVELOPE_BYTES
 from crm.cabinet import user_choices
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import gettext
@@ -19,7 +19,7 @@ from crm.cabinet.rendering import MANAGER, Pages, flash, me, render, rerender_on
 from crm.cabinet.spreadsheets import column_help, fault_texts, labels, preview
 from crm.cabinet.spreadsheets.labels import resource_page
 from crm.errors import Invalid, NotFound
-from crm.records import pagination, queries
+from crm.records import pagination, parameters, queries
 from crm.spreadsheets import find_resource
 from crm.spreadsheets.csv_format import in_excel_dialect
 from crm.spreadsheets.endpoints import csv_response
@@ -28,12 +28,12 @@ from crm.spreadsheets.reader import MAX_FILE_BYTES
 from crm.tenancy import uploads
 from crm.tenancy.heavy_work import heavy_work
 
-MAX_BODY_BYTES = MAX_FILE_BYTES + ENVELOPE
+MAX_BODY_BYTES = MAX_FILE_BYTES + MAX_ENVELOPE_BYTES
 REPORTS_PER_PAGE = 20
 
 
 class ReportFilter(queries.Filter):
-    sort = queries.Sort()
+    sort = parameters.Sort()
 
 
 REPORT_FILTER = ReportFilter()
@@ -118,7 +118,7 @@ def drop_file(plural: str, name: str) -> Response:
 
 @resource_page(pages, "GET", "imports")
 def list_imports(plural: str) -> Response:
-    query = REPORT_FILTER.unasked()
+    query = REPORT_FILTER.default()
     query.limit, query.cursor = REPORTS_PER_PAGE, request.args.get("cursor", "")
     singular = find_resource(plural).singular
     page = pagination.page(IMPORT_RUN, query, REPORT_FILTER.fields["sort"], "noun = ?", [singular])

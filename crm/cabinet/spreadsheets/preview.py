@@ -7,7 +7,7 @@ from crm.cabinet.languages import gettext
 from crm.records import fields
 from crm.resources import tenant
 from crm.spreadsheets import ParsedFile, reader
-from crm.spreadsheets.columns import Column
+from crm.spreadsheets.csv_columns import Column
 from crm.spreadsheets.resource import ImportableResource
 from crm.values import InvalidValue
 

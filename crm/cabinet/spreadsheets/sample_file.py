@@ -2,7 +2,7 @@
 
 from crm.records import fields
 from crm.spreadsheets import csv_format
-from crm.spreadsheets.columns import Column
+from crm.spreadsheets.csv_columns import Column
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 
 EXAMPLE_PRICE = 12500

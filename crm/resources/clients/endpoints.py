@@ -4,13 +4,15 @@ from typing import Any
 
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import fields, pagination, queries
+from crm.records import fields, pagination, parameters, queries
 from crm.records.columns import N_
+from crm.records.conditions import Condition
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.resources import duplicates
 from crm.resources.clients import record as clients
-from crm.resources.clients.columns import CLIENTS
+from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.clients.record import (
     CLIENT,
     CLIENT_IN,
@@ -26,28 +28,28 @@ from crm.resources.clients.record import (
 from crm.spreadsheets.endpoints import add_endpoints
 
 
-class Reached(queries.Equals):
+class Reached(parameters.Equals):
     """The client's own or one of its contacts'."""
 
-    def condition(self, sent: list[str], column: str) -> queries.Condition:
+    def condition(self, sent: list[str], column: str) -> Condition:
         condition = super().condition(sent, column)
         ids = having(condition.sql)
         twice = [*condition.params, *condition.params]
-        return queries.Condition(f"id IN ({ids})", twice, ids, reads_row=True)
+        return Condition(f"id IN ({ids})", twice, ids, reads_row=True)
 
 
 class ClientFilter(filter_of(Client)):  # type: ignore[misc]  # made from the declaration
-    tag = queries.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
+    tag = parameters.Tag("client_tag", "client_id", "client.id", about="All of these, in any case.")
     phone = Reached(fields.Phone(), about="The client's or a contact's, in any spelling.")
     email = Reached(fields.Email(), about="The client's or a contact's, in any case.")
-    q = queries.Search("client", "Words in name, phone, email, or those of a contact.")
-    expand = queries.Expand("contacts")
+    q = parameters.Search("client", "Words in name, phone, email, or those of a contact.")
+    expand = parameters.Expand("contacts")
 
 
 class ClientView(queries.Filter):
     """What GET one takes."""
 
-    expand = queries.Expand("possible_duplicates")
+    expand = parameters.Expand("possible_duplicates")
 
 
 CLIENT_FILTER = ClientFilter()
@@ -74,6 +76,8 @@ def list_clients(query: Query) -> Page:
 @blueprint.one(CLIENT)
 def get_client(query: Query, id: str) -> dict[str, Any]:
     """Get one client with its contacts and tags."""
+    if not query.expand:
+        return CLIENT.one(id)
     return duplicates.readable(CLIENT.expanded(query.expand).one(id))
 
 

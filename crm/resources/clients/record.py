@@ -17,11 +17,11 @@ from crm.config import MAX_CONTACTS
 from crm.errors import FaultCollector, Invalid, NotFound
 from crm.json import loads
 from crm.outbox import events
-from crm.records import columns, fields, nested, queries, search
+from crm.records import columns, fields, nested, parameters, search
 from crm.records.columns import N_, Shown
 from crm.records.record import Record, SoftDeletedRecord, reference
 from crm.records.schemas import RecordSchema, schema_of
-from crm.records.sizes import PARTS_BYTES, check_parts
+from crm.records.sizes import MAX_PARTS_BYTES, check_parts
 from crm.records.views import RecordView
 from crm.resources import duplicates, tenant
 from crm.resources.users import User
@@ -40,7 +40,7 @@ class Client(SoftDeletedRecord):
         *TYPES,
         allow_none=False,
         default="person",
-        filtered=queries.Equals(),
+        filtered=parameters.Equals(),
         label=N_("Type"),
         form="new",
     )
@@ -61,7 +61,7 @@ class Client(SoftDeletedRecord):
     tags = columns.Tags(label=N_("Tags"), form="new")
     assigned_to = columns.Id(
         example="1",
-        filtered=queries.User(about="A user's id, `me` or `none`."),
+        filtered=parameters.User(about="A user's id, `me` or `none`."),
         label=N_("Responsible"),
         form="new",
         csv=False,
@@ -75,7 +75,7 @@ class Client(SoftDeletedRecord):
             column=CONTACTS,
             expanded=True,
             max_items=MAX_CONTACTS,
-            max_bytes=PARTS_BYTES,
+            max_bytes=MAX_PARTS_BYTES,
             about="In a change: all the contacts there shall be."
             " In lists only with `expand=contacts`.",
         ),

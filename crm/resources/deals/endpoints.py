@@ -7,13 +7,14 @@ from flask import g
 from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import pagination, queries
+from crm.records import pagination, parameters, queries
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.resources.deals import items
 from crm.resources.deals import record as deals
-from crm.resources.deals.columns import DEALS
+from crm.resources.deals.csv_columns import DEALS
 from crm.resources.deals.history import STAGE_MOVE
 from crm.resources.deals.items import ITEM, ITEM_IN, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import (
@@ -26,10 +27,10 @@ from crm.spreadsheets.endpoints import add_endpoints
 
 
 class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declaration
-    closed_since = queries.Since(
+    closed_since = parameters.Since(
         "closed_at", "Won or lost at or after this moment.", is_order=False
     )
-    closed_until = queries.Before(
+    closed_until = parameters.Before(
         "closed_at",
         "Won or lost before this moment; the moment itself is not included.",
         is_order=False,
@@ -37,11 +38,11 @@ class DealFilter(filter_of(Deal)):  # type: ignore[misc]  # made from the declar
 
 
 class DealItemFilter(queries.Filter):
-    sort = queries.Sort("position", position="position")
+    sort = parameters.Sort("position", position="position")
 
 
 class StageMoveFilter(queries.Filter):
-    sort = queries.Sort("id")
+    sort = parameters.Sort("id")
 
 
 DEAL_FILTER = DealFilter()

@@ -10,36 +10,26 @@ How a lead becomes a deal is the rule of leads/conversion.py, which registers it
 from collections.abc import Callable
 from typing import Any
 
-from crm import values as forms
 from crm.access import rights
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
-from crm.records import columns, fields, nested, queries
+from crm.records import columns, fields, parameters
 from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord, reference
-from crm.records.schemas import RecordSchema, schema_of
+from crm.records.schemas import schema_of
 from crm.records.views import RecordView
 from crm.resources import tenant
 from crm.resources.clients.record import Client, Contact
 from crm.resources.deals import history, stages
+from crm.resources.deals.wire_fields import ITEMS_COUNT, MANAGER, Manager, ManagerSchema, Title
 from crm.resources.pipelines.record import STAGE, Stage
 from crm.resources.users import User
 from crm.tenancy.database import current_session, execute, now, one_row, transaction
-from crm.tenancy.dialect import json_row
 
 STATUSES = ("open", "won", "lost")
 AMOUNT_MODES = ("manual", "items")
 CLOSED_AT_OF_OPEN = "goes only with a deal won or lost"
 EVENT_OF_STATUS = {"won": events.DEAL_WON, "lost": events.DEAL_LOST}
-
-
-class Title(fields.Text):
-    """Never null when shown; null when sent means the default."""
-
-    def variant(self, *, incoming: bool, required: bool) -> fields.Field:
-        found = super().variant(incoming=incoming, required=required)
-        found.allow_none = found.allow_none = incoming
-        return found
 
 
 class Deal(SoftDeletedRecord):
@@ -56,7 +46,7 @@ class Deal(SoftDeletedRecord):
     )
     client_id = columns.Id(
         example="5",
-        filtered=queries.Reference(about="Deals of this client.", in_order=False),
+        filtered=parameters.Reference(about="Deals of this client.", in_order=False),
         label=N_("Client"),
         form=False,
         csv=False,
@@ -81,7 +71,7 @@ class Deal(SoftDeletedRecord):
         null=False,
         example="1",
         about="By default the default pipeline.",
-        filtered=queries.Reference(),
+        filtered=parameters.Reference(),
         label=N_("Pipeline"),
         form=False,
         csv=False,
@@ -91,7 +81,7 @@ class Deal(SoftDeletedRecord):
         null=False,
         example="1",
         about="By default the first open stage.",
-        filtered=queries.Reference(),
+        filtered=parameters.Reference(),
         label=N_("Stage"),
         form=False,
         csv=False,
@@ -100,7 +90,7 @@ class Deal(SoftDeletedRecord):
         *STATUSES,
         allow_none=False,
         default="open",
-        filtered=queries.Equals(),
+        filtered=parameters.Equals(),
         label=N_("Status"),
         form=False,
     )
@@ -123,13 +113,13 @@ class Deal(SoftDeletedRecord):
     assigned_to = columns.Id(
         example="1",
         about="By default the key's user.",
-        filtered=queries.User(about="A user's id, `me` or `none`."),
+        filtered=parameters.User(about="A user's id, `me` or `none`."),
         label=N_("Responsible"),
         form="new",
         csv=False,
     )
     manager = Shown(
-        lambda: Manager(
+        Manager(
             ManagerSchema.out("ManagerOut"),
             column=MANAGER,
             allow_none=True,
@@ -145,14 +135,11 @@ class Deal(SoftDeletedRecord):
     tags = columns.Tags(label=N_("Tags"), form="new")
     comment = columns.LongText(label=N_("Comment"), form="new")
     lost_reason = columns.Text(255, example="задорого", label=N_("Lost reason"))
-    items_count = Shown(lambda: fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
+    items_count = Shown(fields.Integer(0, 1 << 53, dump_only=True, column=ITEMS_COUNT))
     stage_changed_at = columns.DateTime(dump_only=True, csv=True)
     closed_at = columns.PastDateTime(
         about="May be sent with a deal won or lost.", label=N_("Closed on"), form=False
     )
-
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.title, self.client_name
 
     def update_fields(
         self, data: dict[str, Any], related: dict[str, tuple] | None = None
@@ -390,49 +377,6 @@ def _set_default_title(deal: Deal) -> None:
     deal.title = _default_title(deal.id)
     execute("UPDATE deal SET title = ? WHERE id = ?", (deal.title, deal.id))
     deal.refold()
-
-
-class UserId(fields.Id):
-    """A user's id, or an object with it."""
-
-    def read(self, value: Any) -> int:
-        if isinstance(value, dict):
-            if not {"id"} <= set(value) <= {"id", "name"}:
-                raise forms.InvalidValue("invalid_type", "must be an id or an object with an id")
-            value = value["id"]
-        return super().read(value)
-
-    def schema_type(self) -> dict[str, Any]:
-        id = super().schema_type()
-        name = {"type": "string", "maxLength": 255}
-        user = {
-            "type": "object",
-            "properties": {"id": super().schema_type(), "name": name},
-            "required": ["id"],
-            "additionalProperties": False,
-        }
-        return {"anyOf": [*id["anyOf"], user]}
-
-
-class ManagerSchema(RecordSchema):
-    id = fields.Id(dump_only=True)
-    name = fields.Text(255, required=True, example="Тарас")
-
-
-class Manager(nested.Nested):
-    """Shown as {id, name}, sent as an id or {id}."""
-
-    def variant(self, *, incoming: bool, required: bool) -> Any:
-        if incoming:
-            sent = UserId(example="1", about=self.about)
-            return sent.variant(incoming=True, required=False)
-        return super().variant(incoming=incoming, required=required)
-
-
-MANAGER: str = json_row(
-    {"id": "user.id", "name": "user.name"}, "user WHERE user.id = deal.assigned_to"
-)
-ITEMS_COUNT = "(SELECT count(*) FROM deal_item WHERE deal_item.deal_id = deal.id)"
 
 
 DealSchema = schema_of(Deal)

@@ -6,15 +6,16 @@ from flask import g
 
 from crm.access import rights
 from crm.api.envelopes import page_of
-from crm.api.operations import Blueprint, address
-from crm.records import fields, pagination, queries
+from crm.api.operations import Blueprint, build_path
+from crm.records import fields, pagination, parameters, queries
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.resources import duplicates
 from crm.resources.leads import conversion
-from crm.resources.leads.columns import LEADS
 from crm.resources.leads.conversion import CONVERSION, CONVERTED
+from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import (
     LEAD,
     LEAD_IN,
@@ -31,16 +32,16 @@ from crm.spreadsheets.endpoints import add_endpoints
 
 
 class LeadFilter(filter_of(Lead)):  # type: ignore[misc]  # made from the declaration
-    source_not = queries.NotEquals(
+    source_not = parameters.NotEquals(
         fields.Text(64), "source", "From none of these sources; leads without one are included."
     )
-    has_source = queries.HasValue("source", "Whether it is known where the lead came from.")
+    has_source = parameters.HasValue("source", "Whether it is known where the lead came from.")
 
 
 class LeadView(queries.Filter):
     """What GET one takes."""
 
-    expand = queries.Expand("possible_duplicates")
+    expand = parameters.Expand("possible_duplicates")
 
 
 LEAD_FILTER = LeadFilter()
@@ -75,6 +76,8 @@ def list_leads(query: Query) -> Page:
 @blueprint.one(LEAD)
 def get_lead(query: Query, id: str) -> dict[str, Any]:
     """Get one lead."""
+    if not query.expand:
+        return LEAD.one(id)
     return duplicates.readable(LEAD.expanded(query.expand).one(id))
 
 
@@ -109,7 +112,7 @@ def convert_lead(data: dict[str, Any], id: str) -> tuple[dict[str, str], dict[st
     lead, is_new = conversion.convert(id, data)
     ids = {name: str(getattr(lead, name)) for name in ("deal_id", "client_id")}
     body = {"status": "ok", "lead_id": str(lead.id), **ids}
-    return body, {"Location": address(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
+    return body, {"Location": build_path(f"/deals/{lead.deal_id}")}, 201 if is_new else 200
 
 
 add_endpoints(blueprint, LEADS, LeadFilter)

@@ -12,9 +12,9 @@ from marshmallow import INCLUDE, ValidationError
 from crm.errors import Conflict, Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
-from crm.records import columns, queries
+from crm.records import columns, parameters
 from crm.records.columns import N_, Shown
-from crm.records.queries import Equals
+from crm.records.parameters import Equals
 from crm.records.record import SoftDeletedRecord, reference
 from crm.records.retention import erase_deleted
 from crm.records.schemas import Body, Payload, faults, schema_of
@@ -85,7 +85,7 @@ class Lead(SoftDeletedRecord):
     )
     assigned_to = columns.Id(
         example="1",
-        filtered=queries.User(about="A user's id, `me` or `none`."),
+        filtered=parameters.User(about="A user's id, `me` or `none`."),
         label=N_("Responsible"),
         form="new",
         csv=False,

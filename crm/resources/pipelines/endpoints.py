@@ -10,10 +10,10 @@ from flask import g
 from crm.access import rights
 from crm.api.envelopes import page_of
 from crm.api.operations import Blueprint
-from crm.records import fields, pagination, queries
+from crm.records import fields, pagination, parameters, queries
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query
+from crm.records.parameters import Query
 from crm.resources.pipelines import record as pipelines
 from crm.resources.pipelines import removal
 from crm.resources.pipelines.record import (
@@ -29,11 +29,11 @@ from crm.resources.pipelines.record import (
 
 
 class BoardFilter(queries.Filter):
-    sort = queries.Sort("position", position="position")
+    sort = parameters.Sort("position", position="position")
 
 
 class RemovalFilter(queries.Filter):
-    move_to = queries.Option(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
+    move_to = parameters.Option(fields.Id(), "The stage that takes the deals; needs `deals:write`.")
 
 
 BOARD_FILTER = BoardFilter()
@@ -140,6 +140,6 @@ def delete_stage(query: Query, id: str, stageId: str, expected_version: int | No
 
 def _move_to(query: Query) -> int | None:
     """The stage that takes the deals, for a key that may change deals."""
-    if "move_to" in query.chosen:
+    if "move_to" in query.options:
         rights.require(g.caller.scopes, ["deals:write"])
-    return query.chosen.get("move_to")
+    return query.options.get("move_to")

@@ -7,8 +7,9 @@ from crm.api.operations import Blueprint
 from crm.records import pagination
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
-from crm.resources.products.columns import PRODUCTS
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
+from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.products.record import (
     PRODUCT,
     PRODUCT_IN,

@@ -12,7 +12,7 @@ from typing import Any
 
 from crm.errors import Conflict
 from crm.outbox import events
-from crm.records import columns, fields, queries
+from crm.records import columns, fields, parameters
 from crm.records.columns import N_, Shown
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
@@ -36,7 +36,7 @@ class Product(SoftDeletedRecord):
         about="The key of the price list.",
         example="CH-0012",
         searched=True,
-        filtered=queries.Equals(about="The key of the price list.", rare=True),
+        filtered=parameters.Equals(about="The key of the price list.", rare=True),
         label=N_("SKU"),
         form="new",
     )
@@ -62,7 +62,7 @@ class Product(SoftDeletedRecord):
         128,
         example="Крісла",
         searched=True,
-        filtered=queries.Equals(),
+        filtered=parameters.Equals(),
         label=N_("Category"),
         form="new",
     )
@@ -72,7 +72,7 @@ class Product(SoftDeletedRecord):
     active = columns.Boolean(
         allow_none=False,
         default=True,
-        filtered=queries.BooleanFilter(),
+        filtered=parameters.BooleanFilter(),
         label=N_("For sale"),
         form="new",
     )
@@ -83,9 +83,6 @@ class Product(SoftDeletedRecord):
             about="Whether any deal item names it.",
         )
     )
-
-    def search_texts(self) -> tuple[str | None, ...]:
-        return self.sku, self.name, self.category, self.description
 
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the sent fields by the rules of update(); inside a transaction."""

@@ -6,7 +6,7 @@ from typing import Any
 from crm.resources import tasks
 from crm.resources.tasks import TASK_IN, Task
 from crm.resources.user_references import UserLookup, resolve_user, user_column
-from crm.spreadsheets.columns import Column, declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_columns import Column, declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import Entry, ImportableResource, register
 

@@ -7,7 +7,7 @@ columns of the specification.
 from crm.outbox import events
 from crm.resources.products.bulk_import import COLUMNS, ProductImporter
 from crm.resources.products.record import PRODUCT_IN, Product
-from crm.spreadsheets.columns import plain_column
+from crm.spreadsheets.csv_columns import plain_column
 from crm.spreadsheets.resource import ImportableResource, register
 from crm.spreadsheets.results import Result
 

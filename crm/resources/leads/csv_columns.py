@@ -11,7 +11,7 @@ from crm.errors import Invalid
 from crm.resources.leads import conversion
 from crm.resources.leads.record import LEAD_IN, Lead, create
 from crm.resources.user_references import UserLookup, resolve_user, user_column
-from crm.spreadsheets.columns import declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_columns import declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import Entry, ImportableResource, register
 

@@ -15,7 +15,7 @@ from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL_IN, Deal
 from crm.resources.deals.references import PipelineLookup, find_client, find_contact
 from crm.resources.user_references import UserLookup, resolve_user, user_column
-from crm.spreadsheets.columns import declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_columns import declared_columns, id_column, reference_column
 from crm.spreadsheets.references import References, contradiction
 from crm.spreadsheets.resource import Entry, ImportableResource, match_parts, register
 from crm.tenancy.database import rows

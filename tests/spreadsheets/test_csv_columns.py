@@ -8,7 +8,7 @@ from crm.errors import Invalid
 from crm.records import columns
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import read_file
-from crm.spreadsheets.columns import BadCell, declared_columns, id_column, reference_column
+from crm.spreadsheets.csv_columns import BadCell, declared_columns, id_column, reference_column
 from crm.spreadsheets.csv_format import write
 from crm.spreadsheets.resource import ImportableResource
 

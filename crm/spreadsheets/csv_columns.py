@@ -144,7 +144,7 @@ def plain_column(model: type[Record], name: str, prefix: str = "") -> Column:
         field,
         declaration.label,
         declaration.aliases,
-        max_plain_length=field.longest if type(field) in (fields.Text, fields.LongText) else 0,
+        max_plain_length=field.max_length if type(field) in (fields.Text, fields.LongText) else 0,
         is_text=not isinstance(field, (fields.Number, fields.Integer)),
         is_create_only=field.create_only or field.dump_only,
         is_past=isinstance(field, fields.PastDateTime) or field.dump_only,

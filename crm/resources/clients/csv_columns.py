@@ -16,7 +16,7 @@ from crm.resources.clients.record import (
     create,
 )
 from crm.resources.user_references import UserLookup, resolve_user, user_column
-from crm.spreadsheets.columns import declared_columns, id_column
+from crm.spreadsheets.csv_columns import declared_columns, id_column
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import Entry, ImportableResource, match_parts, register
 from crm.tenancy.database import rows

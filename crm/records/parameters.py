@@ -1,0 +1,364 @@
+"""The query parameters of lists (D3): what each filter, order and option may be.
+
+A parameter reads the texts that were sent and adds to the request's `Query`: most add an SQL
+condition, which also says by which index it is read. `queries.py` declares which list takes which.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from crm import values
+from crm.records import fields, search
+from crm.records.conditions import OF_LIST, Condition
+from crm.tenancy.database import current_session, rows
+from crm.values.ids import integer_id
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200  # records of a page
+MAX_VALUES = 50  # different ones of one parameter
+
+
+@dataclass(slots=True)
+class Query:
+    """The parameters of one request, read by their `Filter` schema.
+
+    options: the stored values of the `Option` parameters that were sent, by name.
+    sent: the texts of each parameter, as they were sent.
+    list_key: which list it is, for its cursors: the table and the condition that narrows it.
+    """
+
+    conditions: list[Condition] = field(default_factory=list)
+    limit: int = DEFAULT_LIMIT
+    cursor: str = ""
+    sort: str = ""
+    total: bool = False
+    include_deleted: bool = False
+    expand: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    sent: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    list_key: tuple[Any, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of list and filters: a cursor is refused by a list with another one."""
+        pairs = sorted(pair for pair in self.sent if pair[0] not in ("cursor", "limit", "total"))
+        return hashlib.blake2b(repr((*self.list_key, pairs)).encode(), digest_size=6).hexdigest()
+
+
+class Parameter(fields.Field):
+    """A query parameter, a field of a `Filter`.
+
+    inner: the field that reads its values; by default that of the column it filters.
+    column: the SQL expression that it compares, by default the column of its name.
+    about: a sentence for the documentation.
+
+    A subclass with `repeated` may be sent more than once, with `max_values` different values.
+    """
+
+    repeated = False
+    max_values = MAX_VALUES
+    inner: fields.Field
+    name: str  # a parameter is always in a Filter
+
+    def __init__(self, inner: fields.Field | None = None, column: str = "", about: str = ""):
+        super().__init__(allow_none=False, about=about, column=column)
+        if inner is not None:
+            self.inner = inner.variant(incoming=False, required=False)
+
+    def read_as(self, wire: fields.Field) -> Self:
+        """Read its values as those of a column, unless it has a field already; returns itself."""
+        if not hasattr(self, "inner"):
+            self.inner = wire.variant(incoming=False, required=False)
+        return self
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        """Add what was sent to the query; raises values.InvalidValue."""
+        query.conditions.append(self.condition(sent, self.column or self.name))
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        """The condition of the texts that were sent; raises values.InvalidValue."""
+        raise NotImplementedError
+
+    def schema_type(self) -> dict[str, Any]:
+        return self.inner.schema_type()
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the parameter: of a list, if it may be repeated."""
+        schema = self.schema_type()
+        if self.repeated:
+            schema = {"type": "array", "items": schema, "maxItems": self.max_values}
+        return {**schema, "description": self.about} if self.about else schema
+
+
+class Equals(Parameter):
+    """Equal to any of the values sent.
+
+    rare: whether one value is that of few records; then the indexes of the orders don't have the
+    column. in_order: as in a Condition.
+    """
+
+    repeated = True
+
+    def __init__(
+        self,
+        inner: fields.Field | None = None,
+        column: str = "",
+        about: str = "",
+        rare: bool = False,
+        in_order: bool = True,
+    ):
+        super().__init__(inner, column, about)
+        self.rare = rare
+        self.in_order = in_order and not rare
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        return self.compare(column, [self.inner.read(text) for text in sent])
+
+    def compare(self, column: str, stored: list[Any]) -> Condition:
+        """The condition that the column is one of these stored values."""
+        stored = list(dict.fromkeys(stored))  # texts may be different spellings of one value
+        if len(stored) == 1:
+            sql = f"{column} = ?"
+        else:
+            sql = f"{column} IN ({', '.join('?' * len(stored))})"
+        in_order = self.in_order and len(stored) == 1
+        return Condition(sql, stored, OF_LIST + sql, in_order, reads_row=self.rare)
+
+
+class NotEquals(Equals):
+    """None of the values sent; records without a value pass."""
+
+    def compare(self, column: str, stored: list[Any]) -> Condition:
+        marks = ", ".join("?" * len(stored))
+        return Condition(f"({column} IS NULL OR {column} NOT IN ({marks}))", stored)
+
+
+class Reference(Equals):
+    """One of these records; an unknown or malformed id matches nothing (D2)."""
+
+    def __init__(
+        self, column: str = "", about: str = "", rare: bool = False, in_order: bool = True
+    ):
+        super().__init__(fields.Id(allow_none=False), column, about, rare, in_order)
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        return self.compare(column, [integer_id(text) for text in sent])
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+class Ids(Reference):
+    """Records by id, also several in one value with commas between: as many as a page has."""
+
+    max_values = MAX_LIMIT
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        ids = [id for text in sent for id in text.split(",")]
+        if len(ids) > MAX_LIMIT:
+            raise values.InvalidValue("too_many", f"at most {MAX_LIMIT} ids")
+        return super().condition(ids, column)._replace(names_ids=True)
+
+
+class User(Reference):
+    """A user's id, `me` (the key's user) or `none`."""
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        users = [
+            str(current_session().user_id) if text == "me" else text
+            for text in sent
+            if text != "none"
+        ]
+        nobody = f"{column} IS NULL"
+        if not users:
+            return Condition(nobody, (), OF_LIST + nobody, self.in_order)
+        condition = super().condition(users, column)
+        if len(users) == len(sent):
+            return condition
+        ids = f"{OF_LIST}{nobody} UNION ALL {condition.ids}"  # for an OR no index would be used
+        return Condition(f"({nobody} OR {condition.sql})", condition.params, ids)
+
+
+class Tag(Parameter):
+    """Tagged with all of these.
+
+    tags: a table with the primary key (tag, `owner`). owner: its column with the record's id.
+    column: the record's id, with its table.
+    """
+
+    repeated = True
+
+    def __init__(self, tags: str, owner: str, column: str, about: str = ""):
+        super().__init__(fields.Text(64), column, about)
+        self.tagged = f"FROM {tags} WHERE tag = ?"
+        self.owner = owner
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        for text in sent:
+            query.conditions.append(self.condition([text], self.column))
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        tag = search.fold(self.inner.read(sent[0]))
+        return Condition(
+            f"EXISTS (SELECT 1 {self.tagged} AND {self.owner} = {column})",
+            [tag],
+            f"SELECT {self.owner} AS id {self.tagged}",
+            reads_row=True,
+        )
+
+
+class BooleanFilter(Parameter):
+    """`true` or `false`. Of two values an index tells little: records are only checked."""
+
+    def __init__(self, column: str = "", about: str = ""):
+        super().__init__(fields.Boolean(), column, about)
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        return Condition(f"{column} = ?", (int(_read_boolean(sent[0])),))
+
+
+class HasValue(BooleanFilter):
+    """`true`: records that have a value in the column. `false`: those that have none."""
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        if _read_boolean(sent[0]):
+            return Condition(f"{column} IS NOT NULL")
+        sql = f"{column} IS NULL"
+        return Condition(sql, (), OF_LIST + sql, in_order=True)
+
+
+class Since(Parameter):
+    """At or after a moment.
+
+    is_order: whether the list can be sorted by the column; if not, an index of the live records
+    begins with it.
+    """
+
+    sign = ">="
+
+    def __init__(self, column: str, about: str = "", is_order: bool = True):
+        super().__init__(fields.DateTime(), column, about)
+        self.is_order = is_order
+
+    def condition(self, sent: list[str], column: str) -> Condition:
+        text = re.sub(r" (?=\d\d:\d\d\Z)", "+", sent[0])  # the + of an offset, sent unescaped
+        sql = f"{column} {self.sign} ?"
+        condition = Condition(sql, (self.inner.read(text),), OF_LIST + sql, span=column)
+        if not self.is_order:
+            return condition._replace(reads_row=True)
+        return condition._replace(order=column, sign=self.sign)
+
+
+class Before(Since):
+    """Earlier than a moment."""
+
+    sign = "<"
+
+
+class Search(Parameter):
+    """`q`: every word must be somewhere in the texts of a record of `table`."""
+
+    def __init__(self, table: str, about: str):
+        super().__init__(None, table, about)
+        self.table = table
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        if not 1 <= len(sent[0].strip()) <= 200:
+            raise values.InvalidValue("invalid_length", "from 1 to 200 characters")
+        text = values.one_line(sent[0], 200) or ""
+        by_id = query.sort in ("id", "-id")
+        sql, params = search.condition(self.table, text, rows, by_id=by_id, counts=query.total)
+        # The condition begins with the ids if the matches are few.
+        names_ids = sql.startswith(f"{self.table}.id IN")
+        query.conditions.append(Condition(sql, params, names_ids=names_ids, reads_row=True))
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": 1, "maxLength": 200}
+
+
+class Switch(BooleanFilter):
+    """`true` or `false`, which sets the attribute of the query with its name."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        setattr(query, self.name, _read_boolean(sent[0]))
+
+
+class Option(Parameter):
+    """A parameter that narrows nothing: its stored value goes into the query's `options`."""
+
+    def __init__(self, inner: fields.Field, about: str = "", repeated: bool = False):
+        super().__init__(inner, about=about)
+        self.repeated = repeated
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        stored = [self.inner.read(text) for text in sent]
+        query.options[self.name] = stored if self.repeated else stored[0]
+
+
+class Limit(Parameter):
+    """How many records a page has at most."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        text = sent[0]
+        is_number = text.isascii() and text.isdecimal() and len(text) < 6  # int() of more is slow
+        if not (is_number and 1 <= int(text) <= MAX_LIMIT):
+            raise values.InvalidValue("out_of_range", f"must be from 1 to {MAX_LIMIT}")
+        query.limit = int(text)
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+
+
+class Cursor(Parameter):
+    """Where the page begins; pagination.py makes it and reads it."""
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        query.cursor = sent[0]
+
+    def schema_type(self) -> dict[str, Any]:
+        return {"type": "string", "maxLength": 2000}
+
+
+class Sort(Parameter):
+    """The orders of a list: {name: SQL expression that is never null}; `id` is always one."""
+
+    def __init__(self, default: str = "-id", **orders: str):
+        super().__init__(None, about="One field; `-` in front for descending.")
+        self.default = default
+        self.orders = {"id": "id", **orders}
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        if sent[0].removeprefix("-") not in self.orders:
+            raise values.InvalidValue("invalid_choice", f"must be one of {', '.join(self.orders)}")
+        query.sort = sent[0]
+
+    def order_by(self, sort: str) -> str:
+        """What follows ORDER BY for a value of this parameter: ties are broken by id."""
+        name = sort.removeprefix("-")
+        direction = "DESC" if sort.startswith("-") else "ASC"
+        if name == "id":
+            return f"id {direction}"
+        return f"{self.orders[name]} {direction}, id {direction}"
+
+    def schema_type(self) -> dict[str, Any]:
+        names = [sign + name for name in self.orders for sign in ("", "-")]
+        return {"type": "string", "enum": names, "default": self.default}
+
+
+class Expand(Parameter):
+    """Parts of a record that are shown only on request."""
+
+    repeated = True
+
+    def __init__(self, *names: str):
+        super().__init__(fields.Choice(*names), about="Show this part too.")
+
+    def apply(self, sent: list[str], query: Query) -> None:
+        query.expand = tuple(self.inner.read(text) for text in sent)
+
+
+def _read_boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise values.InvalidValue("invalid_choice", "must be true or false")
+    return text == "true"
