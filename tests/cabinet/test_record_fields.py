@@ -19,7 +19,7 @@ PAGES |= {"deal": "/deals/1/edit", "task": "/tasks/1", "stage": "/settings/pipel
 class WiderLead(Lead):
     """A lead with fields of several types that no page knows."""
 
-    budget = columns.Amount(label=N_("Budget"), form="new")
+    estimate = columns.Amount(label=N_("Estimate"), form="new")
     visited_on = columns.Date(label=N_("Visited on"))
     is_partner = columns.Boolean(allow_none=False, default=False, label=N_("Partner"))
     size = columns.Choice("small", "large", label=N_("Size"))
@@ -34,14 +34,14 @@ def wider(monkeypatch):
 def test_a_new_field_is_in_forms_in_the_order_of_declaration(wider):
     names = record_fields.form_names("lead")
     assert [name for name in names if name not in vars(Lead) and name != "external_id"] == [
-        *("budget", "visited_on", "is_partner", "size")
+        *("estimate", "visited_on", "is_partner", "size")
     ]
-    assert "budget" in record_fields.form_names("lead", new=True)
+    assert "estimate" in record_fields.form_names("lead", new=True)
     assert "size" not in record_fields.form_names("lead", new=True)
 
 
 def test_the_type_on_the_wire_decides_the_widget_and_the_fact(crm, wider):
-    record = {"budget": 1500, "visited_on": "2026-03-02", "is_partner": True, "size": "large"}
+    record = {"estimate": 1500, "visited_on": "2026-03-02", "is_partner": True, "size": "large"}
     record |= {"currency": "UAH"}
     with crm.tenants.session("acme"), crm.test_request_context():
         g.session = None
@@ -57,11 +57,11 @@ def test_the_type_on_the_wire_decides_the_widget_and_the_fact(crm, wider):
             all=fields,
         )
         changed = [labels.value("lead", name, record[name], record) for name in [*record][:4]]
-    assert re.search(r'id="budget"\s+name="budget" value="1500"[^>]* inputmode="decimal"', form)
+    assert re.search(r'id="estimate"\s+name="estimate" value="1500"[^>]* inputmode="decimal"', form)
     assert 'type="date" id="visited_on"' in form
     assert 'type="checkbox" id="is_partner" name="is_partner" value="1" checked' in form
     assert '<option value="large" selected>' in form
-    for label in ("Budget", "Visited on", "Partner", "Size"):
+    for label in ("Estimate", "Visited on", "Partner", "Size"):
         assert f">{label}</label>" in form
         assert f"<dt>{label}</dt>" in facts
     assert changed == ["1\N{NO-BREAK SPACE}500\N{NO-BREAK SPACE}₴", "2 бер. 2026", "Так", "large"]
