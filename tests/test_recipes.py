@@ -100,7 +100,7 @@ FIELD_TESTS = (
     "tests/embedding/test_signatures.py",
     "tests/records/test_views.py",
     "tests/resources/test_leads.py",
-    "tests/spreadsheets/test_columns.py",
+    "tests/spreadsheets/test_csv_columns.py",
     "tests/tenancy/test_migrations.py",
     "tests/tenancy/test_releases.py",
 )

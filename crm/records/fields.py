@@ -95,8 +95,8 @@ class Field(ma.Field):
 
     def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
         """As marshmallow's, without the hooks and validators that no field here has."""
-        is_sent = value is not None and value is not missing
-        return (self._deserialize if is_sent else super().deserialize)(value, attr, data)
+        is_absent = value is None or value is missing
+        return (super().deserialize if is_absent else self._deserialize)(value, attr, data)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Any:
         if value == "" and self.empty_is_null:
@@ -170,7 +170,7 @@ class LongText(Text):
 
 
 class Phone(Text):
-    """A phone number, kept as E.164."""
+    """A phone number, stored as E.164."""
 
     def __init__(self, **options: Any):
         super().__init__(32, **options)
@@ -256,13 +256,7 @@ class Number(Field):
 
     scale = 10_000
     minimum: float = 0
-
-    def __init__(self, read: Callable[[Any], int], maximum: float, **options: Any):
-        super().__init__(**options)
-        self._read, self.maximum = read, maximum
-
-    def read(self, value: Any) -> int:
-        return self._read(value)
+    maximum: float
 
     def show(self, value: Any) -> Any:
         return None if value is None else values.as_number(value, self.scale)
@@ -280,31 +274,30 @@ class Number(Field):
 class Price(Number):
     """Money with up to 4 decimals."""
 
-    def __init__(self, **options: Any):
-        super().__init__(
-            lambda value: values.money(value, 4, values.PRICE_MAX), 9_999_999_999.9999, **options
-        )
+    maximum = 9_999_999_999.9999
+
+    def read(self, value: Any) -> int:
+        return values.money(value, 4, values.PRICE_MAX)
 
 
 class Amount(Number):
     """Money with up to 2 decimals."""
 
-    def __init__(self, **options: Any):
-        super().__init__(
-            lambda value: values.money(value, 2, values.AMOUNT_MAX),
-            9_999_999_999_999.99,
-            **options,
-        )
+    maximum = 9_999_999_999_999.99
+
+    def read(self, value: Any) -> int:
+        return values.money(value, 2, values.AMOUNT_MAX)
 
 
 class Quantity(Number):
     """More than zero, up to 3 decimals."""
 
     scale = 1000
-    minimum: float = 0.001
+    minimum = 0.001
+    maximum = 999_999.999
 
-    def __init__(self, **options: Any):
-        super().__init__(values.quantity, 999_999.999, **options)
+    def read(self, value: Any) -> int:
+        return values.quantity(value)
 
 
 class DateTime(Field):
@@ -326,8 +319,7 @@ class PastDateTime(DateTime):
         return field
 
     def read(self, value: Any) -> str:
-        moment = values.moment(value)
-        if moment > now():
+        if (moment := values.moment(value)) > now():
             raise values.InvalidValue("in_the_future", "must not be in the future")
         return moment
 
@@ -366,8 +358,7 @@ class Collection(Field):
         return loads(value) if value else self.empty()
 
     def show_column(self, stored: Sequence[Any]) -> list[Any]:
-        empty = self.empty
-        return [loads(value) if value else empty() for value in stored]
+        return [loads(value) if value else self.empty() for value in stored]
 
 
 class Tags(Collection):

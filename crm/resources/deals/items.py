@@ -43,9 +43,10 @@ DEFAULTS = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 class Discount(fields.Number):
     """Per cent with up to 4 decimals, or an amount with up to 2: `discount_type` tells."""
 
-    def __init__(self, **options: Any):
-        largest = as_number(AMOUNT_MAX)
-        super().__init__(lambda value: money(value, 4, AMOUNT_MAX), float(largest), **options)
+    maximum = float(as_number(AMOUNT_MAX))
+
+    def read(self, value: Any) -> int:
+        return money(value, 4, AMOUNT_MAX)
 
 
 class DealItem(Record):
