@@ -54,6 +54,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         ):
             return None
         origin = environ.get("HTTP_ORIGIN")
+        # A browser sends a preflight without the key: it can be neither refused nor counted by it.
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             return _answer_preflight(origin)
         moment = session.source.steady_clock.uptime()
@@ -94,6 +95,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
 
 
 def _check_query(query_string: str) -> None:
+    """Refuse bytes that are not UTF-8, which werkzeug would replace; raises Malformed."""
     if not query_string.isascii():
         try:
             query_string.encode("latin-1").decode()
@@ -107,6 +109,7 @@ def _read_bearer(environ: dict[str, Any]) -> str:
 
 
 def _answer_preflight(origin: str | None) -> Response:
+    """Allow the origin if a key for forms of this tenant names it (D12)."""
     response = Response(status=204)
     response.headers["Vary"] = "Origin"
     if origin and origin in api_keys.list_form_origins():

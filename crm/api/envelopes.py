@@ -52,7 +52,9 @@ class MetaSchema(Open):
 
 
 class DeletedRecordSchema(Schema):
-    """A deleted record, with `include_deleted`. It is closed: `deleted_at` tells it from others."""
+    """A deleted record, with `include_deleted`. It is closed: only so a validator can
+    distinguish it from others, by `deleted_at`.
+    """
 
     id = ma.String(required=True)
     deleted_at = ma.DateTime(required=True)

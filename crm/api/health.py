@@ -64,7 +64,7 @@ class Health:
 def _respond(environ: dict[str, Any], code: int, status: str, **more: str | int) -> Response:
     environ[ROUTE] = environ["PATH_INFO"]
     response = Response(dumps({"status": status, **more}), code, mimetype="application/json")
-    response.headers["Cache-Control"] = "no-store"
+    response.headers["Cache-Control"] = "no-store"  # a stored one would hide an outage
     response.headers["X-Request-Id"] = request_id(environ)
     if code == 503:
         response.headers["Retry-After"] = RETRY_AFTER
@@ -87,6 +87,6 @@ def _is_from_this_machine(environ: dict[str, Any]) -> bool:
         return False
     try:
         address = ip_address(environ.get("REMOTE_ADDR", ""))
-    except ValueError:
+    except ValueError:  # a Unix socket has no address
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -1,7 +1,7 @@
 """`Idempotency-Key` (D4): the same request twice is one change and one answer, for 24 hours.
 
-The answer is kept in the transaction of the change, so there is never the one without the other.
-A duplicate that comes meanwhile waits for the writer's turn, finds the answer and replays it.
+The response is stored in the transaction of the change, so neither is there without the other. A
+duplicate that arrives meanwhile waits for the writer's lock, finds the response and replays it.
 """
 
 import hashlib
@@ -65,6 +65,7 @@ def once(request: Request, arguments: list[Any], act: Callable[[], Any]) -> Any:
 
 def _store_response(scope: tuple, fingerprint: bytes, response: Response) -> None:
     headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
+    # The row of an expired response, which the sweep has not deleted yet.
     execute(
         "DELETE FROM idempotency_response"
         " WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?",
@@ -79,6 +80,7 @@ def _store_response(scope: tuple, fingerprint: bytes, response: Response) -> Non
             fingerprint,
             response.status_code,
             dumps(headers).decode(),
+            # A secret is in no replay, and so not in the file either.
             getattr(response, "replay_body", None) or response.get_data(),
             now(),
         ),
@@ -94,7 +96,7 @@ def _fingerprint(request: Request) -> bytes:
         for name in sorted(request.files):
             for file in request.files.getlist(name):
                 digest.update(repr((name, file.filename)).encode())
-                file.stream.seek(0)
+                file.stream.seek(0)  # the operation has read it
                 digest.update(file.stream.read())
     else:
         digest.update(request.get_data())

@@ -120,6 +120,8 @@ class Api(flask_smorest.Api):
         )
         for name, (about, kind) in RESPONSE_HEADERS.items():
             components.header(name, {"description": about, "schema": {"type": kind}})
+        # Lazy: the document has those that an operation refers to. smorest's own are named by
+        # http.HTTPStatus, so some of them are replaced and none of the others is referred to.
         for status in HTTP_STATUS_CODES:
             if status >= 400:
                 components.response(_component(status), _describe_problem(status), lazy=True)
@@ -145,7 +147,7 @@ class Api(flask_smorest.Api):
 
     def document(self, root: str) -> dict[str, Any]:
         """The whole document. `root`: the mount point, with which the URL of the server begins."""
-        with self._lock:
+        with self._lock:  # two first requests at once must not describe an operation twice
             while self._undescribed:
                 self._undescribed.pop(0)()
         return {
@@ -241,6 +243,7 @@ def describe_field(field: fields.Field) -> dict[str, Any]:
 def _describe_operation(name: str, operation: Operation) -> dict[str, Any]:
     """One operation of the document; `name` is its operation id."""
     scopes = list(operation.needs or ())
+    # An endpoint whose scopes depend on the request describes them itself.
     summary, _, description = cleandoc(operation.function.__doc__ or "").partition("\n\n")
     if not description:
         scope_names = " and ".join(f"`{scope}`" for scope in scopes) or "any valid key"

@@ -164,6 +164,7 @@ class Blueprint(flask_smorest.Blueprint):
         if operation.kind == "record" and operation.response_view:
             self.views[rule] = operation.response_view
         self.operations[view_func.__name__] = operation
+        # DELETE shows nothing: its record is shown as by GET or PATCH, registered before it.
         operation.function, operation.current_view = view_func, self.views.get(rule)
         super().add_url_rule(rule, endpoint, compile_view(operation), **options)
 
@@ -219,6 +220,7 @@ def compile_view(operation: Operation) -> Callable:
         # werkzeug's documented method: the proxy would look the request up at every attribute.
         api_request = request._get_current_object()  # type: ignore[attr-defined]
         if api_request.environ.get("QUERY_STRING"):
+            # Also where none are declared, so that an unknown parameter is refused.
             parameters = query.read(api_request.args)
             if takes_query:
                 arguments.append(parameters)
@@ -229,11 +231,13 @@ def compile_view(operation: Operation) -> Callable:
         elif operation.upload is not None:
             arguments.append(operation.upload(api_request))
         elif method == "POST":
+            # A body that nobody reads is refused, not ignored (D4).
             NO_BODY.parse(read_json_body(api_request))
 
         def act() -> AnyResponse:
             return build_response(api_request, function(*arguments, **path), operation)
 
+        # After the body was checked: an invalid one is refused without the writer's lock.
         if method == "POST" and "HTTP_IDEMPOTENCY_KEY" in api_request.environ:
             return idempotency.once(api_request, arguments, act)
         if changes_record:

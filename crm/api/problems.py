@@ -103,6 +103,7 @@ def require_readable_body(environ: dict[str, Any]) -> None:
 def status_of(error: Exception) -> int:
     """The HTTP status of an error that translate_error() returned."""
     if isinstance(error, errors.CRMError):
+        # By the nearest class: the errors of resources are subclasses.
         return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 400)
     return (error.code or 500) if isinstance(error, HTTPException) else 500
 

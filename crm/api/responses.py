@@ -1,4 +1,4 @@
-"""Finished responses with JSON, and their ETags."""
+"""JSON responses that are finished when they are made, and their ETags (D4)."""
 
 import hashlib
 from collections.abc import Callable
@@ -32,6 +32,7 @@ class JsonResponse:
         status = f"{self.status_code} {HTTP_STATUS_CODES[self.status_code].upper()}"
         length = ("Content-Length", str(len(self.body)))
         start_response(status, [*self.headers.items(), length])
+        # Length and ETag of a HEAD are those of the GET, so its body is built too.
         return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [self.body]
 
 

@@ -1,4 +1,4 @@
-"""Answers that are the same for everyone: in memory, compressed once, checked by their ETag.
+"""Responses that are the same for everyone: in memory, compressed once, with an ETag.
 
 Flask's own static files are read and sent anew for each request, and flask-compress and whitenoise
 need compiled packages or compressed files beside the installed ones, which may be read-only.
@@ -18,7 +18,7 @@ from werkzeug.exceptions import NotFound
 MIN_COMPRESSED_BYTES = 1024  # a smaller answer fits into one packet as it is
 FOREVER = "public, max-age=31536000, immutable"
 CHECK_EACH_TIME = "no-cache"
-CONTENT_TYPES = {  # not from `mimetypes`, which asks the machine's own tables
+CONTENT_TYPES = {  # not from `mimetypes`, which depends on the machine
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".md": "text/plain; charset=utf-8",  # browsers download text/markdown
@@ -82,14 +82,14 @@ class StaticFiles:
         self._contents: dict[str, Content] = {}
 
     def url(self, name: str) -> str:
-        """The address of a file for as long as its content stays."""
+        """The URL of a file, which changes with its content."""
         return f"{request.root_path}{self._path}/{name}?v={self._content(name).fingerprint}"
 
     def answer(self, name: str) -> Response:
-        """The file; for ever only by the address with its present fingerprint. During an upgrade
-        another version's address may come, which must not keep this one's content.
+        """Respond with the file; raises NotFound for a name that is not in the set.
 
-        Raises NotFound for a name that is not in the set.
+        Browsers may store it for ever only under the URL with its current fingerprint: during an
+        upgrade the URL of another version may be requested, which must not get this content.
         """
         if name not in self._files:
             raise NotFound
@@ -113,5 +113,5 @@ class StaticFiles:
 
 
 def accepts_gzip() -> bool:
-    """Does the client of the request take gzip?"""
+    """Whether the client of the request accepts gzip."""
     return request.accept_encodings.quality("gzip") > 0

@@ -5,7 +5,7 @@ objects as JSON texts. `show` turns a stored value into its form on the wire.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
@@ -65,6 +65,7 @@ class Field(ma.Field):
         incoming: whether it is for what is sent, not for what is shown.
         """
         field = copy(self)
+        # A bound field would keep its first schema, and with that its context and its name.
         field.parent = field.root = field.name = None
         field.incoming = incoming
         field.required = required
@@ -87,6 +88,10 @@ class Field(ma.Field):
     def converter(self) -> Callable[[Any], Any] | None:
         """`show`, or None if stored values are shown as they are."""
         return None if type(self).show is Field.show else self.show
+
+    def show_column(self, stored: Sequence[Any]) -> list[Any]:
+        """The forms on the wire of one column of a list, here in a loop that calls show()."""
+        return [self.show(value) for value in stored]
 
     def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
         """As marshmallow's, without the hooks and validators that no field here has."""
@@ -234,7 +239,7 @@ class Integer(Field):
         self.minimum, self.maximum = minimum, maximum
 
     def read(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, int):  # True is an int in Python
             raise values.InvalidValue("invalid_type", "must be a whole number")
         if not self.minimum <= value <= self.maximum:
             raise values.InvalidValue(
@@ -261,6 +266,10 @@ class Number(Field):
 
     def show(self, value: Any) -> Any:
         return None if value is None else values.as_number(value, self.scale)
+
+    def show_column(self, stored: Sequence[Any]) -> list[Any]:
+        scale, as_number = self.scale, values.as_number
+        return [None if value is None else as_number(value, scale) for value in stored]
 
     def schema_type(self) -> dict[str, Any]:
         schema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
@@ -350,10 +359,15 @@ class Collection(Field):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         text = super()._deserialize(value, attr, data)
+        # One stored form of "empty", so that a change to it is recognised as none.
         return None if text in ("[]", "{}") else text
 
     def show(self, value: Any) -> Any:
         return loads(value) if value else self.empty()
+
+    def show_column(self, stored: Sequence[Any]) -> list[Any]:
+        empty = self.empty
+        return [loads(value) if value else empty() for value in stored]
 
 
 class Tags(Collection):

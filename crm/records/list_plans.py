@@ -55,7 +55,10 @@ class Plan:
 
 
 def choose_plan(view: RecordView, query: Query, sort: Sort, conditions: list[Condition]) -> Plan:
-    """The plan of the list that the query asks for."""
+    """Choose how to read the list of a query.
+
+    view, sort: of the list. conditions: of the query and of the list itself.
+    """
     table, name = view.table, query.sort.removeprefix("-")
     sorted_by_id = name == "id"
     if view.live == "1":  # of such a table each list is short, or has an index of its own
@@ -143,7 +146,7 @@ def _plan_walk_by_id(table: str, query: Query, conditions: list[Condition]) -> P
 
 
 def _meets_all(conditions: list[Condition], order: str) -> bool:
-    """Does the walk pass only records that meet the conditions?"""
+    """Whether the walk passes only records that meet the conditions."""
     first, *others = conditions
     return not others and (order == "id" if first.in_order else first.order == order)
 
@@ -152,7 +155,7 @@ def _find_rarest(
     view: RecordView, query: Query, conditions: list[Condition], max_records: int
 ) -> Condition | None:
     """The condition that the fewest records meet, if these are at most `max_records`."""
-    counts: list[tuple[int, int, Condition]] = []  # the index tells equal counts apart
+    counts: list[tuple[int, int, Condition]] = []  # the position breaks ties
     for condition in conditions:
         if _has_index(condition, query):
             ids = _select_ids(condition, view, query)

@@ -1,6 +1,6 @@
 """Objects and lists of objects inside a record, as fields of its schema."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
@@ -93,6 +93,9 @@ class Nested(ma.Nested):
             return [] if self.many else None
         stored = loads(value) if isinstance(value, str) else value
         return [self._object(part) for part in stored] if self.many else self._object(stored)
+
+    def show_column(self, stored: Sequence[Any]) -> list[Any]:
+        return [self.show(value) for value in stored]
 
     @property
     def converter(self) -> Callable[[Any], Any]:

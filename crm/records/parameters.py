@@ -209,7 +209,7 @@ class Tag(Parameter):
 
 
 class BooleanFilter(Parameter):
-    """`true` or `false`. Of two values an index tells little: records are only checked."""
+    """`true` or `false`. No index finds them: half of all records may have either value."""
 
     def __init__(self, column: str = "", about: str = ""):
         super().__init__(fields.Boolean(), column, about)

@@ -122,7 +122,7 @@ class Record(Row):
             setattr(self, name, value)
 
     def touch(self) -> None:
-        """Give it its next version, for a change of a part that is kept in another table."""
+        """Give it its next version, for a change of a part that is stored in another table."""
         self._store({})
 
     def erase(self) -> None:
@@ -141,7 +141,7 @@ class SoftDeletedRecord(Record):
 
     def search_texts(self) -> Iterable[str | None]:
         """The texts that `q` looks into (D3): those of the searched columns."""
-        return [getattr(self, name) for name in _searched(type(self))]
+        return [self.__data__.get(name) for name in _searched(type(self))]
 
     @classmethod
     def add(cls, values: dict[str, Any]) -> Self:
@@ -164,7 +164,7 @@ class SoftDeletedRecord(Record):
         before = super().put(values)
         after = {name: getattr(self, name) for name in before}
         if beside and not before:
-            self.touch()
+            self.touch()  # the version is that of the parts, too
         for name, (old, new) in (beside or {}).items():
             before[name], after[name] = old, new
         if before:
@@ -180,8 +180,8 @@ class SoftDeletedRecord(Record):
             self._fold(folded)
 
     def remove(self, **last: Any) -> None:
-        """Soft-delete it: the row stays, nobody finds it. `last`: columns stored with that."""
-        self._fold(None)
+        """Soft-delete it: the row stays, but is not found. `last`: other columns to store."""
+        self._fold(None)  # search never finds a deleted record
         self._store({"deleted_at": now(), **last})
 
     @classmethod

@@ -1,6 +1,6 @@
 """How long rows are kept, and their deletion (D3, D4, D5, D9, D15).
 
-Owners of tables register their sweeps with crm.tenancy.sweeps; here is what the sweeps share.
+Owners of tables register their sweeps with crm.tenancy.sweeps; this module has what they share.
 """
 
 from crm.json import dumps
@@ -14,7 +14,7 @@ KEPT_DAYS = 30  # events with their deliveries, deleted records, expired one-tim
 
 
 def expired_before() -> str:
-    """The time before which what is kept for KEPT_DAYS is deleted for good."""
+    """The time before which rows that are kept for KEPT_DAYS are deleted for good."""
     return erasing_before(KEPT_DAYS * DAY_SECONDS)
 
 

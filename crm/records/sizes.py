@@ -1,8 +1,8 @@
 """How large a record can be, by the declarations of its fields.
 
-Nothing in a record grows without a bound: texts have a length, lists a number of entries, and what
-is kept beside, such as a client's contacts, a size in all. So lists know which pages may be read
-without a look at their size, and events are bounded because their records are.
+Everything in a record has a maximum: texts a length, lists a number of items, and parts in other
+tables, such as a client's contacts, a size in all. So lists know which pages can be read without
+measuring rows, and events are limited because their records are.
 """
 
 from collections.abc import Mapping

@@ -145,14 +145,14 @@ def _export_filter(
     resource: ImportableResource, list_filter: type[queries.Filter]
 ) -> queries.Filter:
     """The parameters of the list and the dialect; an export has no pages and no deleted rows."""
-    declared: dict[str, Any] = list_filter._declared_fields
+    declared = list_filter().fields
     attributes: dict[str, Any] = {"dialect": DIALECT}
     if resource.export_order == "id":  # in the order in which the records were made
         orders = {name: sql for name, sql in declared["sort"].orders.items() if name != "id"}
         attributes["sort"] = parameters.Sort("id", **orders)
     name = list_filter.__name__.replace("Filter", "ExportFilter")
     export_filter: Any = type(name, (list_filter,), attributes)
-    return export_filter(exclude=sorted(LIST_ONLY & export_filter._declared_fields.keys()))
+    return export_filter(exclude=sorted(LIST_ONLY & export_filter().fields.keys()))
 
 
 def _about_import(resource: ImportableResource) -> str:

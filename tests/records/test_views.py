@@ -139,6 +139,7 @@ def test_the_row_function_equals_the_dump(crm, acme_session, view):
     for _ in range(60):
         row = {name: stored(field, chance) for name, field in view.fields.items()}
         shown = view.of_row(selected(view, row))
+        assert view.of_rows([selected(view, row)]) == [shown]
         assert list(shown) == list(view.fields)
         dumped = view.schema.dump(row)
         assert dumps(shown) == dumps(dumped)
