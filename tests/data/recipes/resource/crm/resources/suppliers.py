@@ -7,7 +7,8 @@ from crm.api.operations import Blueprint
 from crm.records import columns, pagination
 from crm.records.columns import N_
 from crm.records.pagination import Page
-from crm.records.queries import Query, filter_of
+from crm.records.parameters import Query
+from crm.records.queries import filter_of
 from crm.records.record import SoftDeletedRecord
 from crm.records.retention import erase_deleted
 from crm.records.schemas import schema_of
