@@ -195,3 +195,10 @@ def test_a_new_resource_costs_six_files(copy: Path):
         "tests/resources/test_suppliers.py",
     ]
     check(copy, "resource", RESOURCE_TESTS, "-k", "suppliers or not no_key_reaches")
+
+
+def test_the_readme_names_the_files_of_the_recipes():
+    readme = (ROOT / "crm" / "README.md").read_text("utf-8")
+    for insertions, name in ((FIELD, "field"), (RESOURCE, "resource")):
+        for path in {*contents(RECIPES / name), *(insertion.path for insertion in insertions)}:
+            assert f"`{path}`" in readme, path
