@@ -233,8 +233,8 @@ def _hash(secret: str) -> bytes:
 
 def _checksum(body: str) -> str:
     """Return the CRC-32 in base62, lowest digit first."""
-    rest, low = divmod(zlib.crc32(body.encode()), 62 * 62)
-    high, middle = divmod(rest, 62 * 62)
+    quotient, low = divmod(zlib.crc32(body.encode()), 62 * 62)
+    high, middle = divmod(quotient, 62 * 62)
     return BASE62_PAIRS[low] + BASE62_PAIRS[middle] + BASE62_PAIRS[high]
 
 

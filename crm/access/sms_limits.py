@@ -142,21 +142,21 @@ class SmsLimits:
 
     def _kind(self, records: SmsRecords, tenant: str | None, browser: str | None) -> int | None:
         """Return the kind by which an SMS is counted; None if no budget has room for it."""
-        has_general = self._general.has_room(records)
+        general_has_room = self._general.has_room(records)
         if tenant is None:
-            return SIGNUP if has_general and self._signup.has_room(records) else None
-        has_own = self._tenant(tenant).has_room(records)
-        if has_general and has_own:
+            return SIGNUP if general_has_room and self._signup.has_room(records) else None
+        tenant_has_room = self._tenant(tenant).has_room(records)
+        if general_has_room and tenant_has_room:
             return GENERAL
         part = Budget("", self._limits["reserve_tenant"], (RESERVE,), tenant)
-        if not (has_own or browser is not None):
+        if not (tenant_has_room or browser is not None):
             return None
         return RESERVE if self._reserve.has_room(records) and part.has_room(records) else None
 
     def _warn(self, records: SmsRecords, tenant: str | None) -> Iterator[tuple[Budget, int]]:
         """Yield the budgets to warn the operator of now, each once a day, and how much is used."""
-        own = () if tenant is None else (self._tenant(tenant),)
-        for budget in (*self._shared(), *own):
+        tenant_budgets = () if tenant is None else (self._tenant(tenant),)
+        for budget in (*self._shared(), *tenant_budgets):
             used, name = budget.count_used(records), f"budget/{budget.name}"
             if budget.is_nearly_used_up(used) and not records.count(
                 DAY_SECONDS, [WARNED], recipient=name

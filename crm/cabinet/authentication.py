@@ -97,8 +97,8 @@ def install(app: Flask, config: Config) -> None:
         headers = response.headers
         place = g.get("place", TENANT)
         site = embedded_login.around()
-        others = site.origins() if site else ""
-        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
+        site_origins = site.origins() if site else ""
+        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + site_origins)
         # The path of a one-time link must not reach any log as a referrer, not even our own.
         is_link = "token" in (request.view_args or ())
         headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
@@ -137,8 +137,8 @@ def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda
 
 def remember_browser(response: Response, token: str) -> Response:
     """Set the cookie that marks this browser as known to the user of that session."""
-    known = known_browsers.make_cookie(current_app.secret_key, token)
-    set_cookie(response, KNOWN_COOKIE, known, known_browsers.KNOWN_BROWSER_SECONDS)
+    cookie = known_browsers.make_cookie(current_app.secret_key, token)
+    set_cookie(response, KNOWN_COOKIE, cookie, known_browsers.KNOWN_BROWSER_SECONDS)
     return response
 
 

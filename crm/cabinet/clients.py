@@ -129,8 +129,8 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_client(id, form))
 def change_client(id: str) -> Response:
     data = load_form(CLIENT_PATCH, request.form, FIELDS)
-    theirs = edits.save(CLIENT, id, data, partial(clients.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(CLIENT, id, data, partial(clients.update, id))
+    edits.flash_saved(other_changes)
     return see_other(f"/clients/{id}")
 
 

@@ -78,7 +78,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     """(label, path, is done) of each step, while there is no deal and not all steps are done."""
     if me().role == VIEWER:
         return []
-    *done, has_deals = one_row(
+    *steps_done, has_deals = one_row(
         "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
         " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
@@ -93,7 +93,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
             (gettext("Create an API key for your site"), "/settings/api-keys"),
             (gettext("Set up a webhook"), "/settings/webhooks"),
         ]
-    steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, done, strict=False)]
+    steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, steps_done, strict=False)]
     return [] if has_deals or all(is_done for *_, is_done in steps) else steps
 
 
@@ -238,7 +238,7 @@ def _months_plot(calendar: Calendar) -> Plot:
 
 
 def _sources_plot(calendar: Calendar) -> Plot:
-    counts, others = figures.sources(calendar)
+    counts, other_leads = figures.sources(calendar)
     name = gettext("Lead sources, 90 days")
     days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
     bars = [
@@ -251,12 +251,14 @@ def _sources_plot(calendar: Calendar) -> Plot:
         )
         for source, count in counts
     ]
-    if others:
-        known = [source for source, _ in counts if source]
+    if other_leads:
+        named_sources = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        more: dict[str, Any] = {"has_source": "true"} if len(known) < len(counts) else {}
-        path = _leads_list(*days, source_not=known, **more)
-        bars.append(Bar(gettext("All others"), others, path=path))
+        source_filter: dict[str, Any] = (
+            {"has_source": "true"} if len(named_sources) < len(counts) else {}
+        )
+        path = _leads_list(*days, source_not=named_sources, **source_filter)
+        bars.append(Bar(gettext("All others"), other_leads, path=path))
     about = _leads(sum(bar.count for bar in bars))
     return Plot(
         "sources",
@@ -311,8 +313,8 @@ def _change(count: int, before: int, describe: Callable[[str], str]) -> str:
 
 def _amounts(deals: Deals) -> list[str]:
     """A sum for each currency, the tenant's own first."""
-    own = tenant.currency()
-    sums = sorted(deals.sums.items(), key=lambda sum: (sum[0] != own, sum[0]))
+    tenant_currency = tenant.currency()
+    sums = sorted(deals.sums.items(), key=lambda sum: (sum[0] != tenant_currency, sum[0]))
     return [formatting.money(as_number(sum, HUNDREDTHS), currency) for currency, sum in sums]
 
 

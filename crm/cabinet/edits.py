@@ -25,14 +25,14 @@ MAX_VERSION_DIGITS = 18
 CHARACTERS_TO_THE_MINUTE = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
-def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> Form:
-    """The form of a record as it is now; `shown` are values that the form has otherwise."""
-    return Form(with_digests(record, names, **shown))
+def open_form(record: dict[str, Any], names: Iterable[str], **overrides: Any) -> Form:
+    """The form of a record as it is now; `overrides` are values that the form has otherwise."""
+    return Form(with_digests(record, names, **overrides))
 
 
-def with_digests(record: dict[str, Any], names: Iterable[str], **shown: Any) -> dict[str, Any]:
+def with_digests(record: dict[str, Any], names: Iterable[str], **overrides: Any) -> dict[str, Any]:
     """The values of open_form(): the record's, with the digests of those that `names` names."""
-    return {**record, **shown, "shown": _digests({name: record[name] for name in names})}
+    return {**record, **overrides, "shown": _digests({name: record[name] for name in names})}
 
 
 def save(
@@ -73,26 +73,30 @@ def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """The values that were edited in the form, and the labels of what somebody else has changed."""
-    opened = dict(
+    opened_digests = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
     typed = view.show(data)
     edited = {
         name: value
         for name, value in data.items()
-        if opened.get(name) != _digest(name, typed[name])
+        if opened_digests.get(name) != _digest(name, typed[name])
     }
-    theirs = [
+    changed_by_others = [
         name
-        for name, digest in opened.items()
+        for name, digest in opened_digests.items()
         if name in record and digest != _digest(name, record[name])
     ]
-    both = [name for name in theirs if name in edited and typed[name] != record[name]]
-    if both:
-        now = {name: _digest(name, record[name]) for name in both}
-        shown = " ".join(f"{name}:{digest}" for name, digest in {**opened, **now}.items())
-        raise Overtaken(_faults(view.table, record, both), {"shown": shown})
-    return edited, [name for name in theirs if name not in edited]
+    conflicting = [
+        name for name in changed_by_others if name in edited and typed[name] != record[name]
+    ]
+    if conflicting:
+        current_digests = {name: _digest(name, record[name]) for name in conflicting}
+        shown = " ".join(
+            f"{name}:{digest}" for name, digest in {**opened_digests, **current_digests}.items()
+        )
+        raise Overtaken(_faults(view.table, record, conflicting), {"shown": shown})
+    return edited, [name for name in changed_by_others if name not in edited]
 
 
 def flash_saved(theirs: list[str]) -> None:

@@ -81,8 +81,8 @@ def visitor() -> Session | None:
     links.record_entry(user.id)
     moment = now()
     # The role is the site's word, though the last owner is kept as one. An id that no row has.
-    who = (-user.id, user.id, person["role"], user.name, user.language)
-    return Session(*who, agent="", created_at=moment, last_seen_at=moment, from_site=True)
+    identity = (-user.id, user.id, person["role"], user.name, user.language)
+    return Session(*identity, agent="", created_at=moment, last_seen_at=moment, from_site=True)
 
 
 def _person(answer: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -20,15 +20,15 @@ def answer(error: Exception) -> Response:
     """The page of an error."""
     if isinstance(error, CSRFError):
         return _page(400, STALE_FORM, _detail(400, STALE_FORM))
-    known = problems.translate_error(error)
-    status = problems.status_of(known)
+    translated = problems.translate_error(error)
+    status = problems.status_of(translated)
     if status == 500:
-        problems.log_unexpected(known)
-    code = getattr(known, "code", "")
-    response = _page(status, code, _refusal(known, status) or _detail(status, code))
-    if retry := getattr(known, "retry_after", None):
+        problems.log_unexpected(translated)
+    code = getattr(translated, "code", "")
+    response = _page(status, code, _refusal(translated, status) or _detail(status, code))
+    if retry := getattr(translated, "retry_after", None):
         response.headers["Retry-After"] = str(retry)
-    if allowed := getattr(known, "valid_methods", None):
+    if allowed := getattr(translated, "valid_methods", None):
         response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
     return response
 

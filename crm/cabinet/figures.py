@@ -155,8 +155,8 @@ def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
         " AND deleted_at IS NULL GROUP BY coalesce(source, '') ORDER BY count(*) DESC, 1",
         (begins, ends),
     )
-    most = [(source or None, count) for source, count in counts[:MAX_SOURCES]]
-    return most, sum(count for _, count in counts[MAX_SOURCES:])
+    largest = [(source or None, count) for source, count in counts[:MAX_SOURCES]]
+    return largest, sum(count for _, count in counts[MAX_SOURCES:])
 
 
 def funnels() -> list[Funnel]:
@@ -181,19 +181,19 @@ def funnels() -> list[Funnel]:
 
 def in_work(calendar: Calendar, funnels: list[Funnel]) -> tuple[Deals, int]:
     """The open deals of all pipelines, and how many were open at this time a week ago."""
-    now = Deals()
+    open_deals = Deals()
     for deals in (stage.deals for funnel in funnels for stage in funnel.stages):
-        now.count += deals.count
+        open_deals.count += deals.count
         for currency, sum in deals.sums.items():
-            now.add(currency, 0, sum)
-    then = calendar.ago(WEEK)
+            open_deals.add(currency, 0, sum)
+    week_ago = calendar.ago(WEEK)
     begun, closed = one_row(
         f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN}),"
         " (SELECT count(*) FROM deal WHERE closed_at > ? AND created_at <= ?"
         " AND deleted_at IS NULL)",
-        (then, then, then),
+        (week_ago, week_ago, week_ago),
     )
-    return now, now.count - begun + closed
+    return open_deals, open_deals.count - begun + closed
 
 
 def won(calendar: Calendar) -> tuple[Deals, Deals]:
@@ -228,12 +228,12 @@ def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _leads_in(spans: Sequence[Span]) -> list[int]:
-    found = rows(
+    counts = rows(
         f"{_table_of(spans)} SELECT (SELECT count(*) FROM lead WHERE created_at >= begins"
         " AND created_at < ends AND deleted_at IS NULL) FROM span ORDER BY place",
         _params_of(spans),
     )
-    return [count for (count,) in found]
+    return [count for (count,) in counts]
 
 
 def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:

@@ -119,8 +119,8 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_lead(id, form))
 def change_lead(id: str) -> Response:
     data = load_form(LEAD_PATCH, request.form, FIELDS)
-    theirs = edits.save(LEAD, id, data, partial(leads.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(LEAD, id, data, partial(leads.update, id))
+    edits.flash_saved(other_changes)
     return see_other(f"/leads/{id}")
 
 
@@ -154,8 +154,8 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
 @pages.post("/leads/<id>/convert")
 @rerender_on_error(lambda form, id: ask_conversion(id, form))
 def convert_lead(id: str) -> Response:
-    sent = [name for name in DEAL_FIELDS if name in request.form]
-    data = load_form(CONVERSION, request.form, sent)
+    form_names = [name for name in DEAL_FIELDS if name in request.form]
+    data = load_form(CONVERSION, request.form, form_names)
     lead, is_new = leads.convert(id, data)
     if is_new:
         flash(gettext("Lead converted"))

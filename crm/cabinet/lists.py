@@ -76,9 +76,9 @@ def active_filters(noun: str) -> list[ActiveFilter]:
         is_all = noun == "task" and name in ("status", "assigned_to") and text == ALL
         if name in NOT_FILTERS or not text.strip() or is_all:
             continue
-        others = parameters[:position] + parameters[position + 1 :]
+        remaining = parameters[:position] + parameters[position + 1 :]
         address = f"{request.root_path}{request.path}"
-        without = f"{address}?{urlencode(others)}" if others else address
+        without = f"{address}?{urlencode(remaining)}" if remaining else address
         active.append(ActiveFilter(_sentence(noun, name, text), without))
     return active
 

@@ -125,12 +125,12 @@ def password_page(form: Form | None = None) -> Response:
 @pages.post("/login/password")
 @rerender_on_error(lambda form: password_page(form))
 def check_password() -> Response:
-    who = request.form.get("email", "").strip()
-    user = users.reached_at(who)
+    address = request.form.get("email", "").strip()
+    user = users.reached_at(address)
     current_app.password_limits.count_try(
         uptime(),
         current_session().label,
-        users.reach_of(who),  # counted alike whether anybody has it
+        users.reach_of(address),  # counted alike whether anybody has it
         request.remote_addr or "",
         authentication.known_browser(user.id if user else None),
     )

@@ -91,8 +91,8 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_product(id, form))
 def change_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, FIELDS)
-    theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(PRODUCT, id, data, partial(products.update, id))
+    edits.flash_saved(other_changes)
     return see_other(f"/products/{id}")
 
 

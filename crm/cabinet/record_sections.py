@@ -134,8 +134,8 @@ def _notes_page(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") ->
 
 
 def _note(note: dict[str, Any]) -> dict[str, Any]:
-    who = user_choices.everyone().get(note["user_id"], "")
-    return {"id": note["id"], "text": note["text"], "who": who, "when": note["created_at"]}
+    author = user_choices.everyone().get(note["user_id"], "")
+    return {"id": note["id"], "text": note["text"], "who": author, "when": note["created_at"]}
 
 
 def _history_entries(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
@@ -147,10 +147,10 @@ def _history_entries(noun: str, id: str, page: pagination.Page) -> list[dict[str
 
 
 def _who(change: dict[str, Any]) -> str:
-    who = user_choices.everyone().get(change["user_id"], "")
+    author = user_choices.everyone().get(change["user_id"], "")
     if change["key"]:
-        return gettext("%(who)s, by the API key “%(key)s”", who=who, key=change["key"]["name"])
-    return who
+        return gettext("%(who)s, by the API key “%(key)s”", who=author, key=change["key"]["name"])
+    return author
 
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:

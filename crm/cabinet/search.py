@@ -114,13 +114,13 @@ def _among(
     """The first matches, or with `only` this noun a whole page of them."""
     if only not in ("", noun):
         return None
-    sent = MultiDict({"q": q})
+    parameters = MultiDict({"q": q})
     if only:
         if "cursor" in request.args:
-            sent["cursor"] = request.args["cursor"]
+            parameters["cursor"] = request.args["cursor"]
     else:
-        sent["limit"] = str(MAX_MATCHES)
-    page = pagination.page(shape, filter.read(sent), filter.fields["sort"])
+        parameters["limit"] = str(MAX_MATCHES)
+    page = pagination.page(shape, filter.read(parameters), filter.fields["sort"])
     words = folding.words(q)
     matches = [_match(noun, record, words) for record in page.records]
     return Group(noun, name, page, matches, LISTS[noun])
@@ -136,10 +136,10 @@ def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> Match:
             facts.append(Markup.escape(formatting.money(value, record["currency"])))
     if noun == "tasks" and record["due_at"]:
         facts.append(Markup.escape(formatting.moment(record["due_at"])))
-    others = []
+    other_excerpts = []
     if not excerpts.has_all([name, *texts], words):
-        others = list(_other_excerpts(noun.removesuffix("s"), record, words))
-    return Match(record, excerpts.marked(name, words), facts, others)
+        other_excerpts = list(_other_excerpts(noun.removesuffix("s"), record, words))
+    return Match(record, excerpts.marked(name, words), facts, other_excerpts)
 
 
 def _other_excerpts(

@@ -103,8 +103,8 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
 @rerender_on_error(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
     data = load_form(TASK_PATCH, request.form, FIELDS)
-    theirs = edits.save(TASK, id, data, partial(tasks.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(TASK, id, data, partial(tasks.update, id))
+    edits.flash_saved(other_changes)
     return see_other("/tasks")
 
 
@@ -114,9 +114,9 @@ def complete_task(id: str) -> Response:
     task = tasks.complete(id)
     back = next_path("/tasks", "back")
     if status != "done":
-        sent = {"status": status, "version": task.version, "back": back}
+        undo_fields = {"status": status, "version": task.version, "back": back}
         text = gettext("“%(title)s” completed. Well done!", title=task.title)
-        flash_with_undo(text, f"/tasks/{id}/reopen", sent)
+        flash_with_undo(text, f"/tasks/{id}/reopen", undo_fields)
     return see_other(back)
 
 

@@ -96,8 +96,8 @@ def change_deal(id: str) -> Response:
             values["amount_mode"] = mode  # an amount alone would be set by hand
         deals.update(id, values, expected_version)
 
-    theirs = edits.save(DEAL, id, data, update, deal)
-    edits.flash_saved(theirs)
+    other_changes = edits.save(DEAL, id, data, update, deal)
+    edits.flash_saved(other_changes)
     return see_other(f"/deals/{id}")
 
 
@@ -125,8 +125,8 @@ def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None
     except Invalid as error:
         faults += error.faults
     try:
-        sent = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
-        data = load_form(schema, request.form, sent, **client)
+        form_names = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
+        data = load_form(schema, request.form, form_names, **client)
     except Invalid as error:
         faults += error.faults
     if faults:

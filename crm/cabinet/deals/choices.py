@@ -83,8 +83,8 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
     if deal and deal["client_id"] and text == deal["client_name"]:
         return deal["client_id"]
     candidates = clients(text)
-    if one := _meant(candidates, text, request.form.get("client_id"), "name"):
-        return one["id"]
+    if client := _meant(candidates, text, request.form.get("client_id"), "name"):
+        return client["id"]
     if candidates:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
     raise Invalid.field("client", "unknown", gettext("Client not found."))
@@ -114,8 +114,8 @@ def _also(
     named: list[dict[str, Any]], shape: RecordView, filter: Filter, text: str, **more: str
 ) -> list[dict[str, Any]]:
     """Those, and what the search finds besides."""
-    sent = MultiDict({"q": text[:200], "limit": str(MAX_CANDIDATES), **more})
-    page = pagination.page(shape, filter.read(sent), filter.fields["sort"]) if text else None
+    parameters = MultiDict({"q": text[:200], "limit": str(MAX_CANDIDATES), **more})
+    page = pagination.page(shape, filter.read(parameters), filter.fields["sort"]) if text else None
     return list(
         {record["id"]: record for record in (*named, *(page.records if page else ()))}.values()
     )

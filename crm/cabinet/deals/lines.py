@@ -48,9 +48,11 @@ def _sent() -> list[dict[str, Any]]:
     for name, text in request.form.items():
         if match := FIELD.fullmatch(name):
             lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
-    sent = [line for _, line in sorted(lines.items())]
-    existing = [_existing_item(line) for line in sent if line.get("id")]
-    return existing + [_new_item(line) for line in sent if not line.get("id") and _is_typed(line)]
+    filled_lines = [line for _, line in sorted(lines.items())]
+    existing = [_existing_item(line) for line in filled_lines if line.get("id")]
+    return existing + [
+        _new_item(line) for line in filled_lines if not line.get("id") and _is_typed(line)
+    ]
 
 
 def _is_typed(sent: MultiDict) -> bool:

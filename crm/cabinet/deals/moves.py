@@ -66,8 +66,8 @@ def close_deal(id: str) -> Response:
 @rerender_on_error(_show_where_it_was)
 def undo_move(id: str) -> Response:
     """Undo a move by the same rule, unless somebody has changed the deal since."""
-    sent = [name for name in MOVE_FIELDS if name in request.form]
-    data = load_form(DEAL_PATCH, request.form, sent)
+    form_names = [name for name in MOVE_FIELDS if name in request.form]
+    data = load_form(DEAL_PATCH, request.form, form_names)
     deal = deals.update(id, data, edits.sent_version())
     stage = Stage.find(deal.stage_id)
     flash(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))

@@ -49,15 +49,15 @@ def new_key(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: new_key(form))
 def add_key() -> Response:
-    sent = request.form
-    scopes = ",".join(sent.getlist("scopes"))
-    origins = sent.get("origins", "")
+    form = request.form
+    scopes = ",".join(form.getlist("scopes"))
+    origins = form.get("origins", "")
     _, secret = api_keys.create(
-        sent.get("name", ""),
+        form.get("name", ""),
         scopes,
         me().user_id,
         origins=origins,
-        expires_at=_end_of(sent.get("expires_on", "").strip()),
+        expires_at=_end_of(form.get("expires_on", "").strip()),
     )
     # Not after a redirect: this answer is the only one that has the key.
     return show("api_key_made.html", secret=secret, curl=curl(secret, origins))

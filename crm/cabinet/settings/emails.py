@@ -109,12 +109,12 @@ def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
     if company:
         subject = gettext("Invitation to the CRM of %(company)s", company=company)
         invitation = gettext("%(company)s invites you to its CRM.", company=company)
-    way_in = gettext(
+    instructions = gettext(
         "Your login link, valid for 7 days:\n%(url)s\n\n"
         "If you do not know what this is about, ignore this e-mail.",
         url=url,
     )
-    return subject, f"{_greeting(name)}\n\n{invitation} {way_in}"
+    return subject, f"{_greeting(name)}\n\n{invitation} {instructions}"
 
 
 def confirm(user: User, email: str, before: Callable[[], None]) -> None:

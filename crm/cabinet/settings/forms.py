@@ -38,23 +38,23 @@ def list_forms(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: list_forms(form))
 def add_form() -> Response:
-    sent = request.form
-    if not sent.get("origins", "").strip():
+    form = request.form
+    if not form.get("origins", "").strip():
         raise Invalid.field("origins", "required", "name the site that the form is on")
-    chosen = sent.getlist("fields")
+    chosen = form.getlist("fields")
     if not {"phone", "email"} & {*chosen}:
         raise Invalid.field("fields", "phone_or_email", "ask for a phone or an e-mail")
     source = _sent_source()
     _, secret = api_keys.create(
-        sent.get("name", ""),
+        form.get("name", ""),
         rights.FORM_SCOPE,
         me().user_id,
-        origins=sent["origins"],
+        origins=form["origins"],
         source=source,
         before=partial(_require_own_source, source),
     )
-    made = snippet(secret, source, chosen, sent.get("thanks", "").strip() or thanks())
-    return show("form_made.html", snippet=made, secret=secret, place="", source=source)
+    html = snippet(secret, source, chosen, form.get("thanks", "").strip() or thanks())
+    return show("form_made.html", snippet=html, secret=secret, place="", source=source)
 
 
 @pages.get(f"{PATH}/<id>")
@@ -97,7 +97,7 @@ def _find_form(id: str) -> ApiKey:
     return key
 
 
-def _sent_source(own: ApiKey | None = None) -> str:
+def _sent_source(form_key: ApiKey | None = None) -> str:
     """The source as it was sent, for that form; raises Invalid unless it is its alone.
 
     A form that was made before sources were told apart keeps the one of all of them.
@@ -108,14 +108,16 @@ def _sent_source(own: ApiKey | None = None) -> str:
         )
     except values.InvalidValue as unfit:
         raise Invalid.field("source", unfit.code, unfit.detail) from None
-    _require_own_source(source, own)
+    _require_own_source(source, form_key)
     return source
 
 
-def _require_own_source(source: str, own: ApiKey | None = None) -> None:
-    """Raise Invalid when another form has this source, unless the form `own` had it before."""
-    others = {key.source or SOURCE for key in _forms() if own is None or key.id != own.id}
-    if source in others and source != (own and (own.source or SOURCE)):
+def _require_own_source(source: str, form_key: ApiKey | None = None) -> None:
+    """Raise Invalid when another form has this source, unless the form `form_key` had it before."""
+    used_sources = {
+        key.source or SOURCE for key in _forms() if form_key is None or key.id != form_key.id
+    }
+    if source in used_sources and source != (form_key and (form_key.source or SOURCE)):
         raise Invalid.field("source", "duplicate_source", "another form has this source")
 
 

@@ -58,7 +58,9 @@ def edit_pipeline(
     """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
     pipeline = PIPELINE.one(id)
     reasons = "\n".join(pipeline["lost_reasons"])
-    others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
+    others = (
+        other_pipeline for other_pipeline in PIPELINE.every("id <> ? ORDER BY position", int(id))
+    )
     return show(
         "pipeline.html",
         pipeline=pipeline,
@@ -70,9 +72,9 @@ def edit_pipeline(
         fields=record_fields("stage", STAGE_FIELDS),
         types=labels.stage_types(),
         takers=[
-            (stage["id"], f"{other['name']}: {stage['name']}")
-            for other in others
-            for stage in other["stages"]
+            (stage["id"], f"{other_pipeline['name']}: {stage['name']}")
+            for other_pipeline in others
+            for stage in other_pipeline["stages"]
         ],
         grey=GREY,
     )

@@ -95,7 +95,7 @@ def beside(values: Any, refused: Form | None = None) -> Form:
     if refused:
         shown_form.messages = refused.messages
         shown_form.faults = {
-            name: why for name, why in refused.faults.items() if name not in values
+            name: fault for name, fault in refused.faults.items() if name not in values
         }
     return shown_form
 

@@ -75,8 +75,8 @@ def change_user(id: str) -> Response:
     proof = identity.prove("current") if is_own_phone else None
     before = proof.check_again if proof else lambda: None
     was_invited = links.is_pending(links.INVITE, user.id)
-    theirs = edits.save(USER, id, data, partial(users.update, user.id, before=before))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(USER, id, data, partial(users.update, user.id, before=before))
+    edits.flash_saved(other_changes)
     if was_invited and not links.is_pending(links.INVITE, user.id):
         flash(
             gettext("The earlier invitation is no longer valid. Please send it again."), "warning"

@@ -17,10 +17,10 @@ def column_groups(resource: ImportableResource) -> list[Group]:
     columns = {column.name: column for column in resource.all_columns}
     shared = [name for name in SHARED_COLUMNS if name in columns]
     parts = [column.name for column in resource.part_columns]
-    own = [name for name in columns if name not in shared and name not in parts]
+    own_columns = [name for name in columns if name not in shared and name not in parts]
     groups = [
         (gettext("Keys, and what every record has"), shared),
-        (labels_of(resource.plural).list if shared else "", own),
+        (labels_of(resource.plural).list if shared else "", own_columns),
         (_part_heading(resource.part), parts),
     ]
     about = _about_shared() | _about_parts() | _about_own(resource.plural)
