@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from crm.config import SMS_LIMITS
 from crm.networks import networks_of
 from crm.tenancy.sms_log import (
-    ASKED,
     DAY_SECONDS,
     GENERAL,
+    REQUEST_KINDS,
     RESERVE,
     SIGNUP,
     UNSENT,
@@ -138,7 +138,9 @@ class SmsLimits:
                 (HOUR, limits["network_hour"], {"network": names["network"]}),
                 (HOUR, limits["network48_hour"], {"network48": names["network48"]}),
             ]
-        return all(records.count(seconds, ASKED, **by) < limit for seconds, limit, by in checks)
+        return all(
+            records.count(seconds, REQUEST_KINDS, **by) < limit for seconds, limit, by in checks
+        )
 
     def _kind(self, records: SmsRecords, tenant: str | None, browser: str | None) -> int | None:
         """Return the kind by which an SMS is counted; None if no budget has room for it."""

@@ -71,7 +71,9 @@ def install(app: Flask, config: Config) -> None:
                 raise NotFound
             return redirect(f"{config.base_url}{request.path}", 303)
         if g.place == TENANT:
-            g.session = embedded_login.visitor() or (sessions.find(token) if token else None)
+            g.session = embedded_login.find_site_session() or (
+                sessions.find(token) if token else None
+            )
         if g.session:
             visited.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
@@ -96,7 +98,7 @@ def install(app: Flask, config: Config) -> None:
             return response
         headers = response.headers
         place = g.get("place", TENANT)
-        site = embedded_login.around()
+        site = embedded_login.current_site()
         site_origins = site.origins() if site else ""
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + site_origins)
         # The path of a one-time link must not reach any log as a referrer, not even our own.

@@ -182,7 +182,7 @@ def _funnel_plot(funnel: Funnel) -> Plot:
     return Plot(
         id,
         name,
-        plots.lying(id, name, about, bars, formatting.number) if count else None,
+        plots.draw_horizontal_bars(id, name, about, bars, formatting.number) if count else None,
         (gettext("Stage"), gettext("Deals"), gettext("Sum")),
         [(*_row(bar), Cell(bar.note)) for bar in bars],
     )
@@ -197,7 +197,9 @@ def _days_plot(calendar: Calendar) -> Plot:
         for day, count_of_day in days
     ]
     series = [(gettext("Leads"), "plot-bar")]
-    drawn = plots.standing("days", name, _leads(count), series, columns, formatting.number)
+    drawn = plots.draw_vertical_bars(
+        "days", name, _leads(count), series, columns, formatting.number
+    )
     heads = (gettext("Day"), gettext("Leads"))
     return Plot("days", name, drawn if count else None, heads, _rows(columns))
 
@@ -220,7 +222,7 @@ def _months_plot(calendar: Calendar) -> Plot:
         for month, won, lost in months
     ]
     series = [(gettext("Won deals"), "plot-won"), (gettext("Lost deals"), "plot-lost")]
-    drawn = plots.standing("months", name, about, series, columns, formatting.number)
+    drawn = plots.draw_vertical_bars("months", name, about, series, columns, formatting.number)
     sums = [(Cell(_sums(won)), Cell(_sums(lost))) for _, won, lost in months]
     return Plot(
         "months",
@@ -263,7 +265,9 @@ def _sources_plot(calendar: Calendar) -> Plot:
     return Plot(
         "sources",
         name,
-        plots.lying("sources", name, about, bars, formatting.number) if bars else None,
+        plots.draw_horizontal_bars("sources", name, about, bars, formatting.number)
+        if bars
+        else None,
         (gettext("Source"), gettext("Leads")),
         [_row(bar) for bar in bars],
     )

@@ -56,17 +56,17 @@ class Site:
         return "".join(f" {origin}" for origin in origins)
 
 
-def around() -> Site | None:
+def current_site() -> Site | None:
     """The site that this request came through."""
     return request.environ.get(SITE)
 
 
-def visitor() -> Session | None:
+def find_site_session() -> Session | None:
     """The session of whom the site lets in, None when it knows nobody.
 
     Raises Forbidden for who has no role here or was deactivated, SiteError.
     """
-    site = around()
+    site = current_site()
     answer = site and site.ask()
     if not answer:
         return None
@@ -75,7 +75,7 @@ def visitor() -> Session | None:
     if not answer.get("role"):
         raise Forbidden("your account of this site has no role here", "no_access")
     id, person = _person(answer)
-    user = users.of_site(id, person)
+    user = users.find_or_create_for_site(id, person)
     if not user.active:
         raise Forbidden("this user has no access any more", "no_access")
     links.record_entry(user.id)

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
 from crm.cabinet.app import current_app
-from crm.cabinet.embedded_login import around
+from crm.cabinet.embedded_login import current_site
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.rendering import (
@@ -66,7 +66,7 @@ def refuse_suspended() -> None:
 @pages.before_request
 def redirect_to_site_login() -> Response | None:
     """Send visitors to the site's login where it replaces ours; one-time links still work."""
-    site = around()
+    site = current_site()
     if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
         return None
     return redirect(site.login(next_path()), 303)
@@ -232,7 +232,7 @@ def confirm_email(token: str) -> Response:
 
 @pages.post("/logout")
 def logout() -> Response:
-    site = around() if me() and me().from_site else None
+    site = current_site() if me() and me().from_site else None
     response = redirect(site.home, 303) if site else see_other("/login")
     authentication.let_out(response)
     flask.session.clear()

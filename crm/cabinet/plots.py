@@ -42,7 +42,9 @@ class Column:
     paths: tuple[str, ...] = ()
 
 
-def lying(id: str, title: str, about: str, bars: Sequence[Bar], format_number: Callable) -> Markup:
+def draw_horizontal_bars(
+    id: str, title: str, about: str, bars: Sequence[Bar], format_number: Callable
+) -> Markup:
     """Lying bars, one below the other. `format_number` writes a number."""
     height = ROW if any(bar.note for bar in bars) else ROW - LINE
     svg = _plot(id, title, about, height * len(bars), any(bar.path for bar in bars))
@@ -62,7 +64,7 @@ def lying(id: str, title: str, about: str, bars: Sequence[Bar], format_number: C
     return _drawn(svg)
 
 
-def standing(
+def draw_vertical_bars(
     id: str,
     title: str,
     about: str,

@@ -141,12 +141,12 @@ def _note(note: dict[str, Any]) -> dict[str, Any]:
 def _history_entries(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
     record = AUDITED_VIEWS[NOUNS[noun]].one(id)
     return [
-        {"when": change["at"], "who": _who(change), "lines": _lines(noun, record, change)}
+        {"when": change["at"], "who": _author_name(change), "lines": _lines(noun, record, change)}
         for change in page.records
     ]
 
 
-def _who(change: dict[str, Any]) -> str:
+def _author_name(change: dict[str, Any]) -> str:
     author = user_choices.everyone().get(change["user_id"], "")
     if change["key"]:
         return gettext("%(who)s, by the API key “%(key)s”", who=author, key=change["key"]["name"])

@@ -99,16 +99,16 @@ def _page(
 
 def _everywhere(q: str, only: str) -> list[Group]:
     groups = (
-        _among(q, "leads", gettext("Leads"), LEAD, LEAD_FILTER, only),
-        _among(q, "clients", gettext("Clients"), CLIENT, CLIENT_FILTER, only),
-        _among(q, "deals", gettext("Deals"), DEAL, DEAL_FILTER, only),
-        _among(q, "products", gettext("Products"), PRODUCT, PRODUCT_FILTER, only),
-        _among(q, "tasks", gettext("Tasks"), TASK, TASK_FILTER, only),
+        _find_matches(q, "leads", gettext("Leads"), LEAD, LEAD_FILTER, only),
+        _find_matches(q, "clients", gettext("Clients"), CLIENT, CLIENT_FILTER, only),
+        _find_matches(q, "deals", gettext("Deals"), DEAL, DEAL_FILTER, only),
+        _find_matches(q, "products", gettext("Products"), PRODUCT, PRODUCT_FILTER, only),
+        _find_matches(q, "tasks", gettext("Tasks"), TASK, TASK_FILTER, only),
     )
     return [group for group in groups if group and group.page.records]
 
 
-def _among(
+def _find_matches(
     q: str, noun: str, name: str, shape: RecordView, filter: Filter, only: str
 ) -> Group | None:
     """The first matches, or with `only` this noun a whole page of them."""

@@ -74,12 +74,14 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
     return decorate
 
 
-def _settings(file: Path | None, **given: Any) -> Config:
+def _settings(file: Path | None, **overrides: Any) -> Config:
     """The settings of the site in whose command line this runs, else the environment's."""
-    of_site = click.get_current_context().find_object(Config)
-    if of_site is None or file is not None:
-        return Config.load(config=file, **given)
-    return replace(of_site, **{name: value for name, value in given.items() if value is not None})
+    site_config = click.get_current_context().find_object(Config)
+    if site_config is None or file is not None:
+        return Config.load(config=file, **overrides)
+    return replace(
+        site_config, **{name: value for name, value in overrides.items() if value is not None}
+    )
 
 
 @contextmanager

@@ -236,11 +236,11 @@ def systemd(config: Config, user: str) -> None:
 def _unit(config: Config, user: str) -> str:
     command = launch_command()
     data, file = config.data, config.file
-    own_sources = ("default", str(file))  # the service reads the file itself, so it may change
+    unlisted_sources = ("default", str(file))  # the service reads the file itself, so it may change
     changed = [
         setting
         for setting in config.describe()
-        if setting.source not in own_sources or setting.env == "CRM_DATA"
+        if setting.source not in unlisted_sources or setting.env == "CRM_DATA"
     ]
     settings = [f"{setting.env}={setting.text}" for setting in changed if not setting.hidden]
     hidden = [setting.env for setting in changed if setting.hidden]

@@ -105,15 +105,15 @@ def findings(
 
 
 def _settings(config: Config) -> Iterator[LevelAndDetail]:
-    own = config.data / file.NAME
+    default_file = config.data / file.NAME
     if config.file is None:
         yield OK, "there is no settings file"
     elif config.file.stat().st_mode & 0o077 and _holds_secrets(config):
         yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
     else:
         yield OK, f"read from {config.file}"
-    if config.file != own and file.exists(own):
-        yield WARNING, f"{own} is not read: {config.file} is used instead"
+    if config.file != default_file and file.exists(default_file):
+        yield WARNING, f"{default_file} is not read: {config.file} is used instead"
     uses_console = {"CRM_SMS": config.sms == "console", "CRM_MAIL": config.mail is None}
     for env in (env for env, is_console in uses_console.items() if is_console):
         yield WARNING, f"{env}=console prints codes and links to the service's output"

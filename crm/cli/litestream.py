@@ -147,13 +147,13 @@ def litestream_() -> None:
 
 @command(litestream_, "config")
 @target("--to")
-def litestream_config(config: Config, **where: Any) -> None:
+def litestream_config(config: Config, **target_options: Any) -> None:
     """Print Litestream's configuration for this data folder."""
     tenants, data = Tenants(config), config.data
     control = litestream.control_socket(data)
     if len(bytes(control)) > litestream.MAX_SOCKET_PATH_BYTES:
         raise CRMError(f"the path of {control} is too long for a socket: use a shorter data folder")
-    to = Target(**where)
+    to = Target(**target_options)
 
     def lines(name: str) -> str:
         return "\n".join(f"      {key}: {_text(value)}" for key, value in to.replica(name).items())
@@ -199,13 +199,13 @@ def litestream_systemd(config: Config, user: str, **where: Any) -> None:
 @click.option(
     "--tenant", "only", multiple=True, metavar="LABEL", help="Only this tenant; repeatable."
 )
-def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> None:
+def litestream_restore(config: Config, only: tuple[str, ...], **target_options: Any) -> None:
     """Restore all tenants from Litestream's latest copies.
 
     A tenant that is in the data folder already is not changed, so that the command can be repeated.
     Deliveries that were waiting are held: `webhook recover` sends them.
     """
-    tenants, failures, source = Tenants(config), Failures(), Target(**where)
+    tenants, failures, source = Tenants(config), Failures(), Target(**target_options)
     disk.make_folder(config.data)
     with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as scratch:
         for label in only or _labels(source, Path(scratch)):
@@ -216,12 +216,12 @@ def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> N
                     click.echo(f"{label}: exists already and was not changed")
                     continue
                 copy = _fetch(source, f"tenants/{label}.db", Path(scratch) / f"{label}.db")
-                done = backup.restore(tenants, copy, label, _disarm)
+                restored = backup.restore(tenants, copy, label, _disarm)
                 copy.unlink()
                 with tenant_session(config, label):
                     newest = events.find_latest_event_time()
                 state = f"its newest event is of {newest}" if newest else "it has no events"
-                click.echo(f"{label}: restored, {state}; held deliveries: {done.prepared}")
+                click.echo(f"{label}: restored, {state}; held deliveries: {restored.prepared}")
     tenants.forget_idle()
     failures.raise_if_any("these could not be restored")
 

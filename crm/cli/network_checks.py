@@ -46,13 +46,13 @@ def names(config: Config) -> Iterator[LevelAndDetail]:
         return
     hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
     for host in dict.fromkeys(hosts):
-        shown = host.replace(label, "<any label>") if not config.tenant else host
+        shown_host = host.replace(label, "<any label>") if not config.tenant else host
         try:
             addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
         except (OSError, UnicodeError):
-            yield FAULT, f"{shown} has no address: its DNS record is missing"
+            yield FAULT, f"{shown_host} has no address: its DNS record is missing"
         else:
-            yield OK, f"{shown} is at {', '.join(sorted(map(str, addresses)))}"
+            yield OK, f"{shown_host} is at {', '.join(sorted(map(str, addresses)))}"
 
 
 def public_url(config: Config) -> Iterator[LevelAndDetail]:
@@ -167,12 +167,12 @@ def _request(url: SplitResult, token: str) -> PublicResponse:
             connection.sock = stream
             connection.request("GET", f"{url.path.rstrip('/')}{DOCTOR}", headers=headers)
             with connection.getresponse() as response:
-                seen = _seen(response)
+                seen = _read_echo(response)
                 date, location = response.getheader("Date"), response.getheader("Location")
                 return PublicResponse(response.status, date, location, seen)
 
 
-def _seen(response: HTTPResponse) -> dict[str, str] | None:
+def _read_echo(response: HTTPResponse) -> dict[str, str] | None:
     try:
         body: Any = json.loads(response.read(MAX_RESPONSE_BYTES))
         fields = ("address", "scheme", "host", "forwarded")

@@ -45,7 +45,7 @@ def tenant_create(
 
     A link that logs the owner in is printed on stderr.
     """
-    sent = {
+    owner_fields = {
         field.removeprefix("owner_"): value for field, value in owner.items() if value is not None
     }
     tenants_rules.open_tenant(
@@ -55,7 +55,7 @@ def tenant_create(
         plan=plan,
         language=language,
         currency=currency,
-        owner=sent,
+        owner=owner_fields,
     )
     with tenant_session(config, label):
         link = _login_link(config, label, users.owner_id())

@@ -29,14 +29,16 @@ from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
 
 
-def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
+def list_readable_kinds(scopes: frozenset[str], kinds: list[str]) -> list[str]:
     """Of the kinds wanted, or of all, those that the scopes let read; raises Forbidden."""
-    rights.require(held, map(events.required_scope, wanted))
-    found = [kind for kind in events.KINDS if rights.allows(held, events.required_scope(kind))]
-    if not found:
+    rights.require(scopes, map(events.required_scope, kinds))
+    readable_kinds = [
+        kind for kind in events.KINDS if rights.allows(scopes, events.required_scope(kind))
+    ]
+    if not readable_kinds:
         needed = ", ".join(dict.fromkeys(map(events.required_scope, events.KINDS)))
         raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
-    return wanted or found
+    return kinds or readable_kinds
 
 
 class EventSchema(RecordSchema):
@@ -67,7 +69,7 @@ class ImportSummarySchema(RecordSchema):
 
 
 # The schemas of everything that stands in an event's `data`, by its name there.
-TOLD = {
+EVENT_DATA_SCHEMAS = {
     "lead": LEAD.schema,
     "client": CLIENT.schema,
     "deal": DEAL.schema,
@@ -123,6 +125,6 @@ def list_events(query: Query) -> dict[str, Any]:
 
     Each kind needs the right to read its noun, such as `leads:read`.
     """
-    kinds = readable(g.caller.scopes, query.options.get("type", []))
+    kinds = list_readable_kinds(g.caller.scopes, query.options.get("type", []))
     bodies, following = events.list_bodies_after(query.options.get("after", 0), kinds, query.limit)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

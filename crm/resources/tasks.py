@@ -204,9 +204,9 @@ class DueSince(parameters.Since):
     """Due at or after a moment: what has no time is never due."""
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        found = super().condition(sent, column)
+        condition = super().condition(sent, column)
         timed = f" AND {column} <> '9999'"
-        return found._replace(sql=f"({found.sql}{timed})", ids=found.ids + timed)
+        return condition._replace(sql=f"({condition.sql}{timed})", ids=condition.ids + timed)
 
 
 class DueBefore(DueSince, parameters.Before):

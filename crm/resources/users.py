@@ -145,7 +145,7 @@ def check_name(name: str | None, field: str = "name") -> None:
         raise Invalid.field(field, "url_like_name", detail)
 
 
-def of_site(site_id: str, data: dict[str, Any]) -> User:
+def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
     """The user who has that id at a site that embeds the cabinet: the one who came with it before,
     else one with the same e-mail or phone who never came from the site, else a new one.
 
@@ -165,8 +165,8 @@ def of_site(site_id: str, data: dict[str, Any]) -> User:
                 for field in ("email", "phone")
                 if data.get(field) and not User.first(f"{field} = ?", data[field])
             }
-            new = {"name": name, "role": role, "active": 1, "site_id": site_id}
-            return User.add(new | addresses)
+            fields = {"name": name, "role": role, "active": 1, "site_id": site_id}
+            return User.add(fields | addresses)
         if user.active:
             new_role = user.role if role != "owner" and user.is_last_owner() else role
             user.put({"name": name, "role": new_role, "site_id": site_id})

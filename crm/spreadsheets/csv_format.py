@@ -169,8 +169,10 @@ def parse_decimal(text: str) -> str:
     match = NUMBER.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00")
-    sign, whole, gap, part = match.groups()
-    return sign + (whole.replace(gap, "") if gap else whole) + (f".{part}" if part else "")
+    sign, integer, separator, decimals = match.groups()
+    if separator:
+        integer = integer.replace(separator, "")
+    return f"{sign}{integer}.{decimals}" if decimals else sign + integer
 
 
 def parse_boolean(text: str) -> bool:
@@ -258,8 +260,8 @@ def _read_header(
 def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:
     if unknown := list(dict.fromkeys(name for name in header if name and name not in columns)):
         names = ", ".join(repr(name[:40]) for name in unknown[:MAX_NAMED_COLUMNS])
-        what = "unknown column" if len(unknown) == 1 else "unknown columns"
-        detail = f"{what} {names}: the columns are {', '.join(columns)}"
+        subject = "unknown column" if len(unknown) == 1 else "unknown columns"
+        detail = f"{subject} {names}: the columns are {', '.join(columns)}"
         raise UnusableFile("unknown_column", detail)
     for name in filter(None, header):
         if header.count(name) > 1:

@@ -90,7 +90,7 @@ def add_endpoints(
     @named(f"export_{plural}", about_export or _about_export(resource))
     def export_records(query: Query) -> Response:
         return export_response(
-            resource, query, lambda other: rights.allows(g.caller.scopes, f"{other}:read")
+            resource, query, lambda plural: rights.allows(g.caller.scopes, f"{plural}:read")
         )
 
 
@@ -203,8 +203,8 @@ def get_import_errors(id: str) -> Response:
 def _require_reading(id: str) -> None:
     """The key may read what was imported, or Forbidden; NotFound only if it may read anything."""
     scopes = {resource.singular: f"{resource.plural}:read" for resource in all_resources()}
-    held = g.caller.scopes
-    if not any(rights.allows(held, scope) for scope in scopes.values()):
+    key_scopes = g.caller.scopes
+    if not any(rights.allows(key_scopes, scope) for scope in scopes.values()):
         detail = "this key lacks the right to read what was imported"
         raise Forbidden(detail, "missing_scope", scope=next(iter(scopes.values())))
-    rights.require(held, [scopes[ImportRun.find(id).noun]])
+    rights.require(key_scopes, [scopes[ImportRun.find(id).noun]])

@@ -32,22 +32,22 @@ def export_csv(
     not read, the file has only ids (D12).
     """
     references = References()
-    own = [column for column in resource.columns if column.sql]
-    selected = [column.sql for column in own]
+    record_columns = [column for column in resource.columns if column.sql]
+    selected = [column.sql for column in record_columns]
     if resource.part:
         selected.append(f"{resource.singular}.id")
     sql = (
         f"SELECT {', '.join(selected)} FROM {resource.singular}"
         f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
     )
-    writers = _own_writers(resource, own, references, excel, may_read)
+    writers = _own_writers(resource, record_columns, references, excel, may_read)
     part_writers = _writers(resource.part_columns, excel)
 
     def rows() -> Iterator[Row]:
         for records in batches(sql, params):
             columns = list(zip(*records, strict=True))
             parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
-            yield from _rows(resource, own, _write_cells(columns, writers), parts)
+            yield from _rows(resource, record_columns, _write_cells(columns, writers), parts)
 
     header = [column.name for column in resource.all_columns if column.sql]
     with snapshot():

@@ -19,7 +19,7 @@ from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import import_run
 from crm.spreadsheets.reader import ParsedFile
-from crm.spreadsheets.references import References, contradiction, made_external_id
+from crm.spreadsheets.references import References, contradiction, make_external_id
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry
 from crm.spreadsheets.results import RejectedRow, Result, RowFault
 from crm.tenancy.database import database, now, transaction
@@ -133,7 +133,7 @@ class RecordImporter(Importer):
         source = values.pop(SOURCE_TENANT, None)
         source = None if source == self.references.own_tenant else source
         id = values.pop("id", None)
-        if external_id := made_external_id(source, id):
+        if external_id := make_external_id(source, id):
             values.setdefault("external_id", external_id)
             id = None
         record = self._find_existing(id, values.get("external_id"))

@@ -43,8 +43,8 @@ class ParsedFile:
         """The records of the file, in order."""
         if self.resource.part:
             return _RowGroups(self).entries
-        own = _values_by_row(self, self.resource.columns)
-        return [Entry(row, values) for row, values in enumerate(own)]
+        values_by_row = _values_by_row(self, self.resource.columns)
+        return [Entry(row, values) for row, values in enumerate(values_by_row)]
 
     def line(self, entry: Entry) -> int:
         """The line where a record begins."""

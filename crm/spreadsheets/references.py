@@ -47,7 +47,7 @@ class References:
         id, external_id = values.pop(f"{noun}_id", None), values.pop(f"{noun}_external_id", None)
         column = f"{noun}_id" if external_id is None else f"{noun}_external_id"
         if source is not None:
-            external_id = external_id or made_external_id(source, id)
+            external_id = external_id or make_external_id(source, id)
             id = None
         record_id = None
         if external_id is not None:
@@ -61,7 +61,7 @@ class References:
         return record_id
 
 
-def made_external_id(source: str | None, id: int | None) -> str | None:
+def make_external_id(source: str | None, id: int | None) -> str | None:
     """The external_id of a record of another tenant that had none there."""
     return None if source is None or id is None else f"{source}-{id}"
 

@@ -178,13 +178,13 @@ def replace(data: Path, new: Path, path: Path) -> None:
     os.replace(new, path)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(first: Path, second: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         rename = libc.renameat2
     except AttributeError:
         raise OSError(None, "this system cannot exchange two files") from None
-    names = os.fsencode(other), os.fsencode(one)
+    names = os.fsencode(second), os.fsencode(first)
     if rename(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -69,7 +69,7 @@ def newest_clients() -> list[dict[str, Any]]:
 def clients(text: str) -> list[dict[str, Any]]:
     """The clients that may be meant, those of exactly this name first."""
     named = LISTED_CLIENT.every("deleted_at IS NULL AND name = ? LIMIT ?", text, MAX_CANDIDATES)
-    return _also(named, LISTED_CLIENT, CLIENT_FILTER, text)
+    return _add_search_results(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
 def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
@@ -83,7 +83,7 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
     if deal and deal["client_id"] and text == deal["client_name"]:
         return deal["client_id"]
     candidates = clients(text)
-    if client := _meant(candidates, text, request.form.get("client_id"), "name"):
+    if client := _choose_by_name(candidates, text, request.form.get("client_id"), "name"):
         return client["id"]
     if candidates:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
@@ -100,17 +100,19 @@ def products(text: str) -> list[dict[str, Any]]:
     """The products for sale that may be meant, that of this SKU and those of this name first."""
     exact = "deleted_at IS NULL AND active = 1 AND (sku = ? OR name = ?) ORDER BY sku <> ? LIMIT ?"
     named = PRODUCT.every(exact, text, text, text, MAX_CANDIDATES)
-    return _also(named, PRODUCT, PRODUCT_FILTER, text, active="true")
+    return _add_search_results(named, PRODUCT, PRODUCT_FILTER, text, active="true")
 
 
 def chosen_product(text: str, id: str) -> str | None:
     """The id of the product that the text names, or that was chosen; None for a free line."""
     candidates = products(text)
-    product = _meant(candidates, text, id, "sku") or _meant(candidates, text, id, "name")
+    product = _choose_by_name(candidates, text, id, "sku") or _choose_by_name(
+        candidates, text, id, "name"
+    )
     return product["id"] if product else None
 
 
-def _also(
+def _add_search_results(
     named: list[dict[str, Any]], shape: RecordView, filter: Filter, text: str, **more: str
 ) -> list[dict[str, Any]]:
     """Those, and what the search finds besides."""
@@ -121,7 +123,7 @@ def _also(
     )
 
 
-def _meant(
+def _choose_by_name(
     candidates: list[dict[str, Any]], text: str, id: str | None, by: str
 ) -> dict[str, Any] | None:
     """The one that was chosen by its id, else the only one that is named so."""

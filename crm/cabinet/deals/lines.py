@@ -26,7 +26,7 @@ pages = Pages("deal_lines")
 @pages.post("/deals/<id>/items")
 @rerender_on_error(lambda form, id: show_deal(id, lines=form))
 def save_lines(id: str) -> Response:
-    data = ITEMS_PUT.parse({"items": _sent()})
+    data = ITEMS_PUT.parse({"items": _read_lines()})
     items.replace(id, data["items"], edits.sent_version())
     flash(gettext("Saved."))
     return see_other(f"/deals/{id}#items")
@@ -42,7 +42,7 @@ def remove_line(id: str) -> Response:
     return see_other(f"/deals/{id}#items")
 
 
-def _sent() -> list[dict[str, Any]]:
+def _read_lines() -> list[dict[str, Any]]:
     """The lines of the form as on the wire; one without an id is new, if anything is typed."""
     lines: dict[int, MultiDict] = {}
     for name, text in request.form.items():

@@ -35,7 +35,7 @@ MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move 
 pages = Pages("deal_moves")
 
 
-def _show_where_it_was(form: Form, id: str) -> Response:
+def _rerender_origin_page(form: Form, id: str) -> Response:
     """The page it was sent from, with the reason why the deal was not moved."""
     if form["next"].startswith("/deals/"):
         return show_deal(id, form.with_faults_as_messages())
@@ -43,7 +43,7 @@ def _show_where_it_was(form: Form, id: str) -> Response:
 
 
 @pages.post("/deals/<id>/stage")
-@rerender_on_error(_show_where_it_was)
+@rerender_on_error(_rerender_origin_page)
 def move_deal(id: str) -> Response:
     data = load_form(DEAL_PATCH, request.form, ["stage_id"])
     target = Stage.first("id = ?", data["stage_id"])
@@ -63,7 +63,7 @@ def close_deal(id: str) -> Response:
 
 
 @pages.post("/deals/<id>/back")
-@rerender_on_error(_show_where_it_was)
+@rerender_on_error(_rerender_origin_page)
 def undo_move(id: str) -> Response:
     """Undo a move by the same rule, unless somebody has changed the deal since."""
     form_names = [name for name in MOVE_FIELDS if name in request.form]

@@ -44,7 +44,7 @@ def add_form() -> Response:
     chosen = form.getlist("fields")
     if not {"phone", "email"} & {*chosen}:
         raise Invalid.field("fields", "phone_or_email", "ask for a phone or an e-mail")
-    source = _sent_source()
+    source = _read_source()
     _, secret = api_keys.create(
         form.get("name", ""),
         rights.FORM_SCOPE,
@@ -72,7 +72,7 @@ def show_form(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: show_form(id, form))
 def change_source(id: str) -> Response:
     key = _find_form(id)
-    source = _sent_source(key)
+    source = _read_source(key)
     api_keys.set_source(key.id, source, before=partial(_require_own_source, source, key))
     flash(
         gettext(
@@ -97,7 +97,7 @@ def _find_form(id: str) -> ApiKey:
     return key
 
 
-def _sent_source(form_key: ApiKey | None = None) -> str:
+def _read_source(form_key: ApiKey | None = None) -> str:
     """The source as it was sent, for that form; raises Invalid unless it is its alone.
 
     A form that was made before sources were told apart keeps the one of all of them.

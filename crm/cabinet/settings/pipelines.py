@@ -12,7 +12,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
-from crm.cabinet.settings.sections import beside, pages, show
+from crm.cabinet.settings.sections import pages, show, with_refusal
 from crm.records import fields
 from crm.resources import pipelines
 from crm.resources.pipelines import removal
@@ -65,7 +65,9 @@ def edit_pipeline(
         "pipeline.html",
         pipeline=pipeline,
         form=form
-        or beside(edits.with_digests(pipeline, PIPELINE_FIELDS, lost_reasons=reasons), refused),
+        or with_refusal(
+            edits.with_digests(pipeline, PIPELINE_FIELDS, lost_reasons=reasons), refused
+        ),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={stage.id: stage.deals() for stage in Pipeline.find(id).list_stages()},
@@ -136,7 +138,8 @@ def edit_stage(
         "stage.html",
         pipeline=pipeline,
         stage=stage_view,
-        form=form or beside(edits.with_digests(stage_view, STAGE_FIELDS, color=color), refused),
+        form=form
+        or with_refusal(edits.with_digests(stage_view, STAGE_FIELDS, color=color), refused),
         deals=stage.deals(),
         fields=record_fields("stage", STAGE_FIELDS),
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != stage_view["id"]],

@@ -57,7 +57,7 @@ def change_profile() -> Response:
 @pages.post(f"{PATH}/email", role=VIEWER)
 @rerender_on_error(lambda form: show_profile(address=form))
 def ask_for_email() -> Response:
-    _has_login_here()
+    _require_own_login()
     user = User.find(me().user_id)
     email = load_form(USER_PATCH, request.form, ("email",)).get("email")
     if not email:
@@ -73,7 +73,7 @@ def ask_for_email() -> Response:
 @pages.post(f"{PATH}/password", role=VIEWER)
 @rerender_on_error(lambda form: show_profile(secret=form))
 def change_password() -> Response:
-    _has_login_here()
+    _require_own_login()
     proof = identity.prove("current")
     password_hash = passwords.hash_new(request.form.get("password", ""))
     user_id, session_id = me().user_id, me().id
@@ -103,7 +103,7 @@ def end_other_sessions() -> Response:
     return see_other(PATH)
 
 
-def _has_login_here() -> None:
+def _require_own_login() -> None:
     """Whom the site around lets in has address and password there."""
     if me().from_site:
         raise NotFound

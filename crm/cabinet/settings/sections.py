@@ -89,7 +89,7 @@ def show(template: str, **context: Any) -> Response:
     return render(f"settings/{template}", sections=sections(), **context)
 
 
-def beside(values: Any, refused: Form | None = None) -> Form:
+def with_refusal(values: Any, refused: Form | None = None) -> Form:
     """A record's values, and why another form of its page was refused: at its own fields."""
     shown_form = Form(values)
     if refused:

@@ -12,7 +12,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
 from crm.cabinet.settings import emails, identity
-from crm.cabinet.settings.sections import beside, pages, show
+from crm.cabinet.settings.sections import pages, show, with_refusal
 from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
@@ -55,7 +55,7 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
     return show(
         "user.html",
         user=user,
-        form=form or beside(edits.with_digests(user, FIELDS), refused),
+        form=form or with_refusal(edits.with_digests(user, FIELDS), refused),
         roles=[*labels.roles().items()],
         is_me=user["id"] == str(me().user_id),
         asks_password=identity.asks_password(),

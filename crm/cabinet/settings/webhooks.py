@@ -13,7 +13,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings import labels
-from crm.cabinet.settings.sections import beside, pages, show
+from crm.cabinet.settings.sections import pages, show, with_refusal
 from crm.errors import Invalid, NotFound
 from crm.outbox import deliveries, events, signature, subscriptions
 from crm.outbox.subscriptions import Webhook
@@ -48,7 +48,7 @@ def list_webhooks(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: list_webhooks(form))
 def add_webhook() -> Response:
-    id, secret = webhooks.create(_taken(WEBHOOK_IN, FIELDS))
+    id, secret = webhooks.create(_load_webhook_form(WEBHOOK_IN, FIELDS))
     return show("webhook_secret.html", id=id, secret=secret, is_new=True)
 
 
@@ -70,7 +70,7 @@ def show_webhook(
         webhook=webhook,
         health=health,
         page=pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
-        form=form or beside(edits.with_digests(webhook, EDITED), refused),
+        form=form or with_refusal(edits.with_digests(webhook, EDITED), refused),
         recovery=recovery or Form(),
         missed=missed,
         kinds=labels.kinds(),
@@ -83,7 +83,7 @@ def show_webhook(
 @pages.post(f"{PATH}/<id>")
 @rerender_on_error(lambda form, id: show_webhook(id, form))
 def change_webhook(id: str) -> Response:
-    data = _taken(WEBHOOK_PATCH, (*FIELDS, "active"))
+    data = _load_webhook_form(WEBHOOK_PATCH, (*FIELDS, "active"))
     edits.flash_saved(edits.save(WEBHOOK, id, data, partial(webhooks.update, id)))
     return see_other(f"{PATH}/{id}")
 
@@ -141,7 +141,7 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
         "delivery.html",
         webhook=WEBHOOK.one(id),
         delivery=delivery,
-        form=beside({}, refused),
+        form=with_refusal({}, refused),
         body=body.decode(),
         curl=as_curl(webhook, event_id, body),
         people=user_choices.everyone(),
@@ -203,7 +203,7 @@ def _delivery(webhook_id: str, id: str) -> dict[str, Any]:
     return delivery
 
 
-def _taken(schema: Body, names: tuple[str, ...]) -> Payload:
+def _load_webhook_form(schema: Body, names: tuple[str, ...]) -> Payload:
     kinds: list[Any] = request.form.getlist("events")
     if not kinds:
         raise Invalid.field("events", "required", "choose at least one kind of event")

@@ -76,7 +76,7 @@ def preview_import(plural: str, name: str) -> Response:
     try:
         file_name, data = _unpack(plural, uploads.read(me().id, name))
     except NotFound:
-        return _gone(plural)
+        return _redirect_from_expired_file(plural)
     with heavy_work():
         file = preview.read_file(data, resource, request.args.get("dialect", ""))
     result = spreadsheets.import_file(file, file_name, dry_run=True)
@@ -106,7 +106,7 @@ def run_import(plural: str, name: str) -> Response:
                 file = preview.read_file(data, find_resource(plural), dialect)
             result = spreadsheets.import_file(file, file_name)
     except NotFound:
-        return _gone(plural)
+        return _redirect_from_expired_file(plural)
     return see_other(f"/{plural}/imports/{result.import_id}")
 
 
@@ -162,7 +162,7 @@ def _report(plural: str, id: str) -> dict[str, Any]:
     return report
 
 
-def _gone(plural: str) -> Response:
+def _redirect_from_expired_file(plural: str) -> Response:
     """The file was sent twice, or too late."""
     flash(gettext("This file has already been imported or has expired."), "warning")
     return see_other(f"/{plural}/imports")

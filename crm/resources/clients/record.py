@@ -142,7 +142,7 @@ class Client(SoftDeletedRecord):
         before = _contacts_text(self.id)
         known = {contact.id: contact for contact in self.list_contacts()}
         if len(entries) > len(known) and len(entries) > settings().contacts[tenant.plan()]:
-            raise Invalid.field("contacts", "too_many", at_most_contacts())
+            raise Invalid.field("contacts", "too_many", describe_contact_limit())
         _check_contacts(known, entries)
         entry_of = {entry["id"]: entry for entry in entries if entry.get("id")}
         primary = _primary(known, entry_of, entries)
@@ -250,8 +250,8 @@ def create_contact(client_id: int | str, data: dict[str, Any]) -> int:
     """Add a contact to a client and return the contact's id. Raises Invalid and NotFound."""
     with transaction():
         client = Client.find(client_id)
-        others = [{"id": contact.id} for contact in client.list_contacts()]
-        client.update_fields({"contacts": [*others, data]})
+        entries = [{"id": contact.id} for contact in client.list_contacts()]
+        client.update_fields({"contacts": [*entries, data]})
         return client.list_contacts()[-1].id
 
 
@@ -295,24 +295,24 @@ def having(condition: str) -> str:
     )
 
 
-def _check_contacts(known: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
-    faults, seen, has_primary = FaultCollector(), set(), False
+def _check_contacts(contacts_by_id: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
+    faults, seen_ids, has_primary = FaultCollector(), set(), False
     for number, entry in enumerate(entries):
-        where = f"contacts/{number}"
+        pointer = f"contacts/{number}"
         id: int | None = entry.get("id")
-        if id and id not in known:
-            faults.add(f"{where}/id", "unknown_id", "this client has no contact with this id")
-        if id and id in seen:
-            faults.add(f"{where}/id", "repeated", "this contact is listed twice")
+        if id and id not in contacts_by_id:
+            faults.add(f"{pointer}/id", "unknown_id", "this client has no contact with this id")
+        if id and id in seen_ids:
+            faults.add(f"{pointer}/id", "repeated", "this contact is listed twice")
         if not id and "name" not in entry:
-            faults.add(f"{where}/name", "required", "this field is required")
+            faults.add(f"{pointer}/name", "required", "this field is required")
         if has_primary and entry.get("is_primary"):
-            faults.add(f"{where}/is_primary", "second_primary", "only one contact can be primary")
+            faults.add(f"{pointer}/is_primary", "second_primary", "only one contact can be primary")
         for name in READ_ONLY.intersection(entry):
-            contact = known.get(id) if id and rights.can_read("clients") else None
+            contact = contacts_by_id.get(id) if id and rights.can_read("clients") else None
             if contact is None or getattr(contact, name) != entry[name]:
-                faults.add(f"{where}/{name}", "read_only", "this field cannot be changed")
-        seen.add(id)
+                faults.add(f"{pointer}/{name}", "read_only", "this field cannot be changed")
+        seen_ids.add(id)
         has_primary = has_primary or bool(entry.get("is_primary"))
     faults.raise_any()
 
@@ -339,7 +339,7 @@ def _own_fields(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name in CONTACT_IN.fields}
 
 
-def at_most_contacts() -> str:
+def describe_contact_limit() -> str:
     """A sentence: how many contacts a client may have in the tenant's plan."""
     plan = tenant.plan()
     return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
@@ -373,7 +373,7 @@ class Contacts(nested.NestedList):
     """All contacts of a client; how many they may be depends on the tenant's plan."""
 
     def limit_text(self) -> str:
-        return at_most_contacts()
+        return describe_contact_limit()
 
 
 class WonAmount(fields.Amount):

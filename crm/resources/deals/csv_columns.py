@@ -114,16 +114,16 @@ class ImportableDeals(ImportableResource):
         """The items of the file, each with the existing one."""
         parts = self.part_values(entry, source)
         matches = match_parts(parts, items, _names_of, _name_of)
-        faults, seen = FaultCollector(), set()
+        faults, seen_ids = FaultCollector(), set()
         for number, (part, item) in enumerate(zip(parts, matches, strict=True)):
             id, pointer = part.pop("id", None), f"items/{number}"
             if id is not None and item is None:
                 faults.add(f"{pointer}/id", "unknown_id", f"this deal has no item {id}")
-            if id is not None and id in seen:
+            if id is not None and id in seen_ids:
                 faults.add(f"{pointer}/id", "repeated", "this item is listed twice")
             if item is not None and part.pop("sku", item.sku) != item.sku:
                 faults.add(f"{pointer}/sku", "read_only", "the sku of an item cannot be changed")
-            seen.add(id)
+            seen_ids.add(id)
         faults.raise_any()
         return list(zip(matches, parts, strict=True))
 

@@ -26,7 +26,9 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
     """
     if not entries:
         return deals.create(data)
-    own = {name: value for name, value in data.items() if name not in ("amount", "amount_mode")}
+    deal_fields = {
+        name: value for name, value in data.items() if name not in ("amount", "amount_mode")
+    }
 
     def add_items(deal: Deal) -> None:
         _write(deal, [(None, entry) for entry in entries])
@@ -43,7 +45,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
         execute(sql, (deal.amount, mode, deal.id))
 
     with transaction():
-        id = deals.create(own, add_items)
+        id = deals.create(deal_fields, add_items)
         _emit_items_changed(Deal.find(id), {})
         return id
 
@@ -84,10 +86,10 @@ def _write(deal: Deal, entries: list[ItemEntry]) -> bool:
         is_past = data.get("name") is not None and data.get("price") is not None
         return items.new_values(deal, data, is_past)
 
-    rows = items.for_each(entries, values_of)
-    new = [values for (item, _), values in zip(entries, rows, strict=True) if item is None]
+    rows = items.read_entries(entries, values_of)
+    new_items = [values for (item, _), values in zip(entries, rows, strict=True) if item is None]
     count, _, last = deal.items()
-    items.check_limits(count + len(new), (values["total"] for values in new))
+    items.check_limits(count + len(new_items), (values["total"] for values in new_items))
     differs = False
     for (item, _), values in zip(entries, rows, strict=True):
         if item is not None:

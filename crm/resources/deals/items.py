@@ -99,7 +99,7 @@ def create_all(deal_id: int | str, entries: list[dict[str, Any]]) -> list[int]:
     """Add items to a deal and return their ids. Raises Invalid, Conflict and NotFound."""
     with transaction():
         deal = Deal.find(deal_id)
-        return _add(deal, for_each(entries, lambda entry: new_values(deal, entry)))
+        return _add(deal, read_entries(entries, lambda entry: new_values(deal, entry)))
 
 
 def update(
@@ -160,7 +160,7 @@ def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
             require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
         return items[id].updated_values(entry)
 
-    rows = for_each(entries, values_of)
+    rows = read_entries(entries, values_of)
     check_limits(len(rows), (values["total"] for values in rows))
     differs = listed != items.keys()
     for id in items.keys() - listed:
@@ -294,7 +294,7 @@ def check_limits(count: int, totals: Iterable[int]) -> None:
 TOO_LARGE = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 
-def for_each(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+def read_entries(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
     """The results of `read` for each of the `items`. Raises Invalid with the faults of them."""
     results, faults = [], []
     for number, entry in enumerate(entries):
@@ -355,15 +355,15 @@ class AllItems(Body):
         return _listed(sent, 0, MAX_ITEMS, _line)
 
 
-def _line(sent: Any) -> Payload:
-    if not isinstance(sent, dict):
-        return ITEM_ENTRY.parse(sent)
-    values = {name: value for name, value in sent.items() if name != "id"}
-    if sent.get("id") is None:
+def _line(line: Any) -> Payload:
+    if not isinstance(line, dict):
+        return ITEM_ENTRY.parse(line)
+    values = {name: value for name, value in line.items() if name != "id"}
+    if line.get("id") is None:
         return ITEM_ENTRY.parse(values)
-    found = ITEM_PATCH.parse(values)
-    found["id"] = integer_id(sent["id"])
-    return found
+    item = ITEM_PATCH.parse(values)
+    item["id"] = integer_id(line["id"])
+    return item
 
 
 def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
@@ -377,7 +377,7 @@ def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) ->
         raise Invalid.field("items", "invalid_type", "must be a list of items")
     if not least <= len(lines) <= most:
         raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
-    return Payload(items=for_each(lines, read))
+    return Payload(items=read_entries(lines, read))
 
 
 ITEM_IN = OneOrMore()

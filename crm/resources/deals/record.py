@@ -152,7 +152,7 @@ class Deal(SoftDeletedRecord):
         data = _with_assignee(data)
         if data.get("assigned_to") != self.assigned_to:
             reference(User, data.get("assigned_to"), "assigned_to")
-        stage, status = stages.next_stage(self, data)
+        stage, status = stages.resolve_next_stage(self, data)
         values = {
             **data,
             **self._client_values(data),
@@ -208,13 +208,13 @@ class Deal(SoftDeletedRecord):
 
     def _closing_time(self, data: dict[str, Any], status: str) -> str | None:
         """When it was won or lost: as sent, or now; an open deal has none."""
-        sent = data.get("closed_at")
+        closed_at = data.get("closed_at")
         if status == "open":
-            if sent not in (None, self.closed_at):  # the time before may be sent back unchanged
+            if closed_at not in (None, self.closed_at):  # the time before may be sent back
                 raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
             return None
-        if sent is not None:
-            return _after_creation(sent, self.created_at)
+        if closed_at is not None:
+            return _after_creation(closed_at, self.created_at)
         if status == self.status and "closed_at" in data:
             raise Invalid.field("closed_at", "null", "a deal won or lost has a closing time")
         return self.closed_at if status == self.status else now()
@@ -294,7 +294,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     """Add a deal as create() does, but only store its `lead_id`; inside a transaction."""
     data = _with_assignee(data)
     reference(User, data.get("assigned_to"), "assigned_to")
-    stage, status = stages.sent_stage(data)
+    stage, status = stages.resolve_stage(data)
     created_at = data.get("created_at") or now()
     values = {
         "amount": None,

@@ -178,23 +178,23 @@ class LeadIn(Body):
             return super().parse(sent)
         fitting = {name: value for name, value in sent.items() if name in self.fields}
         try:
-            found = self.read(fitting)
+            lead = self.read(fitting)
         except ValidationError as error:
             unfit = error.normalized_messages()
             if "name" in unfit or not _reachable_without(unfit, fitting):
                 unreachable = [] if _reachable_without({}, fitting) else UNREACHABLE
                 raise Invalid([*faults(unfit), *unreachable]) from None
             fitting = {name: value for name, value in fitting.items() if name not in unfit}
-            found = self.read(fitting)
-        strange = {
+            lead = self.read(fitting)
+        unfit_values = {
             name: value
             for name, value in sent.items()
             if name not in fitting and not (name in self.fields and value is None)
         }
-        if strange:
-            found["extra"] = with_extra(found.get("extra"), strange)
-        found.echoed = {}
-        return found
+        if unfit_values:
+            lead["extra"] = with_extra(lead.get("extra"), unfit_values)
+        lead.echoed = {}
+        return lead
 
 
 def with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Stage(Record):
     def require_unused(self) -> None:
         """Raise Conflict `stage_in_use` when deals are in it."""
         if deals := self.deals():
-            raise in_use("stage", deals)
+            raise make_in_use_conflict("stage", deals)
 
     def require_another_open(self) -> None:
         """Raise Conflict `last_open_stage` when its pipeline has no other open stage."""
@@ -205,10 +205,10 @@ def first_stages(language: str) -> list[dict[str, Any]]:
     ]
 
 
-def in_use(what: str, deals: int) -> Conflict:
+def make_in_use_conflict(kind: str, deals: int) -> Conflict:
     """Deals are in a stage or a pipeline; only a caller who may read deals is told how many."""
     more = {"deals": deals} if rights.can_read("deals") else {}
-    return Conflict(f"deals sit in this {what}: move them first", f"{what}_in_use", **more)
+    return Conflict(f"deals sit in this {kind}: move them first", f"{kind}_in_use", **more)
 
 
 def renumber_pipelines() -> None:
@@ -236,9 +236,9 @@ def _before_closed(stages: list[Stage]) -> int:
 
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
     """Move one of the records to a position; beyond the last means last."""
-    others = [record for record in records if record.id != moved.id]
-    others.insert(position - 1, moved)
-    _number(others)
+    ordered = [record for record in records if record.id != moved.id]
+    ordered.insert(position - 1, moved)
+    _number(ordered)
 
 
 def _number(records: list[Any]) -> None:

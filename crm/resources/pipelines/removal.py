@@ -28,8 +28,8 @@ def delete_stage(
         pipeline = Pipeline.find(stage.pipeline_id)
         if move_to is None:
             stage.require_unused()
-        others = [other for other in pipeline.list_stages() if other.id != stage.id]
-        _move_deals([stage], _target(others, move_to, "another stage of this pipeline"))
+        remaining = [candidate for candidate in pipeline.list_stages() if candidate.id != stage.id]
+        _move_deals([stage], _target(remaining, move_to, "another stage of this pipeline"))
         stage.erase()
         pipeline.renumber_stages()
 
@@ -47,7 +47,7 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
         stages = pipeline.list_stages()
         deals = sum(stage.deals() for stage in stages)
         if deals and move_to is None:
-            raise record.in_use("pipeline", deals)
+            raise record.make_in_use_conflict("pipeline", deals)
         others = (
             Stage.every("pipeline_id <> ?", pipeline.id)
             if move_to

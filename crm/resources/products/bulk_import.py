@@ -68,20 +68,20 @@ class ProductImporter(Importer):
         changes: list[Change] = []
         columns = [self.file.column_values(name) for name in COLUMNS]
         skus = dumps([sku for sku in columns[0] if sku is not None]).decode()
-        known_rows = {known[0]: known for known in rows(SELECT_KNOWN, (skus,))}
+        known_rows = {product_row[0]: product_row for product_row in rows(SELECT_KNOWN, (skus,))}
         unchanged = 0
         for at, values in enumerate(zip(*columns, strict=True)):
             if at in self.faults:
                 continue
-            known = known_rows.get(values[0])
-            if known is None:
+            product_row = known_rows.get(values[0])
+            if product_row is None:
                 if None in values[1:3]:
                     missing = [name for name, place in REQUIRED if values[place] is None]
                     detail = "a new product needs it"
                     self.faults[at] = [RowFault(name, "required", detail) for name in missing]
                 else:
                     new_rows.append(values if values[6] is not None else (*values[:6], 1))
-            elif known[:-1] != values and (change := _difference(known, values)):
+            elif product_row[:-1] != values and (change := _difference(product_row, values)):
                 changes.append(change)
             else:
                 unchanged += 1
@@ -92,12 +92,12 @@ class ProductImporter(Importer):
         if not new_rows:
             return
         (last_id,) = one_row("SELECT coalesce(max(id), 0) FROM product")
-        rest = tenant.currency(), now(), now()
+        constants = tenant.currency(), now(), now()
         with filling("product", rebuild_indexes=len(new_rows) > max(last_id, BATCH_ROWS)):
             for start in range(0, len(new_rows), BATCH_ROWS):
                 batch = new_rows[start : start + BATCH_ROWS]
                 texts = _search_texts(batch)
-                values = [(*r, text, *rest) for r, text in zip(batch, texts, strict=True)]
+                values = [(*r, text, *constants) for r, text in zip(batch, texts, strict=True)]
                 execute_many(INSERT, values)
                 self.report_progress(len(batch))
         execute(search_index.add_later_statement("product"), (last_id,))
@@ -106,9 +106,9 @@ class ProductImporter(Importer):
         if not changes:
             return
         session, moment = current_session(), now()
-        who = session.user_id, session.key_id
+        actor = session.user_id, session.key_id
         entries = [
-            (change.id, moment, *who, dumps(change.before).decode(), dumps(change.after).decode())
+            (change.id, moment, *actor, dumps(change.before).decode(), dumps(change.after).decode())
             for change in changes
         ]
         execute_many(INSERT_CHANGE, entries)
@@ -132,9 +132,9 @@ class ProductImporter(Importer):
         execute(search_index.add_many_statement("product"), (ids,))
 
 
-def _difference(known: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
+def _difference(stored_row: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
     """What a row changes of a product; empty cells change nothing."""
-    *old_values, id = known
+    *old_values, id = stored_row
     before, after = {}, {}
     for name, old, value in zip(COLUMNS, old_values, values, strict=True):
         if value is not None and value != old:
