@@ -1,6 +1,6 @@
 """One-time links: the holder may do one thing as one user, once and for a limited time (D12).
 
-`reset` sets a new password, `invite` lets a colleague in, `handover` takes a new sign-up to its own
+`reset` sets a new password, `invite` logs a new user in, `handover` takes a new sign-up to its own
 host, `login` replaces a lost phone, `email` confirms a new address. Of invite and email only a
 user's latest link is valid. The token is stored as a hash; links of deactivated users are refused.
 Opening a link does not use it, because mail programs open links in advance.

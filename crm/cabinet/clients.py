@@ -1,4 +1,4 @@
-"""Clients: companies and persons, whom to talk to there, and what was sold to them."""
+"""Clients: companies and persons, with their contacts and deals."""
 
 from functools import partial
 from typing import Any

@@ -55,7 +55,7 @@ def save(
         try:
             update(edited, record["version"])
         except Stale:
-            record = None  # somebody changed it since it was read: compare with what it is now
+            record = None  # another user changed it since it was read: read and compare again
         else:
             return [labels.field(view.table, name) for name in theirs]
 
@@ -72,7 +72,10 @@ def sent_version() -> int | None:
 def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values that were edited in the form, and the labels of what somebody else has changed."""
+    """Return the values edited in the form, and the names of fields changed by another user.
+
+    Raises Overtaken if both changed the same field to different values.
+    """
     opened_digests = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
@@ -100,7 +103,7 @@ def _merge(
 
 
 def flash_saved(theirs: list[str]) -> None:
-    """Say that the change is saved, and what of somebody else's was kept beside it."""
+    """Show that the change is saved, and which fields another user has changed meanwhile."""
     if theirs:
         fields = ", ".join(theirs)
         text = gettext(

@@ -88,7 +88,7 @@ def _refusal(known: Exception, status: int) -> str:
 
 
 def _detail(status: int, code: object) -> str:
-    """What to do about an error of which nothing more is known."""
+    """Return advice for an error by its status and code alone."""
     if code == STALE_FORM:
         return gettext("Go back, reload the page and send it again.")
     details = {

@@ -1,11 +1,11 @@
-"""Figures of a business: what came, what is under way, what was won, what is to be done.
+"""Figures of the dashboard: new leads, open deals, won and lost deals, tasks to be done.
 
-Days and months are those of the tenant's zone. Each figure stands against the one of the period
-before: for what happens, the same stretch of time earlier; for what there is, as it stood then.
+Days and months are those of the tenant's time zone. Each figure is compared with an earlier one:
+counts of a period with those of the period before, open deals and tasks with those of a week ago.
 Sums are kept for each currency and never mixed (D2). Deleted records don't count.
 
-As it stood: by what records tell today. What has been deleted or cancelled since is gone from then
-too, and a deal that was reopened counts as never closed.
+Earlier figures are computed from the records as they are today. A record that was deleted or
+cancelled since is missing from the earlier figure too, and a reopened deal counts as never closed.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ WEEK = 7
 DAYS, SOURCE_DAYS, MONTHS = 30, 90, 12
 MAX_SOURCES = 8
 UNDONE = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
-OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # as the index of open deals says it
-# Of the tasks that were there at a moment: due from then on until another, and overdue.
+OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
+# Of the tasks that existed at a moment: those due from then until another moment, and overdue ones.
 DUE = (
     "count(CASE WHEN created_at <= ? AND due_at >= ? AND due_at < ? THEN 1 END),"
     " count(CASE WHEN created_at <= ? AND due_at < ? THEN 1 END)"
@@ -32,7 +32,7 @@ DUE = (
 
 
 class Calendar:
-    """The days and months of a zone, seen from a moment there."""
+    """Days and months of a time zone, counted back from a moment."""
 
     def __init__(self, zone: str, moment: str):
         self._zone = ZoneInfo(zone)
@@ -57,7 +57,7 @@ class Calendar:
         return _stored(self._at(self.today - timedelta(days), self.now.time()))
 
     def rest_of_day(self, days_ago: int = 0) -> Span:
-        """What is left of a day at this time of it."""
+        """The remaining part of a day, from the present time of day on."""
         return self.ago(days_ago), self._midnight(self.today + timedelta(1 - days_ago))
 
     def days(self, count: int) -> list[tuple[date, Span]]:
@@ -147,9 +147,9 @@ def leads_by_day(calendar: Calendar) -> list[tuple[date, int]]:
 
 
 def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
-    """(source, how many leads) of those that brought most, and how many all others brought."""
+    """Return (source, number of leads) of the largest sources, and the number of all others."""
     begins, ends = calendar.until_now(SOURCE_DAYS)
-    # Not by the index of sources, which would walk over all leads there are.
+    # Selected by time of creation: the index of sources would make SQLite read all leads.
     counts = rows(
         "SELECT coalesce(source, ''), count(*) FROM lead WHERE created_at >= ? AND created_at < ?"
         " AND deleted_at IS NULL GROUP BY coalesce(source, '') ORDER BY count(*) DESC, 1",

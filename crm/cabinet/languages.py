@@ -99,7 +99,7 @@ def get_locale() -> Locale:
 
 @contextmanager
 def force_locale(language: str) -> Iterator[None]:
-    """Texts in here are in this language, for somebody else than the reader of the page."""
+    """Translate the texts in the block into this language: they are for another user."""
     before = g.get("forced_language")
     g.forced_language = language
     try:

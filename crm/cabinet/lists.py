@@ -114,7 +114,7 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
 
 
 def _sentence(noun: str, name: str, text: str) -> str:
-    """What a filter says to people."""
+    """Return a filter of the address as a sentence for users."""
     when = _when(text)
     sentences = {
         "q": gettext("Search: %(q)s", q=text),

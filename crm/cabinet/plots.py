@@ -1,8 +1,8 @@
-"""Plots, drawn here as SVG: bars that lie for names, bars that stand for days and months.
+"""Plots as SVG: horizontal bars for names, vertical bars for days and months.
 
 A plot names classes for its colours and no style; it is as wide as the page allows, so texts stay
-large enough at 360 units on a phone. Whoever cannot see it has its title and what it tells, and the
-table behind it: both are made of the same rows.
+large enough at 360 units on a phone. For screen readers it has a title and a description, and the
+page has a table made of the same rows.
 """
 
 import math
@@ -17,13 +17,13 @@ WIDTH = 360
 LETTER = 7  # units that a letter takes, roughly
 LINE = 17
 LONGEST = WIDTH // LETTER  # letters of a line
-ROW, BAR = 52, 12  # heights of a lying bar with its texts, and of the bar itself
-HEIGHT, FOOT, HEAD = 190, 20, 10  # of a plot with standing bars
+ROW, BAR = 52, 12  # heights of a horizontal bar with its texts, and of the bar itself
+HEIGHT, FOOT, HEAD = 190, 20, 10  # of a plot with vertical bars
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One lying bar: its name, how long it is, what else is said of it, and where it leads."""
+    """One horizontal bar: its name and length, a note below it, and the page it links to."""
 
     name: str
     count: int
@@ -33,8 +33,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One place of standing bars, one for each series: its name, short, its counts, and where each
-    of them leads."""
+    """The vertical bars of one day or month, one bar for each series.
+
+    `mark` is the short name on the axis, empty for none; `counts` and `paths` are in the order of
+    the series, `paths` being the pages that the bars link to.
+    """
 
     name: str
     mark: str
@@ -45,7 +48,7 @@ class Column:
 def draw_horizontal_bars(
     id: str, title: str, about: str, bars: Sequence[Bar], format_number: Callable
 ) -> Markup:
-    """Lying bars, one below the other. `format_number` writes a number."""
+    """Draw horizontal bars, one below the other. `format_number` turns a count into a text."""
     height = ROW if any(bar.note for bar in bars) else ROW - LINE
     svg = _plot(id, title, about, height * len(bars), any(bar.path for bar in bars))
     max_count = max([bar.count for bar in bars], default=0) or 1
@@ -72,9 +75,9 @@ def draw_vertical_bars(
     columns: Sequence[Column],
     format_number: Callable,
 ) -> Markup:
-    """Bars side by side; `series` are (name, class of its bars), named below if several.
+    """Draw vertical bars; `series` are (name, CSS class), with a legend if there are several.
 
-    `format_number` writes a number.
+    `format_number` turns a count into a text.
     """
     several = len(series) > 1
     height = HEIGHT + (LINE + 4 if several else 0)

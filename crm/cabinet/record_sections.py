@@ -36,7 +36,7 @@ PAGE_SIZE = 50
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 NOUN_OF = {plural: noun for noun, plural in NOUNS.items()}
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
-# Not shown in the history: another field of the same change says the same to people.
+# Not shown in the history: another field of the same change has the same meaning for users.
 NOT_IN_HISTORY = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
 pages = Pages("record_sections")

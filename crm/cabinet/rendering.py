@@ -115,7 +115,7 @@ class Unconfirmed(Exception):
 
 @contextmanager
 def confirmed(question: str, label: str, back: str, detail: str = "") -> Iterator[None]:
-    """Around a change that cannot be undone: ask the person before it is kept.
+    """Ask the user to confirm the change in the block, which cannot be undone.
 
     `label` is the text of the button that confirms, `back` the path of the page to return to. The
     question is a page, which the script shows as a dialog. Raises Unconfirmed until the form says

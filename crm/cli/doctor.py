@@ -1,4 +1,4 @@
-"""`doctor`: checks the installation and says what to do, whether a server is running or not.
+"""`doctor`: checks the installation and advises what to do, whether a server runs or not.
 
 It prints one line for each finding: `ok`, `warning` or `fault`, the part that was checked, and a
 sentence. It exits with 1 if there is a fault. It changes nothing, and sends nothing but DNS queries

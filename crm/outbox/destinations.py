@@ -154,7 +154,7 @@ def is_own_address(address: Address) -> bool:
     """Return whether an interface of this machine has the address.
 
     A call to an own public address would pass behind the firewall and reach services that are not
-    for strangers. The kernel is asked by binding a socket, so aliases and later addresses count,
+    for other hosts. The kernel answers by binding a socket, so aliases and later addresses count,
     and nothing is sent. An address that only a NAT in front has is not the machine's own: such a
     call takes the same path as a stranger's.
     """

@@ -109,7 +109,7 @@ class Webhook(Record):
     def record_success(self, at: str) -> None:
         """Note a successful delivery; call it inside a transaction.
 
-        It does not change the version of the record, for nobody edits the health of a webhook.
+        It does not change the version of the record: users do not edit a webhook's health.
         """
         if self.failing_since or self.last_success_at != at:
             execute(

@@ -38,7 +38,7 @@ def field(noun: str) -> nested.NestedList:
 
 
 def hide_unreadable(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without possible duplicates of a noun that the caller may not read."""
+    """Remove possible duplicates that the caller may not read from the record, and return it."""
     if duplicates := record.get("possible_duplicates"):
         record["possible_duplicates"] = [
             duplicate for duplicate in duplicates if rights.can_read(f"{duplicate['resource']}s")
@@ -50,7 +50,7 @@ ORDER = f" ORDER BY resource, id LIMIT {MAX_DUPLICATES}"
 
 
 def _build_duplicates_sql(noun: str) -> str:
-    """An SQL text: (resource, id, name) of whoever shares a phone or an e-mail with the record."""
+    """Build an SQL query: (resource, id, name) of records with the record's phone or e-mail."""
     if noun == "client":
         other_client, other_lead = "client.id", "coalesce(other.client_id, 0) <> client.id"
     else:

@@ -30,7 +30,10 @@ from crm.resources.tasks import TASK
 
 
 def list_readable_kinds(scopes: frozenset[str], kinds: list[str]) -> list[str]:
-    """Of the kinds wanted, or of all, those that the scopes let read; raises Forbidden."""
+    """Return `kinds`, or by default all kinds that the scopes allow to read.
+
+    Raises Forbidden if one of `kinds`, or every kind there is, may not be read.
+    """
     rights.require(scopes, map(events.required_scope, kinds))
     readable_kinds = [
         kind for kind in events.KINDS if rights.allows(scopes, events.required_scope(kind))
@@ -42,7 +45,7 @@ def list_readable_kinds(scopes: frozenset[str], kinds: list[str]) -> list[str]:
 
 
 class EventSchema(RecordSchema):
-    """An event as webhooks and the feed tell it."""
+    """An event as webhooks and the feed show it."""
 
     id = fields.Text(64, dump_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
     type = fields.Choice(*events.KINDS, dump_only=True)
@@ -68,7 +71,7 @@ class ImportSummarySchema(RecordSchema):
     skipped = fields.Integer(0, 1 << 53, dump_only=True)
 
 
-# The schemas of everything that stands in an event's `data`, by its name there.
+# The schemas of the records in an event's `data`, by their name in it.
 EVENT_DATA_SCHEMAS = {
     "lead": LEAD.schema,
     "client": CLIENT.schema,

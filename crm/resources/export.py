@@ -1,7 +1,7 @@
 """Everything of a tenant in one archive: its whole file, and what people read as CSV.
 
-The sheets are made from the copy of the file, so all of it is of one moment, and who works with the
-tenant meanwhile waits for nobody.
+The sheets are made from a copy of the file, so that all of them show one moment and no user of the
+tenant waits meanwhile.
 """
 
 import os

@@ -146,12 +146,12 @@ def check_name(name: str | None, field: str = "name") -> None:
 
 
 def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
-    """The user who has that id at a site that embeds the cabinet: the one who came with it before,
-    else one with the same e-mail or phone who never came from the site, else a new one.
+    """Return the user for an id at a site that embeds the cabinet: the user who has this site id,
+    else one with the same e-mail or phone who has no site id yet, else a new one.
 
-    `data` has name and role, which follow the site's, and perhaps email and phone, which only a new
-    user gets, and only if nobody has them. A deactivated user stays so, and the last owner an
-    owner: the site decides what that person may do meanwhile.
+    `data` has name and role, which are updated to the site's, and optionally email and phone, which
+    only a new user gets, and only if no other user has them. A deactivated user stays deactivated.
+    The last owner stays an owner in the database; the session still has the site's role.
     """
     name, role = data["name"], data["role"]
     user = User.first("site_id = ?", site_id)
@@ -174,7 +174,7 @@ def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
 
 
 def _without_site_id(data: dict[str, Any]) -> User | None:
-    """The user with that e-mail address or phone who never came from the site."""
+    """Return the user with that e-mail address or phone who has no site id yet."""
     for field in ("email", "phone"):
         if data.get(field):
             user = User.first(f"{field} = ? AND site_id IS NULL", data[field])
@@ -184,7 +184,7 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
 
 
 def owner_id() -> int:
-    """The first owner: whom the command line's keys act for by default (D12)."""
+    """Return the first owner, for whom keys made on the command line act by default (D12)."""
     owner = User.first("role = 'owner' AND active")
     assert owner is not None  # the last one cannot be deactivated
     return owner.id
@@ -226,7 +226,7 @@ USER_PATCH = UserSchema.patch("UserPatch")
 
 
 class KeyOut(RecordSchema):
-    """The key that asks."""
+    """The API key of the request."""
 
     id = ma.String(required=True)
     name = ma.String(required=True)
@@ -241,7 +241,7 @@ class TenantOut(RecordSchema):
 
 
 class MeOut(type(USER.schema)):  # type: ignore[misc]  # made from the declaration
-    """A user with the key that asks and its tenant."""
+    """A user, with the API key of the request and its tenant."""
 
     key = ma.Nested(KeyOut, required=True)
     tenant = ma.Nested(TenantOut, required=True)

@@ -100,7 +100,7 @@ class Kinds(fields.Field):
 
 
 class NoticeSchema(RecordSchema):
-    """What happened to an endpoint that its owner should know."""
+    """A notice about a webhook that its owner should read: why it was switched off."""
 
     at = fields.DateTime(dump_only=True)
     code = fields.Choice(subscriptions.PAUSED, subscriptions.GONE, dump_only=True)
@@ -335,7 +335,7 @@ def list_deliveries(query: Query, id: str) -> Page:
 @blueprint.answer(Recovery(), 202)
 @blueprint.conflicts()
 def recover_webhook(query: Query, data: dict[str, Any], id: str) -> dict[str, Any]:
-    """Send all that the endpoint missed since a time; a paused one goes on."""
+    """Send all events that the webhook missed since a time; a paused one is switched on."""
     dry_run = query.options.get("dry_run") == "true"
     return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
 

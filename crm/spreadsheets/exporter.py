@@ -74,7 +74,7 @@ def _own_writers(
 
 
 def _writers(columns: Sequence[Column], excel: bool) -> Writers:
-    """What makes the cells of those columns whose stored value is not the cell."""
+    """Return functions that turn stored values into cells, for columns that need it."""
     return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
 
 

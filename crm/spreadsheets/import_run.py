@@ -1,4 +1,4 @@
-"""What each import did, kept for whoever repairs the rejected rows (spec: Products; D9).
+"""What each import did, stored so that a user can repair the rejected rows (spec: Products; D9).
 
 The counts and the first errors are kept for good; the file of the rejected rows, which may be as
 large as the file sent, for 30 days. That file has the reason in a first column `error`, which an

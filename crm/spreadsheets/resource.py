@@ -1,6 +1,6 @@
 """What a resource declares so that its records can be imported from files and exported to them.
 
-Each resource that can registers itself. Nothing in this package knows one of them by name.
+Each importable resource registers itself, so this package names none of them.
 """
 
 from collections import defaultdict, deque

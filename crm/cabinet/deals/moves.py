@@ -75,7 +75,7 @@ def undo_move(id: str) -> Response:
 
 
 def _lacks_reason(id: str) -> bool:
-    """Must the reason of the loss be asked for? Not of a deal that is lost already."""
+    """Whether the form lacks the reason of the loss. A deal that is lost already needs none."""
     return "lost_reason" not in request.form and Deal.find(id).status != "lost"
 
 
@@ -93,7 +93,7 @@ def _ask_reason(id: str, pipeline_id: int) -> Response:
 
 
 def _move(id: str, data: dict[str, Any], back: str) -> Response:
-    """Move the deal, tell it with Undo, and go on at the page it was sent from, or `back`."""
+    """Move the deal, show a message with Undo, and redirect to the form's page, or `back`."""
     if "lost_reason" in request.form:
         # A text of one's own goes before the reason that was chosen from the list.
         text = request.form["lost_reason"].strip() or request.form.get("reason", "")

@@ -1,4 +1,4 @@
-"""The company: its name, the currency of what names none, the zone whose days count."""
+"""The company: its name, its default currency and its time zone."""
 
 from flask import request
 from werkzeug.wrappers import Response

@@ -2,7 +2,7 @@
 
 The key is shown once, so the snippet of one that was made before has a place for it. A robot that
 fills in the field that people don't see is answered like them, and no lead comes of it. Each form
-names a source of its own, by which leads of two forms are told apart.
+names a source of its own, which distinguishes the leads of two forms.
 """
 
 from functools import partial
@@ -98,9 +98,9 @@ def _find_form(id: str) -> ApiKey:
 
 
 def _read_source(form_key: ApiKey | None = None) -> str:
-    """The source as it was sent, for that form; raises Invalid unless it is its alone.
+    """Return the source that was sent; raises Invalid if another form than `form_key` has it.
 
-    A form that was made before sources were told apart keeps the one of all of them.
+    A form that was made before each had a source of its own keeps the common one.
     """
     try:
         source = (
@@ -144,7 +144,7 @@ def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
 
 
 def fields() -> dict[str, str]:
-    """What a form may ask for besides the name, and what it is called."""
+    """Return the fields that a form may have besides the name, with their labels."""
     return {
         "phone": gettext("Phone"),
         "email": gettext("E-mail"),

@@ -1,4 +1,4 @@
-"""Proof that it is the user, and not somebody else at their session, before logins are changed.
+"""Proof of the user's identity before a login is changed: a session alone may be in other hands.
 
 Users with a password type it. Users without one must have logged in a few minutes ago, by a code or
 a link. Users of an embedding site are authenticated by the site at each page.

@@ -104,7 +104,7 @@ def end_other_sessions() -> Response:
 
 
 def _require_own_login() -> None:
-    """Whom the site around lets in has address and password there."""
+    """Raise NotFound for a user of an embedding site, whose e-mail and password the site has."""
     if me().from_site:
         raise NotFound
 

@@ -90,7 +90,10 @@ def show(template: str, **context: Any) -> Response:
 
 
 def with_refusal(values: Any, refused: Form | None = None) -> Form:
-    """A record's values, and why another form of its page was refused: at its own fields."""
+    """Return a form of these values, with the messages of another refused form of the page.
+
+    Faults of fields that both forms have are left out: they belong to the refused form.
+    """
     shown_form = Form(values)
     if refused:
         shown_form.messages = refused.messages

@@ -1,4 +1,4 @@
-"""Users: who works here, in which role; invite, change, deactivate and let in again."""
+"""Users and their roles: invite, change, deactivate and reactivate them."""
 
 from functools import partial
 from typing import Any
@@ -109,7 +109,7 @@ def invite_user(id: str) -> Response:
 
 
 def _show_invited(user: User, invitation: emails.Invitation) -> Response:
-    """What became of an invitation. A link that was not sent is shown to who invited, this once."""
+    """Show the result of an invitation. A link that was not sent is shown once, to the inviter."""
     to = invitation.to
     if invitation.link:
         return show("invited.html", user=user, to=to, link=invitation.link)

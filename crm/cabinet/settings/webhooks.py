@@ -60,7 +60,7 @@ def show_webhook(
     recovery: Form | None = None,
     missed: int | None = None,
 ) -> Response:
-    """`missed`: how many deliveries the recovery that is asked about would send."""
+    """Show a webhook. `missed`: how many deliveries the recovery to be confirmed would send."""
     ((webhook, health),) = _with_health([WEBHOOK.one(id)])
     query = DELIVERY_FILTER.read(request.args)
     of_webhook = (int(webhook["id"]),)

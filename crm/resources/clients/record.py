@@ -340,7 +340,7 @@ def _own_fields(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_contact_limit() -> str:
-    """A sentence: how many contacts a client may have in the tenant's plan."""
+    """Return a sentence that names how many contacts a client may have in the tenant's plan."""
     plan = tenant.plan()
     return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
 

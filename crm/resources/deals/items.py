@@ -295,7 +295,7 @@ TOO_LARGE = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 
 def read_entries(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """The results of `read` for each of the `items`. Raises Invalid with the faults of them."""
+    """Return the results of `read` for all entries. Raises Invalid with the faults of all."""
     results, faults = [], []
     for number, entry in enumerate(entries):
         try:

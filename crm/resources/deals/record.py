@@ -261,7 +261,7 @@ def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> i
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Deal:
-    """Change the sent fields of a deal, which closes, reopens or moves it if they say so (D7).
+    """Update the sent fields of a deal; `status` and `stage_id` may close, reopen or move it (D7).
 
     One event for each fact, in this order: deal.stage_changed, then deal.won or deal.lost. Raises
     Invalid, NotFound, Stale, and Conflict `currency_fixed`.

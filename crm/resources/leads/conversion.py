@@ -174,7 +174,7 @@ def _contact_id(lead: Lead, client_id: int) -> int | None:
 
 
 class ConversionSchema(RecordSchema):
-    """What may be said of the deal that a lead becomes."""
+    """The body of a conversion: fields of the deal that is made of the lead."""
 
     client_id = fields.Id(about="By default the client with the same email or phone, or a new one.")
     deal_id = fields.Id(about="An open deal to join, instead of a new one.")

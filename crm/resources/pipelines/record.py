@@ -90,7 +90,7 @@ class Stage(Record):
         return stage
 
     def deals(self) -> int:
-        """How many live deals are in it."""
+        """Count the live deals in the stage."""
         (count,) = one_row(
             "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL", (self.id,)
         )
@@ -206,7 +206,7 @@ def first_stages(language: str) -> list[dict[str, Any]]:
 
 
 def make_in_use_conflict(kind: str, deals: int) -> Conflict:
-    """Deals are in a stage or a pipeline; only a caller who may read deals is told how many."""
+    """Make the error for a stage or pipeline with deals; their number needs the right to read."""
     more = {"deals": deals} if rights.can_read("deals") else {}
     return Conflict(f"deals sit in this {kind}: move them first", f"{kind}_in_use", **more)
 
