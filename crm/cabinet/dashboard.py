@@ -62,6 +62,7 @@ class Plot(NamedTuple):
 def show() -> Response:
     """The page `/` of a tenant's host."""
     calendar = Calendar(formatting.time_zone(), now())
+    # Only the figures count as heavy work: rendering needs no further reads of many rows.
     with heavy_work():
         funnels = figures.funnels()
         tiles = _tiles(calendar, funnels)
@@ -93,6 +94,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
             (gettext("Create an API key for your site"), "/settings/api-keys"),
             (gettext("Set up a webhook"), "/settings/webhooks"),
         ]
+    # Not strict: only an owner has the last steps.
     steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, steps_done, strict=False)]
     return [] if has_deals or all(is_done for *_, is_done in steps) else steps
 
@@ -115,7 +117,7 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
     def day(change: str) -> str:
         return gettext("%(change)s from this time yesterday", change=change)
 
-    to_do = {"assigned_to": "all"}
+    to_do = {"assigned_to": "all"}  # the list of tasks has the user's own by default
     month_then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
     return [
         Tile(

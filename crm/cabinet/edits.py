@@ -49,15 +49,17 @@ def save(
     the labels of the fields that somebody else has changed since the form was opened. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
+    # Each round sends the version it has compared with, so a change between reading and writing is
+    # found as Stale and merged, too, instead of being overwritten.
     while True:
         record = record or view.one(id)
-        edited, theirs = _merge(view, record, data)
+        edited, changed_by_others = _merge(view, record, data)
         try:
             update(edited, record["version"])
         except Stale:
             record = None  # another user changed it since it was read: read and compare again
         else:
-            return [labels.field(view.table, name) for name in theirs]
+            return [labels.field(view.table, name) for name in changed_by_others]
 
 
 def sent_version() -> int | None:
@@ -79,6 +81,7 @@ def _merge(
     opened_digests = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
+    # Digests are of values as the view shows them, so both sides are compared in that form.
     typed = view.show(data)
     edited = {
         name: value
@@ -90,10 +93,13 @@ def _merge(
         for name, digest in opened_digests.items()
         if name in record and digest != _digest(name, record[name])
     ]
+    # The same value typed by both users is no conflict.
     conflicting = [
         name for name in changed_by_others if name in edited and typed[name] != record[name]
     ]
     if conflicting:
+        # The form is shown again with the current digests: saving it once more replaces the other
+        # user's values, now on purpose.
         current_digests = {name: _digest(name, record[name]) for name in conflicting}
         shown = " ".join(
             f"{name}:{digest}" for name, digest in {**opened_digests, **current_digests}.items()
@@ -102,10 +108,10 @@ def _merge(
     return edited, [name for name in changed_by_others if name not in edited]
 
 
-def flash_saved(theirs: list[str]) -> None:
+def flash_saved(other_changes: list[str]) -> None:
     """Show that the change is saved, and which fields another user has changed meanwhile."""
-    if theirs:
-        fields = ", ".join(theirs)
+    if other_changes:
+        fields = ", ".join(other_changes)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",

@@ -80,7 +80,7 @@ class Calendar:
         """The month before, up to the same day and time: all of it if it is shorter."""
         first, end = _month(self.today, 1), _month(self.today)
         then = first + timedelta(self.today.day - 1)
-        if then >= end:
+        if then >= end:  # such as on the 31st after a month of 30 days
             return self._midnight(first), self._midnight(end)
         return self._midnight(first), _stored(self._at(then, self.now.time()) + SECOND)
 
@@ -103,7 +103,7 @@ def _stored(moment: datetime) -> str:
 
 @dataclass(slots=True)
 class Deals:
-    """How many they are, and what they come to in each currency, in 1/100.
+    """A number of deals and the sum of their amounts in each currency, in 1/100.
 
     In 1/100, because amounts in 1/10 000 could add up to more than 64 bits.
     """
@@ -136,7 +136,7 @@ class Funnel:
 
 
 def new_leads(calendar: Calendar) -> tuple[int, int]:
-    """How many came in a week, and in the week before up to this time."""
+    """Count the leads of the last 7 days, and those of the 7 days before up to this time."""
     this, before = _leads_in([calendar.until_now(WEEK), calendar.until_then(WEEK)])
     return this, before
 
@@ -186,6 +186,8 @@ def in_work(calendar: Calendar, funnels: list[Funnel]) -> tuple[Deals, int]:
         open_deals.count += deals.count
         for currency, sum in deals.sums.items():
             open_deals.add(currency, 0, sum)
+    # Open a week ago = open now − created since + closed since: two counts of few rows, where
+    # counting all deals that were open then would read each of them.
     week_ago = calendar.ago(WEEK)
     begun, closed = one_row(
         f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN}),"
@@ -213,14 +215,14 @@ def closed_by_month(calendar: Calendar) -> list[tuple[str, Deals, Deals]]:
 
 
 def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Tasks to be done in what is left of the day, and those whose time has passed.
+    """Count the tasks due in the rest of the day, and the overdue ones.
 
-    Each of them now and yesterday at this time.
+    Returns a pair for each: the count now, and the count yesterday at this time.
     """
     this, then = calendar.rest_of_day(), calendar.rest_of_day(1)
     params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
     undone = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
-    # What was done since has been changed since: so it is found by an index.
+    # A task done since then was also updated since then: the condition on updated_at has an index.
     since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
     done = one_row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
     today, late, today_then, late_then = undone
@@ -241,6 +243,7 @@ def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
     closed = [{"won": Deals(), "lost": Deals()} for _ in spans]
     for place, status, *deals in rows(
         f"{_table_of(spans)} SELECT place, status, currency, count(*),"
+        # CROSS JOIN makes SQLite go through the spans and look up the deals of each by the index.
         " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
         " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency",
         _params_of(spans),

@@ -54,7 +54,7 @@ def read_query(filter: Filter, defaults: Mapping[str, Iterable[str]] | None = No
 def read_page(
     view: RecordView, filter: Filter, defaults: Mapping[str, Iterable[str]] | None = None
 ) -> Page:
-    """The page of a list that the address asks for; a filtered list has its total.
+    """Return the page of a list that the address selects; a filtered list has its total.
 
     Not with `q`: to count the matches of a common word takes longer than to find a page.
     """

@@ -51,6 +51,8 @@ def backup_create(
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
     labels = [tenant] if tenant else tenants.labels()
+    # By erasing_now(), a clock that jumped ahead cannot make unfinished files of another run look
+    # abandoned.
     run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
     progress, linked = Progress("copied", len(labels)), 0
     try:
@@ -67,7 +69,7 @@ def backup_create(
 
 
 def _print(copies: list[NewCopy]) -> int:
-    """Print the copies; gives how many are hard links to an older copy."""
+    """Print the copies, and return how many are hard links to an older copy."""
     for _, path, _ in copies:
         click.echo(f"{path}\t{path.stat().st_size}")
     return sum(copy.is_link for copy in copies)

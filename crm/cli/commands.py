@@ -49,6 +49,7 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
                 function(settings, **options)
             except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(" ".join(str(error).split())) from error
+            # Before OSError, of which it is a subclass.
             except BrokenPipeError:
                 raise  # click exits quietly when the reader of stdout has closed it
             except OSError as error:
@@ -75,7 +76,7 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
 
 
 def _settings(file: Path | None, **overrides: Any) -> Config:
-    """The settings of the site in whose command line this runs, else the environment's."""
+    """Return the settings of an embedding site that runs the command, else those loaded here."""
     site_config = click.get_current_context().find_object(Config)
     if site_config is None or file is not None:
         return Config.load(config=file, **overrides)

@@ -80,7 +80,9 @@ def findings(
     tenants = Tenants(config)
     yield from run_check("settings", partial(_settings, config))
     yield from run_check("python", lambda: [(OK, platform.python_version())])
+    # From the installation outwards: what is inside first, then the network and the server.
     yield from run_check("sqlite", integrity.check_sqlite)
+    # Checks of the folder create files, which the service's user could then not open.
     other_user = integrity.owner(tenants)
     if other_user is not None:
         advice = f"it belongs to {other_user}: run the doctor as that user (sudo -u {other_user})"

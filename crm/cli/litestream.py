@@ -178,16 +178,16 @@ def litestream_config(config: Config, **target_options: Any) -> None:
 @click.option(
     "--user", default="crm", show_default=True, callback=user_name, help="User to run as."
 )
-def litestream_systemd(config: Config, user: str, **where: Any) -> None:
+def litestream_systemd(config: Config, user: str, **target_options: Any) -> None:
     """Print a systemd unit that runs Litestream on the machine of the service."""
-    program, parts = Path(_program()), urlsplit(where["url"])
+    program, parts = Path(_program()), urlsplit(target_options["url"])
     folder = data_folder(config.data, user)
     paths = [program, config.data]
     if parts.scheme == "file":
         folder += f"\nReadWritePaths={quoted_word(parts.path)}"
         paths.append(Path(parts.path))
-    if where["sftp_key"]:
-        paths.append(Path(where["sftp_key"]))
+    if target_options["sftp_key"]:
+        paths.append(Path(target_options["sftp_key"]))
     start = command_line(str(program), "replicate", "-config", str(CONFIG_FILE), "-no-expand-env")
     values = {"user": user, "start": start, "access": CREDENTIALS_HINT, "secrets": SECRETS_FILE}
     values |= {"folder": folder, "hardening": hardening(tuple(paths))}
@@ -210,6 +210,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **target_options: 
     with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as scratch:
         for label in only or _labels(source, Path(scratch)):
             with failures.collect(label):
+                # Labels come from a file at the target and become names of files here.
                 if not LABEL.match(label):
                     raise CRMError("it cannot be a tenant's label")
                 if tenants.exists(label):

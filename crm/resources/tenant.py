@@ -49,6 +49,7 @@ def open_tenant(
         raise Invalid.field("language", "invalid_choice", detail)
     person = {"name": name or label, **(owner or {}), "role": "owner"}
 
+    # Called before the file gets its name, so no session can open a tenant without an owner.
     def add_first_records() -> None:
         with transaction():
             execute("UPDATE tenant SET currency = ?", (code,))
@@ -133,6 +134,7 @@ def _checked_name(text: str) -> str:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
     if name is None:
         raise Invalid.field("name", "required", "a business needs a name")
+    # An older file may have a name that is refused today: saving it unchanged is no error.
     if name != about()["name"]:
         users.check_name(name)
     return name

@@ -105,6 +105,7 @@ def update(
             raise Conflict("somebody must stay an active owner", "last_owner")
         if data.get("name", user.name) != user.name:
             check_name(data["name"])
+        # put() returns old values: `active` was true and is not any more.
         if user.put(data).get("active"):
             sessions.end_others(user.id)
         return user
@@ -137,8 +138,8 @@ def confirm_email(token: str) -> bool:
 def check_name(name: str | None, field: str = "name") -> None:
     """Raise Invalid for a name of a person or a business that messages must not carry.
 
-    Checked where somebody sets a name, not where a site that embeds the CRM or an older file brings
-    one: messages leave such a name out.
+    Checked where a user sets a name. A name from an embedding site or an older file is stored as it
+    is, and messages leave it out.
     """
     if name and values.is_url_like(name):
         detail = "a name must not look like the address of a site or an e-mail address"
@@ -157,6 +158,8 @@ def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
     user = User.first("site_id = ?", site_id)
     if user and (not user.active or (user.name, user.role) == (name, role)):
         return user
+    # Nothing to write is the usual case, so that a page needs no writer lock. Inside the lock the
+    # user is looked up again: another request may have added it meanwhile.
     with transaction():
         user = User.first("site_id = ?", site_id) or _without_site_id(data)
         if user is None:
@@ -197,7 +200,7 @@ def reached_at(text: str) -> User | None:
 
 
 def reach_of(text: str) -> str:
-    """The normal form of a phone number or an e-mail address, whoever has it; "" if it is none."""
+    """Return the normal form of a phone number or an e-mail address; "" if the text is neither."""
     try:
         return ((values.email if "@" in text else values.phone)(text) or "").lower()
     except values.InvalidValue:

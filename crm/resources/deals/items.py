@@ -147,6 +147,7 @@ def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
     items = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
     listed: set[int] = set()
 
+    # All entries are checked before the first is stored, so that one response names all faults.
     def values_of(entry: dict[str, Any]) -> dict[str, Any]:
         id = entry.get("id")
         if id is None:
@@ -198,6 +199,7 @@ def _update_deal(deal: Deal, items_before: list[dict[str, Any]]) -> None:
     count, total, _ = deal.items()
     check_limits(count, [total])
     values: dict[str, Any] = {}
+    # The first item switches the amount to the items' total; later the mode is the user's choice.
     if deal.amount_mode == "items" or (count and not items_before):
         values = {"amount_mode": "items", "amount": total}
     items = items_of(deal)
@@ -228,6 +230,7 @@ def new_values(deal: Deal, data: dict[str, Any], is_past: bool = False) -> dict[
         if "price" not in data and product.currency != deal.currency:
             detail = "the product's currency is not that of the deal: send a price"
             raise Invalid.field("price", "currency_mismatch", detail)
+        # Copied, not referred to: a later change of the product must not change past deals.
         copied = {"name": product.name, "unit": product.unit, "price": product.price}
         values = {**DEFAULTS, **copied, **data, "product_id": product.id, "sku": product.sku}
     return {**values, **_sums(values)}
@@ -303,7 +306,7 @@ def read_entries(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
         except Invalid as error:
             faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
             if len(faults) >= MAX_FAULTS:
-                break
+                break  # no response shows more
     if faults:
         raise Invalid(faults)
     return results

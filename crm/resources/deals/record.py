@@ -150,6 +150,7 @@ class Deal(SoftDeletedRecord):
         own fields before the change, those alone that differ.
         """
         data = _with_assignee(data)
+        # The stored assignee needs no check: users are never deleted.
         if data.get("assigned_to") != self.assigned_to:
             reference(User, data.get("assigned_to"), "assigned_to")
         stage, status = stages.resolve_next_stage(self, data)
@@ -166,6 +167,7 @@ class Deal(SoftDeletedRecord):
             values["title"] = values.get("client_name", self.client_name) or _default_title(self.id)
         if stage.id != self.stage_id:
             closes = status not in ("open", self.status)
+            # A deal closed with a time in the past has reached its stage at that time.
             values["stage_changed_at"] = values["closed_at"] if closes else now()
         before = self.put(values, related)
         before.pop("items", None)  # the audit trail has them; events show the deal's own fields
@@ -201,6 +203,7 @@ class Deal(SoftDeletedRecord):
         mode = data.get("amount_mode", "manual" if "amount" in data else self.amount_mode)
         if mode == "manual":
             return {"amount_mode": mode}
+        # In the mode `items` a sent amount is accepted only as the total that GET has shown.
         # A key without deals:read sends no amount with the mode: refusals would reveal the total.
         if "amount" in data and not (data["amount"] == total and rights.can_read("deals")):
             raise _amount_not_total()
@@ -222,6 +225,7 @@ class Deal(SoftDeletedRecord):
     def _emit_changes(self, before: dict[str, Any], stage: Stage) -> None:
         """Write the history and the events of the fields that have changed."""
         previous = DEAL.show(before)
+        # Order by D7: the move first, then won or lost. Reopening has no event but the move.
         if "stage_id" in before:
             old_stage = Stage.find(before["stage_id"])
             history.add_move(self.id, old_stage, stage, self.stage_changed_at)
@@ -256,6 +260,7 @@ def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> i
     with transaction():
         if data.get("lead_id") is None:
             return add_deal(data, on_created).id
+        # Leads decide on the client, the contact and their own status, in the same transaction.
         (create_deal_of_lead,) = _create_deal_of_lead
         return create_deal_of_lead(data, on_created)
 
@@ -310,7 +315,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     if values["amount_mode"] == "items":
         if values["amount"]:
             raise _amount_not_total()
-        values["amount"] = 0
+        values["amount"] = 0  # the total of no items yet
     if status == "open" and data.get("closed_at"):
         raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
     if status != "open":
@@ -318,10 +323,12 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     reached_at = created_at if stage.type == "open" else values["closed_at"]
     values["stage_changed_at"] = data.get("stage_changed_at") or reached_at
     values["title"] = values.get("title") or values["client_name"] or ""
+    # A default title has the id, which the insert gives.
     deal = Deal.add(values)
     if not deal.title:
         _set_default_title(deal)
     history.add_move(deal.id, None, stage, deal.stage_changed_at)
+    # Before the event is written, so that its body has the items.
     on_created(deal)
     body = {"deal": DEAL.one(deal.id)}
     events.emit(events.DEAL_CREATED, deal.id, body)

@@ -120,10 +120,12 @@ def create(data: dict[str, Any]) -> int:
     with transaction():
         others = _pipelines()
         if others and data.get("is_default"):
+            # The old default is unset first: an index allows only one at any time.
             Pipeline.default().put({"is_default": 0})
-            others = _pipelines()
+            others = _pipelines()  # read again: its version has changed
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
+        # Added as the last one, then moved: positions stay 1, 2, 3 … without gaps.
         _arrange([*others, pipeline], pipeline, data.get("position") or pipeline.position)
         for position, stage in enumerate(stages, 1):
             Stage.add({**stage, "pipeline_id": pipeline.id, "position": position})
@@ -185,6 +187,7 @@ def update_stage(
         pipeline = Pipeline.find(stage.pipeline_id)
         if (position := data.get("position")) is not None:
             _arrange(pipeline.list_stages(), stage, position)
+        # GET of a pipeline shows its stages, so a changed stage is a new version of the pipeline.
         if stage.version > old_version:
             pipeline.touch()
         return stage

@@ -116,11 +116,13 @@ class ProductImporter(Importer):
         texts = _search_texts([change.row for change in reworded])
         for change, text in zip(reworded, texts, strict=True):
             change.after["search_text"] = text
+        # The index finds the old words by the stored text, so they are removed before the update.
         ids = dumps([change.id for change in reworded]).decode()
         execute(search_index.remove_many_statement("product"), (ids,))
         by_columns: dict[tuple[str, ...], list[Change]] = defaultdict(list)
         for change in changes:
             by_columns[tuple(change.after)].append(change)
+        # One prepared statement for all products in which the same columns change.
         for names, alike in by_columns.items():
             assignments = ", ".join(f"{name} = ?" for name in names)
             execute_many(
