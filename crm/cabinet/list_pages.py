@@ -92,6 +92,7 @@ def render_list(
     """
     form = form or Form()
     fields = list(fields)
+    # Not for a refused form, whose faults are to be read first.
     if is_form_open and fields:
         fields[0] = fields[0]._replace(attributes={**fields[0].attributes, "autofocus": True})
     return render(

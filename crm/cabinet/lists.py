@@ -70,6 +70,7 @@ def is_filtered() -> bool:
 
 def active_filters(noun: str) -> list[ActiveFilter]:
     """The filters in the address of the page, each with the address without it."""
+    # A cursor belongs to the filters it was made with, so it goes with any change of them.
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] != "cursor"]
     active = []
     for position, (name, text) in enumerate(parameters):
@@ -108,6 +109,7 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
     if isinstance(parameter, Since):
         with suppress(values.InvalidValue, OverflowError):
             day = date.fromisoformat(values.day(text))
+            # A day as an end is included, so it ends with the midnight after it.
             later = isinstance(parameter, Before)
             return values.midnight(day + timedelta(later), formatting.time_zone())
     return text

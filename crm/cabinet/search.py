@@ -36,7 +36,7 @@ LISTS = {
     "clients": "/clients?q=",
     "deals": "/deals?view=list&q=",
     "products": "/products?q=",
-    "tasks": "/search?only=tasks&q=",  # the page of tasks is no list to search
+    "tasks": "/search?only=tasks&q=",  # the page of tasks has no search
 }
 
 # The searched fields that are shown beside the name.
@@ -111,7 +111,7 @@ def _everywhere(q: str, only: str) -> list[Group]:
 def _find_matches(
     q: str, noun: str, name: str, shape: RecordView, filter: Filter, only: str
 ) -> Group | None:
-    """The first matches, or with `only` this noun a whole page of them."""
+    """Return the first matches of a noun; a whole page of them if `only` is this noun."""
     if only not in ("", noun):
         return None
     parameters = MultiDict({"q": q})
@@ -137,6 +137,7 @@ def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> Match:
     if noun == "tasks" and record["due_at"]:
         facts.append(Markup.escape(formatting.moment(record["due_at"])))
     other_excerpts = []
+    # Excerpts only where the name and facts do not show by themselves why the record matches.
     if not excerpts.has_all([name, *texts], words):
         other_excerpts = list(_other_excerpts(noun.removesuffix("s"), record, words))
     return Match(record, excerpts.marked(name, words), facts, other_excerpts)

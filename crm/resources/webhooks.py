@@ -89,6 +89,7 @@ class Kinds(fields.Field):
                 raise values.InvalidValue("invalid_type", "must be a list of kinds of events")
             if kind not in events.KINDS:
                 raise values.InvalidValue("invalid_choice", f"{kind[:64]!r} is no kind of event")
+        # In the declared order and without repetitions, so that equal choices are stored alike.
         return dumps([kind for kind in events.KINDS if kind in value]).decode()
 
     def show(self, value: Any) -> list[str]:
@@ -166,7 +167,7 @@ ATTEMPT = AttemptSchema.out("AttemptOut")
 
 
 class DeliverySchema(RecordSchema):
-    """An event on its way to an endpoint."""
+    """An event to be delivered to a webhook, with the attempts made."""
 
     id = fields.Id(dump_only=True)
     webhook_id = fields.Id(dump_only=True)
@@ -201,6 +202,7 @@ class DeliverySchema(RecordSchema):
         column=json_rows(
             {name: name for name in ATTEMPT.fields},
             "(SELECT * FROM attempt WHERE delivery_id = delivery.id"
+            # The inner query takes the latest ones, the outer order is that of the response.
             f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) ORDER BY id",
         ),
         max_bytes=SHOWN_ATTEMPTS * 16_000,

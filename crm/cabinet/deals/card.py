@@ -20,7 +20,7 @@ from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH
 from crm.resources.pipelines.record import Pipeline
 
-REFERENCES = ("client_id", "contact_id", "stage_id")  # their choices are made here
+REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
 FIELDS = form_names("deal", also=(*REFERENCES, "amount_mode"))
 # Of those, the ones that the card shows elsewhere: in its heading or beside the stage.
@@ -49,6 +49,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     """`form` is a refused form of the stage or the status, `lines` one of the items."""
     deal = DEAL.one(id)
     items = ITEM.every("deal_id = ? ORDER BY position, id", int(deal["id"]))
+    # Refused lines of another version may name items that do not exist any more.
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
     product = lines[f"items-{len(items)}-name"]
@@ -117,6 +118,7 @@ def restore_deal(id: str) -> Response:
 
 def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
     """Read the named fields that were sent, and the client; raises Invalid with all faults."""
+    # Both are read before anything is raised, so that the form shows all faults at once.
     faults: list[Fault] = []
     client: dict[str, Any] = {}
     try:
@@ -135,7 +137,7 @@ def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
-    """The client that the form names, and the contact unless the client is another one now."""
+    """Return the client that the form names, and the contact unless the client was changed."""
     client = {"client_id": choices.chosen_client(deal)}
     if client["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
         client["contact_id"] = request.form["contact_id"] or None

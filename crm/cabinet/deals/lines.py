@@ -1,4 +1,4 @@
-"""The lines that a deal is made of, as one form: all of them and a new one, saved together."""
+"""The items of a deal as one form: all existing lines and a new one, saved together."""
 
 import re
 from typing import Any
@@ -56,6 +56,7 @@ def _read_lines() -> list[dict[str, Any]]:
 
 
 def _is_typed(sent: MultiDict) -> bool:
+    # The type of discount is a select, which is always sent.
     return any(text for name, text in sent.items() if name != "discount_type")
 
 
@@ -65,7 +66,7 @@ def _existing_item(sent: MultiDict) -> dict[str, Any]:
 
 
 def _new_item(sent: MultiDict) -> dict[str, Any]:
-    """A line of the product that is named, else a free one; what isn't typed is as usual."""
+    """Return a line of the product that is named, else a free one; empty inputs get defaults."""
     text = sent.get("name", "")
     line = {
         name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS if sent.get(name)

@@ -1,8 +1,8 @@
 """Moves of a deal through its stages: by the board, by its card, and back again.
 
-A move names the version of the deal that the page showed, so nobody moves what somebody else has
-just moved. A deal that would be lost is asked for the reason first. Each move is told with a button
-that takes the deal back to where it was.
+A move sends the version of the deal that the page showed, so it is refused if another user has
+moved the deal meanwhile. Before a deal is lost, the user is asked for the reason. The message
+about a move has a button that undoes it.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ pages = Pages("deal_moves")
 
 
 def _rerender_origin_page(form: Form, id: str) -> Response:
-    """The page it was sent from, with the reason why the deal was not moved."""
+    """Show the page of the refused form again, with the reason why the deal was not moved."""
     if form["next"].startswith("/deals/"):
         return show_deal(id, form.with_faults_as_messages())
     return show_board(form.with_faults_as_messages(), Deal.find(id).pipeline_id)
@@ -120,7 +120,7 @@ def _flash_move(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
         return flash(text)
     was = {name: getattr(before, name) for name in MOVE_FIELDS}
     if was["closed_at"] is None:
-        del was["closed_at"]
+        del was["closed_at"]  # an empty text would be refused as a time
     sent = {name: "" if value is None else value for name, value in was.items()}
     sent |= {"version": deal.version, "next": back}
     return flash_with_undo(text, f"/deals/{deal.id}/back", sent)

@@ -49,7 +49,7 @@ def change_profile() -> Response:
     if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
     users.update(me().user_id, {**data, "language": language})
-    with force_locale(language):
+    with force_locale(language):  # the message is shown by the next page, in the new language
         flash(gettext("Saved."))
     return see_other(PATH)
 
@@ -76,6 +76,7 @@ def change_password() -> Response:
     _require_own_login()
     proof = identity.prove("current")
     password_hash = passwords.hash_new(request.form.get("password", ""))
+    # Hashed before the transaction, because it is slow; the proof is checked again inside it.
     user_id, session_id = me().user_id, me().id
 
     def end_others() -> None:

@@ -72,6 +72,7 @@ def change_user(id: str) -> Response:
     data = load_form(USER_PATCH, request.form, names)
     _can_be_reached({"email": user.email, **data})
     is_own_phone = user.id == me().user_id and data.get("phone", user.phone) != user.phone
+    # The own phone is a way to log in: whoever finds an open session must not replace it.
     proof = identity.prove("current") if is_own_phone else None
     before = proof.check_again if proof else lambda: None
     was_invited = links.is_pending(links.INVITE, user.id)
@@ -124,7 +125,7 @@ def _show_invited(user: User, invitation: emails.Invitation) -> Response:
 
 
 def _invited() -> dict[str, tuple[str, bool]]:
-    """Who was invited and has not come in: {user's id: (since when, is the link good)}."""
+    """Return users who have not used their invitation: {id: (invited at, is the link valid)}."""
     came = sessions.list_user_ids()
     return {
         str(user_id): (created_at, expires_at > now())

@@ -48,6 +48,7 @@ def list_webhooks(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: list_webhooks(form))
 def add_webhook() -> Response:
+    # No redirect: this response is the only one that has the secret.
     id, secret = webhooks.create(_load_webhook_form(WEBHOOK_IN, FIELDS))
     return show("webhook_secret.html", id=id, secret=secret, is_new=True)
 
@@ -123,7 +124,7 @@ def delete_webhook(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/recover")
 @rerender_on_error(lambda form, id: show_webhook(id, recovery=form))
 def recover_webhook(id: str) -> Response:
-    """Counts first; sends when that count was seen."""
+    """Show how many deliveries would be sent; send them when the user has confirmed that."""
     since = load_form(RECOVERY_IN, request.form, ("since",))["since"]
     counts = "go" not in request.form
     missed = deliveries.recover(id, since, dry_run=counts)
@@ -161,10 +162,10 @@ def resend_delivery(id: str, delivery_id: str) -> Response:
 
 
 def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
-    """Each webhook, and how it does: (words, kind of badge).
+    """Return each webhook with its health: (text, kind of badge).
 
-    It is green only while nothing that was sent last failed. Switched on again after failures it is
-    `active` to the API, whose `failing` tells of what happened since.
+    The badge is green only if the last attempt succeeded. A webhook that was switched on again
+    after failures is `active` in the API, where `failing` is only about attempts since then.
     """
     states, retrying = labels.states(), deliveries.find_retrying_webhooks()
     with_health = []
@@ -183,7 +184,7 @@ def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
 
 
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:
-    """The delivery as a line for a shell, signed for now: receivers take it for five minutes."""
+    """Return the delivery as a curl command, signed now: receivers accept it for five minutes."""
     moment = int(current_session().clock())
     signed = signature.make_headers(webhook.active_secrets(), event_id, moment, body)
     headers = {"content-type": "application/json", **signed}

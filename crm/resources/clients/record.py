@@ -139,11 +139,9 @@ class Client(SoftDeletedRecord):
 
     def _replace_contacts(self, entries: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
-        # The JSON texts before and after are also what the audit trail stores.
         before = _contacts_text(self.id)
         contacts_by_id = {contact.id: contact for contact in self.list_contacts()}
-        # A client may have more than the plan allows, since before the plan was changed: it may
-        # be edited, but gets no further contacts.
+        # A client with more contacts than the plan allows by now may be edited, but not grow.
         if len(entries) > len(contacts_by_id) and len(entries) > settings().contacts[tenant.plan()]:
             raise Invalid.field("contacts", "too_many", describe_contact_limit())
         _check_contacts(contacts_by_id, entries)
@@ -151,7 +149,6 @@ class Client(SoftDeletedRecord):
         primary = _primary(contacts_by_id, entry_of, entries)
         for id, contact in contacts_by_id.items():
             if id not in entry_of:
-                # Deals that refer to the contact are changed while it can still be read.
                 for callback in before_contact_delete:
                     callback(contact)
                 contact.erase()
@@ -169,7 +166,6 @@ class Client(SoftDeletedRecord):
         return {"contacts": (before, after)}
 
     def _index_tags(self) -> None:
-        # A table of its own, because an index cannot look into the JSON list of tags.
         execute("DELETE FROM client_tag WHERE client_id = ?", (self.id,))
         tags = {search.fold(tag) for tag in loads(self.tags or "[]")}
         pairs = [(tag, self.id) for tag in tags]
@@ -267,7 +263,7 @@ def update_contact(
     with transaction():
         client = Client.find(client_id)
         contact = client.contact(id, expected_version)
-        others = [{"id": listed.id} for listed in client.list_contacts() if listed.id != contact.id]
+        others = [{"id": other.id} for other in client.list_contacts() if other.id != contact.id]
         client.update_fields({"contacts": [{**data, "id": contact.id}, *others]})
         return client.contact(id)
 
@@ -279,14 +275,13 @@ def delete_contact(
     with transaction():
         client = Client.find(client_id)
         contact = client.contact(id, expected_version)
-        others = [{"id": listed.id} for listed in client.list_contacts() if listed.id != contact.id]
+        others = [{"id": other.id} for other in client.list_contacts() if other.id != contact.id]
         client.update_fields({"contacts": others})
         return contact
 
 
 def match(email: str | None, phone: str | None) -> Client | None:
     """The live client with the same email, else the same phone, its own or a contact's (D5)."""
-    # Own values and those of contacts count alike, but any e-mail goes before any phone.
     for name, value in (("email", email), ("phone", phone)):
         if value and (client := Client.first(f"id IN ({having(f'{name} = ?')})", value, value)):
             return client
@@ -315,8 +310,7 @@ def _check_contacts(contacts_by_id: dict[int, Contact], entries: list[dict[str, 
         if has_primary and entry.get("is_primary"):
             faults.add(f"{pointer}/is_primary", "second_primary", "only one contact can be primary")
         for name in READ_ONLY.intersection(entry):
-            # Read-only fields may be sent back as GET has shown them. Without the right to read
-            # any value is refused: else guesses would find out the stored one.
+            # Without the right to read any value is refused: guesses would reveal the stored one.
             contact = contacts_by_id.get(id) if id and rights.can_read("clients") else None
             if contact is None or getattr(contact, name) != entry[name]:
                 faults.add(f"{pointer}/{name}", "read_only", "this field cannot be changed")
@@ -326,15 +320,13 @@ def _check_contacts(contacts_by_id: dict[int, Contact], entries: list[dict[str, 
 
 
 def _primary(
-    contacts_by_id: dict[int, Contact],
-    entry_of: dict[int, dict[str, Any]],
-    entries: list[dict[str, Any]],
+    existing: dict[int, Contact], entry_of: dict[int, dict[str, Any]], entries: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Return the entry whose contact becomes or stays the primary one; None if no contact is."""
     for entry in entries:
         if entry.get("is_primary"):
             return entry
-    primary_id = next((id for id, contact in contacts_by_id.items() if contact.is_primary), None)
+    primary_id = next((id for id, contact in existing.items() if contact.is_primary), None)
     if primary_id is not None and primary_id in entry_of:
         return None if "is_primary" in entry_of[primary_id] else entry_of[primary_id]
     if entry_of and primary_id is None:
