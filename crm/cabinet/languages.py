@@ -50,7 +50,7 @@ def install(app: Flask) -> None:
 
 
 def language() -> str:
-    """Of the user who is logged in, else as chosen in this browser, else Ukrainian."""
+    """Return the language of the logged-in user, else the browser's choice, else Ukrainian."""
     session = g.get("session")
     preferred = (session and session.language) or request.cookies.get(COOKIE)
     return preferred if preferred in LANGUAGES else DEFAULT

@@ -136,7 +136,7 @@ def _ask(unconfirmed: Unconfirmed) -> Response:
 
 
 def next_path(default: str = "/", name: str = "next") -> str:
-    """The path of this host that the parameter `name` asks to go to afterwards, or `default`."""
+    """Return the path in the parameter `name`, to redirect to afterwards, or `default`."""
     path = request.values.get(name, "")
     # Browsers read // and /\ as the beginning of another host.
     is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
@@ -144,5 +144,5 @@ def next_path(default: str = "/", name: str = "next") -> str:
 
 
 def me() -> Any:
-    """The session of the user who looks at the page: user_id, name, role, language."""
+    """Return the session of the logged-in user: user_id, name, role, language."""
     return g.session

@@ -1,7 +1,7 @@
 """Pages of the base host: sign-up in three steps (phone, code, company), and the way to a tenant.
 
 A sign-up needs a Ukrainian phone that was confirmed by SMS, and each confirmation opens one tenant.
-Whoever signed up is handed over to the tenant's own host by a link that lasts two minutes (D18).
+The new owner is redirected to the tenant's own host by a link that is valid for two minutes (D18).
 """
 
 import re

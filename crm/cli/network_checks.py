@@ -30,12 +30,13 @@ class PublicResponse(NamedTuple):
     status: int
     date: str | None
     location: str | None
-    seen: dict[str, str] | None  # the request as the service saw it; None: it was another server
+    seen: dict[str, str] | None  # the request as it arrived; None: another server has answered
 
 
 def names(config: Config) -> Iterator[LevelAndDetail]:
-    """Whether the hosts of tenants have an address."""
+    """Check that the hosts of tenants have an address in DNS."""
     domain = config.base_domain
+    # A random label: only a wildcard record answers for it.
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
     public = urlsplit(config.url_of(label)).hostname or ""
     setting, host = "CRM_BASE_DOMAIN", domain
@@ -56,7 +57,7 @@ def names(config: Config) -> Iterator[LevelAndDetail]:
 
 
 def public_url(config: Config) -> Iterator[LevelAndDetail]:
-    """Whether the URLs in links and messages lead to the tenants."""
+    """Check that the URLs in links and messages lead to the tenants."""
     url = config.url_of("<label>")
     parts = urlsplit(config.url_of("a"))
     host = parts.hostname or ""
@@ -103,7 +104,7 @@ def proxies(tenants: Tenants) -> Iterator[LevelAndDetail]:
 def check_proxies(
     config: Config, url: SplitResult, response: PublicResponse
 ) -> Iterator[LevelAndDetail]:
-    """Whether the proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
+    """Check that proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
     origin, seen = f"{url.scheme}://{url.netloc}", response.seen
     trusted = config.trusted_proxies
     if seen is None:
@@ -130,7 +131,7 @@ def check_proxies(
     mismatch = f"CRM_TRUSTED_PROXIES is {trusted}, but {count} in front add X-Forwarded-For"
     if seen["address"] == FORGED_ADDRESS:
         yield FAULT, f"a forged address was believed: {mismatch}"
-    elif url.scheme == "https" and not count:  # the service speaks no TLS, so there is a proxy
+    elif url.scheme == "https" and not count:  # the service has no TLS, so there is a proxy
         yield FAULT, f"the proxy adds no X-Forwarded-For, so all clients seem {seen['address']}"
     elif count != trusted:
         yield FAULT, f"all clients seem to be {seen['address']}: {mismatch}"

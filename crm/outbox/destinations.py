@@ -29,7 +29,7 @@ VISIBLE_ASCII = "".join(map(chr, range(33, 127)))
 LOCAL_ADDRESS = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
 UNENCODED_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
-# ipaddress.is_global lets 6to4, multicast and 168.63.129.16 pass, and changes between versions.
+# ipaddress.is_global accepts 6to4, multicast and 168.63.129.16, and differs between versions.
 UNICAST = ip_network("2000::/3")
 _SOCKET_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 NON_PUBLIC_NETWORKS = [

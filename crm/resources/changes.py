@@ -1,4 +1,4 @@
-"""The trail of a record: what each change after its creation made of what, by whom, when (D17).
+"""The audit trail of a record: old and new values of each change, its time and user (D17).
 
 `Kept.put` writes it; here it is read, in the form that the record itself has on the wire. A note is
 no change, nor is a deletion, after which the trail is as unseen as the record; undoing one is.

@@ -45,7 +45,7 @@ class UnusableFile(ValueError):
 
 class RowError(NamedTuple):
     """A row that could not be read: too_many_cells (`cells` has them all), bad_quotes,
-    unclosed_quote or field_too_long (`cells` has one, the first line as it stands)."""
+    unclosed_quote or field_too_long (`cells` has one, the unchanged first line)."""
 
     line: int
     code: str

@@ -66,7 +66,7 @@ def _own_writers(
     writers = dict(_writers(columns, excel))
     for place, column in enumerate(columns):
         if column.shows and not may_read(column.shows):
-            # The id of a user has no column of its own; those of other records stand beside.
+            # The id of a user has no column of its own, other records' ids have one beside this.
             writers[place] = str if column.shows == "users" else lambda _: ""
         elif column.name in names:
             writers[place] = _Names(names[column.name]).__getitem__

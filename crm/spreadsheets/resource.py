@@ -116,7 +116,7 @@ class ImportableResource:
     def required_scopes(self, has_values: Callable[..., bool]) -> list[str]:
         """Rights that an import needs beside `<plural>:write`.
 
-        `has_values(*columns)` tells whether the file has a value in any of these columns.
+        `has_values(*columns)` returns whether the file has a value in any of these columns.
         """
         return []
 

@@ -178,7 +178,7 @@ def check_file(
 
 
 def check_version(version: int) -> LevelAndDetail:
-    """Say what a file's version means for it."""
+    """Return the finding for a file of this version."""
     newest = len(migrations.STEPS)
     if version > newest:
         return FAULT, f"version {version} is of a newer release, this one knows {newest}"
@@ -243,7 +243,7 @@ def check_litestream(tenants: Tenants) -> Iterator[LevelAndDetail]:
 def doctor_token(tenants: Tenants) -> Iterator[str]:
     """Write a token into the data folder for a `with` block.
 
-    Whoever has it proves to a running server that they may write there; it is valid once.
+    A client that sends it proves to a running server that it may write there; it is valid once.
     """
     path, token = _token_path(tenants), secrets.token_urlsafe(32)
     path.unlink(missing_ok=True)

@@ -3,8 +3,8 @@
 Litestream is a process of its own. It reads the log of each file, holds a read transaction on it
 so that nobody else restarts the log, and makes the checkpoints itself. This module has what it
 needs in the data folder: the list of tenants, which is copied like a tenant's file because not
-every kind of storage can be listed; its control socket, by which it is told to release a file that
-is about to be deleted or replaced, and asked how far the copies lag behind; and the ids that a
+every kind of storage can be listed; its control socket, by which it releases a file that is about
+to be deleted or replaced, and reports how far the copies lag behind; and the ids that a
 restored file skips so that none is given twice.
 """
 

@@ -289,7 +289,7 @@ def match(email: str | None, phone: str | None) -> Client | None:
 
 
 def having(condition: str) -> str:
-    """An SQL text: the ids of clients who meet a condition themselves or by a contact."""
+    """Build an SQL query: ids of clients that meet a condition themselves or by a contact."""
     return (
         f"SELECT id FROM client WHERE {condition}"
         f" UNION SELECT client_id FROM contact WHERE {condition}"

@@ -41,7 +41,7 @@ DEFAULTS = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 
 
 class Discount(fields.Number):
-    """Per cent with up to 4 decimals, or an amount with up to 2: `discount_type` tells."""
+    """Per cent with up to 4 decimals, or an amount with up to 2, according to `discount_type`."""
 
     def __init__(self, **options: Any):
         largest = as_number(AMOUNT_MAX)

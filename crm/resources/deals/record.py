@@ -184,7 +184,7 @@ class Deal(SoftDeletedRecord):
         return count, total, last_position
 
     def _client_values(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The client with the name, and the contact, who must be one of the client's."""
+        """Return the changed client with its name, and the contact, which must be the client's."""
         client_id = data.get("client_id", self.client_id)
         if client_id != self.client_id:
             data = {"contact_id": None, **data}  # the old contact was one of the old client
@@ -194,7 +194,7 @@ class Deal(SoftDeletedRecord):
         return {}
 
     def _amount_values(self, data: dict[str, Any]) -> dict[str, Any]:
-        """A sent amount is set by hand from now on; the sent mode `items` makes it the total."""
+        """Return amount and mode: a sent amount is set by hand, the mode `items` is the total."""
         if not {"amount", "amount_mode", "currency"}.intersection(data):
             return {}
         count, total, _ = self.items()
@@ -210,7 +210,7 @@ class Deal(SoftDeletedRecord):
         return {"amount_mode": mode, "amount": total}
 
     def _closing_time(self, data: dict[str, Any], status: str) -> str | None:
-        """When it was won or lost: as sent, or now; an open deal has none."""
+        """Return when the deal was won or lost: as sent, or now; None for an open deal."""
         closed_at = data.get("closed_at")
         if status == "open":
             if closed_at not in (None, self.closed_at):  # the time before may be sent back
