@@ -56,7 +56,7 @@ class Calendar:
         """The same time of the day, so many days earlier."""
         return _stored(self._at(self.today - timedelta(days), self.now.time()))
 
-    def rest_of_day(self, days_ago: int = 0) -> Span:
+    def remaining_day(self, days_ago: int = 0) -> Span:
         """The remaining part of a day, from the present time of day on."""
         return self.ago(days_ago), self._midnight(self.today + timedelta(1 - days_ago))
 
@@ -219,7 +219,7 @@ def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
 
     Returns a pair for each: the count now, and the count yesterday at this time.
     """
-    this, then = calendar.rest_of_day(), calendar.rest_of_day(1)
+    this, then = calendar.remaining_day(), calendar.remaining_day(1)
     params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
     undone = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
     # A task done since then was also updated since then: the condition on updated_at has an index.

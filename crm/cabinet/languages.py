@@ -57,7 +57,7 @@ def language() -> str:
 
 
 def remember(response: Response, language: str) -> None:
-    """The language of this browser from now on."""
+    """Store the language in a cookie of this browser."""
     options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
     path = quote(request.root_path) or "/"
     response.set_cookie(COOKIE, language, max_age=A_YEAR, path=path, **options)
@@ -93,7 +93,7 @@ def nest_quotes(text: str) -> str:
 
 
 def get_locale() -> Locale:
-    """The reader's: how dates and numbers are written."""
+    """Return the locale of the reader, for dates and numbers."""
     return _locale_of(_current())
 
 
@@ -110,7 +110,7 @@ def force_locale(language: str) -> Iterator[None]:
 
 @cache
 def catalog(language: str) -> support.NullTranslations:
-    """All our texts in a language."""
+    """Return all translations into a language, compiled once per process."""
     folder = resources.files("crm.cabinet") / "translations" / language
     pages = sorted(folder.iterdir(), key=str) if folder.is_dir() else []
     merged = support.NullTranslations()

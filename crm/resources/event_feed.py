@@ -63,7 +63,7 @@ class EventSchema(RecordSchema):
 
 
 class ImportSummarySchema(RecordSchema):
-    """What an import came to."""
+    """The counts of an import."""
 
     id = fields.Id(dump_only=True)
     created = fields.Integer(0, 1 << 53, dump_only=True)
@@ -97,7 +97,7 @@ class EventFeed(Open):
 
 
 class After(parameters.Parameter):
-    """The sequence of the last event that is known already."""
+    """The sequence of the last event that the client has read."""
 
     def apply(self, sent: list[str], query: Query) -> None:
         text = sent[0]

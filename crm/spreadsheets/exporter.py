@@ -49,6 +49,7 @@ def export_csv(
             parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
             yield from _rows(resource, record_columns, _write_cells(columns, writers), parts)
 
+    # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
     header = [column.name for column in resource.all_columns if column.sql]
     with snapshot():
         csv_format.write_to(to, header, rows(), excel, resource.text_columns)
@@ -91,7 +92,7 @@ class _Names(dict[Any, str]):
 
 
 def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:
-    """The rows of cells of columns of stored values; None is an empty cell."""
+    """Turn columns of stored values into rows of cells; None is an empty cell."""
     # Column by column: most have nothing to convert, and csv writes their values as they are.
     cells = list(columns)
     for place, write in writers:
@@ -120,7 +121,7 @@ def _rows(
     records: Iterator[Row],
     parts: list[list[Row]] | None,
 ) -> Iterator[Row]:
-    """The rows of a file: the record's own cells, those of a part, and the source of the ids."""
+    """Yield the rows of a file: the record's cells, those of a part, and the source of the ids."""
     if parts is None:
         yield from records
         return

@@ -1,4 +1,4 @@
-"""What becomes of deals when their client changes (D6).
+"""Changes of deals that follow from changes of their clients and contacts (D6).
 
 Deals import clients, so these functions register themselves with the clients' verbs.
 """

@@ -26,6 +26,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
     """
     if not entries:
         return deals.create(data)
+    # The amount follows from the items, so it is set when they are stored.
     deal_fields = {
         name: value for name, value in data.items() if name not in ("amount", "amount_mode")
     }
@@ -41,6 +42,7 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
                 "amount", "amount_of_items", "is the items' total in the mode items"
             )
         deal.amount, deal.amount_mode = (total if mode == "items" else data.get("amount")), mode
+        # A plain UPDATE: a new deal must not begin with an audit entry and a second version.
         sql = "UPDATE deal SET amount = ?, amount_mode = ? WHERE id = ?"
         execute(sql, (deal.amount, mode, deal.id))
 
@@ -83,6 +85,7 @@ def _write(deal: Deal, entries: list[ItemEntry]) -> bool:
         item, data = entry
         if item is not None:
             return item.updated_values(data)
+        # With a name and a price the item needs no product, which may be deleted by now.
         is_past = data.get("name") is not None and data.get("price") is not None
         return items.new_values(deal, data, is_past)
 

@@ -24,7 +24,7 @@ SEARCHED_COLUMNS = frozenset(("name", "category", "description"))
 REQUIRED = (("name", 1), ("price", 2))  # of a new product: (column, place in a row)
 BATCH_ROWS = 5000  # written between two reports of progress
 
-SELECT_KNOWN = f"""
+SELECT_EXISTING = f"""
     SELECT sku, name, price, unit, category, description, active, id FROM product
     WHERE {among("sku")} AND deleted_at IS NULL
 """
@@ -68,12 +68,14 @@ class ProductImporter(Importer):
         changes: list[Change] = []
         columns = [self.file.column_values(name) for name in COLUMNS]
         skus = dumps([sku for sku in columns[0] if sku is not None]).decode()
-        known_rows = {product_row[0]: product_row for product_row in rows(SELECT_KNOWN, (skus,))}
+        existing_rows = {
+            product_row[0]: product_row for product_row in rows(SELECT_EXISTING, (skus,))
+        }
         unchanged = 0
         for at, values in enumerate(zip(*columns, strict=True)):
             if at in self.faults:
                 continue
-            product_row = known_rows.get(values[0])
+            product_row = existing_rows.get(values[0])
             if product_row is None:
                 if None in values[1:3]:
                     missing = [name for name, place in REQUIRED if values[place] is None]
@@ -92,6 +94,7 @@ class ProductImporter(Importer):
         if not new_rows:
             return
         (last_id,) = one_row("SELECT coalesce(max(id), 0) FROM product")
+        # With more new rows than old ones, building the indexes anew is faster than updating them.
         constants = tenant.currency(), now(), now()
         with filling("product", rebuild_indexes=len(new_rows) > max(last_id, BATCH_ROWS)):
             for start in range(0, len(new_rows), BATCH_ROWS):
@@ -135,7 +138,7 @@ class ProductImporter(Importer):
 
 
 def _difference(stored_row: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
-    """What a row changes of a product; empty cells change nothing."""
+    """Return what a row changes of a product, or None; empty cells change nothing."""
     *old_values, id = stored_row
     before, after = {}, {}
     for name, old, value in zip(COLUMNS, old_values, values, strict=True):
@@ -148,5 +151,5 @@ def _difference(stored_row: tuple[Any, ...], values: tuple[Any, ...]) -> Change 
 
 
 def _search_texts(product_rows: list[tuple[Any, ...]]) -> list[str]:
-    """What `q` looks into: as Product.search_texts, of many at once."""
+    """Return the search texts of many products at once, as Product.search_texts has them."""
     return search.fold_many([(r[0], r[1], r[4], r[5]) for r in product_rows])

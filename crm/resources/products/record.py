@@ -102,6 +102,7 @@ class Product(SoftDeletedRecord):
         if self.is_used():
             super().remove(**last)
             return
+        # No deal refers to it, so its values serve nothing; the audit trail would still show them.
         super().remove(**ERASED, **last)
         execute("DELETE FROM audit_entry WHERE noun = ? AND record_id = ?", (self.noun, self.id))
 
