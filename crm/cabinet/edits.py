@@ -1,4 +1,4 @@
-"""Edit forms of records that somebody else may change while the form is open.
+"""Edit forms of records that another user may change while the form is open.
 
 A form carries, beside its fields, a digest of each value it was opened with (the hidden field
 `shown`). A field that still has that value was not edited, so another person's change of it stays;
@@ -42,11 +42,11 @@ def save(
     update: Callable[[dict[str, Any], int], Any],
     record: dict[str, Any] | None = None,
 ) -> list[str]:
-    """Update a record by its edit form and keep what somebody else has changed meanwhile.
+    """Update a record by its edit form and keep what another user has changed meanwhile.
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Returns
-    the labels of the fields that somebody else has changed since the form was opened. Raises
+    the labels of the fields that another user has changed since the form was opened. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
     # Each round sends the version it has compared with, so a change between reading and writing is

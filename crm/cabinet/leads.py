@@ -134,7 +134,7 @@ def move_lead(id: str) -> Response:
 @pages.get("/leads/<id>/convert", role=MANAGER)
 def ask_conversion(id: str, form: Form | None = None) -> Response:
     lead = LEAD.expanded(["possible_duplicates"]).one(id)
-    if lead["status"] == "converted":
+    if lead["status"] == "converted":  # such as after going back to this page
         return see_other(f"/deals/{lead['deal_id']}")
     clients = _matching_clients(lead)
     values = {"amount": lead["amount"], "assigned_to": lead["assigned_to"] or str(me().user_id)}

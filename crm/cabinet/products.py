@@ -81,6 +81,7 @@ def create_product() -> Response:
 @pages.get("/products/<id>")
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
+    # With a decimal comma for Ukrainian users, as they type it.
     price = decimal_text(Product.find(id).price, 4, comma=languages.language() == "uk")
     form = form or edits.open_form(product, FIELDS, price=price)
     fields = record_fields("product", FIELDS)
@@ -118,6 +119,7 @@ def delete_product(id: str) -> Response:
         _deletion_notice(product),
     )
     with confirmed(question, gettext("Delete"), f"/products/{id}", detail):
+        # With the version read above, whose name and use in deals the question states.
         products.delete(id, product.version)
     flash(gettext("“%(name)s” deleted", name=name))
     return see_other("/products")

@@ -154,6 +154,7 @@ def _author_name(change: dict[str, Any]) -> str:
 
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
+    # Over the whole record, because the text of a value may depend on others, as money on currency.
     before, after = ({**record, **change[side]} for side in ("before", "after"))
     return [
         {

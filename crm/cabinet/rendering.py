@@ -23,7 +23,7 @@ VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
 RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
 TENANT, BASE_HOST = "tenant", "base_host"  # kinds of hosts that a page may belong to
 MAX_FORM_BYTES = 1 << 20
-MAX_NEXT_PATH_CHARACTERS = 1000  # it is kept in a cookie, and those hold at most 4 KB
+MAX_NEXT_PATH_CHARACTERS = 1000  # it is stored in a cookie, which holds at most 4 KB
 
 
 class Pages(flask.Blueprint):
@@ -47,6 +47,7 @@ class Pages(flask.Blueprint):
         provide_automatic_options: bool | None = None,
         **options: Any,
     ) -> None:
+        # Kept on the view, where the check before each request finds them by the endpoint.
         method = (options.get("methods") or ["GET"])[0]
         default = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
         view_func.role = options.pop("role", default)

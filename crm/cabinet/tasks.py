@@ -110,7 +110,7 @@ def change_task(id: str) -> Response:
 
 @pages.post("/tasks/<id>/complete")
 def complete_task(id: str) -> Response:
-    status = Task.find(id).status
+    status = Task.find(id).status  # before completing, for Undo
     task = tasks.complete(id)
     back = next_path("/tasks", "back")
     if status != "done":
@@ -123,7 +123,7 @@ def complete_task(id: str) -> Response:
 @pages.post("/tasks/<id>/reopen")
 @rerender_on_error(lambda form, id: edit_task(id, refused=form))
 def reopen_task(id: str) -> Response:
-    """Undo complete_task(), unless somebody has changed the task since."""
+    """Undo complete_task(), unless the task was changed since."""
     data = load_form(TASK_PATCH, request.form, ("status",))
     task = tasks.update(id, data, edits.sent_version())
     flash(gettext("“%(title)s” reopened", title=task.title))
@@ -146,7 +146,7 @@ def restore_task(id: str) -> Response:
 
 
 def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Open tasks under their headings."""
+    """Group open tasks under their headings."""
     moment, midnight = now(), _end_of_today()
     headings: dict[str, list[dict[str, Any]]] = {
         gettext("Overdue"): [],

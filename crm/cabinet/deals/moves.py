@@ -65,7 +65,7 @@ def close_deal(id: str) -> Response:
 @pages.post("/deals/<id>/back")
 @rerender_on_error(_rerender_origin_page)
 def undo_move(id: str) -> Response:
-    """Undo a move by the same rule, unless somebody has changed the deal since."""
+    """Undo a move by the same verb, unless the deal was changed since."""
     form_names = [name for name in MOVE_FIELDS if name in request.form]
     data = load_form(DEAL_PATCH, request.form, form_names)
     deal = deals.update(id, data, edits.sent_version())

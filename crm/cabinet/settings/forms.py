@@ -123,6 +123,7 @@ def _require_own_source(source: str, form_key: ApiKey | None = None) -> None:
 
 def _free_source() -> str:
     """`site-form`, or the first of `site-form-2` and so on that no form had yet."""
+    # Revoked forms count too: their leads would be mixed with those of the new form.
     taken = {key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE}
     numbered = (f"{SOURCE}-{number}" for number in count(2))
     return next(source for source in (SOURCE, *islice(numbered, len(taken))) if source not in taken)

@@ -31,7 +31,7 @@ from crm.resources.pipelines.record import (
 PATH = "/settings/pipelines"
 PIPELINE_FIELDS = ("name", "lost_reasons")
 STAGE_FIELDS = form_names("stage")
-GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
+GREY = "#6c757d"  # stands for no colour, because a browser's colour input always sends one
 
 
 @pages.get(PATH)
@@ -55,12 +55,11 @@ def add_pipeline() -> Response:
 def edit_pipeline(
     id: str, form: Form | None = None, stage: Form | None = None, refused: Form | None = None
 ) -> Response:
-    """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
+    """Show a pipeline. `form` and `stage` are those for the pipeline and a new stage, `refused` is
+    another refused form of the page."""
     pipeline = PIPELINE.one(id)
     reasons = "\n".join(pipeline["lost_reasons"])
-    others = (
-        other_pipeline for other_pipeline in PIPELINE.every("id <> ? ORDER BY position", int(id))
-    )
+    other_pipelines = PIPELINE.every("id <> ? ORDER BY position", int(id))
     return show(
         "pipeline.html",
         pipeline=pipeline,
@@ -75,7 +74,7 @@ def edit_pipeline(
         types=labels.stage_types(),
         takers=[
             (stage["id"], f"{other_pipeline['name']}: {stage['name']}")
-            for other_pipeline in others
+            for other_pipeline in other_pipelines
             for stage in other_pipeline["stages"]
         ],
         grey=GREY,
@@ -86,6 +85,7 @@ def edit_pipeline(
 @rerender_on_error(lambda form, id: edit_pipeline(id, form))
 def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
+    # One reason a line, because a reason may have commas, which separate other lists of forms.
     reasons = [line for line in lines if line.strip()]
     data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
     edits.flash_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
