@@ -172,8 +172,8 @@ def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response
 def change_contact(id: str, contact_id: str) -> Response:
     data = load_form(CONTACT_PATCH, request.form, CONTACT_FIELDS)
     update = partial(clients.update_contact, id, contact_id)
-    theirs = edits.save(CONTACT, contact_id, data, update)
-    edits.flash_saved(theirs)
+    other_changes = edits.save(CONTACT, contact_id, data, update)
+    edits.flash_saved(other_changes)
     return see_other(f"/clients/{id}#contacts")
 
 

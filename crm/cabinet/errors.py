@@ -72,19 +72,19 @@ def _heading(status: int, code: object) -> str:
     return headings.get(status) or usual or gettext("Could not be completed")
 
 
-def _refusal(known: Exception, status: int) -> str:
+def _refusal(error: Exception, status: int) -> str:
     """Why it was refused, in the reader's language; the empty text if only the API has a
     text for it."""
-    if status == 404 or not isinstance(known, CRMError):
+    if status == 404 or not isinstance(error, CRMError):
         return ""
-    text = "" if isinstance(known, Invalid) and known.faults else formatting.refusal(known)
-    if isinstance(known, Invalid):
-        reasons = [formatting.fault(fault) for fault in known.faults]
-        own_texts = {fault.detail for fault in known.faults}
+    text = "" if isinstance(error, Invalid) and error.faults else formatting.refusal(error)
+    if isinstance(error, Invalid):
+        reasons = [formatting.fault(fault) for fault in error.faults]
+        own_texts = {fault.detail for fault in error.faults}
         text = (
             " ".join(dict.fromkeys(reason for reason in reasons if reason not in own_texts)) or text
         )
-    return "" if text == known.detail else text
+    return "" if text == error.detail else text
 
 
 def _detail(status: int, code: object) -> str:

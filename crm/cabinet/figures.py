@@ -221,12 +221,12 @@ def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
     """
     this, then = calendar.remaining_day(), calendar.remaining_day(1)
     params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
-    undone = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
+    undone_counts = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
     # A task done since then was also updated since then: the condition on updated_at has an index.
     since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
-    done = one_row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
-    today, late, today_then, late_then = undone
-    return (today, today_then + done[0]), (late, late_then + done[1])
+    done_counts = one_row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
+    today, late, today_then, late_then = undone_counts
+    return (today, today_then + done_counts[0]), (late, late_then + done_counts[1])
 
 
 def _leads_in(spans: Sequence[Span]) -> list[int]:

@@ -83,9 +83,9 @@ def load_form(
     not checked is not sent, and counts as false. `added` are values that the page itself adds, as
     on the wire. Raises Invalid.
     """
-    known = [name for name in (names or sent) if name in schema.fields]
+    field_names = [name for name in (names or sent) if name in schema.fields]
     return schema.parse(
-        {name: wire_value(schema.fields[name], sent, name) for name in known} | added
+        {name: wire_value(schema.fields[name], sent, name) for name in field_names} | added
     )
 
 

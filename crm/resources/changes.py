@@ -56,8 +56,8 @@ CHANGE_FILTER = ChangeFilter()
 def of_record(shape: RecordView, id: int | str, query: Query) -> Page:
     """A page of the changes of a live record, the newest first."""
     noun = shape.table
-    where, params = "noun = ? AND record_id = ?", (noun, live(noun, id))
-    page = pagination.page(CHANGE, query, CHANGE_FILTER.fields["sort"], where, params)
+    condition, params = "noun = ? AND record_id = ?", (noun, live(noun, id))
+    page = pagination.page(CHANGE, query, CHANGE_FILTER.fields["sort"], condition, params)
     for change in page.records:
         for side in ("before", "after"):
             change[side] = shape.show(change[side])

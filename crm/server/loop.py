@@ -350,7 +350,7 @@ class Loop:
     def send(self, conn: Connection) -> None:
         """Send what the client can receive now; wait to send the rest, or for the next request."""
         try:
-            sent = conn.send()
+            sent_bytes = conn.send()
         except OSError:
             self.drop(conn)
             return
@@ -360,7 +360,7 @@ class Loop:
             return
         now = time.monotonic()
         latest = now + self.SEND_SECONDS
-        conn.send_until = min((conn.send_until or latest) + sent / self.RATE, latest)
+        conn.send_until = min((conn.send_until or latest) + sent_bytes / self.RATE, latest)
         self.wait(conn, State.SENDING, conn.send_until - now)
         self.watch(conn, selectors.EVENT_WRITE)
         conn.hold(self.answers, conn.output_bytes + conn.received_bytes)

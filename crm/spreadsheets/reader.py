@@ -147,20 +147,22 @@ class _RowGroups:
     def __init__(self, file: ParsedFile):
         self.file, self.entries = file, list[Entry]()
         resource = file.resource
-        own, parts = (
+        record_names, part_names = (
             {column.name for column in columns}
             for columns in (resource.columns, resource.part_columns)
         )
         names = list(enumerate(file.sheet.columns))
-        self._own_places = [at for at, name in names if name in own and name != SOURCE_TENANT]
-        self._part_places = [at for at, name in names if name in parts]
+        self._own_places = [
+            at for at, name in names if name in record_names and name != SOURCE_TENANT
+        ]
+        self._part_places = [at for at, name in names if name in part_names]
         self._group()
 
     def _group(self) -> None:
         resource, previous_cells = self.file.resource, tuple[str, ...]()
-        own = _values_by_row(self.file, resource.columns)
-        parts = _values_by_row(self.file, resource.part_columns)
-        for row, (values, part) in enumerate(zip(own, parts, strict=True)):
+        values_by_row = _values_by_row(self.file, resource.columns)
+        parts_by_row = _values_by_row(self.file, resource.part_columns)
+        for row, (values, part) in enumerate(zip(values_by_row, parts_by_row, strict=True)):
             _, cells = self.file.rows[row]
             own_cells = tuple(cells[place] for place in self._own_places)
             has_part = any(cells[place].strip() for place in self._part_places)

@@ -55,22 +55,24 @@ def _read_lines() -> list[dict[str, Any]]:
     ]
 
 
-def _is_typed(sent: MultiDict) -> bool:
+def _is_typed(line_form: MultiDict) -> bool:
     # The type of discount is a select, which is always sent.
-    return any(text for name, text in sent.items() if name != "discount_type")
+    return any(text for name, text in line_form.items() if name != "discount_type")
 
 
-def _existing_item(sent: MultiDict) -> dict[str, Any]:
-    line = {name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS}
-    return {**line, "id": sent["id"], "discount": line["discount"] or "0"}
+def _existing_item(line_form: MultiDict) -> dict[str, Any]:
+    line = {name: wire_value(ITEM_PATCH.fields[name], line_form, name) for name in NUMBERS}
+    return {**line, "id": line_form["id"], "discount": line["discount"] or "0"}
 
 
-def _new_item(sent: MultiDict) -> dict[str, Any]:
+def _new_item(line_form: MultiDict) -> dict[str, Any]:
     """Return a line of the product that is named, else a free one; empty inputs get defaults."""
-    text = sent.get("name", "")
+    text = line_form.get("name", "")
     line = {
-        name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS if sent.get(name)
+        name: wire_value(ITEM_PATCH.fields[name], line_form, name)
+        for name in NUMBERS
+        if line_form.get(name)
     }
-    if product_id := choices.chosen_product(text, sent.get("product_id", "")):
+    if product_id := choices.chosen_product(text, line_form.get("product_id", "")):
         return {**line, "product_id": product_id}
     return {**line, "name": text} if text else line

@@ -118,9 +118,9 @@ def _flash_move(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
         text = gettext("“%(title)s” reopened at “%(stage)s”", **names)
     if before.version == deal.version:
         return flash(text)
-    was = {name: getattr(before, name) for name in MOVE_FIELDS}
-    if was["closed_at"] is None:
-        del was["closed_at"]  # an empty text would be refused as a time
-    sent = {name: "" if value is None else value for name, value in was.items()}
-    sent |= {"version": deal.version, "next": back}
-    return flash_with_undo(text, f"/deals/{deal.id}/back", sent)
+    old_values = {name: getattr(before, name) for name in MOVE_FIELDS}
+    if old_values["closed_at"] is None:
+        del old_values["closed_at"]  # an empty text would be refused as a time
+    undo_fields = {name: "" if value is None else value for name, value in old_values.items()}
+    undo_fields |= {"version": deal.version, "next": back}
+    return flash_with_undo(text, f"/deals/{deal.id}/back", undo_fields)

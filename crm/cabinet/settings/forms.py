@@ -61,10 +61,10 @@ def add_form() -> Response:
 def show_form(id: str, form: Form | None = None) -> Response:
     key = _find_form(id)
     source = key.source or SOURCE
-    made = snippet(KEY_PLACEHOLDER, source, [*fields()], thanks())
+    html = snippet(KEY_PLACEHOLDER, source, [*fields()], thanks())
     form = form or Form({"source": source})
     return show(
-        "form_made.html", snippet=made, secret="", place=KEY_PLACEHOLDER, key=key, form=form
+        "form_made.html", snippet=html, secret="", place=KEY_PLACEHOLDER, key=key, form=form
     )
 
 
@@ -124,9 +124,15 @@ def _require_own_source(source: str, form_key: ApiKey | None = None) -> None:
 def _free_source() -> str:
     """`site-form`, or the first of `site-form-2` and so on that no form had yet."""
     # Revoked forms count too: their leads would be mixed with those of the new form.
-    taken = {key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE}
+    used_sources = {
+        key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE
+    }
     numbered = (f"{SOURCE}-{number}" for number in count(2))
-    return next(source for source in (SOURCE, *islice(numbered, len(taken))) if source not in taken)
+    return next(
+        source
+        for source in (SOURCE, *islice(numbered, len(used_sources)))
+        if source not in used_sources
+    )
 
 
 def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:

@@ -113,7 +113,7 @@ def _require_own_login() -> None:
 def browser(agent: str) -> str:
     """A browser's User-Agent in two words: "Firefox, Windows"."""
     names = [
-        next((NAMES.get(name, name) for name in known if name in agent), "")
-        for known in (BROWSERS, SYSTEMS)
+        next((NAMES.get(name, name) for name in known_names if name in agent), "")
+        for known_names in (BROWSERS, SYSTEMS)
     ]
     return ", ".join(filter(None, names)) or agent[:64] or gettext("Unknown browser")

@@ -369,13 +369,13 @@ def _line(line: Any) -> Payload:
     return item
 
 
-def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
-    if not isinstance(sent, dict):
+def _listed(body: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
+    if not isinstance(body, dict):
         raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
-    if strange := [*islice((name for name in sent if name != "items"), MAX_FAULTS)]:
+    if strange := [*islice((name for name in body if name != "items"), MAX_FAULTS)]:
         detail = "does not go with items"
         raise Invalid([Fault(f"/{name}", "unknown_field", detail) for name in strange])
-    lines = sent.get("items")
+    lines = body.get("items")
     if not isinstance(lines, list):
         raise Invalid.field("items", "invalid_type", "must be a list of items")
     if not least <= len(lines) <= most:

@@ -249,9 +249,9 @@ def _number(records: list[Any]) -> None:
         record.put({"position": position})
 
 
-def _require_room(count: int, what: str) -> None:
+def _require_room(count: int, plural: str) -> None:
     if count > MAX_COUNT:
-        raise Conflict(f"there can be at most {MAX_COUNT} {what}", f"too_many_{what}")
+        raise Conflict(f"there can be at most {MAX_COUNT} {plural}", f"too_many_{plural}")
 
 
 StageSchema = schema_of(Stage)

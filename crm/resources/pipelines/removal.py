@@ -48,22 +48,22 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
         deals = sum(stage.deals() for stage in stages)
         if deals and move_to is None:
             raise record.make_in_use_conflict("pipeline", deals)
-        others = (
+        candidates = (
             Stage.every("pipeline_id <> ?", pipeline.id)
             if move_to
             else Pipeline.default().list_stages()
         )
-        _move_deals(stages, _target(others, move_to, "a stage of another pipeline"))
+        _move_deals(stages, _target(candidates, move_to, "a stage of another pipeline"))
         pipeline.erase()
         record.renumber_pipelines()
 
 
-def _target(stages: list[Stage], move_to: int | None, what: str) -> Stage:
+def _target(stages: list[Stage], move_to: int | None, requirement: str) -> Stage:
     """The stage that takes the deals: the one that is sent, else an open one for the deleted."""
     for stage in stages:
         if stage.id == move_to or (move_to is None and stage.type == "open"):
             return stage
-    raise Invalid(Fault("move_to", "invalid_stage", f"must be {what}", "parameter"))
+    raise Invalid(Fault("move_to", "invalid_stage", f"must be {requirement}", "parameter"))
 
 
 def _move_deals(stages: list[Stage], target: Stage) -> None:
