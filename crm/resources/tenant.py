@@ -148,7 +148,7 @@ def time_zones() -> tuple[str, ...]:
 
 
 def change_plan(plan: str) -> None:
-    """Change the plan, whose limit counts from the next request on. Raises Invalid."""
+    """Change the plan; its limits apply from the next request on. Raises Invalid."""
     if plan not in PLANS:
         raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
     with transaction():
@@ -158,6 +158,7 @@ def change_plan(plan: str) -> None:
 def suspend() -> None:
     """Refuse all keys and sessions until resume()."""
     with transaction():
+        # A tenant that is suspended already keeps the time of the first suspension.
         execute("UPDATE tenant SET suspended_at = coalesce(suspended_at, ?)", (now(),))
 
 

@@ -163,6 +163,7 @@ def _form_context(
 ) -> dict[str, Any]:
     candidates = choices.clients(form["client"].strip()) if form.fault("client") else []
     contacts = _contacts(form["client_id"]) if not candidates else []
+    # Fields without a choice are left out, and with them what the form would send for them.
     hidden = set()
     if not contacts:
         hidden.add("contact_id")
