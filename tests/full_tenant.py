@@ -148,7 +148,7 @@ def _people(app: CRMApp) -> str:
         for id, data in {1: {"language": "uk"}, 2: {"language": "en"}, 4: {"active": 0}}.items():
             with transaction():
                 users.update(id, data)
-        users.of_site("7", {"name": "Гнат із сайту", "role": "viewer"})
+        users.find_or_create_for_site("7", {"name": "Гнат із сайту", "role": "viewer"})
         passwords.set_password(1, "зелений-стіл-2026")
         key = api_keys.create("усе", "*", 1)[1]
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)

@@ -1,1 +1,1 @@
-"""Who may do what, and how often."""
+"""Authentication, rights and rate limits."""

@@ -211,6 +211,7 @@ def authenticate(secret: str) -> Caller:
         raise Unauthorized
     if suspended:
         raise Forbidden("this account is suspended", "tenant_suspended")
+    # Noted now and then, and only if no other process writes: a request must not wait for it.
     if used is None or used < time_before(LAST_USE_INTERVAL_SECONDS):
         try_execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now(), key_id))
     session = current_session()
@@ -227,17 +228,19 @@ def list_form_origins() -> set[str]:
     return {origin for (origins,) in rows(valid, (now(),)) for origin in _split_origins(origins)}
 
 
+# Without salt or iterations: a key is random, so its hash cannot be guessed, and is looked up.
 def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
 def _checksum(body: str) -> str:
     """Return the CRC-32 in base62, lowest digit first."""
-    rest, low = divmod(zlib.crc32(body.encode()), 62 * 62)
-    high, middle = divmod(rest, 62 * 62)
+    quotient, low = divmod(zlib.crc32(body.encode()), 62 * 62)
+    high, middle = divmod(quotient, 62 * 62)
     return BASE62_PAIRS[low] + BASE62_PAIRS[middle] + BASE62_PAIRS[high]
 
 
+# Few different texts, in every request: splitting each time would cost more than the dictionary.
 _scopes_by_text: dict[str, frozenset[str]] = {}
 
 

@@ -84,6 +84,7 @@ def seconds_until_next(purpose: str, phone: str, known_browser: str | None = Non
         f"{condition} ORDER BY id DESC LIMIT ?",
         (*params, len(WAIT_SECONDS)),
     )
+    # A used code ends the series: only codes in a row that were not used make the wait longer.
     created_times = [created_at for created_at, _ in takewhile(lambda code: not code[1], latest)]
     if not created_times:
         return 0
@@ -108,6 +109,7 @@ def check(purpose: str, phone: str, browser: str, code: str) -> bool:
         return False
     id, salt, code_hash = values
     is_right = compare_digest(code_hash, _digest(salt, code))
+    # The condition is repeated here, so that of many checks at once only one can succeed.
     with transaction():
         counted = execute(
             "UPDATE sms_code SET tries = tries + 1, used = ?, ended_at = ?"

@@ -53,5 +53,6 @@ def identify_browser(secret: bytes, cookie: str, user_id: int | None) -> str | N
 
 def _sign(secret: bytes, id: int, user_id: int, digest: bytes, password: str | None) -> str:
     label = current_session().label
+    # The password's hash is signed too: after a change of the password no browser is known.
     content = f"known browser/{label}/{user_id}/{id}/{digest.hex()}/{password or ''}"
     return hmac.digest(secret, content.encode(), "sha256").hex()

@@ -51,14 +51,16 @@ class Limiter:
         requests = self._requests
         with requests.lock(label):
             window, count, forms = requests.get(label, int(moment) // WINDOW_SECONDS)
-            left = limit - count
+            remaining = limit - count
             if form:
-                left = min(left, max(1, limit // 2) - forms)
-            allowed = left > 0 and not refused
+                remaining = min(remaining, max(1, limit // 2) - forms)
+            allowed = remaining > 0 and not refused
             if allowed:
                 requests.put(label, window, count + 1, forms + form)
-                left -= 1
-        return RateLimit(allowed, limit, left if left > 0 else 0, (window + 1) * WINDOW_SECONDS)
+                remaining -= 1
+        return RateLimit(
+            allowed, limit, remaining if remaining > 0 else 0, (window + 1) * WINDOW_SECONDS
+        )
 
     def get_count(self, label: str, moment: float) -> int:
         """Return how many requests of a tenant were counted in this minute."""

@@ -1,12 +1,12 @@
 """One-time links: the holder may do one thing as one user, once and for a limited time (D12).
 
-`reset` sets a new password, `invite` lets a colleague in, `handover` takes a new sign-up to its own
+`reset` sets a new password, `invite` logs a new user in, `handover` takes a new sign-up to its own
 host, `login` replaces a lost phone, `email` confirms a new address. Of invite and email only a
 user's latest link is valid. The token is stored as a hash; links of deactivated users are refused.
 Opening a link does not use it, because mail programs open links in advance.
 
 All links of a user end with every change of the password, phone, e-mail, role or access, and with a
-logout everywhere: else somebody who had a session or a mailbox for a moment could come back by an
+logout everywhere: else a person with a moment's access to a session or mailbox could return by an
 old link. `User.put`, `passwords.store_hash` and `sessions.end_others` call end_all_links_of().
 """
 
@@ -108,7 +108,7 @@ def end_all_links_of(user_id: int) -> None:
 
 
 def record_entry(user_id: int) -> None:
-    """End the invitation of a user who came in without a session, through the embedding site.
+    """End the invitation of a user who logged in through the embedding site, without a session.
 
     Called for each page, so it only reads unless there is an invitation, and never waits.
     """

@@ -80,6 +80,7 @@ def open(user_id: int, agent: str, before: Callable[[], None] = lambda: None) ->
     token_hash, moment = tokens.digest(token), now()
     with transaction():
         before()
+        # One statement checks and inserts: a user deactivated meanwhile gets no session.
         opened = execute(
             "INSERT INTO session (hash, user_id, agent, created_at, last_seen_at)"
             " SELECT ?, id, ?, ?, ? FROM user WHERE id = ? AND active",
@@ -108,6 +109,7 @@ def find(token: str) -> Session | None:
     if suspended_at:
         raise Forbidden("this account is suspended", "tenant_suspended")
     session = Session(*values)
+    # Once a minute at most, and not while another process writes: a page must not wait for that.
     if session.last_seen_at < time_before(LAST_SEEN_INTERVAL_SECONDS):
         try_execute("UPDATE session SET last_seen_at = ? WHERE id = ?", (now(), session.id))
     current_session().user_id = session.user_id
@@ -121,7 +123,7 @@ def list_live(user_id: int) -> list[Session]:
 
 
 def list_user_ids() -> set[int]:
-    """Return the users who have logged in, as far as the rows of ended sessions are still there."""
+    """Return the ids of users with a session, or with an ended one that is not deleted yet."""
     return {id for (id,) in rows("SELECT DISTINCT user_id FROM session")}
 
 

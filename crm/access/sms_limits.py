@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from crm.config import SMS_LIMITS
 from crm.networks import networks_of
 from crm.tenancy.sms_log import (
-    ASKED,
     DAY_SECONDS,
     GENERAL,
+    REQUEST_KINDS,
     RESERVE,
     SIGNUP,
     UNSENT,
@@ -138,25 +138,27 @@ class SmsLimits:
                 (HOUR, limits["network_hour"], {"network": names["network"]}),
                 (HOUR, limits["network48_hour"], {"network48": names["network48"]}),
             ]
-        return all(records.count(seconds, ASKED, **by) < limit for seconds, limit, by in checks)
+        return all(
+            records.count(seconds, REQUEST_KINDS, **by) < limit for seconds, limit, by in checks
+        )
 
     def _kind(self, records: SmsRecords, tenant: str | None, browser: str | None) -> int | None:
         """Return the kind by which an SMS is counted; None if no budget has room for it."""
-        has_general = self._general.has_room(records)
+        general_has_room = self._general.has_room(records)
         if tenant is None:
-            return SIGNUP if has_general and self._signup.has_room(records) else None
-        has_own = self._tenant(tenant).has_room(records)
-        if has_general and has_own:
+            return SIGNUP if general_has_room and self._signup.has_room(records) else None
+        tenant_has_room = self._tenant(tenant).has_room(records)
+        if general_has_room and tenant_has_room:
             return GENERAL
         part = Budget("", self._limits["reserve_tenant"], (RESERVE,), tenant)
-        if not (has_own or browser is not None):
+        if not (tenant_has_room or browser is not None):
             return None
         return RESERVE if self._reserve.has_room(records) and part.has_room(records) else None
 
     def _warn(self, records: SmsRecords, tenant: str | None) -> Iterator[tuple[Budget, int]]:
         """Yield the budgets to warn the operator of now, each once a day, and how much is used."""
-        own = () if tenant is None else (self._tenant(tenant),)
-        for budget in (*self._shared(), *own):
+        tenant_budgets = () if tenant is None else (self._tenant(tenant),)
+        for budget in (*self._shared(), *tenant_budgets):
             used, name = budget.count_used(records), f"budget/{budget.name}"
             if budget.is_nearly_used_up(used) and not records.count(
                 DAY_SECONDS, [WARNED], recipient=name

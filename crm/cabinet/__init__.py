@@ -79,7 +79,7 @@ def begin_counting(app: Any) -> None:
     app.password_limits = PasswordLimits(tenants.counters)
     app.password_change_limits = TryLimits(
         tenants.counters, PASSWORDS, 900, account=10
-    )  # of who is logged in
+    )  # of logged-in users
     app.email_limits = TryLimits(tenants.counters, EMAILS, 900, to_by_network=3, to=6, network=20)
 
 
@@ -111,12 +111,12 @@ def _menu() -> list[tuple[str, str, str]]:
 
 
 def is_current(path: str) -> bool:
-    """Whether the page that is shown is at this path or below it."""
+    """Return whether the current page is at this path or below it."""
     return request.path == path or (path != "/" and request.path.startswith(f"{path}/"))
 
 
 def with_query(**changed: str) -> str:
-    """The address of this page with other parameters; filters stay, the cursor of the list goes."""
+    """Return the address of this page with changed parameters, and without the list's cursor."""
     replaced = {"cursor", *changed}
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] not in replaced]
     query = urlencode([*parameters, *changed.items()])

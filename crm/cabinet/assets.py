@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from crm.api.static_files import StaticFiles
 
-OWN = Path(__file__).parent / "static"
+STATIC_FOLDER = Path(__file__).parent / "static"
 BOOTSTRAP = Path(flask_bootstrap.__file__).parent / "static" / "bootstrap5"
 ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-repeat"),
@@ -37,9 +37,9 @@ FILES = StaticFiles(
     "/cabinet",
     {
         "bootstrap.min.css": BOOTSTRAP / "css" / "bootstrap.min.css",
-        "cabinet.css": OWN / "cabinet.css",
-        "cabinet.js": OWN / "cabinet.js",
-        "icon.svg": OWN / "icon.svg",
+        "cabinet.css": STATIC_FOLDER / "cabinet.css",
+        "cabinet.js": STATIC_FOLDER / "cabinet.js",
+        "icon.svg": STATIC_FOLDER / "icon.svg",
         "icons.svg": (BOOTSTRAP / "icons" / "bootstrap-icons.svg", sprite),
     },
 )

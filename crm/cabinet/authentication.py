@@ -57,8 +57,8 @@ def install(app: Flask, config: Config) -> None:
         token = g.session_token = request.cookies.get(cookie_name(), "")
         view: Any = app.view_functions.get(request.endpoint or "")
         if view is None or not hasattr(view, "at"):
-            # No such page: Flask answers 404, with the menu if there is a session. An embedding
-            # site is asked for its user only for pages that exist.
+            # No such page: Flask answers 404, with the menu if there is a session. The site's
+            # `current_user` is called only for pages that exist.
             if g.place == TENANT and token:
                 with suppress(CRMError):
                     g.session = sessions.find(token)
@@ -71,19 +71,24 @@ def install(app: Flask, config: Config) -> None:
                 raise NotFound
             return redirect(f"{config.base_url}{request.path}", 303)
         if g.place == TENANT:
-            g.session = embedded_login.visitor() or (sessions.find(token) if token else None)
+            g.session = embedded_login.find_site_session() or (
+                sessions.find(token) if token else None
+            )
         if g.session:
             visited.user_id = g.session.user_id
         session_id = g.session.id if g.session else None
+        # Counted before the login and the role are checked, so that refused pages are limited, too.
         current_app.limiter.count_page(
             visited.label, session_id, request.remote_addr or "", uptime()
         )
         if not g.session and view.role:
+            # Only a page that GET opens can be returned to after the login.
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"
             return redirect(flask.url_for("login_pages.login_page", next=back))
         if view.role and RANK[g.session.role] < RANK[view.role]:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":
+            # Read only after the checks: a refused visitor cannot make the server hold a body.
             read_body(view.max_form_bytes)
             request.form_data_parser_class = InMemory
             csrf.check_token()
@@ -96,12 +101,13 @@ def install(app: Flask, config: Config) -> None:
             return response
         headers = response.headers
         place = g.get("place", TENANT)
-        site = embedded_login.around()
-        others = site.origins() if site else ""
-        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + others)
+        site = embedded_login.current_site()
+        site_origins = site.origins() if site else ""
+        headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + site_origins)
         # The path of a one-time link must not reach any log as a referrer, not even our own.
         is_link = "token" in (request.view_args or ())
         headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
+        # Pages have personal data: neither a proxy nor the browser of a shared machine may store.
         headers["Cache-Control"] = "no-store"
         _renew_cookie(response)
         compress(response)
@@ -127,7 +133,7 @@ def cookie_path() -> str:
     return quote(request.root_path) or "/"
 
 
-def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda: None) -> Response:
+def log_in(response: Response, user_id: int, before: Callable[[], None] = lambda: None) -> Response:
     """Begin a session of the user in this browser, unless `before` refuses it: sessions.open()."""
     agent = request.headers.get("User-Agent", "")[:255]
     token = sessions.open(user_id, agent, before)
@@ -137,8 +143,8 @@ def let_in(response: Response, user_id: int, before: Callable[[], None] = lambda
 
 def remember_browser(response: Response, token: str) -> Response:
     """Set the cookie that marks this browser as known to the user of that session."""
-    known = known_browsers.make_cookie(current_app.secret_key, token)
-    set_cookie(response, KNOWN_COOKIE, known, known_browsers.KNOWN_BROWSER_SECONDS)
+    cookie = known_browsers.make_cookie(current_app.secret_key, token)
+    set_cookie(response, KNOWN_COOKIE, cookie, known_browsers.KNOWN_BROWSER_SECONDS)
     return response
 
 
@@ -148,11 +154,11 @@ def known_browser(user_id: int | None) -> str | None:
     return known_browsers.identify_browser(current_app.secret_key, cookie, user_id)
 
 
-def let_out(response: Response) -> Response:
+def log_out(response: Response) -> Response:
     """Log out: end the session of this browser and remove its cookie."""
     session, token = g.session, request.cookies.get(cookie_name())
     if session and session.from_site:
-        session = sessions.find(token) if token else None  # our own, beside that of the site
+        session = sessions.find(token) if token else None  # the cabinet's own, if there is one, too
     if session:
         sessions.end(session.id, session.user_id)
     set_cookie(response, COOKIE, "", 0)

@@ -1,4 +1,4 @@
-"""Clients: companies and persons, whom to talk to there, and what was sold to them."""
+"""Clients: companies and persons, with their contacts and deals."""
 
 from functools import partial
 from typing import Any
@@ -129,8 +129,8 @@ def edit_client(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_client(id, form))
 def change_client(id: str) -> Response:
     data = load_form(CLIENT_PATCH, request.form, FIELDS)
-    theirs = edits.save(CLIENT, id, data, partial(clients.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(CLIENT, id, data, partial(clients.update, id))
+    edits.flash_saved(other_changes)
     return see_other(f"/clients/{id}")
 
 
@@ -172,8 +172,8 @@ def edit_contact(id: str, contact_id: str, form: Form | None = None) -> Response
 def change_contact(id: str, contact_id: str) -> Response:
     data = load_form(CONTACT_PATCH, request.form, CONTACT_FIELDS)
     update = partial(clients.update_contact, id, contact_id)
-    theirs = edits.save(CONTACT, contact_id, data, update)
-    edits.flash_saved(theirs)
+    other_changes = edits.save(CONTACT, contact_id, data, update)
+    edits.flash_saved(other_changes)
     return see_other(f"/clients/{id}#contacts")
 
 

@@ -1,11 +1,11 @@
-"""Compressed pages, where nothing that was just typed stands beside a secret.
+"""Compression of pages that have no user input beside a secret.
 
-The length of a compressed page tells whether a text that an attacker put into it occurs there once
-more (BREACH). Therefore:
+The length of a compressed page reveals whether a text that an attacker put into it occurs there
+once more (BREACH). Therefore:
 
 - Only pages that were asked for by GET without a query are compressed. Searches, filters and forms
   that were refused show what was typed; new keys and webhook secrets are shown by answers to POST.
-- The form token, which stands on every page, is signed anew each second by Flask-WTF. Its constant
+- The form token, which is on every page, is signed anew each second by Flask-WTF. Its constant
   part is of no use without the signature, which would have to be guessed within one second.
 - Cookies are SameSite=Lax: another site can open a page only in a window of its own.
 - Names of leads may come from strangers, by a website form. So the length is random by up to

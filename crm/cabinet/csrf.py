@@ -39,7 +39,7 @@ def check_token() -> None:
 
 
 def _key() -> bytes:
-    """The key of signatures. It names the session by its cookie: error pages look up no session."""
+    """Return the key of signatures, made from the session's cookie: error pages have no session."""
     current, session = session_or_none(), g.get("session")
     by_site = session and session.from_site
     owner = f"user {session.user_id} of the site" if by_site else g.get("session_token", "")

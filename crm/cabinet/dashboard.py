@@ -62,6 +62,7 @@ class Plot(NamedTuple):
 def show() -> Response:
     """The page `/` of a tenant's host."""
     calendar = Calendar(formatting.time_zone(), now())
+    # Only the figures count as heavy work: rendering needs no further reads of many rows.
     with heavy_work():
         funnels = figures.funnels()
         tiles = _tiles(calendar, funnels)
@@ -78,7 +79,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
     """(label, path, is done) of each step, while there is no deal and not all steps are done."""
     if me().role == VIEWER:
         return []
-    *done, has_deals = one_row(
+    *steps_done, has_deals = one_row(
         "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
         " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
@@ -93,7 +94,8 @@ def _first_steps() -> list[tuple[str, str, bool]]:
             (gettext("Create an API key for your site"), "/settings/api-keys"),
             (gettext("Set up a webhook"), "/settings/webhooks"),
         ]
-    steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, done, strict=False)]
+    # Not strict: only an owner has the last steps.
+    steps = [(*step, bool(is_done)) for step, is_done in zip(to_do, steps_done, strict=False)]
     return [] if has_deals or all(is_done for *_, is_done in steps) else steps
 
 
@@ -115,7 +117,7 @@ def _tiles(calendar: Calendar, funnels: list[Funnel]) -> list[Tile]:
     def day(change: str) -> str:
         return gettext("%(change)s from this time yesterday", change=change)
 
-    to_do = {"assigned_to": "all"}
+    to_do = {"assigned_to": "all"}  # the list of tasks has the user's own by default
     month_then = gettext("Then: %(sums)s", sums=_sums(won_before)) if won_before.sums else ""
     return [
         Tile(
@@ -182,7 +184,7 @@ def _funnel_plot(funnel: Funnel) -> Plot:
     return Plot(
         id,
         name,
-        plots.lying(id, name, about, bars, formatting.number) if count else None,
+        plots.draw_horizontal_bars(id, name, about, bars, formatting.number) if count else None,
         (gettext("Stage"), gettext("Deals"), gettext("Sum")),
         [(*_row(bar), Cell(bar.note)) for bar in bars],
     )
@@ -197,7 +199,9 @@ def _days_plot(calendar: Calendar) -> Plot:
         for day, count_of_day in days
     ]
     series = [(gettext("Leads"), "plot-bar")]
-    drawn = plots.standing("days", name, _leads(count), series, columns, formatting.number)
+    drawn = plots.draw_vertical_bars(
+        "days", name, _leads(count), series, columns, formatting.number
+    )
     heads = (gettext("Day"), gettext("Leads"))
     return Plot("days", name, drawn if count else None, heads, _rows(columns))
 
@@ -220,7 +224,7 @@ def _months_plot(calendar: Calendar) -> Plot:
         for month, won, lost in months
     ]
     series = [(gettext("Won deals"), "plot-won"), (gettext("Lost deals"), "plot-lost")]
-    drawn = plots.standing("months", name, about, series, columns, formatting.number)
+    drawn = plots.draw_vertical_bars("months", name, about, series, columns, formatting.number)
     sums = [(Cell(_sums(won)), Cell(_sums(lost))) for _, won, lost in months]
     return Plot(
         "months",
@@ -238,7 +242,7 @@ def _months_plot(calendar: Calendar) -> Plot:
 
 
 def _sources_plot(calendar: Calendar) -> Plot:
-    counts, others = figures.sources(calendar)
+    counts, other_leads = figures.sources(calendar)
     name = gettext("Lead sources, 90 days")
     days = (calendar.first_of_days(figures.SOURCE_DAYS), calendar.today)
     bars = [
@@ -251,17 +255,21 @@ def _sources_plot(calendar: Calendar) -> Plot:
         )
         for source, count in counts
     ]
-    if others:
-        known = [source for source, _ in counts if source]
+    if other_leads:
+        named_sources = [source for source, _ in counts if source]
         # Leads without a source are among the others unless they have a bar of their own.
-        more: dict[str, Any] = {"has_source": "true"} if len(known) < len(counts) else {}
-        path = _leads_list(*days, source_not=known, **more)
-        bars.append(Bar(gettext("All others"), others, path=path))
+        source_filter: dict[str, Any] = (
+            {"has_source": "true"} if len(named_sources) < len(counts) else {}
+        )
+        path = _leads_list(*days, source_not=named_sources, **source_filter)
+        bars.append(Bar(gettext("All others"), other_leads, path=path))
     about = _leads(sum(bar.count for bar in bars))
     return Plot(
         "sources",
         name,
-        plots.lying("sources", name, about, bars, formatting.number) if bars else None,
+        plots.draw_horizontal_bars("sources", name, about, bars, formatting.number)
+        if bars
+        else None,
         (gettext("Source"), gettext("Leads")),
         [_row(bar) for bar in bars],
     )
@@ -311,8 +319,8 @@ def _change(count: int, before: int, describe: Callable[[str], str]) -> str:
 
 def _amounts(deals: Deals) -> list[str]:
     """A sum for each currency, the tenant's own first."""
-    own = tenant.currency()
-    sums = sorted(deals.sums.items(), key=lambda sum: (sum[0] != own, sum[0]))
+    tenant_currency = tenant.currency()
+    sums = sorted(deals.sums.items(), key=lambda sum: (sum[0] != tenant_currency, sum[0]))
     return [formatting.money(as_number(sum, HUNDREDTHS), currency) for currency, sum in sums]
 
 

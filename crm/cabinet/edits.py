@@ -1,4 +1,4 @@
-"""Edit forms of records that somebody else may change while the form is open.
+"""Edit forms of records that another user may change while the form is open.
 
 A form carries, beside its fields, a digest of each value it was opened with (the hidden field
 `shown`). A field that still has that value was not edited, so another person's change of it stays;
@@ -25,14 +25,14 @@ MAX_VERSION_DIGITS = 18
 CHARACTERS_TO_THE_MINUTE = len("2026-03-02T09:01")  # of a moment: forms show no seconds
 
 
-def open_form(record: dict[str, Any], names: Iterable[str], **shown: Any) -> Form:
-    """The form of a record as it is now; `shown` are values that the form has otherwise."""
-    return Form(with_digests(record, names, **shown))
+def open_form(record: dict[str, Any], names: Iterable[str], **overrides: Any) -> Form:
+    """The form of a record as it is now; `overrides` are values that the form has otherwise."""
+    return Form(with_digests(record, names, **overrides))
 
 
-def with_digests(record: dict[str, Any], names: Iterable[str], **shown: Any) -> dict[str, Any]:
+def with_digests(record: dict[str, Any], names: Iterable[str], **overrides: Any) -> dict[str, Any]:
     """The values of open_form(): the record's, with the digests of those that `names` names."""
-    return {**record, **shown, "shown": _digests({name: record[name] for name in names})}
+    return {**record, **overrides, "shown": _digests({name: record[name] for name in names})}
 
 
 def save(
@@ -42,22 +42,24 @@ def save(
     update: Callable[[dict[str, Any], int], Any],
     record: dict[str, Any] | None = None,
 ) -> list[str]:
-    """Update a record by its edit form and keep what somebody else has changed meanwhile.
+    """Update a record by its edit form and keep what another user has changed meanwhile.
 
     `data` are the values of the form, and `update(values, expected_version)` the verb that stores
     those that were edited. `record` is the record by `view` if the page has just read it. Returns
-    the labels of the fields that somebody else has changed since the form was opened. Raises
+    the labels of the fields that another user has changed since the form was opened. Raises
     Overtaken when both have edited the same field, and what the verb raises.
     """
+    # Each round sends the version it has compared with, so a change between reading and writing is
+    # found as Stale and merged, too, instead of being overwritten.
     while True:
         record = record or view.one(id)
-        edited, theirs = _merge(view, record, data)
+        edited, changed_by_others = _merge(view, record, data)
         try:
             update(edited, record["version"])
         except Stale:
-            record = None  # somebody changed it since it was read: compare with what it is now
+            record = None  # another user changed it since it was read: read and compare again
         else:
-            return [labels.field(view.table, name) for name in theirs]
+            return [labels.field(view.table, name) for name in changed_by_others]
 
 
 def sent_version() -> int | None:
@@ -72,33 +74,44 @@ def sent_version() -> int | None:
 def _merge(
     view: RecordView, record: dict[str, Any], data: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values that were edited in the form, and the labels of what somebody else has changed."""
-    opened = dict(
+    """Return the values edited in the form, and the names of fields changed by another user.
+
+    Raises Overtaken if both changed the same field to different values.
+    """
+    opened_digests = dict(
         pair.split(":", 1) for pair in request.form.get("shown", "").split() if ":" in pair
     )
+    # Digests are of values as the view shows them, so both sides are compared in that form.
     typed = view.show(data)
     edited = {
         name: value
         for name, value in data.items()
-        if opened.get(name) != _digest(name, typed[name])
+        if opened_digests.get(name) != _digest(name, typed[name])
     }
-    theirs = [
+    changed_by_others = [
         name
-        for name, digest in opened.items()
+        for name, digest in opened_digests.items()
         if name in record and digest != _digest(name, record[name])
     ]
-    both = [name for name in theirs if name in edited and typed[name] != record[name]]
-    if both:
-        now = {name: _digest(name, record[name]) for name in both}
-        shown = " ".join(f"{name}:{digest}" for name, digest in {**opened, **now}.items())
-        raise Overtaken(_faults(view.table, record, both), {"shown": shown})
-    return edited, [name for name in theirs if name not in edited]
+    # The same value typed by both users is no conflict.
+    conflicting = [
+        name for name in changed_by_others if name in edited and typed[name] != record[name]
+    ]
+    if conflicting:
+        # The form is shown again with the current digests: saving it once more replaces the other
+        # user's values, now on purpose.
+        current_digests = {name: _digest(name, record[name]) for name in conflicting}
+        shown = " ".join(
+            f"{name}:{digest}" for name, digest in {**opened_digests, **current_digests}.items()
+        )
+        raise Overtaken(_faults(view.table, record, conflicting), {"shown": shown})
+    return edited, [name for name in changed_by_others if name not in edited]
 
 
-def flash_saved(theirs: list[str]) -> None:
-    """Say that the change is saved, and what of somebody else's was kept beside it."""
-    if theirs:
-        fields = ", ".join(theirs)
+def flash_saved(other_changes: list[str]) -> None:
+    """Show that the change is saved, and which fields another user has changed meanwhile."""
+    if other_changes:
+        fields = ", ".join(other_changes)
         text = gettext(
             "Saved. Someone else has changed this in the meantime (%(fields)s):"
             " both changes are kept.",

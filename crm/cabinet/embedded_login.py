@@ -1,7 +1,7 @@
-"""The login of the site that embeds the cabinet: its users are let in here without another login.
+"""Login through the site that embeds the cabinet: its users need no second login.
 
-The site names the user and the role at each page, so there is no session of ours. Visitors whom the
-site does not know may still have a session of our own login.
+The site names the user and the role for each page, so the cabinet stores no session of its own.
+A visitor who is not logged in at the site may still have a session of the cabinet's own login.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,19 @@ MAX_ID_CHARACTERS = 255
 
 
 class SiteError(RuntimeError):
-    """What the site says of its user is of no use: its mistake, which the log names. The text tells
-    nothing of the person."""
+    """The site's `current_user` returned unusable data. It is the site's fault, and logged.
+
+    The text of the error has no data of the person, because logs must not have any.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The site as one request needs it.
+    """The embedding site, as one request needs it.
 
-    `ask()` gives what it says of who is there ({id, name, role, email, phone}, each a text or
-    None), None for nobody.
-    `login_url` leads to its login, if that is to replace ours; `home` is where who logs out goes.
+    `ask()` returns the user who is logged in at the site ({id, name, role, email, phone}, each a
+    text or None), or None if there is no such user. `login_url` is the address of the site's login
+    page, None to use the cabinet's own. `home` is the page that is opened after logging out.
     """
 
     ask: Callable[[], dict[str, Any] | None]
@@ -41,8 +43,8 @@ class Site:
     home: str
 
     def login(self, path: str) -> str:
-        """The address of the site's login that leads back to the path of a page here: by a path, or
-        from another host by the whole address."""
+        """Return the address of the site's login, with `path` of the cabinet as the page to return
+        to: as a path, or as a whole address if the login is on another host."""
         login_url = self.login_url or ""
         joint = "&" if "?" in login_url else "?"
         is_elsewhere = urlsplit(login_url).netloc not in ("", request.host)
@@ -50,23 +52,23 @@ class Site:
         return f"{login_url}{joint}{urlencode({'next': home + path})}"
 
     def origins(self) -> str:
-        """Other origins that a form here may lead to, as a policy writes them."""
+        """Return the site's origins in the syntax of Content-Security-Policy `form-action`."""
         parts = (urlsplit(url or "") for url in (self.login_url, self.home))
         origins = {f"{part.scheme}://{part.netloc}": None for part in parts if part.netloc}
         return "".join(f" {origin}" for origin in origins)
 
 
-def around() -> Site | None:
-    """The site that this request came through."""
+def current_site() -> Site | None:
+    """Return the site that passed this request on; None outside of an embedding site."""
     return request.environ.get(SITE)
 
 
-def visitor() -> Session | None:
-    """The session of whom the site lets in, None when it knows nobody.
+def find_site_session() -> Session | None:
+    """Return a session for the site's current user; None if nobody is logged in at the site.
 
-    Raises Forbidden for who has no role here or was deactivated, SiteError.
+    Raises Forbidden for a user without a role or a deactivated one, and SiteError.
     """
-    site = around()
+    site = current_site()
     answer = site and site.ask()
     if not answer:
         return None
@@ -75,14 +77,15 @@ def visitor() -> Session | None:
     if not answer.get("role"):
         raise Forbidden("your account of this site has no role here", "no_access")
     id, person = _person(answer)
-    user = users.of_site(id, person)
+    user = users.find_or_create_for_site(id, person)
     if not user.active:
         raise Forbidden("this user has no access any more", "no_access")
     links.record_entry(user.id)
     moment = now()
-    # The role is the site's word, though the last owner is kept as one. An id that no row has.
-    who = (-user.id, user.id, person["role"], user.name, user.language)
-    return Session(*who, agent="", created_at=moment, last_seen_at=moment, from_site=True)
+    # The role comes from the site, even where the last owner keeps that role in the database.
+    # A negative id, because no stored session has one.
+    identity = (-user.id, user.id, person["role"], user.name, user.language)
+    return Session(*identity, agent="", created_at=moment, last_seen_at=moment, from_site=True)
 
 
 def _person(answer: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -20,15 +20,15 @@ def answer(error: Exception) -> Response:
     """The page of an error."""
     if isinstance(error, CSRFError):
         return _page(400, STALE_FORM, _detail(400, STALE_FORM))
-    known = problems.translate_error(error)
-    status = problems.status_of(known)
+    translated = problems.translate_error(error)
+    status = problems.status_of(translated)
     if status == 500:
-        problems.log_unexpected(known)
-    code = getattr(known, "code", "")
-    response = _page(status, code, _refusal(known, status) or _detail(status, code))
-    if retry := getattr(known, "retry_after", None):
+        problems.log_unexpected(translated)
+    code = getattr(translated, "code", "")
+    response = _page(status, code, _refusal(translated, status) or _detail(status, code))
+    if retry := getattr(translated, "retry_after", None):
         response.headers["Retry-After"] = str(retry)
-    if allowed := getattr(known, "valid_methods", None):
+    if allowed := getattr(translated, "valid_methods", None):
         response.headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
     return response
 
@@ -72,23 +72,23 @@ def _heading(status: int, code: object) -> str:
     return headings.get(status) or usual or gettext("Could not be completed")
 
 
-def _refusal(known: Exception, status: int) -> str:
+def _refusal(error: Exception, status: int) -> str:
     """Why it was refused, in the reader's language; the empty text if only the API has a
     text for it."""
-    if status == 404 or not isinstance(known, CRMError):
+    if status == 404 or not isinstance(error, CRMError):
         return ""
-    text = "" if isinstance(known, Invalid) and known.faults else formatting.refusal(known)
-    if isinstance(known, Invalid):
-        reasons = [formatting.fault(fault) for fault in known.faults]
-        own_texts = {fault.detail for fault in known.faults}
+    text = "" if isinstance(error, Invalid) and error.faults else formatting.refusal(error)
+    if isinstance(error, Invalid):
+        reasons = [formatting.fault(fault) for fault in error.faults]
+        own_texts = {fault.detail for fault in error.faults}
         text = (
             " ".join(dict.fromkeys(reason for reason in reasons if reason not in own_texts)) or text
         )
-    return "" if text == known.detail else text
+    return "" if text == error.detail else text
 
 
 def _detail(status: int, code: object) -> str:
-    """What to do about an error of which nothing more is known."""
+    """Return advice for an error by its status and code alone."""
     if code == STALE_FORM:
         return gettext("Go back, reload the page and send it again.")
     details = {

@@ -38,7 +38,7 @@ def excerpt(text: str | None, words: Sequence[Word]) -> Markup | None:
     first, first_end = spans[0]
     begins = max(0, first - LETTERS_BEFORE)
     ends = min(len(text), max(first + LETTERS_AFTER, first_end))
-    # At words' ends, if there are any near.
+    # Cut at the ends of words if there is a space in reach.
     if begins:
         begins = text.find(" ", begins, first) + 1 or begins
     if ends < len(text) and (space := text.rfind(" ", first_end, ends)) > 0:
@@ -57,6 +57,7 @@ def has_all(texts: Sequence[str | None], words: Sequence[Word]) -> bool:
 
 def _spans(text: str, words: Sequence[Word]) -> list[Span]:
     """Where the words are, in order; what overlaps is one."""
+    # The search compares folded texts, whose letters are at other places than in the original.
     folded, places = search.fold_letters(text)
     matches = []
     for form in {form for word in words for form in word}:

@@ -1,11 +1,11 @@
-"""Figures of a business: what came, what is under way, what was won, what is to be done.
+"""Figures of the dashboard: new leads, open deals, won and lost deals, tasks to be done.
 
-Days and months are those of the tenant's zone. Each figure stands against the one of the period
-before: for what happens, the same stretch of time earlier; for what there is, as it stood then.
+Days and months are those of the tenant's time zone. Each figure is compared with an earlier one:
+counts of a period with those of the period before, open deals and tasks with those of a week ago.
 Sums are kept for each currency and never mixed (D2). Deleted records don't count.
 
-As it stood: by what records tell today. What has been deleted or cancelled since is gone from then
-too, and a deal that was reopened counts as never closed.
+Earlier figures are computed from the records as they are today. A record that was deleted or
+cancelled since is missing from the earlier figure too, and a reopened deal counts as never closed.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ WEEK = 7
 DAYS, SOURCE_DAYS, MONTHS = 30, 90, 12
 MAX_SOURCES = 8
 UNDONE = "status IN ('open', 'in_progress') AND deleted_at IS NULL"
-OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # as the index of open deals says it
-# Of the tasks that were there at a moment: due from then on until another, and overdue.
+OPEN = "closed_at IS NULL AND deleted_at IS NULL"  # must match the partial index of open deals
+# Of the tasks that existed at a moment: those due from then until another moment, and overdue ones.
 DUE = (
     "count(CASE WHEN created_at <= ? AND due_at >= ? AND due_at < ? THEN 1 END),"
     " count(CASE WHEN created_at <= ? AND due_at < ? THEN 1 END)"
@@ -32,7 +32,7 @@ DUE = (
 
 
 class Calendar:
-    """The days and months of a zone, seen from a moment there."""
+    """Days and months of a time zone, counted back from a moment."""
 
     def __init__(self, zone: str, moment: str):
         self._zone = ZoneInfo(zone)
@@ -56,8 +56,8 @@ class Calendar:
         """The same time of the day, so many days earlier."""
         return _stored(self._at(self.today - timedelta(days), self.now.time()))
 
-    def rest_of_day(self, days_ago: int = 0) -> Span:
-        """What is left of a day at this time of it."""
+    def remaining_day(self, days_ago: int = 0) -> Span:
+        """The remaining part of a day, from the present time of day on."""
         return self.ago(days_ago), self._midnight(self.today + timedelta(1 - days_ago))
 
     def days(self, count: int) -> list[tuple[date, Span]]:
@@ -80,7 +80,7 @@ class Calendar:
         """The month before, up to the same day and time: all of it if it is shorter."""
         first, end = _month(self.today, 1), _month(self.today)
         then = first + timedelta(self.today.day - 1)
-        if then >= end:
+        if then >= end:  # such as on the 31st after a month of 30 days
             return self._midnight(first), self._midnight(end)
         return self._midnight(first), _stored(self._at(then, self.now.time()) + SECOND)
 
@@ -103,7 +103,7 @@ def _stored(moment: datetime) -> str:
 
 @dataclass(slots=True)
 class Deals:
-    """How many they are, and what they come to in each currency, in 1/100.
+    """A number of deals and the sum of their amounts in each currency, in 1/100.
 
     In 1/100, because amounts in 1/10 000 could add up to more than 64 bits.
     """
@@ -136,7 +136,7 @@ class Funnel:
 
 
 def new_leads(calendar: Calendar) -> tuple[int, int]:
-    """How many came in a week, and in the week before up to this time."""
+    """Count the leads of the last 7 days, and those of the 7 days before up to this time."""
     this, before = _leads_in([calendar.until_now(WEEK), calendar.until_then(WEEK)])
     return this, before
 
@@ -147,16 +147,16 @@ def leads_by_day(calendar: Calendar) -> list[tuple[date, int]]:
 
 
 def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
-    """(source, how many leads) of those that brought most, and how many all others brought."""
+    """Return (source, number of leads) of the largest sources, and the number of all others."""
     begins, ends = calendar.until_now(SOURCE_DAYS)
-    # Not by the index of sources, which would walk over all leads there are.
+    # Selected by time of creation: the index of sources would make SQLite read all leads.
     counts = rows(
         "SELECT coalesce(source, ''), count(*) FROM lead WHERE created_at >= ? AND created_at < ?"
         " AND deleted_at IS NULL GROUP BY coalesce(source, '') ORDER BY count(*) DESC, 1",
         (begins, ends),
     )
-    most = [(source or None, count) for source, count in counts[:MAX_SOURCES]]
-    return most, sum(count for _, count in counts[MAX_SOURCES:])
+    largest = [(source or None, count) for source, count in counts[:MAX_SOURCES]]
+    return largest, sum(count for _, count in counts[MAX_SOURCES:])
 
 
 def funnels() -> list[Funnel]:
@@ -181,19 +181,21 @@ def funnels() -> list[Funnel]:
 
 def in_work(calendar: Calendar, funnels: list[Funnel]) -> tuple[Deals, int]:
     """The open deals of all pipelines, and how many were open at this time a week ago."""
-    now = Deals()
+    open_deals = Deals()
     for deals in (stage.deals for funnel in funnels for stage in funnel.stages):
-        now.count += deals.count
+        open_deals.count += deals.count
         for currency, sum in deals.sums.items():
-            now.add(currency, 0, sum)
-    then = calendar.ago(WEEK)
+            open_deals.add(currency, 0, sum)
+    # Open a week ago = open now − created since + closed since: two counts of few rows, where
+    # counting all deals that were open then would read each of them.
+    week_ago = calendar.ago(WEEK)
     begun, closed = one_row(
         f"SELECT (SELECT count(*) FROM deal WHERE created_at > ? AND {OPEN}),"
         " (SELECT count(*) FROM deal WHERE closed_at > ? AND created_at <= ?"
         " AND deleted_at IS NULL)",
-        (then, then, then),
+        (week_ago, week_ago, week_ago),
     )
-    return now, now.count - begun + closed
+    return open_deals, open_deals.count - begun + closed
 
 
 def won(calendar: Calendar) -> tuple[Deals, Deals]:
@@ -213,27 +215,27 @@ def closed_by_month(calendar: Calendar) -> list[tuple[str, Deals, Deals]]:
 
 
 def tasks(calendar: Calendar) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Tasks to be done in what is left of the day, and those whose time has passed.
+    """Count the tasks due in the rest of the day, and the overdue ones.
 
-    Each of them now and yesterday at this time.
+    Returns a pair for each: the count now, and the count yesterday at this time.
     """
-    this, then = calendar.rest_of_day(), calendar.rest_of_day(1)
+    this, then = calendar.remaining_day(), calendar.remaining_day(1)
     params = [value for at, ends in (this, then) for value in (at, at, ends, at, at)]
-    undone = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
-    # What was done since has been changed since: so it is found by an index.
+    undone_counts = one_row(f"SELECT {DUE}, {DUE} FROM task WHERE {UNDONE}", params)
+    # A task done since then was also updated since then: the condition on updated_at has an index.
     since = "updated_at >= ? AND completed_at > ? AND status = 'done' AND deleted_at IS NULL"
-    done = one_row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
-    today, late, today_then, late_then = undone
-    return (today, today_then + done[0]), (late, late_then + done[1])
+    done_counts = one_row(f"SELECT {DUE} FROM task WHERE {since}", [*params[5:], then[0], then[0]])
+    today, late, today_then, late_then = undone_counts
+    return (today, today_then + done_counts[0]), (late, late_then + done_counts[1])
 
 
 def _leads_in(spans: Sequence[Span]) -> list[int]:
-    found = rows(
+    counts = rows(
         f"{_table_of(spans)} SELECT (SELECT count(*) FROM lead WHERE created_at >= begins"
         " AND created_at < ends AND deleted_at IS NULL) FROM span ORDER BY place",
         _params_of(spans),
     )
-    return [count for (count,) in found]
+    return [count for (count,) in counts]
 
 
 def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
@@ -241,6 +243,7 @@ def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
     closed = [{"won": Deals(), "lost": Deals()} for _ in spans]
     for place, status, *deals in rows(
         f"{_table_of(spans)} SELECT place, status, currency, count(*),"
+        # CROSS JOIN makes SQLite go through the spans and look up the deals of each by the index.
         " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
         " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency",
         _params_of(spans),

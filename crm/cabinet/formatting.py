@@ -99,7 +99,7 @@ def ago(text: str | None) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes with its unit."""
     for unit in (gettext("bytes"), gettext("kB")):
         if count < 1024:
             return f"{number(count)} {unit}"

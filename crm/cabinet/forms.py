@@ -21,7 +21,7 @@ TO_PLAIN_NUMBER = str.maketrans({"\u00a0": "", "\u202f": "", " ": "", ",": "."})
 
 
 class Overtaken(Invalid):
-    """Somebody else has changed the same fields; `values` replace those of the form."""
+    """Another user has changed the same fields; `values` replace those of the form."""
 
     def __init__(self, faults: list[Fault], values: dict[str, Any]):
         super().__init__(faults)
@@ -29,7 +29,7 @@ class Overtaken(Invalid):
 
 
 class Form:
-    """The values of a form that is shown, and why they were refused.
+    """The values of a form to be shown, and why they were refused.
 
     `values` are a record's fields, or the request's form when it was refused with the error
     `refused`. `faults` are reasons by field, `messages` those that belong to no field of the form.
@@ -83,15 +83,16 @@ def load_form(
     not checked is not sent, and counts as false. `added` are values that the page itself adds, as
     on the wire. Raises Invalid.
     """
-    known = [name for name in (names or sent) if name in schema.fields]
+    field_names = [name for name in (names or sent) if name in schema.fields]
     return schema.parse(
-        {name: wire_value(schema.fields[name], sent, name) for name in known} | added
+        {name: wire_value(schema.fields[name], sent, name) for name in field_names} | added
     )
 
 
 def wire_value(field: Any, sent: MultiDict, name: str) -> Any:
     """The text of one field as the API takes its value."""
     text = sent.get(name, "").strip()
+    # Text that does not fit goes on as it is: the schema refuses it with a reason.
     if isinstance(field, fields.Boolean):
         return name in sent and text not in ("", "0", "false")
     if isinstance(field, fields.Tags):
@@ -113,7 +114,7 @@ def _with_offset(text: str) -> str:
     try:
         local = datetime.fromisoformat(text)
     except ValueError:
-        return text
+        return text  # the schema refuses it
     if local.tzinfo is None:
         local = local.replace(tzinfo=ZoneInfo(formatting.time_zone()))
     return local.isoformat()

@@ -115,7 +115,7 @@ def _declaration(noun: str, name: str) -> Any:
 
 
 def hint(noun: str, name: str) -> str:
-    """What a form says below a field, the empty text for nothing."""
+    """Return the help text below a form field; empty for a field without one."""
     if noun == "deal" and name == "title":
         return gettext("If empty, the client's name is used.")
     if noun == "stage" and name == "type":

@@ -50,14 +50,14 @@ def install(app: Flask) -> None:
 
 
 def language() -> str:
-    """Of the user who is logged in, else as chosen in this browser, else Ukrainian."""
+    """Return the language of the logged-in user, else the browser's choice, else Ukrainian."""
     session = g.get("session")
     preferred = (session and session.language) or request.cookies.get(COOKIE)
     return preferred if preferred in LANGUAGES else DEFAULT
 
 
 def remember(response: Response, language: str) -> None:
-    """The language of this browser from now on."""
+    """Store the language in a cookie of this browser."""
     options: dict[str, Any] = {"httponly": True, "samesite": "Lax", "secure": request.is_secure}
     path = quote(request.root_path) or "/"
     response.set_cookie(COOKIE, language, max_age=A_YEAR, path=path, **options)
@@ -93,13 +93,13 @@ def nest_quotes(text: str) -> str:
 
 
 def get_locale() -> Locale:
-    """The reader's: how dates and numbers are written."""
+    """Return the locale of the reader, for dates and numbers."""
     return _locale_of(_current())
 
 
 @contextmanager
 def force_locale(language: str) -> Iterator[None]:
-    """Texts in here are in this language, for somebody else than the reader of the page."""
+    """Translate the texts in the block into this language: they are for another user."""
     before = g.get("forced_language")
     g.forced_language = language
     try:
@@ -110,7 +110,7 @@ def force_locale(language: str) -> Iterator[None]:
 
 @cache
 def catalog(language: str) -> support.NullTranslations:
-    """All our texts in a language."""
+    """Return all translations into a language, compiled once per process."""
     folder = resources.files("crm.cabinet") / "translations" / language
     pages = sorted(folder.iterdir(), key=str) if folder.is_dir() else []
     merged = support.NullTranslations()

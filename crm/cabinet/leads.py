@@ -119,8 +119,8 @@ def edit_lead(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_lead(id, form))
 def change_lead(id: str) -> Response:
     data = load_form(LEAD_PATCH, request.form, FIELDS)
-    theirs = edits.save(LEAD, id, data, partial(leads.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(LEAD, id, data, partial(leads.update, id))
+    edits.flash_saved(other_changes)
     return see_other(f"/leads/{id}")
 
 
@@ -134,7 +134,7 @@ def move_lead(id: str) -> Response:
 @pages.get("/leads/<id>/convert", role=MANAGER)
 def ask_conversion(id: str, form: Form | None = None) -> Response:
     lead = LEAD.expanded(["possible_duplicates"]).one(id)
-    if lead["status"] == "converted":
+    if lead["status"] == "converted":  # such as after going back to this page
         return see_other(f"/deals/{lead['deal_id']}")
     clients = _matching_clients(lead)
     values = {"amount": lead["amount"], "assigned_to": lead["assigned_to"] or str(me().user_id)}
@@ -154,8 +154,8 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
 @pages.post("/leads/<id>/convert")
 @rerender_on_error(lambda form, id: ask_conversion(id, form))
 def convert_lead(id: str) -> Response:
-    sent = [name for name in DEAL_FIELDS if name in request.form]
-    data = load_form(CONVERSION, request.form, sent)
+    form_names = [name for name in DEAL_FIELDS if name in request.form]
+    data = load_form(CONVERSION, request.form, form_names)
     lead, is_new = leads.convert(id, data)
     if is_new:
         flash(gettext("Lead converted"))

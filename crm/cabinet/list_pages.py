@@ -88,10 +88,11 @@ def render_list(
 ) -> Response:
     """Render a list; `form` and `fields` are those of the form for a new record.
 
-    The form is shown closed unless it is asked for by `is_form_open`, or was refused.
+    The form is shown closed unless `is_form_open`, or it was refused.
     """
     form = form or Form()
     fields = list(fields)
+    # Not for a refused form, whose faults are to be read first.
     if is_form_open and fields:
         fields[0] = fields[0]._replace(attributes={**fields[0].attributes, "autofocus": True})
     return render(

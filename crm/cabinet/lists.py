@@ -54,7 +54,7 @@ def read_query(filter: Filter, defaults: Mapping[str, Iterable[str]] | None = No
 def read_page(
     view: RecordView, filter: Filter, defaults: Mapping[str, Iterable[str]] | None = None
 ) -> Page:
-    """The page of a list that the address asks for; a filtered list has its total.
+    """Return the page of a list that the address selects; a filtered list has its total.
 
     Not with `q`: to count the matches of a common word takes longer than to find a page.
     """
@@ -70,15 +70,16 @@ def is_filtered() -> bool:
 
 def active_filters(noun: str) -> list[ActiveFilter]:
     """The filters in the address of the page, each with the address without it."""
+    # A cursor belongs to the filters it was made with, so it goes with any change of them.
     parameters = [pair for pair in request.args.items(multi=True) if pair[0] != "cursor"]
     active = []
     for position, (name, text) in enumerate(parameters):
         is_all = noun == "task" and name in ("status", "assigned_to") and text == ALL
         if name in NOT_FILTERS or not text.strip() or is_all:
             continue
-        others = parameters[:position] + parameters[position + 1 :]
+        remaining = parameters[:position] + parameters[position + 1 :]
         address = f"{request.root_path}{request.path}"
-        without = f"{address}?{urlencode(others)}" if others else address
+        without = f"{address}?{urlencode(remaining)}" if remaining else address
         active.append(ActiveFilter(_sentence(noun, name, text), without))
     return active
 
@@ -108,13 +109,14 @@ def _as_moment(filter: Filter, name: str, text: str) -> str:
     if isinstance(parameter, Since):
         with suppress(values.InvalidValue, OverflowError):
             day = date.fromisoformat(values.day(text))
+            # A day as an end is included, so it ends with the midnight after it.
             later = isinstance(parameter, Before)
             return values.midnight(day + timedelta(later), formatting.time_zone())
     return text
 
 
 def _sentence(noun: str, name: str, text: str) -> str:
-    """What a filter says to people."""
+    """Return a filter of the address as a sentence for users."""
     when = _when(text)
     sentences = {
         "q": gettext("Search: %(q)s", q=text),

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 from crm.access import codes, limits, links, passwords, sessions
 from crm.cabinet import authentication, languages, phone_codes
 from crm.cabinet.app import current_app
-from crm.cabinet.embedded_login import around
+from crm.cabinet.embedded_login import current_site
 from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import force_locale, gettext
 from crm.cabinet.rendering import (
@@ -66,7 +66,7 @@ def refuse_suspended() -> None:
 @pages.before_request
 def redirect_to_site_login() -> Response | None:
     """Send visitors to the site's login where it replaces ours; one-time links still work."""
-    site = around()
+    site = current_site()
     if site is None or not site.login_url or me() or request.endpoint in WITHOUT_LOGIN:
         return None
     return redirect(site.login(next_path()), 303)
@@ -125,15 +125,16 @@ def password_page(form: Form | None = None) -> Response:
 @pages.post("/login/password")
 @rerender_on_error(lambda form: password_page(form))
 def check_password() -> Response:
-    who = request.form.get("email", "").strip()
-    user = users.reached_at(who)
+    address = request.form.get("email", "").strip()
+    user = users.reached_at(address)
     current_app.password_limits.count_try(
         uptime(),
         current_session().label,
-        users.reach_of(who),  # counted alike whether anybody has it
+        users.reach_of(address),  # counted alike whether a user has it or not
         request.remote_addr or "",
         authentication.known_browser(user.id if user else None),
     )
+    # Without a user the password is hashed all the same: the time must not reveal who has a login.
     password_hash = passwords.find_hash(user.id if user else None)
     if passwords.matches(password_hash, request.form.get("password", "")) and user is not None:
         # The password may have been changed while this one was hashed.
@@ -157,6 +158,8 @@ def send_reset_link() -> Response:
     by_whom = f"{to} {network}"
     current_app.email_limits.count_try(uptime(), to_by_network=by_whom, to=to, network=network)
     user, token = users.make_reset_link(email)
+    # The text is made for unknown addresses, too, and the mail is sent after the response: neither
+    # the page nor its time reveals whether a user has the address.
     letter = _reset_letter(token, user.language if user else None)
     response = see_other("/forgot/sent")
     if user:
@@ -200,6 +203,8 @@ def accept_invitation(token: str) -> Response:
 
 @pages.get("/enter/<token>")
 def enter_page(token: str) -> Response:
+    # A handover link is opened by the redirect of the sign-up. A login link is used only by the
+    # button of its page, because mail programs open links in advance.
     if links.peek(links.HANDOVER, token):
         return _enter_by_link(links.HANDOVER, token)
     link = links.peek(links.LOGIN, token)
@@ -232,9 +237,9 @@ def confirm_email(token: str) -> Response:
 
 @pages.post("/logout")
 def logout() -> Response:
-    site = around() if me() and me().from_site else None
+    site = current_site() if me() and me().from_site else None
     response = redirect(site.home, 303) if site else see_other("/login")
-    authentication.let_out(response)
+    authentication.log_out(response)
     flask.session.clear()
     return response
 
@@ -272,9 +277,10 @@ def _enter(
 
     Nothing of this browser's earlier session is kept.
     """
-    response = authentication.let_in(see_other(path), user_id, before)
+    response = authentication.log_in(see_other(path), user_id, before)
     if me():
         sessions.end(me().id, me().user_id)
+    # Values of an earlier visitor, such as the phone of a code, must not reach the new session.
     flask.session.clear()
     if text:
         flash(text)

@@ -36,10 +36,10 @@ def send(
     known_browser: str | None = None,
     language: str | None = None,
 ) -> Response:
-    """Make a code and send it to the phone after the response, if anybody `known` has it.
+    """Make a code and send it to the phone after the response, if `known`: a user has the phone.
 
-    `known_browser` is the name of this one, if it logged in as the phone's user before.
-    Raises TooMany, with the seconds to wait.
+    `known_browser` names this browser if it has logged in as the phone's user before. Raises
+    TooMany, with the seconds to wait.
     """
     browser = _browser() or tokens.generate_token()
     if seconds := codes.seconds_until_next(purpose, phone, browser if known_browser else None):
@@ -69,7 +69,7 @@ def send(
 
 
 def phone(purpose: str) -> str | None:
-    """The phone that this browser has last asked a code for; None if none."""
+    """Return the phone that this browser has last requested a code for; None if none."""
     return flask.session.get(purpose)
 
 

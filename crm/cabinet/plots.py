@@ -1,8 +1,8 @@
-"""Plots, drawn here as SVG: bars that lie for names, bars that stand for days and months.
+"""Plots as SVG: horizontal bars for names, vertical bars for days and months.
 
 A plot names classes for its colours and no style; it is as wide as the page allows, so texts stay
-large enough at 360 units on a phone. Whoever cannot see it has its title and what it tells, and the
-table behind it: both are made of the same rows.
+large enough at 360 units on a phone. For screen readers it has a title and a description, and the
+page has a table made of the same rows.
 """
 
 import math
@@ -17,13 +17,13 @@ WIDTH = 360
 LETTER = 7  # units that a letter takes, roughly
 LINE = 17
 LONGEST = WIDTH // LETTER  # letters of a line
-ROW, BAR = 52, 12  # heights of a lying bar with its texts, and of the bar itself
-HEIGHT, FOOT, HEAD = 190, 20, 10  # of a plot with standing bars
+ROW, BAR = 52, 12  # heights of a horizontal bar with its texts, and of the bar itself
+HEIGHT, FOOT, HEAD = 190, 20, 10  # of a plot with vertical bars
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One lying bar: its name, how long it is, what else is said of it, and where it leads."""
+    """One horizontal bar: its name and length, a note below it, and the page it links to."""
 
     name: str
     count: int
@@ -33,8 +33,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One place of standing bars, one for each series: its name, short, its counts, and where each
-    of them leads."""
+    """The vertical bars of one day or month, one bar for each series.
+
+    `mark` is the short name on the axis, empty for none; `counts` and `paths` are in the order of
+    the series, `paths` being the pages that the bars link to.
+    """
 
     name: str
     mark: str
@@ -42,13 +45,15 @@ class Column:
     paths: tuple[str, ...] = ()
 
 
-def lying(id: str, title: str, about: str, bars: Sequence[Bar], shown: Callable) -> Markup:
-    """Lying bars, one below the other. `shown` writes a number."""
+def draw_horizontal_bars(
+    id: str, title: str, about: str, bars: Sequence[Bar], format_number: Callable
+) -> Markup:
+    """Draw horizontal bars, one below the other. `format_number` turns a count into a text."""
     height = ROW if any(bar.note for bar in bars) else ROW - LINE
     svg = _plot(id, title, about, height * len(bars), any(bar.path for bar in bars))
-    most = max([bar.count for bar in bars], default=0) or 1
+    max_count = max([bar.count for bar in bars], default=0) or 1
     for place, bar in enumerate(bars):
-        top, count = place * height, shown(bar.count)
+        top, count = place * height, format_number(bar.count)
         group = _group(svg, f"{bar.name}: {count}", bar.path)
         if bar.path:
             _box(group, "plot-hit", 0, top, WIDTH, height - 2)
@@ -56,35 +61,35 @@ def lying(id: str, title: str, about: str, bars: Sequence[Bar], shown: Callable)
         _write(group, name, 0, top + 11)
         _write(group, count, WIDTH, top + 11, "plot-count", "end")
         _box(group, "plot-ground", 0, top + 15, WIDTH, BAR)
-        _box(group, "plot-bar", 0, top + 15, WIDTH * bar.count / most, BAR)
+        _box(group, "plot-bar", 0, top + 15, WIDTH * bar.count / max_count, BAR)
         if bar.note:
             _write(group, _cut(bar.note, LONGEST), 0, top + 39, "plot-note")
     return _drawn(svg)
 
 
-def standing(
+def draw_vertical_bars(
     id: str,
     title: str,
     about: str,
     series: Sequence[tuple[str, str]],
     columns: Sequence[Column],
-    shown: Callable,
+    format_number: Callable,
 ) -> Markup:
-    """Bars side by side; `series` are (name, class of its bars), named below if several.
+    """Draw vertical bars; `series` are (name, CSS class), with a legend if there are several.
 
-    `shown` writes a number.
+    `format_number` turns a count into a text.
     """
     several = len(series) > 1
     height = HEIGHT + (LINE + 4 if several else 0)
     svg = _plot(id, title, about, height, any(column.paths for column in columns))
     top = _round(max((count for column in columns for count in column.counts), default=0))
-    left = LETTER * len(shown(top)) + 6
+    left = LETTER * len(format_number(top)) + 6
     floor, tall = HEIGHT - FOOT, HEIGHT - FOOT - HEAD
     for mark in (0, top // 2, top) if top % 2 == 0 else (0, top):
         y = floor - tall * mark / top
         ends = {"x1": left, "x2": WIDTH, "y1": y, "y2": y}
         SubElement(svg, "line", {"class": "plot-line", **_texts(ends)})
-        _write(svg, shown(mark), left - 6, y + 4, "plot-mark", "end")
+        _write(svg, format_number(mark), left - 6, y + 4, "plot-mark", "end")
     step = (WIDTH - left) / max(1, len(columns))
     thick = step * 0.76 / len(series)
     # The last mark ends where the plot does, so half a mark more is kept free before it.
@@ -95,7 +100,7 @@ def standing(
         for nth, ((name, kind), count) in enumerate(zip(series, column.counts, strict=False)):
             label = f"{name}, {column.name}" if several else column.name
             path = column.paths[nth] if column.paths else ""
-            group = _group(svg, f"{label}: {shown(count)}", path, in_tab_order=False)
+            group = _group(svg, f"{label}: {format_number(count)}", path, in_tab_order=False)
             high = tall * count / top
             if path:  # a low bar alone is no place to click
                 _box(group, "plot-hit", begin + nth * thick, HEAD, thick, tall)

@@ -81,6 +81,7 @@ def create_product() -> Response:
 @pages.get("/products/<id>")
 def edit_product(id: str, form: Form | None = None) -> Response:
     product = PRODUCT.one(id)
+    # With a decimal comma for Ukrainian users, as they type it.
     price = decimal_text(Product.find(id).price, 4, comma=languages.language() == "uk")
     form = form or edits.open_form(product, FIELDS, price=price)
     fields = record_fields("product", FIELDS)
@@ -91,8 +92,8 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: edit_product(id, form))
 def change_product(id: str) -> Response:
     data = load_form(PRODUCT_PATCH, request.form, FIELDS)
-    theirs = edits.save(PRODUCT, id, data, partial(products.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(PRODUCT, id, data, partial(products.update, id))
+    edits.flash_saved(other_changes)
     return see_other(f"/products/{id}")
 
 
@@ -118,6 +119,7 @@ def delete_product(id: str) -> Response:
         _deletion_notice(product),
     )
     with confirmed(question, gettext("Delete"), f"/products/{id}", detail):
+        # With the version read above, whose name and use in deals the question states.
         products.delete(id, product.version)
     flash(gettext("“%(name)s” deleted", name=name))
     return see_other("/products")

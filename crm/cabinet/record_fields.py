@@ -97,6 +97,7 @@ def _record_field(
     choices: Sequence[tuple[str, str]] | None,
     assigned_to: str | None,
 ) -> RecordField:
+    # By the first type that fits, so KINDS has subclasses before their base classes.
     kind = "url" if name in URLS else next(kind for type, kind in KINDS if isinstance(wire, type))
     empty = "—" if wire.allow_none else None
     if name == "assigned_to":

@@ -36,7 +36,7 @@ PAGE_SIZE = 50
 TASK_FIELDS = ("title", "due_at", "type", "assigned_to")  # of the short form for a new task
 NOUN_OF = {plural: noun for noun, plural in NOUNS.items()}
 RECORD_PATH = "/<any(leads, clients, deals):plural>/<id>"
-# Not shown in the history: another field of the same change says the same to people.
+# Not shown in the history: another field of the same change has the same meaning for users.
 NOT_IN_HISTORY = {"client_name", "stage_changed_at", "converted_at", "items_count"}
 
 pages = Pages("record_sections")
@@ -134,26 +134,27 @@ def _notes_page(noun: str, id: str, limit: int = PAGE_SIZE, cursor: str = "") ->
 
 
 def _note(note: dict[str, Any]) -> dict[str, Any]:
-    who = user_choices.everyone().get(note["user_id"], "")
-    return {"id": note["id"], "text": note["text"], "who": who, "when": note["created_at"]}
+    author = user_choices.everyone().get(note["user_id"], "")
+    return {"id": note["id"], "text": note["text"], "who": author, "when": note["created_at"]}
 
 
 def _history_entries(noun: str, id: str, page: pagination.Page) -> list[dict[str, Any]]:
     record = AUDITED_VIEWS[NOUNS[noun]].one(id)
     return [
-        {"when": change["at"], "who": _who(change), "lines": _lines(noun, record, change)}
+        {"when": change["at"], "who": _author_name(change), "lines": _lines(noun, record, change)}
         for change in page.records
     ]
 
 
-def _who(change: dict[str, Any]) -> str:
-    who = user_choices.everyone().get(change["user_id"], "")
+def _author_name(change: dict[str, Any]) -> str:
+    author = user_choices.everyone().get(change["user_id"], "")
     if change["key"]:
-        return gettext("%(who)s, by the API key “%(key)s”", who=who, key=change["key"]["name"])
-    return who
+        return gettext("%(who)s, by the API key “%(key)s”", who=author, key=change["key"]["name"])
+    return author
 
 
 def _lines(noun: str, record: dict[str, Any], change: dict[str, Any]) -> list[dict[str, str]]:
+    # Over the whole record, because the text of a value may depend on others, as money on currency.
     before, after = ({**record, **change[side]} for side in ("before", "after"))
     return [
         {

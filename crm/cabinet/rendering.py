@@ -23,7 +23,7 @@ VIEWER, MANAGER, OWNER = "viewer", "manager", "owner"
 RANK = {VIEWER: 1, MANAGER: 2, OWNER: 3}
 TENANT, BASE_HOST = "tenant", "base_host"  # kinds of hosts that a page may belong to
 MAX_FORM_BYTES = 1 << 20
-MAX_NEXT_PATH_CHARACTERS = 1000  # it is kept in a cookie, and those hold at most 4 KB
+MAX_NEXT_PATH_CHARACTERS = 1000  # it is stored in a cookie, which holds at most 4 KB
 
 
 class Pages(flask.Blueprint):
@@ -47,6 +47,7 @@ class Pages(flask.Blueprint):
         provide_automatic_options: bool | None = None,
         **options: Any,
     ) -> None:
+        # Kept on the view, where the check before each request finds them by the endpoint.
         method = (options.get("methods") or ["GET"])[0]
         default = self._role if self._role != "" else (VIEWER if method == "GET" else MANAGER)
         view_func.role = options.pop("role", default)
@@ -115,7 +116,7 @@ class Unconfirmed(Exception):
 
 @contextmanager
 def confirmed(question: str, label: str, back: str, detail: str = "") -> Iterator[None]:
-    """Around a change that cannot be undone: ask the person before it is kept.
+    """Ask the user to confirm the change in the block, which cannot be undone.
 
     `label` is the text of the button that confirms, `back` the path of the page to return to. The
     question is a page, which the script shows as a dialog. Raises Unconfirmed until the form says
@@ -136,7 +137,7 @@ def _ask(unconfirmed: Unconfirmed) -> Response:
 
 
 def next_path(default: str = "/", name: str = "next") -> str:
-    """The path of this host that the parameter `name` asks to go to afterwards, or `default`."""
+    """Return the path in the parameter `name`, to redirect to afterwards, or `default`."""
     path = request.values.get(name, "")
     # Browsers read // and /\ as the beginning of another host.
     is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
@@ -144,5 +145,5 @@ def next_path(default: str = "/", name: str = "next") -> str:
 
 
 def me() -> Any:
-    """The session of the user who looks at the page: user_id, name, role, language."""
+    """Return the session of the logged-in user: user_id, name, role, language."""
     return g.session

@@ -36,7 +36,7 @@ LISTS = {
     "clients": "/clients?q=",
     "deals": "/deals?view=list&q=",
     "products": "/products?q=",
-    "tasks": "/search?only=tasks&q=",  # the page of tasks is no list to search
+    "tasks": "/search?only=tasks&q=",  # the page of tasks has no search
 }
 
 # The searched fields that are shown beside the name.
@@ -99,28 +99,28 @@ def _page(
 
 def _everywhere(q: str, only: str) -> list[Group]:
     groups = (
-        _among(q, "leads", gettext("Leads"), LEAD, LEAD_FILTER, only),
-        _among(q, "clients", gettext("Clients"), CLIENT, CLIENT_FILTER, only),
-        _among(q, "deals", gettext("Deals"), DEAL, DEAL_FILTER, only),
-        _among(q, "products", gettext("Products"), PRODUCT, PRODUCT_FILTER, only),
-        _among(q, "tasks", gettext("Tasks"), TASK, TASK_FILTER, only),
+        _find_matches(q, "leads", gettext("Leads"), LEAD, LEAD_FILTER, only),
+        _find_matches(q, "clients", gettext("Clients"), CLIENT, CLIENT_FILTER, only),
+        _find_matches(q, "deals", gettext("Deals"), DEAL, DEAL_FILTER, only),
+        _find_matches(q, "products", gettext("Products"), PRODUCT, PRODUCT_FILTER, only),
+        _find_matches(q, "tasks", gettext("Tasks"), TASK, TASK_FILTER, only),
     )
     return [group for group in groups if group and group.page.records]
 
 
-def _among(
+def _find_matches(
     q: str, noun: str, name: str, shape: RecordView, filter: Filter, only: str
 ) -> Group | None:
-    """The first matches, or with `only` this noun a whole page of them."""
+    """Return the first matches of a noun; a whole page of them if `only` is this noun."""
     if only not in ("", noun):
         return None
-    sent = MultiDict({"q": q})
+    parameters = MultiDict({"q": q})
     if only:
         if "cursor" in request.args:
-            sent["cursor"] = request.args["cursor"]
+            parameters["cursor"] = request.args["cursor"]
     else:
-        sent["limit"] = str(MAX_MATCHES)
-    page = pagination.page(shape, filter.read(sent), filter.fields["sort"])
+        parameters["limit"] = str(MAX_MATCHES)
+    page = pagination.page(shape, filter.read(parameters), filter.fields["sort"])
     words = folding.words(q)
     matches = [_match(noun, record, words) for record in page.records]
     return Group(noun, name, page, matches, LISTS[noun])
@@ -136,10 +136,11 @@ def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> Match:
             facts.append(Markup.escape(formatting.money(value, record["currency"])))
     if noun == "tasks" and record["due_at"]:
         facts.append(Markup.escape(formatting.moment(record["due_at"])))
-    others = []
+    other_excerpts = []
+    # Excerpts only where the name and facts do not show by themselves why the record matches.
     if not excerpts.has_all([name, *texts], words):
-        others = list(_other_excerpts(noun.removesuffix("s"), record, words))
-    return Match(record, excerpts.marked(name, words), facts, others)
+        other_excerpts = list(_other_excerpts(noun.removesuffix("s"), record, words))
+    return Match(record, excerpts.marked(name, words), facts, other_excerpts)
 
 
 def _other_excerpts(

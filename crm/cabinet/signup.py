@@ -1,7 +1,7 @@
 """Pages of the base host: sign-up in three steps (phone, code, company), and the way to a tenant.
 
 A sign-up needs a Ukrainian phone that was confirmed by SMS, and each confirmation opens one tenant.
-Whoever signed up is handed over to the tenant's own host by a link that lasts two minutes (D18).
+The new owner is redirected to the tenant's own host by a link that is valid for two minutes (D18).
 """
 
 import re
@@ -127,12 +127,14 @@ def create_company() -> Response:
     data = load_form(COMPANY_IN, request.form, COMPANY_IN.fields)
     for field in ("company", "name"):
         users.check_name(data[field], field)
+    # Without a label the form is shown once more with a proposal, since the address is for good.
     if not data["label"]:
         proposal = {**request.form, "label": propose(data["company"])}
         return company_page(Form(proposal), proposed=True)
     label = data["label"].lower()
     if label in RESERVED:
         raise Invalid.field("label", "reserved_label", gettext("This address is reserved."))
+    # The code is spent together with the new tenant: a refused label leaves it valid.
     with phone_codes.spending(codes.SIGNUP) as may:
         if not may:
             return see_other("/signup")
@@ -150,6 +152,7 @@ def propose(company: str) -> str:
         is_valid = LABEL.match(candidate) and candidate not in RESERVED
         if is_valid and not current_app.tenants.exists(candidate):
             return candidate
+    # Random instead of counting further: each try looks for a file.
     return f"{label}-{secrets.token_hex(4)}"
 
 
@@ -168,9 +171,10 @@ def _hand_over(label: str) -> Response:
     with current_app.tenants.session(label):
         token = links.create(links.HANDOVER, users.owner_id())
     flask.session.clear()
+    # The session must begin at the tenant's host, whose cookies the base host cannot set.
     return redirect(f"{settings().url_of(label)}/enter/{token}", 303)
 
 
 def _host(label: str) -> str:
-    """How the address of a tenant is shown to people."""
+    """Return the address of a tenant as pages show it: without the scheme."""
     return settings().url_of(label).partition("://")[2]

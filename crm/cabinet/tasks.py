@@ -103,27 +103,27 @@ def edit_task(id: str, form: Form | None = None, refused: Form | None = None) ->
 @rerender_on_error(lambda form, id: edit_task(id, form))
 def change_task(id: str) -> Response:
     data = load_form(TASK_PATCH, request.form, FIELDS)
-    theirs = edits.save(TASK, id, data, partial(tasks.update, id))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(TASK, id, data, partial(tasks.update, id))
+    edits.flash_saved(other_changes)
     return see_other("/tasks")
 
 
 @pages.post("/tasks/<id>/complete")
 def complete_task(id: str) -> Response:
-    status = Task.find(id).status
+    status = Task.find(id).status  # before completing, for Undo
     task = tasks.complete(id)
     back = next_path("/tasks", "back")
     if status != "done":
-        sent = {"status": status, "version": task.version, "back": back}
+        undo_fields = {"status": status, "version": task.version, "back": back}
         text = gettext("“%(title)s” completed. Well done!", title=task.title)
-        flash_with_undo(text, f"/tasks/{id}/reopen", sent)
+        flash_with_undo(text, f"/tasks/{id}/reopen", undo_fields)
     return see_other(back)
 
 
 @pages.post("/tasks/<id>/reopen")
 @rerender_on_error(lambda form, id: edit_task(id, refused=form))
 def reopen_task(id: str) -> Response:
-    """Undo complete_task(), unless somebody has changed the task since."""
+    """Undo complete_task(), unless the task was changed since."""
     data = load_form(TASK_PATCH, request.form, ("status",))
     task = tasks.update(id, data, edits.sent_version())
     flash(gettext("“%(title)s” reopened", title=task.title))
@@ -146,7 +146,7 @@ def restore_task(id: str) -> Response:
 
 
 def _grouped(tasks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Open tasks under their headings."""
+    """Group open tasks under their headings."""
     moment, midnight = now(), _end_of_today()
     headings: dict[str, list[dict[str, Any]]] = {
         gettext("Overdue"): [],

@@ -7,6 +7,7 @@ from crm.tenancy.database import rows
 
 def names() -> dict[str, str]:
     """Names of the active users by id (as text), in the order in which they were added."""
+    # Kept for the request: the fields of a page look users up again and again.
     if "people" not in g:
         active = rows("SELECT id, name FROM user WHERE active ORDER BY id")
         g.people = {str(id): name for id, name in active}

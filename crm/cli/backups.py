@@ -51,6 +51,8 @@ def backup_create(
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
     labels = [tenant] if tenant else tenants.labels()
+    # By erasing_now(), a clock that jumped ahead cannot make unfinished files of another run look
+    # abandoned.
     run = BackupRun(into, keep, tenants.clock, tenants.steady_clock.erasing_now())
     progress, linked = Progress("copied", len(labels)), 0
     try:
@@ -67,7 +69,7 @@ def backup_create(
 
 
 def _print(copies: list[NewCopy]) -> int:
-    """Print the copies; gives how many are hard links to an older copy."""
+    """Print the copies, and return how many are hard links to an older copy."""
     for _, path, _ in copies:
         click.echo(f"{path}\t{path.stat().st_size}")
     return sum(copy.is_link for copy in copies)
@@ -129,18 +131,18 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
 def _compare(label: str, copy: Path, tenants: Tenants, failures: Failures) -> None:
     """Restore a copy aside and print a line for each table that is counted."""
     result = copying.test_restore(tenants, copy, label, hold_all_deliveries)
-    counts_now: Sequence[int | None] = result.live or [None] * len(copying.COUNTED_TABLES)
-    counts = zip(copying.COUNTED_TABLES, result.copy, result.restored, counts_now, strict=True)
-    for table, copied, restored, now in counts:
+    live_counts: Sequence[int | None] = result.live or [None] * len(copying.COUNTED_TABLES)
+    counts = zip(copying.COUNTED_TABLES, result.copy, result.restored, live_counts, strict=True)
+    for table, copied, restored, live in counts:
         state = "same"
         if restored != copied:
             state = "DIFFERS"
             failures.add(label, f"{table}: {copied} in the copy, {restored} restored")
-        elif now is None:
+        elif live is None:
             state = "no such tenant"
-        elif now != copied:
-            state = f"{now - copied:+} since"
-        cells = (label, table, copied, restored, "-" if now is None else now, state)
+        elif live != copied:
+            state = f"{live - copied:+} since"
+        cells = (label, table, copied, restored, "-" if live is None else live, state)
         click.echo("\t".join(map(str, cells)))
 
 
@@ -159,16 +161,16 @@ def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
         question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
         click.confirm(question, abort=True, err=True)
     try:
-        done = copying.restore(tenants, file, tenant, _disarm)
+        restored = copying.restore(tenants, file, tenant, _disarm)
     except FILE_ERRORS as error:
         raise CRMError(f"{file} cannot be restored: {error}") from error
     finally:
         tenants.forget_idle()
     click.echo(f"{tenant} is restored from {file}")
-    if done.before:
-        click.echo(f"its file from before: {done.before}")
-    if done.prepared:
-        click.echo(f"held deliveries: {done.prepared}; `webhook recover` sends what is missing")
+    if restored.before:
+        click.echo(f"its file from before: {restored.before}")
+    if restored.prepared:
+        click.echo(f"held deliveries: {restored.prepared}; `webhook recover` sends what is missing")
 
 
 def _disarm() -> int:

@@ -49,6 +49,7 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
                 function(settings, **options)
             except (CRMError, ConfigError, ServeError) as error:
                 raise click.ClickException(" ".join(str(error).split())) from error
+            # Before OSError, of which it is a subclass.
             except BrokenPipeError:
                 raise  # click exits quietly when the reader of stdout has closed it
             except OSError as error:
@@ -74,12 +75,14 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
     return decorate
 
 
-def _settings(file: Path | None, **given: Any) -> Config:
-    """The settings of the site in whose command line this runs, else the environment's."""
-    of_site = click.get_current_context().find_object(Config)
-    if of_site is None or file is not None:
-        return Config.load(config=file, **given)
-    return replace(of_site, **{name: value for name, value in given.items() if value is not None})
+def _settings(file: Path | None, **overrides: Any) -> Config:
+    """Return the settings of an embedding site that runs the command, else those loaded here."""
+    site_config = click.get_current_context().find_object(Config)
+    if site_config is None or file is not None:
+        return Config.load(config=file, **overrides)
+    return replace(
+        site_config, **{name: value for name, value in overrides.items() if value is not None}
+    )
 
 
 @contextmanager

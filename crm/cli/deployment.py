@@ -236,13 +236,14 @@ def systemd(config: Config, user: str) -> None:
 def _unit(config: Config, user: str) -> str:
     command = launch_command()
     data, file = config.data, config.file
-    own_sources = ("default", str(file))  # the service reads the file itself, so it may change
+    unlisted_sources = ("default", str(file))  # the service reads the file itself, so it may change
     changed = [
         setting
         for setting in config.describe()
-        if setting.source not in own_sources or setting.env == "CRM_DATA"
+        if setting.source not in unlisted_sources or setting.env == "CRM_DATA"
     ]
     settings = [f"{setting.env}={setting.text}" for setting in changed if not setting.hidden]
+    # A unit file can be read by every user of the machine, so secrets go into a file of their own.
     hidden = [setting.env for setting in changed if setting.hidden]
     if file and file.parent != data:
         settings.append(f"CRM_CONFIG={file}")
@@ -319,7 +320,7 @@ def proxy_caddy(config: Config, upstream: str | None, plain: str | None) -> None
 def _fill(
     template: str, listen: str, config: Config, upstream: str | None, plain: str | None
 ) -> str:
-    """The proxy's configuration: a template with the part that listens, and the settings."""
+    """Fill a template of a proxy's configuration with its `listen` part and the settings."""
     domain, host, tenant = config.base_domain, f"{{label}}.{config.base_domain}", config.tenant
     if tenant:  # at one host
         domain = config.public_url and urlsplit(config.url_of(tenant)).hostname or domain

@@ -1,4 +1,4 @@
-"""`doctor`: checks the installation and says what to do, whether a server is running or not.
+"""`doctor`: checks the installation and advises what to do, whether a server runs or not.
 
 It prints one line for each finding: `ok`, `warning` or `fault`, the part that was checked, and a
 sentence. It exits with 1 if there is a fault. It changes nothing, and sends nothing but DNS queries
@@ -80,7 +80,9 @@ def findings(
     tenants = Tenants(config)
     yield from run_check("settings", partial(_settings, config))
     yield from run_check("python", lambda: [(OK, platform.python_version())])
+    # From the installation outwards: what is inside first, then the network and the server.
     yield from run_check("sqlite", integrity.check_sqlite)
+    # Checks of the folder create files, which the service's user could then not open.
     other_user = integrity.owner(tenants)
     if other_user is not None:
         advice = f"it belongs to {other_user}: run the doctor as that user (sudo -u {other_user})"
@@ -105,15 +107,15 @@ def findings(
 
 
 def _settings(config: Config) -> Iterator[LevelAndDetail]:
-    own = config.data / file.NAME
+    default_file = config.data / file.NAME
     if config.file is None:
         yield OK, "there is no settings file"
     elif config.file.stat().st_mode & 0o077 and _holds_secrets(config):
         yield WARNING, f"{config.file} has secrets that others may read: chmod 600 {config.file}"
     else:
         yield OK, f"read from {config.file}"
-    if config.file != own and file.exists(own):
-        yield WARNING, f"{own} is not read: {config.file} is used instead"
+    if config.file != default_file and file.exists(default_file):
+        yield WARNING, f"{default_file} is not read: {config.file} is used instead"
     uses_console = {"CRM_SMS": config.sms == "console", "CRM_MAIL": config.mail is None}
     for env in (env for env, is_console in uses_console.items() if is_console):
         yield WARNING, f"{env}=console prints codes and links to the service's output"

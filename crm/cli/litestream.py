@@ -147,13 +147,13 @@ def litestream_() -> None:
 
 @command(litestream_, "config")
 @target("--to")
-def litestream_config(config: Config, **where: Any) -> None:
+def litestream_config(config: Config, **target_options: Any) -> None:
     """Print Litestream's configuration for this data folder."""
     tenants, data = Tenants(config), config.data
     control = litestream.control_socket(data)
     if len(bytes(control)) > litestream.MAX_SOCKET_PATH_BYTES:
         raise CRMError(f"the path of {control} is too long for a socket: use a shorter data folder")
-    to = Target(**where)
+    to = Target(**target_options)
 
     def lines(name: str) -> str:
         return "\n".join(f"      {key}: {_text(value)}" for key, value in to.replica(name).items())
@@ -178,16 +178,16 @@ def litestream_config(config: Config, **where: Any) -> None:
 @click.option(
     "--user", default="crm", show_default=True, callback=user_name, help="User to run as."
 )
-def litestream_systemd(config: Config, user: str, **where: Any) -> None:
+def litestream_systemd(config: Config, user: str, **target_options: Any) -> None:
     """Print a systemd unit that runs Litestream on the machine of the service."""
-    program, parts = Path(_program()), urlsplit(where["url"])
+    program, parts = Path(_program()), urlsplit(target_options["url"])
     folder = data_folder(config.data, user)
     paths = [program, config.data]
     if parts.scheme == "file":
         folder += f"\nReadWritePaths={quoted_word(parts.path)}"
         paths.append(Path(parts.path))
-    if where["sftp_key"]:
-        paths.append(Path(where["sftp_key"]))
+    if target_options["sftp_key"]:
+        paths.append(Path(target_options["sftp_key"]))
     start = command_line(str(program), "replicate", "-config", str(CONFIG_FILE), "-no-expand-env")
     values = {"user": user, "start": start, "access": CREDENTIALS_HINT, "secrets": SECRETS_FILE}
     values |= {"folder": folder, "hardening": hardening(tuple(paths))}
@@ -199,29 +199,30 @@ def litestream_systemd(config: Config, user: str, **where: Any) -> None:
 @click.option(
     "--tenant", "only", multiple=True, metavar="LABEL", help="Only this tenant; repeatable."
 )
-def litestream_restore(config: Config, only: tuple[str, ...], **where: Any) -> None:
+def litestream_restore(config: Config, only: tuple[str, ...], **target_options: Any) -> None:
     """Restore all tenants from Litestream's latest copies.
 
     A tenant that is in the data folder already is not changed, so that the command can be repeated.
     Deliveries that were waiting are held: `webhook recover` sends them.
     """
-    tenants, failures, source = Tenants(config), Failures(), Target(**where)
+    tenants, failures, source = Tenants(config), Failures(), Target(**target_options)
     disk.make_folder(config.data)
     with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as scratch:
         for label in only or _labels(source, Path(scratch)):
             with failures.collect(label):
+                # Labels come from a file at the target and become names of files here.
                 if not LABEL.match(label):
                     raise CRMError("it cannot be a tenant's label")
                 if tenants.exists(label):
                     click.echo(f"{label}: exists already and was not changed")
                     continue
                 copy = _fetch(source, f"tenants/{label}.db", Path(scratch) / f"{label}.db")
-                done = backup.restore(tenants, copy, label, _disarm)
+                restored = backup.restore(tenants, copy, label, _disarm)
                 copy.unlink()
                 with tenant_session(config, label):
                     newest = events.find_latest_event_time()
                 state = f"its newest event is of {newest}" if newest else "it has no events"
-                click.echo(f"{label}: restored, {state}; held deliveries: {done.prepared}")
+                click.echo(f"{label}: restored, {state}; held deliveries: {restored.prepared}")
     tenants.forget_idle()
     failures.raise_if_any("these could not be restored")
 

@@ -32,7 +32,7 @@ def migrate(config: Config, dry_run: bool) -> None:
 
 
 def _check(config: Config, label: str, name: str) -> bool:
-    """Print the version of a file that needs migration, and give whether it does."""
+    """Print the version of a file that needs migration, and return whether it does."""
     with tenant_file(config, label) as tenants:
         version = tenants.version(label)
     if version > len(migrations.STEPS):
@@ -43,7 +43,8 @@ def _check(config: Config, label: str, name: str) -> bool:
 
 
 def _migrate(config: Config, label: str, name: str) -> bool:
-    """Migrate a file by opening it, print its version, and give whether it was an older one."""
+    """Migrate a file by opening it, print its version, and return whether it was an older one."""
+    # Read before the session, which migrates the file when it opens it.
     with tenant_file(config, label) as tenants:
         old_version = tenants.version(label)
     with tenant_session(config, label):

@@ -30,12 +30,13 @@ class PublicResponse(NamedTuple):
     status: int
     date: str | None
     location: str | None
-    seen: dict[str, str] | None  # the request as the service saw it; None: it was another server
+    seen: dict[str, str] | None  # the request as it arrived; None: another server has answered
 
 
 def names(config: Config) -> Iterator[LevelAndDetail]:
-    """Whether the hosts of tenants have an address."""
+    """Check that the hosts of tenants have an address in DNS."""
     domain = config.base_domain
+    # A random label: only a wildcard record answers for it.
     label = config.tenant or f"crm-doctor-{secrets.token_hex(4)}"
     public = urlsplit(config.url_of(label)).hostname or ""
     setting, host = "CRM_BASE_DOMAIN", domain
@@ -46,17 +47,17 @@ def names(config: Config) -> Iterator[LevelAndDetail]:
         return
     hosts = [public] if config.tenant else [domain, f"{label}.{domain}", public]
     for host in dict.fromkeys(hosts):
-        shown = host.replace(label, "<any label>") if not config.tenant else host
+        shown_host = host.replace(label, "<any label>") if not config.tenant else host
         try:
             addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
         except (OSError, UnicodeError):
-            yield FAULT, f"{shown} has no address: its DNS record is missing"
+            yield FAULT, f"{shown_host} has no address: its DNS record is missing"
         else:
-            yield OK, f"{shown} is at {', '.join(sorted(map(str, addresses)))}"
+            yield OK, f"{shown_host} is at {', '.join(sorted(map(str, addresses)))}"
 
 
 def public_url(config: Config) -> Iterator[LevelAndDetail]:
-    """Whether the URLs in links and messages lead to the tenants."""
+    """Check that the URLs in links and messages lead to the tenants."""
     url = config.url_of("<label>")
     parts = urlsplit(config.url_of("a"))
     host = parts.hostname or ""
@@ -103,7 +104,7 @@ def proxies(tenants: Tenants) -> Iterator[LevelAndDetail]:
 def check_proxies(
     config: Config, url: SplitResult, response: PublicResponse
 ) -> Iterator[LevelAndDetail]:
-    """Whether the proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
+    """Check that proxies pass the request on as the service and CRM_TRUSTED_PROXIES expect."""
     origin, seen = f"{url.scheme}://{url.netloc}", response.seen
     trusted = config.trusted_proxies
     if seen is None:
@@ -130,7 +131,7 @@ def check_proxies(
     mismatch = f"CRM_TRUSTED_PROXIES is {trusted}, but {count} in front add X-Forwarded-For"
     if seen["address"] == FORGED_ADDRESS:
         yield FAULT, f"a forged address was believed: {mismatch}"
-    elif url.scheme == "https" and not count:  # the service speaks no TLS, so there is a proxy
+    elif url.scheme == "https" and not count:  # the service has no TLS, so there is a proxy
         yield FAULT, f"the proxy adds no X-Forwarded-For, so all clients seem {seen['address']}"
     elif count != trusted:
         yield FAULT, f"all clients seem to be {seen['address']}: {mismatch}"
@@ -167,12 +168,12 @@ def _request(url: SplitResult, token: str) -> PublicResponse:
             connection.sock = stream
             connection.request("GET", f"{url.path.rstrip('/')}{DOCTOR}", headers=headers)
             with connection.getresponse() as response:
-                seen = _seen(response)
+                seen = _read_echo(response)
                 date, location = response.getheader("Date"), response.getheader("Location")
                 return PublicResponse(response.status, date, location, seen)
 
 
-def _seen(response: HTTPResponse) -> dict[str, str] | None:
+def _read_echo(response: HTTPResponse) -> dict[str, str] | None:
     try:
         body: Any = json.loads(response.read(MAX_RESPONSE_BYTES))
         fields = ("address", "scheme", "host", "forwarded")

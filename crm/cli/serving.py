@@ -79,7 +79,7 @@ def demo_(config: Config, opens: bool | None) -> None:
     """Fill a new data folder with two example tenants and serve them."""
 
     def announce() -> None:
-        # Only who has the folder may prepare it: that revokes the key of the start before.
+        # Only the process that holds the folder's lock prepares it: that revokes the previous key.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
         prepared = demo.prepare(Tenants(config), program)
         click.echo(prepared.text)

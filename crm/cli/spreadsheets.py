@@ -54,7 +54,7 @@ def _add_commands(resource: ImportableResource) -> None:
                 parsed,
                 file_name=file.name,
                 dry_run=dry_run,
-                progress=lambda done, _: bar.update(done - bar.pos),
+                progress=lambda rows_done, _: bar.update(rows_done - bar.pos),
             )
         for error in result.errors[:MAX_PRINTED_ERRORS]:
             click.echo(f"line {error['line']}: {error['message']}", err=True)

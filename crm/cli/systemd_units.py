@@ -49,7 +49,7 @@ def command_line(*words: str) -> str:
 
 
 def data_folder(data: Path, user: str) -> str:
-    """The lines of a unit that let its service write in the data folder."""
+    """Return the lines of a unit that allow its service to write in the data folder."""
     if data.is_relative_to(STATE_FOLDER) and data != STATE_FOLDER:
         name = quoted_word(str(data.relative_to(STATE_FOLDER)))
         return f"StateDirectory={name}\nStateDirectoryMode=0700"

@@ -45,7 +45,7 @@ def tenant_create(
 
     A link that logs the owner in is printed on stderr.
     """
-    sent = {
+    owner_fields = {
         field.removeprefix("owner_"): value for field, value in owner.items() if value is not None
     }
     tenants_rules.open_tenant(
@@ -55,7 +55,7 @@ def tenant_create(
         plan=plan,
         language=language,
         currency=currency,
-        owner=sent,
+        owner=owner_fields,
     )
     with tenant_session(config, label):
         link = _login_link(config, label, users.owner_id())
@@ -116,9 +116,9 @@ def user() -> None:
 @click.option("--role", default="manager", show_default=True, type=click.Choice(users.ROLES))
 def user_create(config: Config, tenant: str, **fields: str | None) -> None:
     """Create a user of TENANT and print its id."""
-    sent = {name: value for name, value in fields.items() if value is not None}
+    given_fields = {name: value for name, value in fields.items() if value is not None}
     with tenant_session(config, tenant):
-        click.echo(users.create(users.USER_IN.parse(sent)).id)
+        click.echo(users.create(users.USER_IN.parse(given_fields)).id)
 
 
 @command(user, "list")
@@ -172,6 +172,7 @@ def key_create(config: Config, tenant: str, user_id: int | None, **options: str)
             origins=options["origins"],
             expires_at=expires,
         )
+    # Advice goes to stderr, so that a script reads nothing but the key from stdout.
     click.echo("store the key now: it is not shown again", err=True)
     click.echo(secret)
 

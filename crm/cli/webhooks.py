@@ -59,8 +59,8 @@ def webhook_deliveries(config: Config, tenant: str, id: str, limit: int, as_json
     """List the latest deliveries to the webhook ID of TENANT, the newest first."""
     with tenant_session(config, tenant), _named("webhook", id):
         webhook_id = WEBHOOK.one(id)["id"]
-        where = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
-        rows = list(DELIVERY.every(where, webhook_id, limit))
+        condition = "webhook_id = ? ORDER BY delivery.id DESC LIMIT ?"
+        rows = list(DELIVERY.every(condition, webhook_id, limit))
     print_rows(
         rows,
         as_json,
@@ -99,6 +99,7 @@ def webhook_recover(config: Config, tenant: str, id: str, since: str, dry_run: b
 
 
 def _check_secrets(_context: Any, _option: Any, secrets: tuple[str, ...]) -> tuple[str, ...]:
+    # Signing something is the check: it decodes every secret.
     try:
         signature.make_headers(secrets, "id", 0, b"")
         is_valid = all(secret.removeprefix(signature.PREFIX) for secret in secrets)

@@ -3,7 +3,7 @@
 SMS and e-mails have a thread each, so that a mail server that hangs delays no SMS code. A thread
 runs while messages wait, in the process that enqueued them, because a server may fork. A message
 that fails is tried once more after a pause; then one line of the log names the reason, without the
-recipient or the text. Nothing is stored: a user who got no code asks for another.
+recipient or the text. Nothing is stored: a user who got no code can request another.
 """
 
 import atexit

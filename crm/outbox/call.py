@@ -257,7 +257,7 @@ def _read_beginning(response: HTTPResponse) -> bytes:
 
 
 def _parse_retry_after(status: int, header: str) -> int | None:
-    """Return the seconds that a Retry-After header asks for, as a number or as a date."""
+    """Return the seconds of a Retry-After header, which has a number or a date."""
     text = header.strip()
     if status not in (429, 503) or not text:
         return None

@@ -80,7 +80,7 @@ SET_DUE_TIMES = """
         ) THEN NULL ELSE coalesce(due_at, ?) END
     WHERE webhook_id = ? AND status = 'pending' AND lease IS NULL AND sequence IS NOT NULL
 """
-OF_WANTED_EVENTS = """
+FROM_SUBSCRIBED_EVENTS = """
     FROM event WHERE at >= ?2 AND instr(?3, '"' || type || '"') > 0 AND {} EXISTS (
         SELECT 1 FROM delivery WHERE delivery.sequence = event.sequence AND webhook_id = ?1 {})
 """
@@ -368,24 +368,26 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         webhook = Webhook.find(webhook_id)
         if not dry_run:
             webhook.resume()
-        wanted = (webhook.id, since, webhook.events)
+        params = (webhook.id, since, webhook.events)
         delivered = "AND status = 'delivered'"
-        (count,) = one_row("SELECT count(*)" + OF_WANTED_EVENTS.format("NOT", delivered), wanted)
+        (count,) = one_row(
+            "SELECT count(*)" + FROM_SUBSCRIBED_EVENTS.format("NOT", delivered), params
+        )
         if dry_run or not count:
             return count
         session, moment = current_session(), now()
         undelivered = "AND status <> 'delivered' AND lease IS NULL"
-        sequences = "SELECT sequence" + OF_WANTED_EVENTS.format("", undelivered)
+        sequences = "SELECT sequence" + FROM_SUBSCRIBED_EVENTS.format("", undelivered)
         execute(
             "UPDATE delivery SET status = 'pending', tries = 0, due_at = NULL, cause = 'recover',"
             f" user_id = ?4, key_id = ?5 WHERE webhook_id = ?1 AND sequence IN ({sequences})",
-            (*wanted, session.user_id, session.key_id),
+            (*params, session.user_id, session.key_id),
         )
         execute(
             "INSERT INTO delivery (webhook_id, sequence, noun, record_id, status, cause, user_id,"
             " key_id, created_at) SELECT ?1, sequence, noun, record_id, 'pending', 'recover', ?4,"
-            " ?5, ?6" + OF_WANTED_EVENTS.format("NOT", ""),
-            (*wanted, session.user_id, session.key_id, moment),
+            " ?5, ?6" + FROM_SUBSCRIBED_EVENTS.format("NOT", ""),
+            (*params, session.user_id, session.key_id, moment),
         )
         execute(SET_DUE_TIMES, (steady_now(), webhook.id))
         notify_after_commit()

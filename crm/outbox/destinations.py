@@ -29,7 +29,7 @@ VISIBLE_ASCII = "".join(map(chr, range(33, 127)))
 LOCAL_ADDRESS = re.compile(r"-- ([0-9.]+)\n +/32 host LOCAL")
 UNENCODED_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
-# ipaddress.is_global lets 6to4, multicast and 168.63.129.16 pass, and changes between versions.
+# ipaddress.is_global accepts 6to4, multicast and 168.63.129.16, and differs between versions.
 UNICAST = ip_network("2000::/3")
 _SOCKET_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 NON_PUBLIC_NETWORKS = [
@@ -154,7 +154,7 @@ def is_own_address(address: Address) -> bool:
     """Return whether an interface of this machine has the address.
 
     A call to an own public address would pass behind the firewall and reach services that are not
-    for strangers. The kernel is asked by binding a socket, so aliases and later addresses count,
+    for other hosts. The kernel answers by binding a socket, so aliases and later addresses count,
     and nothing is sent. An address that only a NAT in front has is not the machine's own: such a
     call takes the same path as a stranger's.
     """

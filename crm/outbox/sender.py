@@ -108,8 +108,8 @@ class Sender:
     def _dispatch(self, listener: WakeupListener) -> None:
         self._start_scan()
         while not self._stopped.is_set():
-            labels, lost = listener.wait(self._idle_seconds())
-            if lost:
+            labels, has_lost_labels = listener.wait(self._idle_seconds())
+            if has_lost_labels:
                 self._start_scan()
             for label in labels:
                 self._check_tenant(label)

@@ -2,7 +2,7 @@
 
 A tenant has up to MAX_WEBHOOKS of them, each with the kinds of events that it wants. A webhook
 that answers 410, or that failed for five days without one success, is switched off. Its pending
-deliveries are then held until somebody asks to recover them.
+deliveries are then held until a user recovers them.
 """
 
 from typing import Any
@@ -109,7 +109,7 @@ class Webhook(Record):
     def record_success(self, at: str) -> None:
         """Note a successful delivery; call it inside a transaction.
 
-        It does not change the version of the record, for nobody edits the health of a webhook.
+        It does not change the version of the record: users do not edit a webhook's health.
         """
         if self.failing_since or self.last_success_at != at:
             execute(
@@ -200,7 +200,7 @@ def rotate_secret(id: int | str) -> str:
 
 
 def hold_all_deliveries() -> int:
-    """Hold all pending deliveries until somebody recovers them, and return how many they are.
+    """Hold all pending deliveries until a user recovers them, and return how many they are.
 
     Call it inside a transaction. For a database restored from a copy: its pending deliveries may
     have been sent after the copy was made.

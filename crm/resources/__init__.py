@@ -52,4 +52,4 @@ def register(api: Api) -> None:
     for blueprint in BLUEPRINTS:
         api.register_blueprint(blueprint)
     api.register_blueprint(changes.endpoints(AUDITED_VIEWS))
-    api.add_webhooks(event_feed.TOLD)
+    api.add_webhooks(event_feed.EVENT_DATA_SCHEMAS)

@@ -1,4 +1,4 @@
-"""The trail of a record: what each change after its creation made of what, by whom, when (D17).
+"""The audit trail of a record: old and new values of each change, its time and user (D17).
 
 `Kept.put` writes it; here it is read, in the form that the record itself has on the wire. A note is
 no change, nor is a deletion, after which the trail is as unseen as the record; undoing one is.
@@ -56,8 +56,8 @@ CHANGE_FILTER = ChangeFilter()
 def of_record(shape: RecordView, id: int | str, query: Query) -> Page:
     """A page of the changes of a live record, the newest first."""
     noun = shape.table
-    where, params = "noun = ? AND record_id = ?", (noun, live(noun, id))
-    page = pagination.page(CHANGE, query, CHANGE_FILTER.fields["sort"], where, params)
+    condition, params = "noun = ? AND record_id = ?", (noun, live(noun, id))
+    page = pagination.page(CHANGE, query, CHANGE_FILTER.fields["sort"], condition, params)
     for change in page.records:
         for side in ("before", "after"):
             change[side] = shape.show(change[side])

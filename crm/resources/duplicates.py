@@ -28,18 +28,20 @@ def field(noun: str) -> nested.NestedList:
     """The field `possible_duplicates` of a client or a lead."""
     return nested.NestedList(
         DUPLICATE,
-        column=json_rows({name: name for name in DUPLICATE.fields}, f"({_same(noun)}){ORDER}"),
+        column=json_rows(
+            {name: name for name in DUPLICATE.fields}, f"({_build_duplicates_sql(noun)}){ORDER}"
+        ),
         dump_only=True,
         expanded=True,
         about="Clients and leads with the same phone or email: with `expand=` on GET one.",
     )
 
 
-def readable(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without possible duplicates of a noun that the caller may not read."""
-    if others := record.get("possible_duplicates"):
+def hide_unreadable(record: dict[str, Any]) -> dict[str, Any]:
+    """Remove possible duplicates that the caller may not read from the record, and return it."""
+    if duplicates := record.get("possible_duplicates"):
         record["possible_duplicates"] = [
-            other for other in others if rights.can_read(f"{other['resource']}s")
+            duplicate for duplicate in duplicates if rights.can_read(f"{duplicate['resource']}s")
         ]
     return record
 
@@ -47,26 +49,26 @@ def readable(record: dict[str, Any]) -> dict[str, Any]:
 ORDER = f" ORDER BY resource, id LIMIT {MAX_DUPLICATES}"
 
 
-def _same(noun: str) -> str:
-    """An SQL text: (resource, id, name) of whoever shares a phone or an e-mail with the record."""
+def _build_duplicates_sql(noun: str) -> str:
+    """Build an SQL query: (resource, id, name) of records with the record's phone or e-mail."""
     if noun == "client":
         other_client, other_lead = "client.id", "coalesce(other.client_id, 0) <> client.id"
     else:
         other_client, other_lead = "coalesce(lead.client_id, 0)", "other.id <> lead.id"
     client = f"other.deleted_at IS NULL AND other.id <> {other_client}"
     lead = f"other.deleted_at IS NULL AND {other_lead}"
-    found = []
-    for way in ("phone", "email"):
-        own = f"SELECT {noun}.{way}"
+    selects = []
+    for field in ("phone", "email"):
+        addresses = f"SELECT {noun}.{field}"
         if noun == "client":
-            own += f" UNION SELECT {way} FROM contact WHERE contact.client_id = client.id"
-        found += [
+            addresses += f" UNION SELECT {field} FROM contact WHERE contact.client_id = client.id"
+        selects += [
             "SELECT 'client' AS resource, other.id, other.name FROM client AS other"
-            f" WHERE other.{way} IN ({own}) AND {client}",
+            f" WHERE other.{field} IN ({addresses}) AND {client}",
             "SELECT 'client', other.id, other.name FROM contact AS person"
             " JOIN client AS other ON other.id = person.client_id"
-            f" WHERE person.{way} IN ({own}) AND {client}",
+            f" WHERE person.{field} IN ({addresses}) AND {client}",
             "SELECT 'lead', other.id, other.name FROM lead AS other"
-            f" WHERE other.{way} IN ({own}) AND {lead}",
+            f" WHERE other.{field} IN ({addresses}) AND {lead}",
         ]
-    return " UNION ".join(found)
+    return " UNION ".join(selects)

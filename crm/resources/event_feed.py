@@ -29,18 +29,23 @@ from crm.resources.products.record import PRODUCT
 from crm.resources.tasks import TASK
 
 
-def readable(held: frozenset[str], wanted: list[str]) -> list[str]:
-    """Of the kinds wanted, or of all, those that the scopes let read; raises Forbidden."""
-    rights.require(held, map(events.required_scope, wanted))
-    found = [kind for kind in events.KINDS if rights.allows(held, events.required_scope(kind))]
-    if not found:
+def list_readable_kinds(scopes: frozenset[str], kinds: list[str]) -> list[str]:
+    """Return `kinds`, or by default all kinds that the scopes allow to read.
+
+    Raises Forbidden if one of `kinds`, or every kind there is, may not be read.
+    """
+    rights.require(scopes, map(events.required_scope, kinds))
+    readable_kinds = [
+        kind for kind in events.KINDS if rights.allows(scopes, events.required_scope(kind))
+    ]
+    if not readable_kinds:
         needed = ", ".join(dict.fromkeys(map(events.required_scope, events.KINDS)))
         raise Forbidden(f"this key lacks each of the scopes {needed}", "missing_scope")
-    return wanted or found
+    return kinds or readable_kinds
 
 
 class EventSchema(RecordSchema):
-    """An event as webhooks and the feed tell it."""
+    """An event as webhooks and the feed show it."""
 
     id = fields.Text(64, dump_only=True, example="evt_5f0c2a9be41d7736c8a1f4e2")
     type = fields.Choice(*events.KINDS, dump_only=True)
@@ -58,7 +63,7 @@ class EventSchema(RecordSchema):
 
 
 class ImportSummarySchema(RecordSchema):
-    """What an import came to."""
+    """The counts of an import."""
 
     id = fields.Id(dump_only=True)
     created = fields.Integer(0, 1 << 53, dump_only=True)
@@ -66,8 +71,8 @@ class ImportSummarySchema(RecordSchema):
     skipped = fields.Integer(0, 1 << 53, dump_only=True)
 
 
-# The schemas of everything that stands in an event's `data`, by its name there.
-TOLD = {
+# The schemas of the records in an event's `data`, by their name in it.
+EVENT_DATA_SCHEMAS = {
     "lead": LEAD.schema,
     "client": CLIENT.schema,
     "deal": DEAL.schema,
@@ -92,7 +97,7 @@ class EventFeed(Open):
 
 
 class After(parameters.Parameter):
-    """The sequence of the last event that is known already."""
+    """The sequence of the last event that the client has read."""
 
     def apply(self, sent: list[str], query: Query) -> None:
         text = sent[0]
@@ -123,6 +128,6 @@ def list_events(query: Query) -> dict[str, Any]:
 
     Each kind needs the right to read its noun, such as `leads:read`.
     """
-    kinds = readable(g.caller.scopes, query.options.get("type", []))
+    kinds = list_readable_kinds(g.caller.scopes, query.options.get("type", []))
     bodies, following = events.list_bodies_after(query.options.get("after", 0), kinds, query.limit)
     return {"data": list(map(orjson.Fragment, bodies)), "meta": {"next_after": following}}

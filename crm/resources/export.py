@@ -1,7 +1,7 @@
-"""Everything of a tenant in one archive: its whole file, and what people read as CSV.
+"""The export of a tenant: an archive with its database file, and its records as CSV.
 
-The sheets are made from the copy of the file, so all of it is of one moment, and who works with the
-tenant meanwhile waits for nobody.
+The sheets are made from a copy of the file, so that all of them show one moment and no user of the
+tenant waits meanwhile.
 """
 
 import os
@@ -31,7 +31,7 @@ SHEET = "{name}   CSV, UTF-8, a header line, commas"
 
 
 def write(tenants: Tenants, label: str, to: Path) -> None:
-    """Write the archive of a tenant, its owner's only; it gets its name when it is whole.
+    """Write the archive of a tenant, readable by its owner only, and name it when it is complete.
 
     Raises UnknownTenant, BadCopy, or what SQLite and the disk say.
     """
@@ -49,11 +49,12 @@ def write(tenants: Tenants, label: str, to: Path) -> None:
 
 
 def send(tenants: Tenants, label: str, to: BinaryIO) -> None:
-    """The same to an open file that may be a pipe. Raises what `write` does, before any byte."""
+    """Write the archive to an open file or pipe. Raises as write() does, before the first byte."""
     _require(tenants, label)
     data = tenants.config.data
     disk.delete_abandoned(data, f".export-{label}-*", tenants.steady_clock.erasing_now())
     with tempfile.TemporaryDirectory(prefix=f".export-{label}-", dir=data) as apart:
+        # Made as a file first: a pipe cannot take back what was written before an error.
         archive = Path(apart) / "archive"
         write(tenants, label, archive)
         with archive.open("rb") as file:
@@ -80,7 +81,7 @@ def _fill(file: BinaryIO, tenants: Tenants, label: str, copy: Path) -> None:
 
 
 def _entry(archive: ZipFile, name: str, seconds: float) -> BinaryIO:
-    """A file of an archive that is written little by little."""
+    """Open an entry of the archive for writing in parts of unknown total size."""
     entry = ZipInfo(name, time.gmtime(seconds)[:6])
     entry.compress_type = ZIP_DEFLATED
     entry.external_attr = 0o600 << 16

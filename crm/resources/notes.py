@@ -89,8 +89,8 @@ def add_endpoints(noun: str, plural: str) -> None:
     @named(f"list_{noun}_notes", f"List the notes of a {noun}, the newest first.")
     def list_notes(query: Query, id: str) -> Page:
         of_record = (noun, live(noun, id))
-        where = "noun = ? AND record_id = ?"
-        return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], where, of_record)
+        condition = "noun = ? AND record_id = ?"
+        return pagination.page(NOTE, query, NOTE_FILTER.fields["sort"], condition, of_record)
 
     @blueprint.post(path)
     @writing

@@ -107,7 +107,8 @@ class Task(SoftDeletedRecord):
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the sent fields by the rules of update(); inside a transaction."""
         for name, record in REFERENCES.items():
-            if data.get(name) != getattr(self, name):  # an unchanged one may have been deleted
+            # A stored reference is not checked again: its record may have been deleted since.
+            if data.get(name) != getattr(self, name):
                 reference(record, data.get(name), name)
         status = data.get("status", self.status)
         if status == "done" and self.status != "done":
@@ -168,6 +169,7 @@ def complete(id: int | str, result: str | None = None) -> Task:
     """
     with transaction():
         task = Task.find(id)
+        # A repeated call is no error, and writes neither an event nor another result.
         if task.status != "done":
             task._complete({"result": result} if result else {})
         return task
@@ -204,9 +206,10 @@ class DueSince(parameters.Since):
     """Due at or after a moment: what has no time is never due."""
 
     def condition(self, sent: list[str], column: str) -> Condition:
-        found = super().condition(sent, column)
+        condition = super().condition(sent, column)
+        # Tasks without a time sort as '9999', so that one index serves the order and this filter.
         timed = f" AND {column} <> '9999'"
-        return found._replace(sql=f"({found.sql}{timed})", ids=found.ids + timed)
+        return condition._replace(sql=f"({condition.sql}{timed})", ids=condition.ids + timed)
 
 
 class DueBefore(DueSince, parameters.Before):

@@ -49,6 +49,7 @@ def open_tenant(
         raise Invalid.field("language", "invalid_choice", detail)
     person = {"name": name or label, **(owner or {}), "role": "owner"}
 
+    # Called before the file gets its name, so no session can open a tenant without an owner.
     def add_first_records() -> None:
         with transaction():
             execute("UPDATE tenant SET currency = ?", (code,))
@@ -133,6 +134,7 @@ def _checked_name(text: str) -> str:
         raise Invalid.field("name", unfit.code, unfit.detail) from None
     if name is None:
         raise Invalid.field("name", "required", "a business needs a name")
+    # An older file may have a name that is refused today: saving it unchanged is no error.
     if name != about()["name"]:
         users.check_name(name)
     return name
@@ -146,7 +148,7 @@ def time_zones() -> tuple[str, ...]:
 
 
 def change_plan(plan: str) -> None:
-    """Change the plan, whose limit counts from the next request on. Raises Invalid."""
+    """Change the plan; its limits apply from the next request on. Raises Invalid."""
     if plan not in PLANS:
         raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
     with transaction():
@@ -156,6 +158,7 @@ def change_plan(plan: str) -> None:
 def suspend() -> None:
     """Refuse all keys and sessions until resume()."""
     with transaction():
+        # A tenant that is suspended already keeps the time of the first suspension.
         execute("UPDATE tenant SET suspended_at = coalesce(suspended_at, ?)", (now(),))
 
 

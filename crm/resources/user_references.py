@@ -13,7 +13,7 @@ from crm.values.ids import integer_id
 
 
 class UserLookup:
-    """The users of the tenant; those who left too, because older records name them."""
+    """The users of the tenant, deactivated ones too, because older records refer to them."""
 
     @cached_property
     def _users(self) -> tuple[set[int], dict[str, int], dict[str, list[int]]]:
@@ -39,7 +39,7 @@ class UserLookup:
         return require_one(by_name.get(fold(text), []), "user", text, column)
 
     def name_of(self, id: int) -> str:
-        """How a file names a user, so that another tenant with the same people knows them."""
+        """Return the text for a user in files, by which another tenant finds the same person."""
         name, email, phone = one_row("SELECT name, email, phone FROM user WHERE id = ?", (id,))
         return name_for_file(id, [email, phone, name], lambda text: self.find(text, ""))
 

@@ -105,6 +105,7 @@ def update(
             raise Conflict("somebody must stay an active owner", "last_owner")
         if data.get("name", user.name) != user.name:
             check_name(data["name"])
+        # put() returns old values: `active` was true and is not any more.
         if user.put(data).get("active"):
             sessions.end_others(user.id)
         return user
@@ -137,26 +138,28 @@ def confirm_email(token: str) -> bool:
 def check_name(name: str | None, field: str = "name") -> None:
     """Raise Invalid for a name of a person or a business that messages must not carry.
 
-    Checked where somebody sets a name, not where a site that embeds the CRM or an older file brings
-    one: messages leave such a name out.
+    Checked where a user sets a name. A name from an embedding site or an older file is stored as it
+    is, and messages leave it out.
     """
     if name and values.is_url_like(name):
         detail = "a name must not look like the address of a site or an e-mail address"
         raise Invalid.field(field, "url_like_name", detail)
 
 
-def of_site(site_id: str, data: dict[str, Any]) -> User:
-    """The user who has that id at a site that embeds the cabinet: the one who came with it before,
-    else one with the same e-mail or phone who never came from the site, else a new one.
+def find_or_create_for_site(site_id: str, data: dict[str, Any]) -> User:
+    """Return the user for an id at a site that embeds the cabinet: the user who has this site id,
+    else one with the same e-mail or phone who has no site id yet, else a new one.
 
-    `data` has name and role, which follow the site's, and perhaps email and phone, which only a new
-    user gets, and only if nobody has them. A deactivated user stays so, and the last owner an
-    owner: the site decides what that person may do meanwhile.
+    `data` has name and role, which are updated to the site's, and optionally email and phone, which
+    only a new user gets, and only if no other user has them. A deactivated user stays deactivated.
+    The last owner stays an owner in the database; the session still has the site's role.
     """
     name, role = data["name"], data["role"]
     user = User.first("site_id = ?", site_id)
     if user and (not user.active or (user.name, user.role) == (name, role)):
         return user
+    # Nothing to write is the usual case, so that a page needs no writer lock. Inside the lock the
+    # user is looked up again: another request may have added it meanwhile.
     with transaction():
         user = User.first("site_id = ?", site_id) or _without_site_id(data)
         if user is None:
@@ -165,8 +168,8 @@ def of_site(site_id: str, data: dict[str, Any]) -> User:
                 for field in ("email", "phone")
                 if data.get(field) and not User.first(f"{field} = ?", data[field])
             }
-            new = {"name": name, "role": role, "active": 1, "site_id": site_id}
-            return User.add(new | addresses)
+            fields = {"name": name, "role": role, "active": 1, "site_id": site_id}
+            return User.add(fields | addresses)
         if user.active:
             new_role = user.role if role != "owner" and user.is_last_owner() else role
             user.put({"name": name, "role": new_role, "site_id": site_id})
@@ -174,7 +177,7 @@ def of_site(site_id: str, data: dict[str, Any]) -> User:
 
 
 def _without_site_id(data: dict[str, Any]) -> User | None:
-    """The user with that e-mail address or phone who never came from the site."""
+    """Return the user with that e-mail address or phone who has no site id yet."""
     for field in ("email", "phone"):
         if data.get(field):
             user = User.first(f"{field} = ? AND site_id IS NULL", data[field])
@@ -184,7 +187,7 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
 
 
 def owner_id() -> int:
-    """The first owner: whom the command line's keys act for by default (D12)."""
+    """Return the first owner, for whom keys made on the command line act by default (D12)."""
     owner = User.first("role = 'owner' AND active")
     assert owner is not None  # the last one cannot be deactivated
     return owner.id
@@ -197,7 +200,7 @@ def reached_at(text: str) -> User | None:
 
 
 def reach_of(text: str) -> str:
-    """The normal form of a phone number or an e-mail address, whoever has it; "" if it is none."""
+    """Return the normal form of a phone number or an e-mail address; "" if the text is neither."""
     try:
         return ((values.email if "@" in text else values.phone)(text) or "").lower()
     except values.InvalidValue:
@@ -226,7 +229,7 @@ USER_PATCH = UserSchema.patch("UserPatch")
 
 
 class KeyOut(RecordSchema):
-    """The key that asks."""
+    """The API key of the request."""
 
     id = ma.String(required=True)
     name = ma.String(required=True)
@@ -241,7 +244,7 @@ class TenantOut(RecordSchema):
 
 
 class MeOut(type(USER.schema)):  # type: ignore[misc]  # made from the declaration
-    """A user with the key that asks and its tenant."""
+    """A user, with the API key of the request and its tenant."""
 
     key = ma.Nested(KeyOut, required=True)
     tenant = ma.Nested(TenantOut, required=True)

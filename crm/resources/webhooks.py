@@ -89,6 +89,7 @@ class Kinds(fields.Field):
                 raise values.InvalidValue("invalid_type", "must be a list of kinds of events")
             if kind not in events.KINDS:
                 raise values.InvalidValue("invalid_choice", f"{kind[:64]!r} is no kind of event")
+        # In the declared order and without repetitions, so that equal choices are stored alike.
         return dumps([kind for kind in events.KINDS if kind in value]).decode()
 
     def show(self, value: Any) -> list[str]:
@@ -100,7 +101,7 @@ class Kinds(fields.Field):
 
 
 class NoticeSchema(RecordSchema):
-    """What happened to an endpoint that its owner should know."""
+    """A notice about a webhook that its owner should read: why it was switched off."""
 
     at = fields.DateTime(dump_only=True)
     code = fields.Choice(subscriptions.PAUSED, subscriptions.GONE, dump_only=True)
@@ -166,7 +167,7 @@ ATTEMPT = AttemptSchema.out("AttemptOut")
 
 
 class DeliverySchema(RecordSchema):
-    """An event on its way to an endpoint."""
+    """An event to be delivered to a webhook, with the attempts made."""
 
     id = fields.Id(dump_only=True)
     webhook_id = fields.Id(dump_only=True)
@@ -201,6 +202,7 @@ class DeliverySchema(RecordSchema):
         column=json_rows(
             {name: name for name in ATTEMPT.fields},
             "(SELECT * FROM attempt WHERE delivery_id = delivery.id"
+            # The inner query takes the latest ones, the outer order is that of the response.
             f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) ORDER BY id",
         ),
         max_bytes=SHOWN_ATTEMPTS * 16_000,
@@ -335,7 +337,7 @@ def list_deliveries(query: Query, id: str) -> Page:
 @blueprint.answer(Recovery(), 202)
 @blueprint.conflicts()
 def recover_webhook(query: Query, data: dict[str, Any], id: str) -> dict[str, Any]:
-    """Send all that the endpoint missed since a time; a paused one goes on."""
+    """Send all events that the webhook missed since a time; a paused one is switched on."""
     dry_run = query.options.get("dry_run") == "true"
     return {"status": "ok", "count": deliveries.recover(id, data["since"], dry_run)}
 

@@ -115,11 +115,11 @@ class Connection:
         if not self._output:
             return 0
         try:
-            sent = self.sock.send(self._output)
+            sent_bytes = self.sock.send(self._output)
         except BlockingIOError:
             return 0
-        self._output = self._output[sent:]
-        return sent
+        self._output = self._output[sent_bytes:]
+        return sent_bytes
 
     def send_briefly(self, data: bytes) -> None:
         """Send a few bytes if it is possible without waiting, else nothing."""

@@ -1,7 +1,7 @@
 """Threads that hand the event loop over to each other.
 
 One thread runs the loop, and the application in it. If the application takes longer than
-HAND_OVER_SECONDS, the supervisor lets another thread continue the loop; the first one finishes its
+HAND_OVER_SECONDS, the supervisor has another thread continue the loop; the first one finishes its
 request, passes the response to the loop, and waits as a spare thread. So a quick request needs no
 change of threads, and a slow one delays no other.
 """

@@ -6,7 +6,7 @@ It never waits for a client. The limits:
     request line and headers   HEAD_SECONDS from their first byte, HEAD_BYTES
     body                       never BODY_SECONDS behind RATE, BODY_BYTES
     response                   never SEND_SECONDS behind RATE
-    all requests, responses    HELD_BYTES each, a part of that for one network
+    all requests, responses    MAX_BUFFER_BYTES each, a part of that for one network
     connections                what RLIMIT_NOFILE leaves, a part of that for one network
 
 Of too many connections, those that wait longest are closed first, idle ones before others.
@@ -47,7 +47,7 @@ class Loop:
     SEND_SECONDS = 30.0
     QUEUE_SECONDS = 20.0
     RATE = 16 * 1024  # bytes a second
-    HELD_BYTES = 64 * 1024 * 1024
+    MAX_BUFFER_BYTES = 64 * 1024 * 1024
     # How long a client may read the end of its response while it may still be sending.
     LINGER_SECONDS = 2.0
     # How many clients may be connected; 0: what RLIMIT_NOFILE leaves besides the application.
@@ -85,8 +85,8 @@ class Loop:
         self.expire_at = 0.0
         limit = self.MAX_CONNECTIONS or divide_open_files(DATABASES).clients
         self.connections = Bound(limit, self.CLIENTS_ARE_DIRECT)
-        self.requests = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
-        self.answers = Bound(self.HELD_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.requests = Bound(self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
+        self.answers = Bound(self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
         self.wakeup, self.wakeup_end = socket.socketpair()
         self.wakeup.setblocking(False)
         self.wakeup_end.setblocking(False)
@@ -191,7 +191,7 @@ class Loop:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     continue  # the client has left already
                 self.log.error("too many open files: the connection that waits longest is closed")
-                self.close_one_of(ALL)
+                self.close_longest_waiting(ALL)
                 return False
             sock.setblocking(False)
             # The client of a Unix socket is a proxy, and has no address.
@@ -199,13 +199,13 @@ class Loop:
             conn = Connection(sock, networks, make_base_environ(listener.getsockname(), client))
             self.connections.add(networks)
             while user := self.connections.exceeded(networks):
-                if not self.close_one_of(user):
+                if not self.close_longest_waiting(user):
                     break
             self.wait(conn, State.IDLE, self.HEAD_SECONDS)
             self.watch(conn, selectors.EVENT_READ)
         return True
 
-    def close_one_of(self, network: str) -> bool:
+    def close_longest_waiting(self, network: str) -> bool:
         """Close the connection that waits longest, of a network or ALL; False: none waits."""
         for state in State:
             for conn in self.waiting[state]:
@@ -350,7 +350,7 @@ class Loop:
     def send(self, conn: Connection) -> None:
         """Send what the client can receive now; wait to send the rest, or for the next request."""
         try:
-            sent = conn.send()
+            sent_bytes = conn.send()
         except OSError:
             self.drop(conn)
             return
@@ -360,7 +360,7 @@ class Loop:
             return
         now = time.monotonic()
         latest = now + self.SEND_SECONDS
-        conn.send_until = min((conn.send_until or latest) + sent / self.RATE, latest)
+        conn.send_until = min((conn.send_until or latest) + sent_bytes / self.RATE, latest)
         self.wait(conn, State.SENDING, conn.send_until - now)
         self.watch(conn, selectors.EVENT_WRITE)
         conn.hold(self.answers, conn.output_bytes + conn.received_bytes)

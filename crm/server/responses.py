@@ -148,11 +148,11 @@ class Response:
             body = body[: self._left]
             self._left -= len(body)
             if self.is_complete and self._left:
-                self.keep_alive = False  # it broke off: only the end of the connection tells so
+                self.keep_alive = False  # cut short: only closing the connection shows that
         return body
 
     def close(self) -> None:
-        """Let the application know that its response was sent, or that the client left."""
+        """Notify the application that its response was sent, or that the client disconnected."""
         body, self._body = self._body, None
         if hasattr(body, "close"):
             body.close()

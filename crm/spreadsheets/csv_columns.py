@@ -193,15 +193,15 @@ def _number_reader(field: fields.Number) -> Read:
     max_decimals = {fields.Price: 4, fields.Amount: 2}.get(type(field), -1)
 
     def read(cell: str) -> int:
-        whole, point, part = cell.partition(".")
+        integer, point, decimals = cell.partition(".")
         if (
-            whole.isdecimal()
-            and (part.isdecimal() or not point)
+            integer.isdecimal()
+            and (decimals.isdecimal() or not point)
             and cell.isascii()
-            and len(whole) <= MAX_FAST_DIGITS
-            and len(part) <= max_decimals
+            and len(integer) <= MAX_FAST_DIGITS
+            and len(decimals) <= max_decimals
         ):
-            return int(whole + part.ljust(4, "0"))  # most are: 0.4 µs instead of 3
+            return int(integer + decimals.ljust(4, "0"))  # most are: 0.4 µs instead of 3
         try:
             return field.read(parse_decimal(cell))
         except InvalidValue:

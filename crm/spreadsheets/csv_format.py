@@ -45,7 +45,7 @@ class UnusableFile(ValueError):
 
 class RowError(NamedTuple):
     """A row that could not be read: too_many_cells (`cells` has them all), bad_quotes,
-    unclosed_quote or field_too_long (`cells` has one, the first line as it stands)."""
+    unclosed_quote or field_too_long (`cells` has one, the unchanged first line)."""
 
     line: int
     code: str
@@ -105,7 +105,7 @@ def read(
             if strays or not cells:
                 continue
             cells = [cells[at] if at < len(cells) else "" for at in places]
-        sheet.rows.append((line, tuple(cells)))  # the collector lets go of tuples: a third faster
+        sheet.rows.append((line, tuple(cells)))  # the collector skips tuples: a third faster
     return sheet
 
 
@@ -138,7 +138,7 @@ def write_to(
         texts = frozenset(at for at, name in enumerate(header) if name in text_columns)
         writer.writerows(_guarded(rows, texts) if excel else rows)
     finally:
-        file.detach()  # it would close the file of whoever called
+        file.detach()  # else the wrapper would close the caller's file
 
 
 def in_excel_dialect(data: bytes, text_columns: Collection[str] = ()) -> bytes:
@@ -169,8 +169,10 @@ def parse_decimal(text: str) -> str:
     match = NUMBER.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text.strip()[:40]!r} is not a number: write 1250.00 or 1 250,00")
-    sign, whole, gap, part = match.groups()
-    return sign + (whole.replace(gap, "") if gap else whole) + (f".{part}" if part else "")
+    sign, integer, separator, decimals = match.groups()
+    if separator:
+        integer = integer.replace(separator, "")
+    return f"{sign}{integer}.{decimals}" if decimals else sign + integer
 
 
 def parse_boolean(text: str) -> bool:
@@ -258,8 +260,8 @@ def _read_header(
 def _check_header(header: list[str], columns: Sequence[str], required: Sequence[str]) -> None:
     if unknown := list(dict.fromkeys(name for name in header if name and name not in columns)):
         names = ", ".join(repr(name[:40]) for name in unknown[:MAX_NAMED_COLUMNS])
-        what = "unknown column" if len(unknown) == 1 else "unknown columns"
-        detail = f"{what} {names}: the columns are {', '.join(columns)}"
+        subject = "unknown column" if len(unknown) == 1 else "unknown columns"
+        detail = f"{subject} {names}: the columns are {', '.join(columns)}"
         raise UnusableFile("unknown_column", detail)
     for name in filter(None, header):
         if header.count(name) > 1:

@@ -60,7 +60,7 @@ def add_endpoints(
     """Add `POST /<plural>/import` and `GET /<plural>/export` to a resource's blueprint.
 
     An export takes the parameters of the list, `list_filter`. The descriptions are for the
-    documentation; by default they tell what all resources with an `external_id` have in common.
+    documentation; by default they describe what all resources with an `external_id` have in common.
     """
     plural = resource.plural
     export_filter = _export_filter(resource, list_filter)
@@ -76,6 +76,7 @@ def add_endpoints(
         query: Query, upload: tuple[str | None, ParsedFile]
     ) -> tuple[dict[str, Any], dict[str, str]]:
         file_name, file = upload
+        # Some columns need a further right, known only when the file has been read.
         rights.require(g.caller.scopes, resource.required_scopes(file.has_values))
         result = import_file(file, file_name, query.options.get("dry_run") == "true")
         headers = {}
@@ -90,7 +91,7 @@ def add_endpoints(
     @named(f"export_{plural}", about_export or _about_export(resource))
     def export_records(query: Query) -> Response:
         return export_response(
-            resource, query, lambda other: rights.allows(g.caller.scopes, f"{other}:read")
+            resource, query, lambda plural: rights.allows(g.caller.scopes, f"{plural}:read")
         )
 
 
@@ -102,9 +103,9 @@ def export_filter_of(plural: str) -> queries.Filter:
 def export_response(resource: ImportableResource, query: Query, may_read: MayRead) -> Response:
     """The file of an export, to be saved.
 
-    It is written to the end before the response begins: so it is of one moment, an error has its
-    status and never cuts a file short, and a client who reads slowly holds neither a connection to
-    the database nor memory.
+    It is written to the end before the response begins: so it shows one moment, an error has its
+    status and never cuts a file short, and a slow client holds neither a connection to the database
+    nor memory.
     """
     condition = " AND ".join(part.sql for part in query.conditions) or "1"
     params = [value for part in query.conditions for value in part.params]
@@ -131,7 +132,7 @@ def csv_response(name: str, data: bytes | SpooledFile) -> Response:
 def _uploaded_file(
     resource: ImportableResource,
 ) -> Callable[[Request], tuple[str | None, ParsedFile]]:
-    """What reads the file of a request: its name and its content."""
+    """Return a function that reads the file of a request: its name and its content."""
 
     def read(request: Request) -> tuple[str | None, ParsedFile]:
         name, data = read_uploaded_file(request, "file", MAX_FILE_BYTES)
@@ -201,10 +202,13 @@ def get_import_errors(id: str) -> Response:
 
 
 def _require_reading(id: str) -> None:
-    """The key may read what was imported, or Forbidden; NotFound only if it may read anything."""
+    """Raise Forbidden unless the key may read the imported resource, and NotFound.
+
+    A key without any right to read always gets Forbidden: it must not learn which imports exist.
+    """
     scopes = {resource.singular: f"{resource.plural}:read" for resource in all_resources()}
-    held = g.caller.scopes
-    if not any(rights.allows(held, scope) for scope in scopes.values()):
+    key_scopes = g.caller.scopes
+    if not any(rights.allows(key_scopes, scope) for scope in scopes.values()):
         detail = "this key lacks the right to read what was imported"
         raise Forbidden(detail, "missing_scope", scope=next(iter(scopes.values())))
-    rights.require(held, [scopes[ImportRun.find(id).noun]])
+    rights.require(key_scopes, [scopes[ImportRun.find(id).noun]])

@@ -32,23 +32,24 @@ def export_csv(
     not read, the file has only ids (D12).
     """
     references = References()
-    own = [column for column in resource.columns if column.sql]
-    selected = [column.sql for column in own]
+    record_columns = [column for column in resource.columns if column.sql]
+    selected = [column.sql for column in record_columns]
     if resource.part:
         selected.append(f"{resource.singular}.id")
     sql = (
         f"SELECT {', '.join(selected)} FROM {resource.singular}"
         f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
     )
-    writers = _own_writers(resource, own, references, excel, may_read)
+    writers = _own_writers(resource, record_columns, references, excel, may_read)
     part_writers = _writers(resource.part_columns, excel)
 
     def rows() -> Iterator[Row]:
         for records in batches(sql, params):
             columns = list(zip(*records, strict=True))
             parts = _parts(resource, columns.pop(), part_writers) if resource.part else None
-            yield from _rows(resource, own, _write_cells(columns, writers), parts)
+            yield from _rows(resource, record_columns, _write_cells(columns, writers), parts)
 
+    # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
     header = [column.name for column in resource.all_columns if column.sql]
     with snapshot():
         csv_format.write_to(to, header, rows(), excel, resource.text_columns)
@@ -66,7 +67,7 @@ def _own_writers(
     writers = dict(_writers(columns, excel))
     for place, column in enumerate(columns):
         if column.shows and not may_read(column.shows):
-            # The id of a user has no column of its own; those of other records stand beside.
+            # The id of a user has no column of its own, other records' ids have one beside this.
             writers[place] = str if column.shows == "users" else lambda _: ""
         elif column.name in names:
             writers[place] = _Names(names[column.name]).__getitem__
@@ -74,7 +75,7 @@ def _own_writers(
 
 
 def _writers(columns: Sequence[Column], excel: bool) -> Writers:
-    """What makes the cells of those columns whose stored value is not the cell."""
+    """Return functions that turn stored values into cells, for columns that need it."""
     return [(place, column.write(excel)) for place, column in enumerate(columns) if column.write]
 
 
@@ -91,7 +92,7 @@ class _Names(dict[Any, str]):
 
 
 def _write_cells(columns: Sequence[Sequence[Any]], writers: Writers) -> Iterator[Row]:
-    """The rows of cells of columns of stored values; None is an empty cell."""
+    """Turn columns of stored values into rows of cells; None is an empty cell."""
     # Column by column: most have nothing to convert, and csv writes their values as they are.
     cells = list(columns)
     for place, write in writers:
@@ -120,7 +121,7 @@ def _rows(
     records: Iterator[Row],
     parts: list[list[Row]] | None,
 ) -> Iterator[Row]:
-    """The rows of a file: the record's own cells, those of a part, and the source of the ids."""
+    """Yield the rows of a file: the record's cells, those of a part, and the source of the ids."""
     if parts is None:
         yield from records
         return

@@ -1,4 +1,4 @@
-"""What each import did, kept for whoever repairs the rejected rows (spec: Products; D9).
+"""What each import did, stored so that a user can repair the rejected rows (spec: Products; D9).
 
 The counts and the first errors are kept for good; the file of the rejected rows, which may be as
 large as the file sent, for 30 days. That file has the reason in a first column `error`, which an
@@ -105,7 +105,7 @@ def _file_for_repair(file: ParsedFile, rejected_rows: list[RejectedRow]) -> byte
 
 
 def _delete_old_rejected_rows() -> None:
-    # The next import is soon enough to make room.
+    # At each import instead of in the sweeps: without imports no further files take up space.
     execute(
         "UPDATE import_run SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
         (erasing_before(KEPT_DAYS * DAY_SECONDS),),
@@ -116,7 +116,7 @@ def _valid_name(file_name: str | None) -> str | None:
     try:
         return one_line(file_name or "", 255)
     except InvalidValue:
-        return None  # it is only for people
+        return None  # the name is only shown: it must not fail an import
 
 
 class Singular(fields.Text):

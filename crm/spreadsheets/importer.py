@@ -19,7 +19,7 @@ from crm.errors import Conflict, CRMError, Fault, Invalid, NotFound
 from crm.records.record import SoftDeletedRecord
 from crm.spreadsheets import import_run
 from crm.spreadsheets.reader import ParsedFile
-from crm.spreadsheets.references import References, contradiction, made_external_id
+from crm.spreadsheets.references import References, contradiction, make_external_id
 from crm.spreadsheets.resource import SOURCE_TENANT, Entry
 from crm.spreadsheets.results import RejectedRow, Result, RowFault
 from crm.tenancy.database import database, now, transaction
@@ -63,7 +63,7 @@ class Importer(ABC):
                 pass
 
     def report_progress(self, rows: int) -> None:
-        """So many rows more are done."""
+        """Add to the number of rows done, and call `progress` with it."""
         self._rows_done += rows
         if self._progress is not None:
             self._progress(self._rows_done, len(self.file.rows))
@@ -116,6 +116,7 @@ class RecordImporter(Importer):
         """Import one record, or reject all its rows."""
         if self.faults.keys().isdisjoint(entry.rows):
             try:
+                # A savepoint, so that a rejected record leaves no part of it behind.
                 with database.savepoint():
                     outcome, id = self._write_record(entry)
             except (Invalid, Conflict, NotFound) as error:
@@ -125,15 +126,17 @@ class RecordImporter(Importer):
                 self._lines[id] = self.file.line(entry)
                 return
         for row in entry.rows:
-            self.faults.setdefault(row, [])  # rejected with the others, though right itself
+            self.faults.setdefault(row, [])  # rejected with the record, even without a fault
 
     def _write_record(self, entry: Entry) -> tuple[str, int]:
         """Create or change the record of an entry: (which count it adds to, its id)."""
         values = dict(entry.values)
+        # An id of another tenant means nothing in this one, so it becomes an external_id: a file
+        # imported twice then updates its records instead of adding them again.
         source = values.pop(SOURCE_TENANT, None)
         source = None if source == self.references.own_tenant else source
         id = values.pop("id", None)
-        if external_id := made_external_id(source, id):
+        if external_id := make_external_id(source, id):
             values.setdefault("external_id", external_id)
             id = None
         record = self._find_existing(id, values.get("external_id"))
@@ -146,15 +149,16 @@ class RecordImporter(Importer):
             }
             resource.require_fields(data)
             return "created", resource.create(data, entry, source)
+        # An unchanged record keeps its version, which is how `unchanged` is counted.
         version = record.version
         data = resource.resolve_references(values, record, source, references)
         is_same = resource.update(record, data, entry, source) == version
         return ("unchanged" if is_same else "updated"), record.id
 
     def _check_times(self, values: dict[str, Any], record: SoftDeletedRecord | None) -> None:
-        """Times of the past are past, and none is before a new record's beginning, or Invalid.
+        """Raise Invalid for past times that are in the future, or before a new record's creation.
 
-        Takes what only a new record has out of the values of an existing one.
+        Removes values that only a new record can have from those of an existing one.
         """
         for column in self.resource.columns:
             name = column.name
@@ -213,6 +217,7 @@ def import_file(
     if dry_run:
         importer.preview()
         return importer.result()[0]
+    # One transaction for the file: readers see all of it or nothing, and a crash leaves nothing.
     with transaction():
         importer.import_entries()
         result, rejected_rows = importer.result()

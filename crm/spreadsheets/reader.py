@@ -43,15 +43,15 @@ class ParsedFile:
         """The records of the file, in order."""
         if self.resource.part:
             return _RowGroups(self).entries
-        own = _values_by_row(self, self.resource.columns)
-        return [Entry(row, values) for row, values in enumerate(own)]
+        values_by_row = _values_by_row(self, self.resource.columns)
+        return [Entry(row, values) for row, values in enumerate(values_by_row)]
 
     def line(self, entry: Entry) -> int:
         """The line where a record begins."""
         return self.rows[entry.row][0]
 
     def has_values(self, *columns: str) -> bool:
-        """Does any row have a value in one of these columns?"""
+        """Return whether any row has a value in one of these columns."""
         empty: list[Any] = []
         return any(
             value is not None for column in columns for value in self.values.get(column, empty)
@@ -95,6 +95,7 @@ def read_file(data: bytes, resource: ImportableResource, excel: bool = False) ->
 def _read_column(file: ParsedFile, column: Column, place: int) -> None:
     values = column.read_cells([cells[place] for _, cells in file.rows])
     if BadCell in set(map(type, values)):
+        # The type of all values is checked first: most columns have no bad cell to look for.
         for row, value in enumerate(values):
             if type(value) is BadCell:
                 file.faults[row].append(RowFault(column.name, *value))
@@ -107,6 +108,7 @@ def _check_keys(file: ParsedFile) -> None:
     for name in file.resource.required_columns:
         if None in file.values[name]:
             for row, value in enumerate(file.values[name]):
+                # A cell that could not be read has its own fault already.
                 if value is None and all(fault.column != name for fault in file.faults[row]):
                     file.faults[row].append(RowFault(name, "required", "every row needs one"))
     rows = [entry.row for entry in file.entries] if file.resource.part else range(len(file.rows))
@@ -115,11 +117,12 @@ def _check_keys(file: ParsedFile) -> None:
             continue
         column = file.values[name]
         keys: list[Any] = [column[row] for row in rows] if file.resource.part else column
+        # Records of two tenants may have the same id: the tenant is a part of the key.
         if name == "id" and SOURCE_TENANT in file.values:
             sources = file.values[SOURCE_TENANT]
             keys = [key and (key, sources[row]) for key, row in zip(keys, rows, strict=True)]
         if len(set(keys)) == len(keys):
-            continue
+            continue  # the usual case, without a look at each key
         lines: dict[Any, int] = {}
         for row, key in zip(rows, keys, strict=True):
             line = file.rows[row][0]
@@ -139,25 +142,27 @@ def _values_by_row(file: ParsedFile, columns: tuple[Column, ...]) -> Iterator[di
 
 
 class _RowGroups:
-    """Puts the rows of a resource with parts together to records."""
+    """Groups the rows of a resource with parts into records."""
 
     def __init__(self, file: ParsedFile):
         self.file, self.entries = file, list[Entry]()
         resource = file.resource
-        own, parts = (
+        record_names, part_names = (
             {column.name for column in columns}
             for columns in (resource.columns, resource.part_columns)
         )
         names = list(enumerate(file.sheet.columns))
-        self._own_places = [at for at, name in names if name in own and name != SOURCE_TENANT]
-        self._part_places = [at for at, name in names if name in parts]
+        self._own_places = [
+            at for at, name in names if name in record_names and name != SOURCE_TENANT
+        ]
+        self._part_places = [at for at, name in names if name in part_names]
         self._group()
 
     def _group(self) -> None:
         resource, previous_cells = self.file.resource, tuple[str, ...]()
-        own = _values_by_row(self.file, resource.columns)
-        parts = _values_by_row(self.file, resource.part_columns)
-        for row, (values, part) in enumerate(zip(own, parts, strict=True)):
+        values_by_row = _values_by_row(self.file, resource.columns)
+        parts_by_row = _values_by_row(self.file, resource.part_columns)
+        for row, (values, part) in enumerate(zip(values_by_row, parts_by_row, strict=True)):
             _, cells = self.file.rows[row]
             own_cells = tuple(cells[place] for place in self._own_places)
             has_part = any(cells[place].strip() for place in self._part_places)
@@ -178,12 +183,12 @@ class _RowGroups:
         has_part: bool,
         previous_cells: tuple[str, ...],
     ) -> bool:
-        """Is a row one more of the record above?"""
+        """Return whether a row belongs to the record of the row above."""
         if not self._part_places or not self.entries:
             return False
         above = self.entries[-1].values
         if not any(cell.strip() for cell in own_cells):
-            return has_part
+            return has_part  # only cells of a part: a further one of the record above
         keys = [(values.get(key), above.get(key)) for key in self.file.resource.key_columns]
         if any(key is not None or key_above is not None for key, key_above in keys):
             sources = {row[SOURCE_TENANT] for row in (values, above) if SOURCE_TENANT in row}

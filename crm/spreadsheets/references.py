@@ -21,7 +21,7 @@ Lookup = TypeVar("Lookup")
 
 
 def source_tenant() -> str:
-    """The text that stands for this tenant in files; no other tenant has the same."""
+    """Return the text that names this tenant in files; it is unique to the tenant."""
     return f"{current_session().label}-{one_row('SELECT instance_id FROM tenant')[0]}"
 
 
@@ -33,7 +33,7 @@ class References:
         self._lookups: dict[type, Any] = {}
 
     def lookup(self, kind: type[Lookup]) -> Lookup:
-        """The lookup of this class, made when it is first asked for."""
+        """Return the lookup of this class; it is made at the first use."""
         if kind not in self._lookups:
             self._lookups[kind] = kind()
         return self._lookups[kind]
@@ -47,7 +47,7 @@ class References:
         id, external_id = values.pop(f"{noun}_id", None), values.pop(f"{noun}_external_id", None)
         column = f"{noun}_id" if external_id is None else f"{noun}_external_id"
         if source is not None:
-            external_id = external_id or made_external_id(source, id)
+            external_id = external_id or make_external_id(source, id)
             id = None
         record_id = None
         if external_id is not None:
@@ -61,8 +61,8 @@ class References:
         return record_id
 
 
-def made_external_id(source: str | None, id: int | None) -> str | None:
-    """The external_id of a record of another tenant that had none there."""
+def make_external_id(source: str | None, id: int | None) -> str | None:
+    """Make an external_id for a record of another tenant that had none there."""
     return None if source is None or id is None else f"{source}-{id}"
 
 
@@ -78,7 +78,7 @@ def require_one(ids: list[int], noun: str, text: str, column: str) -> int:
 
 
 def contradiction(column: str, detail: str) -> Invalid:
-    """The error of two cells of a row that say different things."""
+    """Make the error for two cells of a row that contradict each other."""
     return Invalid.field(column, "contradiction", f"{detail}: leave one of the cells empty")
 
 

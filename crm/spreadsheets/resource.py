@@ -1,6 +1,6 @@
 """What a resource declares so that its records can be imported from files and exported to them.
 
-Each resource that can registers itself. Nothing in this package knows one of them by name.
+Each importable resource registers itself, so this package names none of them.
 """
 
 from collections import defaultdict, deque
@@ -79,8 +79,8 @@ class ImportableResource:
     def all_columns(self) -> tuple[Column, ...]:
         """All columns in the order of an export."""
         last = [column for column in self.columns if column.name == SOURCE_TENANT]
-        own = [column for column in self.columns if column.name != SOURCE_TENANT]
-        return (*own, *self.part_columns, *last)
+        first = [column for column in self.columns if column.name != SOURCE_TENANT]
+        return (*first, *self.part_columns, *last)
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class ImportableResource:
     def required_scopes(self, has_values: Callable[..., bool]) -> list[str]:
         """Rights that an import needs beside `<plural>:write`.
 
-        `has_values(*columns)` tells whether the file has a value in any of these columns.
+        `has_values(*columns)` returns whether the file has a value in any of these columns.
         """
         return []
 
@@ -147,8 +147,8 @@ class ImportableResource:
 
     def empty_values(self, names: Iterable[str]) -> dict[str, None]:
         """Null for the fields of these names that may be null."""
-        known = self.body.fields
-        return {name: None for name in names if name in known and known[name].allow_none}
+        fields = self.body.fields
+        return {name: None for name in names if name in fields and fields[name].allow_none}
 
     def require_fields(self, data: dict[str, Any]) -> None:
         """A new record has the fields that it needs, or Invalid."""
@@ -212,17 +212,17 @@ def match_parts(
     """
     by_id = {record.id: record for record in records}
     matches = [by_id.get(part.get("id")) for part in parts]
-    taken = {record.id for record in matches if record is not None}
+    matched_ids = {record.id for record in matches if record is not None}
     by_name: dict[Any, deque[Any]] = defaultdict(deque)
     for record in records:
-        if record.id not in taken:
+        if record.id not in matched_ids:
             for name in names_of(record):
                 by_name[name].append(record)
     for number, part in enumerate(parts):
         candidates = by_name.get(name_of(part)) if part.get("id") is None else None
         while candidates and matches[number] is None:
             record = candidates.popleft()
-            if record.id not in taken:
-                taken.add(record.id)
+            if record.id not in matched_ids:
+                matched_ids.add(record.id)
                 matches[number] = record
     return matches

@@ -229,10 +229,10 @@ def _is_own(tenants: Tenants, path: Path) -> bool:
 
 
 def _continue_numbers(path: Path, numbers: dict[str, int]) -> None:
-    """Let the ids of a file go on after the last ones given, by table."""
+    """Make new ids of a file continue after the last ones used, by table."""
     with closing(connect(path)) as connection:
-        own = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
-        last = [(name, max(number, own.get(name, 0))) for name, number in numbers.items()]
+        file_numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+        last = [(name, max(number, file_numbers.get(name, 0))) for name, number in numbers.items()]
         connection.execute("BEGIN IMMEDIATE")
         names = [(name,) for name, _ in last]
         connection.executemany("DELETE FROM sqlite_sequence WHERE name = ?", names)

@@ -164,11 +164,11 @@ class BackupRun:
             self._entries[label] = IndexEntry(state, path.name, _stat(path), self._clock())
 
     def _delete_older(self, label: str, path: Path) -> None:
-        others = [other for other in self._copies.get(label, []) if other != path]
-        surplus = max(0, len(others) - self._keep + 1)
-        for other in others[:surplus]:
-            other.unlink(missing_ok=True)
-        self._copies[label] = [*others[surplus:], path]
+        older = [copy for copy in self._copies.get(label, []) if copy != path]
+        surplus = max(0, len(older) - self._keep + 1)
+        for copy in older[:surplus]:
+            copy.unlink(missing_ok=True)
+        self._copies[label] = [*older[surplus:], path]
 
 
 def copy_pages(connection: sqlite3.Connection, to: Path) -> None:

@@ -45,7 +45,7 @@ class NoTenant(RuntimeError):
 
 
 class Connection(sqlite3.Connection):
-    """An open connection that knows its file: another file may be at the same path by now."""
+    """An open connection with the identity of its file: another may be at the same path by now."""
 
     file: tuple[int, int]  # device and inode
 

@@ -222,7 +222,7 @@ class Tenant:
                     raise StorageFull
                 self._migrate()
         except BaseException:
-            self._close_new(connection)
+            self._close_opened(connection)
             raise
         return connection
 
@@ -281,7 +281,7 @@ class Tenant:
         self.lock.release()
         return connection
 
-    def _close_new(self, connection: Connection) -> None:
+    def _close_opened(self, connection: Connection) -> None:
         if connection is self._open_file.private:
             self.close(connection)
         else:

@@ -31,7 +31,7 @@ class HeavyWorkLock:
         self._count = 0  # of those that hold it or wait for it
 
     @contextmanager
-    def held(self, wait_seconds: float) -> Iterator[None]:
+    def hold(self, wait_seconds: float) -> Iterator[None]:
         """Hold the lock. Raises Busy if it is not free in time, or MAX_WAITING wait already."""
         deadline = time.monotonic() + wait_seconds
         with self._counting:
@@ -79,7 +79,7 @@ def heavy_work(wait_seconds: float | None = None) -> Iterator[None]:
     `transaction()`: writers would wait for it.
     """
     lock = current_session().source.heavy_work_lock
-    with lock.held(WAIT_SECONDS if wait_seconds is None else wait_seconds):
+    with lock.hold(WAIT_SECONDS if wait_seconds is None else wait_seconds):
         yield
 
 

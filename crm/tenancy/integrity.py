@@ -74,9 +74,9 @@ def check_folder(tenants: Tenants) -> Iterator[LevelAndDetail]:
     yield OK, f"{data} can be written"
     files = [(path, path.lstat()) for path in _files(data)]
     top = data.stat()
-    others = [path for path, status in files if status.st_uid != top.st_uid]
-    if others:
-        yield FAULT, f"not {_user_name(top.st_uid)}'s as the folder is: {_list_names(others)}"
+    other_owners = [path for path, status in files if status.st_uid != top.st_uid]
+    if other_owners:
+        yield FAULT, f"not {_user_name(top.st_uid)}'s as the folder is: {_list_names(other_owners)}"
     if not top.st_mode & 0o077:
         yield OK, "nobody else may look into it"
         return
@@ -178,7 +178,7 @@ def check_file(
 
 
 def check_version(version: int) -> LevelAndDetail:
-    """Say what a file's version means for it."""
+    """Return the finding for a file of this version."""
     newest = len(migrations.STEPS)
     if version > newest:
         return FAULT, f"version {version} is of a newer release, this one knows {newest}"
@@ -198,12 +198,14 @@ def check_copies(tenants: Tenants, within: Path | None) -> Iterator[LevelAndDeta
     if not labels:
         return
     missing = [label for label in labels if label not in copies]
-    old = [label for label in labels if label in copies and made_at(copies[label][-1]) < oldest]
+    outdated = [
+        label for label in labels if label in copies and made_at(copies[label][-1]) < oldest
+    ]
     if missing:
         yield WARNING, f"no copy in {folder} of {_list_names(missing)}: backup create"
-    if old:
-        yield WARNING, f"the newest copy is older than two days of {_list_names(old)}"
-    if not missing and not old:
+    if outdated:
+        yield WARNING, f"the newest copy is older than two days of {_list_names(outdated)}"
+    if not missing and not outdated:
         yield OK, f"{len(labels)} tenants, each has a copy of the last two days in {folder}"
 
 
@@ -241,7 +243,7 @@ def check_litestream(tenants: Tenants) -> Iterator[LevelAndDetail]:
 def doctor_token(tenants: Tenants) -> Iterator[str]:
     """Write a token into the data folder for a `with` block.
 
-    Whoever has it proves to a running server that they may write there; it is valid once.
+    A client that sends it proves to a running server that it may write there; it is valid once.
     """
     path, token = _token_path(tenants), secrets.token_urlsafe(32)
     path.unlink(missing_ok=True)

@@ -3,8 +3,8 @@
 Litestream is a process of its own. It reads the log of each file, holds a read transaction on it
 so that nobody else restarts the log, and makes the checkpoints itself. This module has what it
 needs in the data folder: the list of tenants, which is copied like a tenant's file because not
-every kind of storage can be listed; its control socket, by which it is told to release a file that
-is about to be deleted or replaced, and asked how far the copies lag behind; and the ids that a
+every kind of storage can be listed; its control socket, by which it releases a file that is about
+to be deleted or replaced, and reports how far the copies lag behind; and the ids that a
 restored file skips so that none is given twice.
 """
 
@@ -178,13 +178,13 @@ def replace(data: Path, new: Path, path: Path) -> None:
     os.replace(new, path)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(first: Path, second: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         rename = libc.renameat2
     except AttributeError:
         raise OSError(None, "this system cannot exchange two files") from None
-    names = os.fsencode(other), os.fsencode(one)
+    names = os.fsencode(second), os.fsencode(first)
     if rename(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

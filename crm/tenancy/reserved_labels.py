@@ -3,7 +3,7 @@
 # fmt: off
 RESERVED = frozenset({
     "www", "www1", "www2", "web", "api", "app", "apps", "admin", "administrator", "mail", "static",
-    # Hosts that programs look for by themselves in any domain: who has one speaks for all of it.
+    # Hosts that programs look up by themselves in any domain: their owner could act for all of it.
     "wpad", "isatap", "autodiscover", "autoconfig", "mta-sts", "openpgpkey", "localhost",
     # Servers beside the service.
     "smtp", "smtps", "imap", "imaps", "pop", "pop3", "webmail", "email", "mx", "mx1", "mx2",
@@ -13,7 +13,7 @@ RESERVED = frozenset({
     "intranet", "system", "root", "health", "ws", "graphql", "webhook", "webhooks",
     "cdn", "assets", "media", "img", "image", "images", "file", "files", "download", "downloads",
     "upload", "uploads",
-    # Names under which a stranger could pass for who runs the service.
+    # Names under which a tenant could pose as the operator of the service.
     "login", "logout", "signin", "signup", "register", "auth", "sso", "oauth", "oidc", "id",
     "account", "accounts", "password", "reset", "dashboard", "console", "panel", "cpanel",
     "portal", "control", "manage", "operator", "official", "support", "help", "helpdesk",

@@ -24,7 +24,7 @@ from crm.tenancy.file_errors import Cause, cause_of
 
 UNSENT, SIGNUP, GENERAL, RESERVE, WARNED = range(5)  # kinds; the three in between are sent SMS
 SENT = (SIGNUP, GENERAL, RESERVE)
-ASKED = (UNSENT, *SENT)
+REQUEST_KINDS = (UNSENT, *SENT)
 # Epoch seconds, kind, recipient, network (an address or /64), network (an address or /48), tenant.
 RECORD = struct.Struct("=dB7x16s16s16s16s")
 POSITIONS = {"recipient": 2, "network": 3, "network48": 4, "tenant": 5}
@@ -87,8 +87,8 @@ class SmsRecords:
 
     def __init__(self, raw: bytes, key: bytes, moment: float, descriptor: int | None = None):
         self._descriptor, self._key, self._moment = descriptor, key, moment
-        whole = len(raw) - len(raw) % RECORD.size
-        self._records: list[Record] = list(RECORD.iter_unpack(raw[RECORD.size : whole]))
+        complete_bytes = len(raw) - len(raw) % RECORD.size
+        self._records: list[Record] = list(RECORD.iter_unpack(raw[RECORD.size : complete_bytes]))
         for number, record in enumerate(self._records):
             if not record[0] <= moment:  # the clock was set back; it would count for too long
                 self._write(number, (moment, *record[1:]))

@@ -77,7 +77,7 @@ def _follow(
     return (wall if wall >= expected - TOLERANCE_SECONDS else expected), -1.0
 
 
-# Seconds since the machine was started, its sleep included where the system tells them.
+# Seconds since the machine was started; they include its sleep where the system can count it.
 boot_seconds: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")

@@ -220,7 +220,7 @@ class Tenants:
                 "label", "invalid_label", "use Latin letters, digits and hyphen; not a reserved one"
             )
         if self.path(label).exists():
-            raise _taken(label)
+            raise _label_taken(label)
         disk.make_folder(self.folder)
         # A new installation's clock is believed, which is new only before its first tenant.
         self.steady_clock.now()
@@ -231,7 +231,7 @@ class Tenants:
         path = self.path(draft.label)
         with Tenant(draft.label, path, self).lock():
             if path.exists():
-                raise _taken(draft.label)
+                raise _label_taken(draft.label)
             disk.delete_logs(path)  # left by a process that died while deleting a former tenant
             disk.name_file(draft.path, path)
         self.record_labels()
@@ -312,7 +312,7 @@ class Tenants:
             raise UnknownTenant
 
 
-def _taken(label: str) -> Conflict:
+def _label_taken(label: str) -> Conflict:
     return Conflict(f"the label {label} is taken", "label_taken")
 
 

@@ -1,4 +1,4 @@
-"""The wake-up pipe: any process tells the background sender which tenant has work for it.
+"""The wake-up pipe: any process notifies the background sender which tenant has work for it.
 
 It is a named pipe in the data folder, with a lock so that one process listens at a time. A
 notification that nobody reads is lost, so a new listener looks at every tenant once.
@@ -32,7 +32,7 @@ class WakeupPipe:
         self._pipe = folder / "bell"
 
     def notify(self, label: str) -> None:
-        """Say that there is work for a tenant. Never waits, never raises."""
+        """Notify the sender of work for a tenant. Never waits, never raises."""
         with contextlib.suppress(OSError):  # nobody listens, or the pipe is full
             pipe = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:

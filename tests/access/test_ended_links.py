@@ -123,13 +123,13 @@ def deactivation_and_back(crm: CRMApp, taras: Person, olena: Person) -> None:
 
 def role_by_site(crm: CRMApp, taras: Person, olena: Person) -> None:
     with crm.tenants.session("acme"):
-        users.of_site(SITE_ID, {"name": "Taras", "role": "viewer"})
+        users.find_or_create_for_site(SITE_ID, {"name": "Taras", "role": "viewer"})
 
 
 def claim_by_site(crm: CRMApp, taras: Person, olena: Person) -> None:
     person = {"name": "Taras", "role": "manager", "email": TARAS_FIELDS["email"]}
     with crm.tenants.session("acme"):
-        users.of_site(SITE_ID, person)
+        users.find_or_create_for_site(SITE_ID, person)
 
 
 def restored_copy(crm: CRMApp, taras: Person, olena: Person) -> None:

@@ -23,7 +23,7 @@ from crm.records import pagination
 from crm.records.parameters import MAX_VALUES
 from crm.records.sizes import MAX_PARTS_BYTES, max_bytes
 from crm.resources.clients.record import CLIENT_IN
-from crm.resources.event_feed import TOLD
+from crm.resources.event_feed import EVENT_DATA_SCHEMAS
 from crm.tenancy.database import execute, row, rows, transaction
 from crm.tenancy.reading import BoundedRows
 from crm.values import InvalidValue
@@ -279,7 +279,7 @@ def worst_event(kind: str) -> int:
     """The bytes of the largest event of a kind, by the declarations of what it tells of."""
     size = 0
     for name in events.list_records_in_data(kind):
-        schema = TOLD[name]
+        schema = EVENT_DATA_SCHEMAS[name]
         if isinstance(schema, list):
             size += MAX_PARTS_BYTES
         else:

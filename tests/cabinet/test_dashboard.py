@@ -280,7 +280,9 @@ def test_tasks_are_due_today_or_overdue_and_stand_against_yesterday(acme, clock)
 
 
 def test_bars_are_as_long_as_their_counts():
-    svg = plots.lying("x", "Титул", "Опис", [Bar("a", 8), Bar("b", 2), Bar("c", 0)], str)
+    svg = plots.draw_horizontal_bars(
+        "x", "Титул", "Опис", [Bar("a", 8), Bar("b", 2), Bar("c", 0)], str
+    )
     bars = ElementTree.fromstring(svg).findall(".//rect[@class='plot-bar']")
     assert [float(bar.get("width")) for bar in bars] == [360, 90, 0]
 
@@ -288,7 +290,7 @@ def test_bars_are_as_long_as_their_counts():
 def test_standing_bars_are_as_high_as_their_counts_and_stand_on_the_floor():
     columns = [Column("Jan", "J", (4, 1)), Column("Feb", "F", (0, 2))]
     series = [("Won", "plot-won"), ("Lost", "plot-lost")]
-    root = ElementTree.fromstring(plots.standing("x", "T", "D", series, columns, str))
+    root = ElementTree.fromstring(plots.draw_vertical_bars("x", "T", "D", series, columns, str))
     for kind, heights in (("plot-won", [160, 0]), ("plot-lost", [40, 80])):
         bars = root.findall(f".//g/rect[@class='{kind}']")
         assert [float(bar.get("height")) for bar in bars] == heights
@@ -297,14 +299,14 @@ def test_standing_bars_are_as_high_as_their_counts_and_stand_on_the_floor():
 
 @pytest.mark.parametrize("columns", [[], [Column("x", "x", (0,))]])
 def test_a_plot_of_nothing_is_drawn(columns):
-    drawn = plots.standing("x", "T", "D", [("n", "plot-bar")], columns, str)
+    drawn = plots.draw_vertical_bars("x", "T", "D", [("n", "plot-bar")], columns, str)
     assert ElementTree.fromstring(drawn).tag == "svg"
-    assert ElementTree.fromstring(plots.lying("x", "T", "D", [], str)).tag == "svg"
+    assert ElementTree.fromstring(plots.draw_horizontal_bars("x", "T", "D", [], str)).tag == "svg"
 
 
 def test_names_in_plots_are_text():
     evil = '<script>"&'
-    drawn = plots.lying(evil, evil, evil, [Bar(evil, 1, evil)], str)
+    drawn = plots.draw_horizontal_bars(evil, evil, evil, [Bar(evil, 1, evil)], str)
     assert "<script" not in drawn
     root = ElementTree.fromstring(drawn)
     assert root.find("title").text == root.find("desc").text == evil
@@ -312,7 +314,9 @@ def test_names_in_plots_are_text():
 
 
 def test_long_names_are_cut_in_the_picture_and_whole_in_its_title():
-    root = ElementTree.fromstring(plots.lying("x", "T", "D", [Bar("ш" * 100, 12)], str))
+    root = ElementTree.fromstring(
+        plots.draw_horizontal_bars("x", "T", "D", [Bar("ш" * 100, 12)], str)
+    )
     assert root.find(".//g/title").text == f"{'ш' * 100}: 12"
     assert len(root.find(".//text").text) < 50
 

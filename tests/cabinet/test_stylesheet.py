@@ -4,10 +4,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from crm.cabinet.assets import OWN
+from crm.cabinet.assets import STATIC_FOLDER
 
 COMPONENT = re.compile(r"\.([a-z][\w-]*)")
-STYLESHEET = (OWN / "cabinet.css").read_text("utf-8")
+STYLESHEET = (STATIC_FOLDER / "cabinet.css").read_text("utf-8")
 
 
 def rules(text: str, condition: str = "") -> Iterator[tuple[str, str]]:

@@ -127,8 +127,11 @@ def test_programs_are_told_too(crm):
 def test_a_site_may_call_its_people_as_it_likes(crm):
     with crm.tenants.session("acme"):
         person = {"name": "a@shop.example", "role": "viewer"}
-        assert users.of_site("a@shop.example", person).name == "a@shop.example"
-        assert users.of_site("a@shop.example", {**person, "role": "manager"}).role == "manager"
+        assert users.find_or_create_for_site("a@shop.example", person).name == "a@shop.example"
+        assert (
+            users.find_or_create_for_site("a@shop.example", {**person, "role": "manager"}).role
+            == "manager"
+        )
 
 
 # What goes out

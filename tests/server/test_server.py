@@ -574,7 +574,11 @@ def ask(path: str, more: bytes = b"") -> bytes:
 def test_the_deadlines_and_bounds_are_those_of_the_documentation() -> None:
     found = (Loop.HEAD_SECONDS, Loop.BODY_SECONDS, Loop.SEND_SECONDS, Loop.QUEUE_SECONDS)
     assert found == (10, 30, 30, 20)
-    assert (Loop.RATE, Loop.HELD_BYTES, Loop.LINGER_SECONDS) == (16 * 1024, 64 * 1024 * 1024, 2)
+    assert (Loop.RATE, Loop.MAX_BUFFER_BYTES, Loop.LINGER_SECONDS) == (
+        16 * 1024,
+        64 * 1024 * 1024,
+        2,
+    )
     assert (MAX_HEAD_BYTES, MAX_BODY_BYTES, MAX_TARGET_BYTES) == (32 * 1024, 16 * 1024 * 1024, 4094)
     assert (server.KEEPALIVE_SECONDS, server.STOP_SECONDS, HAND_OVER_SECONDS) == (5, 20, 0.005)
 
@@ -628,7 +632,7 @@ def test_an_answer_may_be_taken_slowly_at_the_least_rate(start: Start) -> None:
 
 
 def test_unread_answers_share_a_bound(start: Start) -> None:
-    served = start(HELD_BYTES=80_000_000)  # of which one address may use half
+    served = start(MAX_BUFFER_BYTES=80_000_000)  # of which one address may use half
     with contextlib.ExitStack() as lines:
         found = [lines.enter_context(served.connect()) for _ in range(3)]
         for line in found:
@@ -927,7 +931,7 @@ def test_many_slow_clients_do_not_stop_the_server(start: Start) -> None:
 
 
 def test_long_bodies_share_a_bound(start: Start) -> None:
-    served = start(HELD_BYTES=500_000)  # of which one address may use half
+    served = start(MAX_BUFFER_BYTES=500_000)  # of which one address may use half
     head = POST + b"Content-Length: 200001\r\n\r\n"
     with Drip(served, 1, head + b"x" * 190_000):
         assert served.send(head + b"x" * 190_000).startswith(b"HTTP/1.1 503 ")
@@ -936,7 +940,7 @@ def test_long_bodies_share_a_bound(start: Start) -> None:
 
 
 def test_incomplete_heads_share_the_bound(start: Start) -> None:
-    served = start(HELD_BYTES=100_000)
+    served = start(MAX_BUFFER_BYTES=100_000)
     with served.connect() as first, served.connect() as second:
         for line in (first, second):
             line.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 30_000)

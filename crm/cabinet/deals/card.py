@@ -20,7 +20,7 @@ from crm.resources.deals.items import ITEM
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH
 from crm.resources.pipelines.record import Pipeline
 
-REFERENCES = ("client_id", "contact_id", "stage_id")  # their choices are made here
+REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
 FIELDS = form_names("deal", also=(*REFERENCES, "amount_mode"))
 # Of those, the ones that the card shows elsewhere: in its heading or beside the stage.
@@ -49,6 +49,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     """`form` is a refused form of the stage or the status, `lines` one of the items."""
     deal = DEAL.one(id)
     items = ITEM.every("deal_id = ? ORDER BY position, id", int(deal["id"]))
+    # Refused lines of another version may name items that do not exist any more.
     if lines is None or lines["version"] != str(deal["version"]):
         lines = _lines(items, lines)
     product = lines[f"items-{len(items)}-name"]
@@ -96,8 +97,8 @@ def change_deal(id: str) -> Response:
             values["amount_mode"] = mode  # an amount alone would be set by hand
         deals.update(id, values, expected_version)
 
-    theirs = edits.save(DEAL, id, data, update, deal)
-    edits.flash_saved(theirs)
+    other_changes = edits.save(DEAL, id, data, update, deal)
+    edits.flash_saved(other_changes)
     return see_other(f"/deals/{id}")
 
 
@@ -117,6 +118,7 @@ def restore_deal(id: str) -> Response:
 
 def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None = None) -> Payload:
     """Read the named fields that were sent, and the client; raises Invalid with all faults."""
+    # Both are read before anything is raised, so that the form shows all faults at once.
     faults: list[Fault] = []
     client: dict[str, Any] = {}
     try:
@@ -125,8 +127,8 @@ def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None
     except Invalid as error:
         faults += error.faults
     try:
-        sent = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
-        data = load_form(schema, request.form, sent, **client)
+        form_names = [name for name in names if name in request.form and name not in CLIENT_FIELDS]
+        data = load_form(schema, request.form, form_names, **client)
     except Invalid as error:
         faults += error.faults
     if faults:
@@ -135,7 +137,7 @@ def _load_form(schema: Body, names: tuple[str, ...], deal: dict[str, Any] | None
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:
-    """The client that the form names, and the contact unless the client is another one now."""
+    """Return the client that the form names, and the contact unless the client was changed."""
     client = {"client_id": choices.chosen_client(deal)}
     if client["client_id"] == request.form.get("client_id") and "contact_id" in request.form:
         client["contact_id"] = request.form["contact_id"] or None
@@ -161,6 +163,7 @@ def _form_context(
 ) -> dict[str, Any]:
     candidates = choices.clients(form["client"].strip()) if form.fault("client") else []
     contacts = _contacts(form["client_id"]) if not candidates else []
+    # Fields without a choice are left out, and with them what the form would send for them.
     hidden = set()
     if not contacts:
         hidden.add("contact_id")

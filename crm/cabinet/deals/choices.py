@@ -24,7 +24,7 @@ from crm.resources.products.record import PRODUCT
 from crm.tenancy.database import rows
 
 MAX_SUGGESTIONS = 200  # that the browser proposes while a name is typed
-MAX_CANDIDATES = 20  # to choose from when several records may be meant
+MAX_CANDIDATES = 20  # to choose from when several records match
 CURRENCIES = ("UAH", "USD", "EUR", "PLN", "GBP")
 
 
@@ -67,9 +67,9 @@ def newest_clients() -> list[dict[str, Any]]:
 
 
 def clients(text: str) -> list[dict[str, Any]]:
-    """The clients that may be meant, those of exactly this name first."""
+    """Return the clients that match the text, those of exactly this name first."""
     named = LISTED_CLIENT.every("deleted_at IS NULL AND name = ? LIMIT ?", text, MAX_CANDIDATES)
-    return _also(named, LISTED_CLIENT, CLIENT_FILTER, text)
+    return _add_search_results(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
 def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
@@ -83,8 +83,8 @@ def chosen_client(deal: dict[str, Any] | None = None) -> str | None:
     if deal and deal["client_id"] and text == deal["client_name"]:
         return deal["client_id"]
     candidates = clients(text)
-    if one := _meant(candidates, text, request.form.get("client_id"), "name"):
-        return one["id"]
+    if client := _choose_by_name(candidates, text, request.form.get("client_id"), "name"):
+        return client["id"]
     if candidates:
         raise Invalid.field("client", "ambiguous", gettext("Choose one of these clients."))
     raise Invalid.field("client", "unknown", gettext("Client not found."))
@@ -97,34 +97,36 @@ def first_products() -> list[dict[str, Any]]:
 
 
 def products(text: str) -> list[dict[str, Any]]:
-    """The products for sale that may be meant, that of this SKU and those of this name first."""
+    """Return active products that match the text: that of this SKU, those of this name, others."""
     exact = "deleted_at IS NULL AND active = 1 AND (sku = ? OR name = ?) ORDER BY sku <> ? LIMIT ?"
     named = PRODUCT.every(exact, text, text, text, MAX_CANDIDATES)
-    return _also(named, PRODUCT, PRODUCT_FILTER, text, active="true")
+    return _add_search_results(named, PRODUCT, PRODUCT_FILTER, text, active="true")
 
 
 def chosen_product(text: str, id: str) -> str | None:
     """The id of the product that the text names, or that was chosen; None for a free line."""
     candidates = products(text)
-    product = _meant(candidates, text, id, "sku") or _meant(candidates, text, id, "name")
+    # The SKU first: it names one product, while several may have the same name.
+    by_sku = _choose_by_name(candidates, text, id, "sku")
+    product = by_sku or _choose_by_name(candidates, text, id, "name")
     return product["id"] if product else None
 
 
-def _also(
+def _add_search_results(
     named: list[dict[str, Any]], shape: RecordView, filter: Filter, text: str, **more: str
 ) -> list[dict[str, Any]]:
-    """Those, and what the search finds besides."""
-    sent = MultiDict({"q": text[:200], "limit": str(MAX_CANDIDATES), **more})
-    page = pagination.page(shape, filter.read(sent), filter.fields["sort"]) if text else None
+    """Return the `named` records, then those that the search finds, without duplicates."""
+    parameters = MultiDict({"q": text[:200], "limit": str(MAX_CANDIDATES), **more})
+    page = pagination.page(shape, filter.read(parameters), filter.fields["sort"]) if text else None
     return list(
         {record["id"]: record for record in (*named, *(page.records if page else ()))}.values()
     )
 
 
-def _meant(
+def _choose_by_name(
     candidates: list[dict[str, Any]], text: str, id: str | None, by: str
 ) -> dict[str, Any] | None:
-    """The one that was chosen by its id, else the only one that is named so."""
+    """Return the record chosen by its id, else the only one of this name; None if several are."""
     chosen = [record for record in candidates if record["id"] == id]
     folded = search.fold(text)
     named = [record for record in candidates if record[by] and search.fold(record[by]) == folded]

@@ -1,4 +1,4 @@
-"""The lines that a deal is made of, as one form: all of them and a new one, saved together."""
+"""The items of a deal as one form: all existing lines and a new one, saved together."""
 
 import re
 from typing import Any
@@ -26,7 +26,7 @@ pages = Pages("deal_lines")
 @pages.post("/deals/<id>/items")
 @rerender_on_error(lambda form, id: show_deal(id, lines=form))
 def save_lines(id: str) -> Response:
-    data = ITEMS_PUT.parse({"items": _sent()})
+    data = ITEMS_PUT.parse({"items": _read_lines()})
     items.replace(id, data["items"], edits.sent_version())
     flash(gettext("Saved."))
     return see_other(f"/deals/{id}#items")
@@ -42,32 +42,37 @@ def remove_line(id: str) -> Response:
     return see_other(f"/deals/{id}#items")
 
 
-def _sent() -> list[dict[str, Any]]:
+def _read_lines() -> list[dict[str, Any]]:
     """The lines of the form as on the wire; one without an id is new, if anything is typed."""
     lines: dict[int, MultiDict] = {}
     for name, text in request.form.items():
         if match := FIELD.fullmatch(name):
             lines.setdefault(int(match[1]), MultiDict())[match[2]] = text.strip()
-    sent = [line for _, line in sorted(lines.items())]
-    existing = [_existing_item(line) for line in sent if line.get("id")]
-    return existing + [_new_item(line) for line in sent if not line.get("id") and _is_typed(line)]
+    filled_lines = [line for _, line in sorted(lines.items())]
+    existing = [_existing_item(line) for line in filled_lines if line.get("id")]
+    return existing + [
+        _new_item(line) for line in filled_lines if not line.get("id") and _is_typed(line)
+    ]
 
 
-def _is_typed(sent: MultiDict) -> bool:
-    return any(text for name, text in sent.items() if name != "discount_type")
+def _is_typed(line_form: MultiDict) -> bool:
+    # The type of discount is a select, which is always sent.
+    return any(text for name, text in line_form.items() if name != "discount_type")
 
 
-def _existing_item(sent: MultiDict) -> dict[str, Any]:
-    line = {name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS}
-    return {**line, "id": sent["id"], "discount": line["discount"] or "0"}
+def _existing_item(line_form: MultiDict) -> dict[str, Any]:
+    line = {name: wire_value(ITEM_PATCH.fields[name], line_form, name) for name in NUMBERS}
+    return {**line, "id": line_form["id"], "discount": line["discount"] or "0"}
 
 
-def _new_item(sent: MultiDict) -> dict[str, Any]:
-    """A line of the product that is named, else a free one; what isn't typed is as usual."""
-    text = sent.get("name", "")
+def _new_item(line_form: MultiDict) -> dict[str, Any]:
+    """Return a line of the product that is named, else a free one; empty inputs get defaults."""
+    text = line_form.get("name", "")
     line = {
-        name: wire_value(ITEM_PATCH.fields[name], sent, name) for name in NUMBERS if sent.get(name)
+        name: wire_value(ITEM_PATCH.fields[name], line_form, name)
+        for name in NUMBERS
+        if line_form.get(name)
     }
-    if product_id := choices.chosen_product(text, sent.get("product_id", "")):
+    if product_id := choices.chosen_product(text, line_form.get("product_id", "")):
         return {**line, "product_id": product_id}
     return {**line, "name": text} if text else line

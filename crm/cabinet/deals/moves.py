@@ -1,8 +1,8 @@
 """Moves of a deal through its stages: by the board, by its card, and back again.
 
-A move names the version of the deal that the page showed, so nobody moves what somebody else has
-just moved. A deal that would be lost is asked for the reason first. Each move is told with a button
-that takes the deal back to where it was.
+A move sends the version of the deal that the page showed, so it is refused if another user has
+moved the deal meanwhile. Before a deal is lost, the user is asked for the reason. The message
+about a move has a button that undoes it.
 """
 
 from typing import Any
@@ -35,15 +35,15 @@ MOVE_FIELDS = ("stage_id", "status", "lost_reason", "closed_at")  # what a move 
 pages = Pages("deal_moves")
 
 
-def _show_where_it_was(form: Form, id: str) -> Response:
-    """The page it was sent from, with the reason why the deal was not moved."""
+def _rerender_origin_page(form: Form, id: str) -> Response:
+    """Show the page of the refused form again, with the reason why the deal was not moved."""
     if form["next"].startswith("/deals/"):
         return show_deal(id, form.with_faults_as_messages())
     return show_board(form.with_faults_as_messages(), Deal.find(id).pipeline_id)
 
 
 @pages.post("/deals/<id>/stage")
-@rerender_on_error(_show_where_it_was)
+@rerender_on_error(_rerender_origin_page)
 def move_deal(id: str) -> Response:
     data = load_form(DEAL_PATCH, request.form, ["stage_id"])
     target = Stage.first("id = ?", data["stage_id"])
@@ -63,11 +63,11 @@ def close_deal(id: str) -> Response:
 
 
 @pages.post("/deals/<id>/back")
-@rerender_on_error(_show_where_it_was)
+@rerender_on_error(_rerender_origin_page)
 def undo_move(id: str) -> Response:
-    """Undo a move by the same rule, unless somebody has changed the deal since."""
-    sent = [name for name in MOVE_FIELDS if name in request.form]
-    data = load_form(DEAL_PATCH, request.form, sent)
+    """Undo a move by the same verb, unless the deal was changed since."""
+    form_names = [name for name in MOVE_FIELDS if name in request.form]
+    data = load_form(DEAL_PATCH, request.form, form_names)
     deal = deals.update(id, data, edits.sent_version())
     stage = Stage.find(deal.stage_id)
     flash(gettext("“%(title)s” moved back to “%(stage)s”", title=deal.title, stage=stage.name))
@@ -75,7 +75,7 @@ def undo_move(id: str) -> Response:
 
 
 def _lacks_reason(id: str) -> bool:
-    """Must the reason of the loss be asked for? Not of a deal that is lost already."""
+    """Whether the form lacks the reason of the loss. A deal that is lost already needs none."""
     return "lost_reason" not in request.form and Deal.find(id).status != "lost"
 
 
@@ -93,7 +93,7 @@ def _ask_reason(id: str, pipeline_id: int) -> Response:
 
 
 def _move(id: str, data: dict[str, Any], back: str) -> Response:
-    """Move the deal, tell it with Undo, and go on at the page it was sent from, or `back`."""
+    """Move the deal, show a message with Undo, and redirect to the form's page, or `back`."""
     if "lost_reason" in request.form:
         # A text of one's own goes before the reason that was chosen from the list.
         text = request.form["lost_reason"].strip() or request.form.get("reason", "")
@@ -118,9 +118,9 @@ def _flash_move(deal: Deal, stage: Stage, before: Deal, back: str) -> None:
         text = gettext("“%(title)s” reopened at “%(stage)s”", **names)
     if before.version == deal.version:
         return flash(text)
-    was = {name: getattr(before, name) for name in MOVE_FIELDS}
-    if was["closed_at"] is None:
-        del was["closed_at"]
-    sent = {name: "" if value is None else value for name, value in was.items()}
-    sent |= {"version": deal.version, "next": back}
-    return flash_with_undo(text, f"/deals/{deal.id}/back", sent)
+    old_values = {name: getattr(before, name) for name in MOVE_FIELDS}
+    if old_values["closed_at"] is None:
+        del old_values["closed_at"]  # an empty text would be refused as a time
+    undo_fields = {name: "" if value is None else value for name, value in old_values.items()}
+    undo_fields |= {"version": deal.version, "next": back}
+    return flash_with_undo(text, f"/deals/{deal.id}/back", undo_fields)

@@ -49,17 +49,17 @@ def new_key(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: new_key(form))
 def add_key() -> Response:
-    sent = request.form
-    scopes = ",".join(sent.getlist("scopes"))
-    origins = sent.get("origins", "")
+    form = request.form
+    scopes = ",".join(form.getlist("scopes"))
+    origins = form.get("origins", "")
     _, secret = api_keys.create(
-        sent.get("name", ""),
+        form.get("name", ""),
         scopes,
         me().user_id,
         origins=origins,
-        expires_at=_end_of(sent.get("expires_on", "").strip()),
+        expires_at=_end_of(form.get("expires_on", "").strip()),
     )
-    # Not after a redirect: this answer is the only one that has the key.
+    # No redirect: this response is the only one that has the key.
     return show("api_key_made.html", secret=secret, curl=curl(secret, origins))
 
 
@@ -78,7 +78,7 @@ def revoke_key(id: str) -> Response:
 
 
 def presets() -> dict[str, tuple[str, list[str]]]:
-    """What most keys are for: {word in the address: (name, scopes)}; forms have their own page."""
+    """Return {preset: (name, scopes)} for common uses of keys; forms have their own page."""
     return {
         "price": (gettext("Price list"), ["products:read", "products:write"]),
         "read": (gettext("Read only"), [f"{noun}:read" for noun in rights.RESOURCES]),
@@ -99,7 +99,7 @@ def curl(secret: str, origins: str = "") -> str:
 
 
 def _end_of(day: str) -> str | None:
-    """When a day of the tenant's zone ends, in UTC as times are stored."""
+    """Return the end of a day of the tenant's time zone, in UTC as times are stored."""
     if not day:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The company: its name, the currency of what names none, the zone whose days count."""
+"""The company: its name, its default currency and its time zone."""
 
 from flask import request
 from werkzeug.wrappers import Response
@@ -28,8 +28,8 @@ def show_company(form: Form | None = None) -> Response:
 @pages.post("/settings/company")
 @rerender_on_error(lambda form: show_company(form))
 def change_company() -> Response:
-    sent = request.form
+    form = request.form
     names = ("name", "currency", "time_zone")
-    tenant.update(**{name: sent.get(name, "") for name in names})
+    tenant.update(**{name: form.get(name, "") for name in names})
     flash(gettext("Saved."))
     return see_other("/settings/company")

@@ -33,7 +33,7 @@ MAX_LETTERS_A_DAY_WHEN_YOUNG = 5
 YOUNG_SECONDS = 7 * DAY_SECONDS  # since the tenant was made
 
 
-def may_go() -> None:
+def require_letter_allowed() -> None:
     """Raise Conflict `too_many_letters`; exact where it is called by the verb that makes a link."""
     since, is_young = (
         steady_before(DAY_SECONDS),
@@ -45,7 +45,7 @@ def may_go() -> None:
 
 
 class Invitation(NamedTuple):
-    """What became of an invitation. `link`, if it was not sent: for the owner to pass on."""
+    """The result of an invitation. `link`, if it was not sent: for the owner to pass on."""
 
     to: str
     is_sent: bool
@@ -53,14 +53,14 @@ class Invitation(NamedTuple):
 
 
 def invite(id: int) -> Invitation:
-    """Send a colleague the way in, by e-mail or else by SMS; or give it, while nothing is sent.
+    """Send a user an invitation by e-mail, else by SMS; return its link if messages are not sent.
 
-    Neither sent nor given if no SMS may go now. Raises Conflict `too_many_letters`, and Stale if
-    the user is changed meanwhile.
+    There is neither a message nor a link if the limits refuse an SMS now. Raises Conflict
+    `too_many_letters`, and Stale if the user is changed meanwhile.
     """
     queue = current_app.message_queue
     user = User.find(id)
-    may_go()
+    require_letter_allowed()
     by_sms = not user.email
     to = user.phone if by_sms else user.email
     is_sent = queue.sends_sms if by_sms else queue.sends_mail
@@ -76,20 +76,20 @@ def invite(id: int) -> Invitation:
     token = links.create(links.INVITE, id, before=partial(_require_invitable, user))
     company = name_for_message(tenant.about()["name"])
     link = f"{home()}/{'i' if by_sms else 'invite'}/{token}"
-    # The console gets it, too: as `is_sent` is false, the page shows it.
+    # Also without a provider: the console prints it then, and the page shows the link.
     if by_sms:
-        _after_the_answer(queue.enqueue_sms, to, invitation_sms(company, link))
+        _send_after_response(queue.enqueue_sms, to, invitation_sms(company, link))
     else:
-        _after_the_answer(
+        _send_after_response(
             queue.enqueue_mail, to, *invitation_mail(company, name_for_message(user.name), link)
         )
     return Invitation(to, is_sent, "" if is_sent else link)
 
 
 def _require_invitable(user: User) -> None:
-    """The address is still the user's, and another letter may go."""
+    """Raise Stale if the user was changed, perhaps the address, and Conflict `too_many_letters`."""
     User.find(user.id, user.version)
-    may_go()
+    require_letter_allowed()
 
 
 def invitation_sms(company: str, url: str) -> str:
@@ -109,12 +109,12 @@ def invitation_mail(company: str, name: str, url: str) -> tuple[str, str]:
     if company:
         subject = gettext("Invitation to the CRM of %(company)s", company=company)
         invitation = gettext("%(company)s invites you to its CRM.", company=company)
-    way_in = gettext(
+    instructions = gettext(
         "Your login link, valid for 7 days:\n%(url)s\n\n"
         "If you do not know what this is about, ignore this e-mail.",
         url=url,
     )
-    return subject, f"{_greeting(name)}\n\n{invitation} {way_in}"
+    return subject, f"{_greeting(name)}\n\n{invitation} {instructions}"
 
 
 def confirm(user: User, email: str, before: Callable[[], None]) -> None:
@@ -128,10 +128,10 @@ def confirm(user: User, email: str, before: Callable[[], None]) -> None:
     def check() -> None:
         before()
         users.require_free_address({"email": email}, user.id)
-        may_go()
+        require_letter_allowed()
 
     url = f"{home()}/email/{links.create(links.EMAIL, user.id, email, before=check)}"
-    _after_the_answer(
+    _send_after_response(
         current_app.message_queue.enqueue_mail,
         email,
         *confirmation_mail(name_for_message(user.name), url),
@@ -139,7 +139,7 @@ def confirm(user: User, email: str, before: Callable[[], None]) -> None:
     if user.email:
         with force_locale(user.language or languages.language()):
             notice = change_notice(home())
-        _after_the_answer(current_app.message_queue.enqueue_mail, user.email, *notice)
+        _send_after_response(current_app.message_queue.enqueue_mail, user.email, *notice)
 
 
 def confirmation_mail(name: str, url: str) -> tuple[str, str]:
@@ -169,7 +169,7 @@ def _greeting(name: str) -> str:
     return gettext("Hello, %(name)s!", name=name) if name else gettext("Hello!")
 
 
-def _after_the_answer(send: Callable[..., None], *letter: str) -> None:
+def _send_after_response(send: Callable[..., None], *letter: str) -> None:
     @after_this_request
     def note(response: Response) -> Response:
         response.call_on_close(partial(send, *letter))

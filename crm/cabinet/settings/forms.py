@@ -2,7 +2,7 @@
 
 The key is shown once, so the snippet of one that was made before has a place for it. A robot that
 fills in the field that people don't see is answered like them, and no lead comes of it. Each form
-names a source of its own, by which leads of two forms are told apart.
+names a source of its own, which distinguishes the leads of two forms.
 """
 
 from functools import partial
@@ -38,33 +38,33 @@ def list_forms(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: list_forms(form))
 def add_form() -> Response:
-    sent = request.form
-    if not sent.get("origins", "").strip():
+    form = request.form
+    if not form.get("origins", "").strip():
         raise Invalid.field("origins", "required", "name the site that the form is on")
-    chosen = sent.getlist("fields")
+    chosen = form.getlist("fields")
     if not {"phone", "email"} & {*chosen}:
         raise Invalid.field("fields", "phone_or_email", "ask for a phone or an e-mail")
-    source = _sent_source()
+    source = _read_source()
     _, secret = api_keys.create(
-        sent.get("name", ""),
+        form.get("name", ""),
         rights.FORM_SCOPE,
         me().user_id,
-        origins=sent["origins"],
+        origins=form["origins"],
         source=source,
         before=partial(_require_own_source, source),
     )
-    made = snippet(secret, source, chosen, sent.get("thanks", "").strip() or thanks())
-    return show("form_made.html", snippet=made, secret=secret, place="", source=source)
+    html = snippet(secret, source, chosen, form.get("thanks", "").strip() or thanks())
+    return show("form_made.html", snippet=html, secret=secret, place="", source=source)
 
 
 @pages.get(f"{PATH}/<id>")
 def show_form(id: str, form: Form | None = None) -> Response:
     key = _find_form(id)
     source = key.source or SOURCE
-    made = snippet(KEY_PLACEHOLDER, source, [*fields()], thanks())
+    html = snippet(KEY_PLACEHOLDER, source, [*fields()], thanks())
     form = form or Form({"source": source})
     return show(
-        "form_made.html", snippet=made, secret="", place=KEY_PLACEHOLDER, key=key, form=form
+        "form_made.html", snippet=html, secret="", place=KEY_PLACEHOLDER, key=key, form=form
     )
 
 
@@ -72,7 +72,7 @@ def show_form(id: str, form: Form | None = None) -> Response:
 @rerender_on_error(lambda form, id: show_form(id, form))
 def change_source(id: str) -> Response:
     key = _find_form(id)
-    source = _sent_source(key)
+    source = _read_source(key)
     api_keys.set_source(key.id, source, before=partial(_require_own_source, source, key))
     flash(
         gettext(
@@ -97,10 +97,10 @@ def _find_form(id: str) -> ApiKey:
     return key
 
 
-def _sent_source(own: ApiKey | None = None) -> str:
-    """The source as it was sent, for that form; raises Invalid unless it is its alone.
+def _read_source(form_key: ApiKey | None = None) -> str:
+    """Return the source that was sent; raises Invalid if another form than `form_key` has it.
 
-    A form that was made before sources were told apart keeps the one of all of them.
+    A form that was made before each had a source of its own keeps the common one.
     """
     try:
         source = (
@@ -108,22 +108,31 @@ def _sent_source(own: ApiKey | None = None) -> str:
         )
     except values.InvalidValue as unfit:
         raise Invalid.field("source", unfit.code, unfit.detail) from None
-    _require_own_source(source, own)
+    _require_own_source(source, form_key)
     return source
 
 
-def _require_own_source(source: str, own: ApiKey | None = None) -> None:
-    """Raise Invalid when another form has this source, unless the form `own` had it before."""
-    others = {key.source or SOURCE for key in _forms() if own is None or key.id != own.id}
-    if source in others and source != (own and (own.source or SOURCE)):
+def _require_own_source(source: str, form_key: ApiKey | None = None) -> None:
+    """Raise Invalid when another form has this source, unless the form `form_key` had it before."""
+    used_sources = {
+        key.source or SOURCE for key in _forms() if form_key is None or key.id != form_key.id
+    }
+    if source in used_sources and source != (form_key and (form_key.source or SOURCE)):
         raise Invalid.field("source", "duplicate_source", "another form has this source")
 
 
 def _free_source() -> str:
     """`site-form`, or the first of `site-form-2` and so on that no form had yet."""
-    taken = {key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE}
+    # Revoked forms count too: their leads would be mixed with those of the new form.
+    used_sources = {
+        key.source or SOURCE for key in api_keys.list_all() if key.scopes == rights.FORM_SCOPE
+    }
     numbered = (f"{SOURCE}-{number}" for number in count(2))
-    return next(source for source in (SOURCE, *islice(numbered, len(taken))) if source not in taken)
+    return next(
+        source
+        for source in (SOURCE, *islice(numbered, len(used_sources)))
+        if source not in used_sources
+    )
 
 
 def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
@@ -142,7 +151,7 @@ def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
 
 
 def fields() -> dict[str, str]:
-    """What a form may ask for besides the name, and what it is called."""
+    """Return the fields that a form may have besides the name, with their labels."""
     return {
         "phone": gettext("Phone"),
         "email": gettext("E-mail"),

@@ -1,4 +1,4 @@
-"""Proof that it is the user, and not somebody else at their session, before logins are changed.
+"""Proof of the user's identity before a login is changed: a session alone may be in other hands.
 
 Users with a password type it. Users without one must have logged in a few minutes ago, by a code or
 a link. Users of an embedding site are authenticated by the site at each page.
@@ -41,12 +41,13 @@ def prove(field: str) -> Proof:
     """
     id = me().user_id
     stored = passwords.find_hash(id)
+    # Without a password a recent login is the only proof; `check_again` needs the hash as it was.
     if stored is None and not is_fresh():
         raise _login_again()
     if not asks_password():
         return Proof(stored)
     account, tries = f"{current_session().label}/{id}", current_app.password_change_limits
-    tries.count_try(uptime(), account=account)
+    tries.count_try(uptime(), account=account)  # before hashing, which is what the limit protects
     if not passwords.matches(stored, request.form.get(field, "")):
         raise Invalid.field(field, "wrong_password", "this is not the password")
     tries.reset(account=account)
@@ -64,4 +65,4 @@ def asks_password() -> bool:
 
 
 def _login_again() -> Conflict:
-    return Conflict("log in rerender_on_error, and then try once more", "login_again")
+    return Conflict("log in again, and then try once more", "login_again")

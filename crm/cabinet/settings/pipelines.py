@@ -12,7 +12,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.record_fields import form_names, record_fields
 from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
-from crm.cabinet.settings.sections import beside, pages, show
+from crm.cabinet.settings.sections import pages, show, with_refusal
 from crm.records import fields
 from crm.resources import pipelines
 from crm.resources.pipelines import removal
@@ -31,7 +31,7 @@ from crm.resources.pipelines.record import (
 PATH = "/settings/pipelines"
 PIPELINE_FIELDS = ("name", "lost_reasons")
 STAGE_FIELDS = form_names("stage")
-GREY = "#6c757d"  # how a stage without a colour looks: a browser's field always sends one
+GREY = "#6c757d"  # stands for no colour, because a browser's colour input always sends one
 
 
 @pages.get(PATH)
@@ -55,24 +55,27 @@ def add_pipeline() -> Response:
 def edit_pipeline(
     id: str, form: Form | None = None, stage: Form | None = None, refused: Form | None = None
 ) -> Response:
-    """`form`, `stage`: the forms for the pipeline and a new stage; `refused` was another one."""
+    """Show a pipeline. `form` and `stage` are those for the pipeline and a new stage, `refused` is
+    another refused form of the page."""
     pipeline = PIPELINE.one(id)
     reasons = "\n".join(pipeline["lost_reasons"])
-    others = (other for other in PIPELINE.every("id <> ? ORDER BY position", int(id)))
+    other_pipelines = PIPELINE.every("id <> ? ORDER BY position", int(id))
     return show(
         "pipeline.html",
         pipeline=pipeline,
         form=form
-        or beside(edits.with_digests(pipeline, PIPELINE_FIELDS, lost_reasons=reasons), refused),
+        or with_refusal(
+            edits.with_digests(pipeline, PIPELINE_FIELDS, lost_reasons=reasons), refused
+        ),
         usual=choices.lost_reasons({"lost_reasons": []}),
         stage=stage or Form({"type": "open", "color": GREY}),
         deals={stage.id: stage.deals() for stage in Pipeline.find(id).list_stages()},
         fields=record_fields("stage", STAGE_FIELDS),
         types=labels.stage_types(),
         takers=[
-            (stage["id"], f"{other['name']}: {stage['name']}")
-            for other in others
-            for stage in other["stages"]
+            (stage["id"], f"{other_pipeline['name']}: {stage['name']}")
+            for other_pipeline in other_pipelines
+            for stage in other_pipeline["stages"]
         ],
         grey=GREY,
     )
@@ -82,6 +85,7 @@ def edit_pipeline(
 @rerender_on_error(lambda form, id: edit_pipeline(id, form))
 def change_pipeline(id: str) -> Response:
     lines = request.form.get("lost_reasons", "").splitlines()
+    # One reason a line, because a reason may have commas, which separate other lists of forms.
     reasons = [line for line in lines if line.strip()]
     data = load_form(PIPELINE_PATCH, request.form, ("name",), lost_reasons=reasons)
     edits.flash_saved(edits.save(PIPELINE, id, data, partial(pipelines.update, id)))
@@ -134,7 +138,8 @@ def edit_stage(
         "stage.html",
         pipeline=pipeline,
         stage=stage_view,
-        form=form or beside(edits.with_digests(stage_view, STAGE_FIELDS, color=color), refused),
+        form=form
+        or with_refusal(edits.with_digests(stage_view, STAGE_FIELDS, color=color), refused),
         deals=stage.deals(),
         fields=record_fields("stage", STAGE_FIELDS),
         takers=[(s["id"], s["name"]) for s in pipeline["stages"] if s["id"] != stage_view["id"]],

@@ -49,7 +49,7 @@ def change_profile() -> Response:
     if language not in languages.LANGUAGES:
         raise Invalid.field("language", "invalid_choice", "must be one of the list")
     users.update(me().user_id, {**data, "language": language})
-    with force_locale(language):
+    with force_locale(language):  # the message is shown by the next page, in the new language
         flash(gettext("Saved."))
     return see_other(PATH)
 
@@ -57,7 +57,7 @@ def change_profile() -> Response:
 @pages.post(f"{PATH}/email", role=VIEWER)
 @rerender_on_error(lambda form: show_profile(address=form))
 def ask_for_email() -> Response:
-    _has_login_here()
+    _require_own_login()
     user = User.find(me().user_id)
     email = load_form(USER_PATCH, request.form, ("email",)).get("email")
     if not email:
@@ -73,9 +73,10 @@ def ask_for_email() -> Response:
 @pages.post(f"{PATH}/password", role=VIEWER)
 @rerender_on_error(lambda form: show_profile(secret=form))
 def change_password() -> Response:
-    _has_login_here()
+    _require_own_login()
     proof = identity.prove("current")
     password_hash = passwords.hash_new(request.form.get("password", ""))
+    # Hashed before the transaction, because it is slow; the proof is checked again inside it.
     user_id, session_id = me().user_id, me().id
 
     def end_others() -> None:
@@ -103,8 +104,8 @@ def end_other_sessions() -> Response:
     return see_other(PATH)
 
 
-def _has_login_here() -> None:
-    """Whom the site around lets in has address and password there."""
+def _require_own_login() -> None:
+    """Raise NotFound for a user of an embedding site, whose e-mail and password the site has."""
     if me().from_site:
         raise NotFound
 
@@ -112,7 +113,7 @@ def _has_login_here() -> None:
 def browser(agent: str) -> str:
     """A browser's User-Agent in two words: "Firefox, Windows"."""
     names = [
-        next((NAMES.get(name, name) for name in known if name in agent), "")
-        for known in (BROWSERS, SYSTEMS)
+        next((NAMES.get(name, name) for name in known_names if name in agent), "")
+        for known_names in (BROWSERS, SYSTEMS)
     ]
     return ", ".join(filter(None, names)) or agent[:64] or gettext("Unknown browser")

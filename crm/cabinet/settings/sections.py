@@ -89,13 +89,16 @@ def show(template: str, **context: Any) -> Response:
     return render(f"settings/{template}", sections=sections(), **context)
 
 
-def beside(values: Any, refused: Form | None = None) -> Form:
-    """A record's values, and why another form of its page was refused: at its own fields."""
+def with_refusal(values: Any, refused: Form | None = None) -> Form:
+    """Return a form of these values, with the messages of another refused form of the page.
+
+    Faults of fields that both forms have are left out: they belong to the refused form.
+    """
     shown_form = Form(values)
     if refused:
         shown_form.messages = refused.messages
         shown_form.faults = {
-            name: why for name, why in refused.faults.items() if name not in values
+            name: fault for name, fault in refused.faults.items() if name not in values
         }
     return shown_form
 

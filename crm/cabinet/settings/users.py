@@ -1,4 +1,4 @@
-"""Users: who works here, in which role; invite, change, deactivate and let in again."""
+"""Users and their roles: invite, change, deactivate and reactivate them."""
 
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import flash, me, rerender_on_error, see_other
 from crm.cabinet.settings import emails, identity
-from crm.cabinet.settings.sections import beside, pages, show
+from crm.cabinet.settings.sections import pages, show, with_refusal
 from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.users import USER, USER_IN, USER_PATCH, User
@@ -55,7 +55,7 @@ def edit_user(id: str, form: Form | None = None, refused: Form | None = None) ->
     return show(
         "user.html",
         user=user,
-        form=form or beside(edits.with_digests(user, FIELDS), refused),
+        form=form or with_refusal(edits.with_digests(user, FIELDS), refused),
         roles=[*labels.roles().items()],
         is_me=user["id"] == str(me().user_id),
         asks_password=identity.asks_password(),
@@ -72,11 +72,12 @@ def change_user(id: str) -> Response:
     data = load_form(USER_PATCH, request.form, names)
     _can_be_reached({"email": user.email, **data})
     is_own_phone = user.id == me().user_id and data.get("phone", user.phone) != user.phone
+    # The own phone is a way to log in: whoever finds an open session must not replace it.
     proof = identity.prove("current") if is_own_phone else None
     before = proof.check_again if proof else lambda: None
     was_invited = links.is_pending(links.INVITE, user.id)
-    theirs = edits.save(USER, id, data, partial(users.update, user.id, before=before))
-    edits.flash_saved(theirs)
+    other_changes = edits.save(USER, id, data, partial(users.update, user.id, before=before))
+    edits.flash_saved(other_changes)
     if was_invited and not links.is_pending(links.INVITE, user.id):
         flash(
             gettext("The earlier invitation is no longer valid. Please send it again."), "warning"
@@ -109,7 +110,7 @@ def invite_user(id: str) -> Response:
 
 
 def _show_invited(user: User, invitation: emails.Invitation) -> Response:
-    """What became of an invitation. A link that was not sent is shown to who invited, this once."""
+    """Show the result of an invitation. A link that was not sent is shown once, to the inviter."""
     to = invitation.to
     if invitation.link:
         return show("invited.html", user=user, to=to, link=invitation.link)
@@ -124,7 +125,7 @@ def _show_invited(user: User, invitation: emails.Invitation) -> Response:
 
 
 def _invited() -> dict[str, tuple[str, bool]]:
-    """Who was invited and has not come in: {user's id: (since when, is the link good)}."""
+    """Return users who have not used their invitation: {id: (invited at, is the link valid)}."""
     came = sessions.list_user_ids()
     return {
         str(user_id): (created_at, expires_at > now())

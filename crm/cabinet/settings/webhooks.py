@@ -13,7 +13,7 @@ from crm.cabinet.forms import Form, load_form
 from crm.cabinet.languages import gettext
 from crm.cabinet.rendering import confirmed, flash, rerender_on_error, see_other
 from crm.cabinet.settings import labels
-from crm.cabinet.settings.sections import beside, pages, show
+from crm.cabinet.settings.sections import pages, show, with_refusal
 from crm.errors import Invalid, NotFound
 from crm.outbox import deliveries, events, signature, subscriptions
 from crm.outbox.subscriptions import Webhook
@@ -48,7 +48,8 @@ def list_webhooks(form: Form | None = None) -> Response:
 @pages.post(PATH)
 @rerender_on_error(lambda form: list_webhooks(form))
 def add_webhook() -> Response:
-    id, secret = webhooks.create(_taken(WEBHOOK_IN, FIELDS))
+    # No redirect: this response is the only one that has the secret.
+    id, secret = webhooks.create(_load_webhook_form(WEBHOOK_IN, FIELDS))
     return show("webhook_secret.html", id=id, secret=secret, is_new=True)
 
 
@@ -60,7 +61,7 @@ def show_webhook(
     recovery: Form | None = None,
     missed: int | None = None,
 ) -> Response:
-    """`missed`: how many deliveries the recovery that is asked about would send."""
+    """Show a webhook. `missed`: how many deliveries the recovery to be confirmed would send."""
     ((webhook, health),) = _with_health([WEBHOOK.one(id)])
     query = DELIVERY_FILTER.read(request.args)
     of_webhook = (int(webhook["id"]),)
@@ -70,7 +71,7 @@ def show_webhook(
         webhook=webhook,
         health=health,
         page=pagination.page(DELIVERY, query, order, "webhook_id = ?", of_webhook),
-        form=form or beside(edits.with_digests(webhook, EDITED), refused),
+        form=form or with_refusal(edits.with_digests(webhook, EDITED), refused),
         recovery=recovery or Form(),
         missed=missed,
         kinds=labels.kinds(),
@@ -83,7 +84,7 @@ def show_webhook(
 @pages.post(f"{PATH}/<id>")
 @rerender_on_error(lambda form, id: show_webhook(id, form))
 def change_webhook(id: str) -> Response:
-    data = _taken(WEBHOOK_PATCH, (*FIELDS, "active"))
+    data = _load_webhook_form(WEBHOOK_PATCH, (*FIELDS, "active"))
     edits.flash_saved(edits.save(WEBHOOK, id, data, partial(webhooks.update, id)))
     return see_other(f"{PATH}/{id}")
 
@@ -123,7 +124,7 @@ def delete_webhook(id: str) -> Response:
 @pages.post(f"{PATH}/<id>/recover")
 @rerender_on_error(lambda form, id: show_webhook(id, recovery=form))
 def recover_webhook(id: str) -> Response:
-    """Counts first; sends when that count was seen."""
+    """Show how many deliveries would be sent; send them when the user has confirmed that."""
     since = load_form(RECOVERY_IN, request.form, ("since",))["since"]
     counts = "go" not in request.form
     missed = deliveries.recover(id, since, dry_run=counts)
@@ -141,7 +142,7 @@ def show_delivery(id: str, delivery_id: str, refused: Form | None = None) -> Res
         "delivery.html",
         webhook=WEBHOOK.one(id),
         delivery=delivery,
-        form=beside({}, refused),
+        form=with_refusal({}, refused),
         body=body.decode(),
         curl=as_curl(webhook, event_id, body),
         people=user_choices.everyone(),
@@ -161,10 +162,10 @@ def resend_delivery(id: str, delivery_id: str) -> Response:
 
 
 def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[str, str]]]:
-    """Each webhook, and how it does: (words, kind of badge).
+    """Return each webhook with its health: (text, kind of badge).
 
-    It is green only while nothing that was sent last failed. Switched on again after failures it is
-    `active` to the API, whose `failing` tells of what happened since.
+    The badge is green only if the last attempt succeeded. A webhook that was switched on again
+    after failures is `active` in the API, where `failing` is only about attempts since then.
     """
     states, retrying = labels.states(), deliveries.find_retrying_webhooks()
     with_health = []
@@ -183,7 +184,7 @@ def _with_health(views: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tupl
 
 
 def as_curl(webhook: Webhook, event_id: str, body: bytes) -> str:
-    """The delivery as a line for a shell, signed for now: receivers take it for five minutes."""
+    """Return the delivery as a curl command, signed now: receivers accept it for five minutes."""
     moment = int(current_session().clock())
     signed = signature.make_headers(webhook.active_secrets(), event_id, moment, body)
     headers = {"content-type": "application/json", **signed}
@@ -203,7 +204,7 @@ def _delivery(webhook_id: str, id: str) -> dict[str, Any]:
     return delivery
 
 
-def _taken(schema: Body, names: tuple[str, ...]) -> Payload:
+def _load_webhook_form(schema: Body, names: tuple[str, ...]) -> Payload:
     kinds: list[Any] = request.form.getlist("events")
     if not kinds:
         raise Invalid.field("events", "required", "choose at least one kind of event")

@@ -1,4 +1,4 @@
-"""What the columns of files mean, for people who make one: a few words for each, in groups."""
+"""Short explanations of the columns of an import file, in groups."""
 
 from crm.cabinet.languages import gettext
 from crm.cabinet.spreadsheets.labels import labels_of
@@ -13,14 +13,14 @@ Group = tuple[str, list[tuple[str, str]]]
 
 
 def column_groups(resource: ImportableResource) -> list[Group]:
-    """[(heading, [(column, what stands there)])] of all columns of a resource."""
+    """Return [(heading, [(column, explanation)])] of all columns of a resource."""
     columns = {column.name: column for column in resource.all_columns}
     shared = [name for name in SHARED_COLUMNS if name in columns]
     parts = [column.name for column in resource.part_columns]
-    own = [name for name in columns if name not in shared and name not in parts]
+    own_columns = [name for name in columns if name not in shared and name not in parts]
     groups = [
         (gettext("Keys, and what every record has"), shared),
-        (labels_of(resource.plural).list if shared else "", own),
+        (labels_of(resource.plural).list if shared else "", own_columns),
         (_part_heading(resource.part), parts),
     ]
     about = _about_shared() | _about_parts() | _about_own(resource.plural)
@@ -40,7 +40,7 @@ def _part_heading(part: str) -> str:
 
 
 def _describe(column: Column, about: str) -> str:
-    """What stands in a column, with the words that there may be if they are few."""
+    """Explain a column, with its allowed words if they are few."""
     if not about and column.label:
         about = gettext(column.label)
     if isinstance(column.field, fields.Choice):

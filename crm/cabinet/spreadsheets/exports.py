@@ -21,9 +21,9 @@ def export_links(plural: str, filters: list[tuple[str, str]] | None = None) -> d
 
     The files have the filters of the page's address, or `filters` where that does not have them.
     """
-    sent = list(request.args.items(multi=True)) if filters is None else filters
-    known = export_filter_of(plural).fields
-    query = [(name, text) for name, text in sent if name in known]
+    parameters = list(request.args.items(multi=True)) if filters is None else filters
+    filter_fields = export_filter_of(plural).fields
+    query = [(name, text) for name, text in parameters if name in filter_fields]
     return {
         "plural": plural,
         "for_api": urlencode(query),

@@ -48,7 +48,7 @@ def of_file(resource: ImportableResource, fault: Fault) -> str:
     names = [match[1] or match[2] for match in QUOTED.findall(fault.detail)]
     name = names[0] if names else ""
     listed = ", ".join(gettext("“%(name)s”", name=quoted) for quoted in names)
-    most = formatting.number(resource.max_rows)
+    max_rows = formatting.number(resource.max_rows)
     texts = {
         "empty_file": gettext("The file is empty: it needs a header line."),
         "not_text": gettext("This is not a text file. Save the sheet as CSV first."),
@@ -60,7 +60,7 @@ def of_file(resource: ImportableResource, fault: Fault) -> str:
         "duplicate_column": gettext("The column “%(name)s” is there twice.", name=name),
         "missing_column": gettext("The column “%(name)s” is missing.", name=name),
         "too_many_rows": gettext(
-            "The file has more than %(most)s rows: send it in parts.", most=most
+            "The file has more than %(most)s rows: send it in parts.", most=max_rows
         ),
     }
     return texts.get(fault.code, fault.detail)

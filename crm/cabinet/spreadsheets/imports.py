@@ -62,6 +62,8 @@ def send_file(plural: str) -> Response:
         raise _unusable(gettext("Please choose a file."))
     data, resource = upload.read(), find_resource(plural)
     try:
+        # Read once to refuse an unusable file at once; the preview reads it again, since only the
+        # file itself is stored between the pages.
         with heavy_work():
             spreadsheets.read_file(data, resource)
     except Invalid as invalid:
@@ -76,7 +78,7 @@ def preview_import(plural: str, name: str) -> Response:
     try:
         file_name, data = _unpack(plural, uploads.read(me().id, name))
     except NotFound:
-        return _gone(plural)
+        return _redirect_from_expired_file(plural)
     with heavy_work():
         file = preview.read_file(data, resource, request.args.get("dialect", ""))
     result = spreadsheets.import_file(file, file_name, dry_run=True)
@@ -99,6 +101,7 @@ def preview_import(plural: str, name: str) -> Response:
 @resource_page(pages, "POST", "import/<name>")
 def run_import(plural: str, name: str) -> Response:
     try:
+        # A claimed upload cannot be read again: a form sent twice imports once.
         with uploads.claim(me().id, name) as packed:
             file_name, data = _unpack(plural, packed)
             with heavy_work():
@@ -106,7 +109,7 @@ def run_import(plural: str, name: str) -> Response:
                 file = preview.read_file(data, find_resource(plural), dialect)
             result = spreadsheets.import_file(file, file_name)
     except NotFound:
-        return _gone(plural)
+        return _redirect_from_expired_file(plural)
     return see_other(f"/{plural}/imports/{result.import_id}")
 
 
@@ -141,7 +144,7 @@ def show_import(plural: str, id: str) -> Response:
 
 @resource_page(pages, "GET", "imports/<id>/errors.csv")
 def download_errors(plural: str, id: str) -> Response:
-    """The rejected rows, for a spreadsheet: no cell that somebody sent is a formula there.
+    """Send the rejected rows in the Excel dialect, in which no cell becomes a formula.
 
     A file with semicolons is read in the same dialect again.
     """
@@ -162,8 +165,8 @@ def _report(plural: str, id: str) -> dict[str, Any]:
     return report
 
 
-def _gone(plural: str) -> Response:
-    """The file was sent twice, or too late."""
+def _redirect_from_expired_file(plural: str) -> Response:
+    """Redirect to the imports with a message: the file was imported already, or has expired."""
     flash(gettext("This file has already been imported or has expired."), "warning")
     return see_other(f"/{plural}/imports")
 

@@ -29,7 +29,7 @@ def first_rows(
 ) -> list[dict[str, Any]]:
     """The first rows with the cells of the columns of these names.
 
-    A cell is shown as it is read, or as it stands in the file where it does not fit.
+    A cell is shown as its value is read, or unchanged where it cannot be read.
     """
     columns = [file.resource.column(name) for name in names]
     faulty = {(error["line"], error["column"]) for error in errors}
@@ -72,7 +72,7 @@ def _rejected_lines(file: ParsedFile, faulty: set[int]) -> set[int]:
 
 
 def _show(column: Column, cell: str, currency: str) -> tuple[str, bool]:
-    """A cell as it is read, for people, and whether it fits."""
+    """Return the value of a cell, formatted for users, and whether it could be read."""
     if not cell.strip():
         return "", True
     try:

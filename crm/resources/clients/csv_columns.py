@@ -74,8 +74,8 @@ class ImportableClients(ImportableResource):
             contacts.append({**part, "id": contact.id} if contact else part)
         faults.raise_any()
         matched = {contact.id for contact in matches if contact is not None}
-        others = [{"id": contact.id} for contact in existing if contact.id not in matched]
-        return {"contacts": [*contacts, *others]}
+        unchanged = [{"id": contact.id} for contact in existing if contact.id not in matched]
+        return {"contacts": [*contacts, *unchanged]}
 
 
 def _name_of(part: dict[str, Any]) -> str | None:

@@ -78,7 +78,7 @@ def get_client(query: Query, id: str) -> dict[str, Any]:
     """Get one client with its contacts and tags."""
     if not query.expand:
         return CLIENT.one(id)
-    return duplicates.readable(CLIENT.expanded(query.expand).one(id))
+    return duplicates.hide_unreadable(CLIENT.expanded(query.expand).one(id))
 
 
 @blueprint.post("/clients")

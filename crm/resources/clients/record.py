@@ -140,20 +140,21 @@ class Client(SoftDeletedRecord):
     def _replace_contacts(self, entries: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Make these the client's contacts: {"contacts": (before, after)}, {} if none differs."""
         before = _contacts_text(self.id)
-        known = {contact.id: contact for contact in self.list_contacts()}
-        if len(entries) > len(known) and len(entries) > settings().contacts[tenant.plan()]:
-            raise Invalid.field("contacts", "too_many", at_most_contacts())
-        _check_contacts(known, entries)
+        contacts_by_id = {contact.id: contact for contact in self.list_contacts()}
+        # A client with more contacts than the plan allows by now may be edited, but not grow.
+        if len(entries) > len(contacts_by_id) and len(entries) > settings().contacts[tenant.plan()]:
+            raise Invalid.field("contacts", "too_many", describe_contact_limit())
+        _check_contacts(contacts_by_id, entries)
         entry_of = {entry["id"]: entry for entry in entries if entry.get("id")}
-        primary = _primary(known, entry_of, entries)
-        for id, contact in known.items():
+        primary = _primary(contacts_by_id, entry_of, entries)
+        for id, contact in contacts_by_id.items():
             if id not in entry_of:
                 for callback in before_contact_delete:
                     callback(contact)
                 contact.erase()
         # The old primary contact is changed first: an index allows only one at any time.
         for id, entry in sorted(entry_of.items(), key=lambda pair: pair[1] is primary):
-            known[id].put({**_own_fields(entry), "is_primary": int(entry is primary)})
+            contacts_by_id[id].put({**_own_fields(entry), "is_primary": int(entry is primary)})
         for entry in entries:
             if not entry.get("id"):
                 values = {**_own_fields(entry), "is_primary": int(entry is primary)}
@@ -210,7 +211,7 @@ def create(data: dict[str, Any]) -> int:
             client._index_tags()
         if data.get("contacts"):
             client._replace_contacts(data["contacts"])
-            client.refold()
+            client.refold()  # the search text has the contacts, which came after the insert
         events.emit(events.CLIENT_CREATED, client.id, {"client": CLIENT.one(client.id)})
         return client.id
 
@@ -250,8 +251,8 @@ def create_contact(client_id: int | str, data: dict[str, Any]) -> int:
     """Add a contact to a client and return the contact's id. Raises Invalid and NotFound."""
     with transaction():
         client = Client.find(client_id)
-        others = [{"id": contact.id} for contact in client.list_contacts()]
-        client.update_fields({"contacts": [*others, data]})
+        entries = [{"id": contact.id} for contact in client.list_contacts()]
+        client.update_fields({"contacts": [*entries, data]})
         return client.list_contacts()[-1].id
 
 
@@ -288,47 +289,48 @@ def match(email: str | None, phone: str | None) -> Client | None:
 
 
 def having(condition: str) -> str:
-    """An SQL text: the ids of clients who meet a condition themselves or by a contact."""
+    """Build an SQL query: ids of clients that meet a condition themselves or by a contact."""
     return (
         f"SELECT id FROM client WHERE {condition}"
         f" UNION SELECT client_id FROM contact WHERE {condition}"
     )
 
 
-def _check_contacts(known: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
-    faults, seen, has_primary = FaultCollector(), set(), False
+def _check_contacts(contacts_by_id: dict[int, Contact], entries: list[dict[str, Any]]) -> None:
+    faults, seen_ids, has_primary = FaultCollector(), set(), False
     for number, entry in enumerate(entries):
-        where = f"contacts/{number}"
+        pointer = f"contacts/{number}"
         id: int | None = entry.get("id")
-        if id and id not in known:
-            faults.add(f"{where}/id", "unknown_id", "this client has no contact with this id")
-        if id and id in seen:
-            faults.add(f"{where}/id", "repeated", "this contact is listed twice")
+        if id and id not in contacts_by_id:
+            faults.add(f"{pointer}/id", "unknown_id", "this client has no contact with this id")
+        if id and id in seen_ids:
+            faults.add(f"{pointer}/id", "repeated", "this contact is listed twice")
         if not id and "name" not in entry:
-            faults.add(f"{where}/name", "required", "this field is required")
+            faults.add(f"{pointer}/name", "required", "this field is required")
         if has_primary and entry.get("is_primary"):
-            faults.add(f"{where}/is_primary", "second_primary", "only one contact can be primary")
+            faults.add(f"{pointer}/is_primary", "second_primary", "only one contact can be primary")
         for name in READ_ONLY.intersection(entry):
-            contact = known.get(id) if id and rights.can_read("clients") else None
+            # Without the right to read any value is refused: guesses would reveal the stored one.
+            contact = contacts_by_id.get(id) if id and rights.can_read("clients") else None
             if contact is None or getattr(contact, name) != entry[name]:
-                faults.add(f"{where}/{name}", "read_only", "this field cannot be changed")
-        seen.add(id)
+                faults.add(f"{pointer}/{name}", "read_only", "this field cannot be changed")
+        seen_ids.add(id)
         has_primary = has_primary or bool(entry.get("is_primary"))
     faults.raise_any()
 
 
 def _primary(
-    known: dict[int, Contact], entry_of: dict[int, dict[str, Any]], entries: list[dict[str, Any]]
+    existing: dict[int, Contact], entry_of: dict[int, dict[str, Any]], entries: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The entry whose contact is the primary one from now on, if any is."""
+    """Return the entry whose contact becomes or stays the primary one; None if no contact is."""
     for entry in entries:
         if entry.get("is_primary"):
             return entry
-    old_id = next((id for id, contact in known.items() if contact.is_primary), None)
-    if old_id is not None and old_id in entry_of:
-        return None if "is_primary" in entry_of[old_id] else entry_of[old_id]
-    if entry_of and old_id is None:
-        return None  # an earlier request said that nobody is
+    primary_id = next((id for id, contact in existing.items() if contact.is_primary), None)
+    if primary_id is not None and primary_id in entry_of:
+        return None if "is_primary" in entry_of[primary_id] else entry_of[primary_id]
+    if entry_of and primary_id is None:
+        return None  # an earlier request has set that no contact is
     candidates = [entry_of[id] for id in sorted(entry_of)] + [
         entry for entry in entries if not entry.get("id") and "is_primary" not in entry
     ]
@@ -339,8 +341,8 @@ def _own_fields(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name in CONTACT_IN.fields}
 
 
-def at_most_contacts() -> str:
-    """A sentence: how many contacts a client may have in the tenant's plan."""
+def describe_contact_limit() -> str:
+    """Return a sentence that names how many contacts a client may have in the tenant's plan."""
     plan = tenant.plan()
     return f"at most {settings().contacts[plan]} contacts of a client in the plan {plan}"
 
@@ -373,7 +375,7 @@ class Contacts(nested.NestedList):
     """All contacts of a client; how many they may be depends on the tenant's plan."""
 
     def limit_text(self) -> str:
-        return at_most_contacts()
+        return describe_contact_limit()
 
 
 class WonAmount(fields.Amount):

@@ -1,4 +1,4 @@
-"""What becomes of deals when their client changes (D6).
+"""Changes of deals that follow from changes of their clients and contacts (D6).
 
 Deals import clients, so these functions register themselves with the clients' verbs.
 """
@@ -20,9 +20,10 @@ def refuse_with_open_deals(client: Client) -> None:
     if not rights.can_read("deals"):
         raise Conflict("the client has open deals", "client_has_open_deals")
     named = ", ".join(f"{deal.title} ({deal.id})" for deal in open_deals[:MAX_NAMED_DEALS])
-    rest = len(open_deals) - MAX_NAMED_DEALS
+    unnamed_count = len(open_deals) - MAX_NAMED_DEALS
+    more = f" and {unnamed_count} more" if unnamed_count > 0 else ""
     raise Conflict(
-        f"the client has open deals: {named}{f' and {rest} more' if rest > 0 else ''}",
+        f"the client has open deals: {named}{more}",
         "client_has_open_deals",
         deals=[{"id": str(deal.id), "title": deal.title} for deal in open_deals],
     )

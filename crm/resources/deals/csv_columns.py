@@ -82,6 +82,7 @@ class ImportableDeals(ImportableResource):
         manager = values.pop("manager", None)
         if manager is not None and values.setdefault("assigned_to", manager) != manager:
             raise contradiction("manager", "is not the user of assigned_to")
+        # In this order: a contact is looked up at the client, a stage in the pipeline.
         client_id = find_client(values, source, record, references)
         client_of_contact = client_id or (record.client_id if record else None)
         contact_id = find_contact(values, source, client_of_contact, references)
@@ -94,36 +95,38 @@ class ImportableDeals(ImportableResource):
         ids = {"client_id": client_id, "contact_id": contact_id}
         values |= {name: id for name, id in ids.items() if id is not None}
         if record is not None and values.get("amount") == record.amount:
-            values.pop("amount", None)  # it may be the total of the items, which the file changes
+            # An unchanged amount may be the total of items that this file changes: sending it
+            # would set the amount by hand.
+            values.pop("amount", None)
         return values
 
     def create(self, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         if "manager" in data:  # an empty cell
             data.setdefault("assigned_to", data.pop("manager"))
-        lines = [line for _, line in self._lines([], entry, source)]
+        lines = [line for _, line in self._match_items([], entry, source)]
         return deal_with_items.create(data, lines)
 
     def update(self, record: Any, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         items = DealItem.every("deal_id = ? ORDER BY position, id", record.id)
-        lines = self._lines(items, entry, source)
+        lines = self._match_items(items, entry, source)
         return deal_with_items.update(record.id, data, lines).version
 
-    def _lines(
+    def _match_items(
         self, items: list[DealItem], entry: Entry, source: str | None
     ) -> list[deal_with_items.ItemEntry]:
-        """The items of the file, each with the existing one."""
+        """Return the items of the file, each with the existing one that it changes."""
         parts = self.part_values(entry, source)
         matches = match_parts(parts, items, _names_of, _name_of)
-        faults, seen = FaultCollector(), set()
+        faults, seen_ids = FaultCollector(), set()
         for number, (part, item) in enumerate(zip(parts, matches, strict=True)):
             id, pointer = part.pop("id", None), f"items/{number}"
             if id is not None and item is None:
                 faults.add(f"{pointer}/id", "unknown_id", f"this deal has no item {id}")
-            if id is not None and id in seen:
+            if id is not None and id in seen_ids:
                 faults.add(f"{pointer}/id", "repeated", "this item is listed twice")
             if item is not None and part.pop("sku", item.sku) != item.sku:
                 faults.add(f"{pointer}/sku", "read_only", "the sku of an item cannot be changed")
-            seen.add(id)
+            seen_ids.add(id)
         faults.raise_any()
         return list(zip(matches, parts, strict=True))
 

@@ -26,7 +26,10 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
     """
     if not entries:
         return deals.create(data)
-    own = {name: value for name, value in data.items() if name not in ("amount", "amount_mode")}
+    # The amount follows from the items, so it is set when they are stored.
+    deal_fields = {
+        name: value for name, value in data.items() if name not in ("amount", "amount_mode")
+    }
 
     def add_items(deal: Deal) -> None:
         _write(deal, [(None, entry) for entry in entries])
@@ -39,11 +42,12 @@ def create(data: dict[str, Any], entries: list[dict[str, Any]]) -> int:
                 "amount", "amount_of_items", "is the items' total in the mode items"
             )
         deal.amount, deal.amount_mode = (total if mode == "items" else data.get("amount")), mode
+        # A plain UPDATE: a new deal must not begin with an audit entry and a second version.
         sql = "UPDATE deal SET amount = ?, amount_mode = ? WHERE id = ?"
         execute(sql, (deal.amount, mode, deal.id))
 
     with transaction():
-        id = deals.create(own, add_items)
+        id = deals.create(deal_fields, add_items)
         _emit_items_changed(Deal.find(id), {})
         return id
 
@@ -81,13 +85,14 @@ def _write(deal: Deal, entries: list[ItemEntry]) -> bool:
         item, data = entry
         if item is not None:
             return item.updated_values(data)
+        # With a name and a price the item needs no product, which may be deleted by now.
         is_past = data.get("name") is not None and data.get("price") is not None
         return items.new_values(deal, data, is_past)
 
-    rows = items.for_each(entries, values_of)
-    new = [values for (item, _), values in zip(entries, rows, strict=True) if item is None]
+    rows = items.read_entries(entries, values_of)
+    new_items = [values for (item, _), values in zip(entries, rows, strict=True) if item is None]
     count, _, last = deal.items()
-    items.check_limits(count + len(new), (values["total"] for values in new))
+    items.check_limits(count + len(new_items), (values["total"] for values in new_items))
     differs = False
     for (item, _), values in zip(entries, rows, strict=True):
         if item is not None:

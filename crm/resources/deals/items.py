@@ -41,7 +41,7 @@ DEFAULTS = {"quantity": 1000, "discount": 0, "discount_type": "percent"}
 
 
 class Discount(fields.Number):
-    """Per cent with up to 4 decimals, or an amount with up to 2: `discount_type` tells."""
+    """Per cent with up to 4 decimals, or an amount with up to 2, according to `discount_type`."""
 
     maximum = float(as_number(AMOUNT_MAX))
 
@@ -100,7 +100,7 @@ def create_all(deal_id: int | str, entries: list[dict[str, Any]]) -> list[int]:
     """Add items to a deal and return their ids. Raises Invalid, Conflict and NotFound."""
     with transaction():
         deal = Deal.find(deal_id)
-        return _add(deal, for_each(entries, lambda entry: new_values(deal, entry)))
+        return _add(deal, read_entries(entries, lambda entry: new_values(deal, entry)))
 
 
 def update(
@@ -148,6 +148,7 @@ def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
     items = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
     listed: set[int] = set()
 
+    # All entries are checked before the first is stored, so that one response names all faults.
     def values_of(entry: dict[str, Any]) -> dict[str, Any]:
         id = entry.get("id")
         if id is None:
@@ -161,7 +162,7 @@ def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
             require_unchanged(ITEM.one(id) if rights.can_read("deals") else {}, echoed)
         return items[id].updated_values(entry)
 
-    rows = for_each(entries, values_of)
+    rows = read_entries(entries, values_of)
     check_limits(len(rows), (values["total"] for values in rows))
     differs = listed != items.keys()
     for id in items.keys() - listed:
@@ -199,6 +200,7 @@ def _update_deal(deal: Deal, items_before: list[dict[str, Any]]) -> None:
     count, total, _ = deal.items()
     check_limits(count, [total])
     values: dict[str, Any] = {}
+    # The first item switches the amount to the items' total; later the mode is the user's choice.
     if deal.amount_mode == "items" or (count and not items_before):
         values = {"amount_mode": "items", "amount": total}
     items = items_of(deal)
@@ -229,6 +231,7 @@ def new_values(deal: Deal, data: dict[str, Any], is_past: bool = False) -> dict[
         if "price" not in data and product.currency != deal.currency:
             detail = "the product's currency is not that of the deal: send a price"
             raise Invalid.field("price", "currency_mismatch", detail)
+        # Copied, not referred to: a later change of the product must not change past deals.
         copied = {"name": product.name, "unit": product.unit, "price": product.price}
         values = {**DEFAULTS, **copied, **data, "product_id": product.id, "sku": product.sku}
     return {**values, **_sums(values)}
@@ -295,8 +298,8 @@ def check_limits(count: int, totals: Iterable[int]) -> None:
 TOO_LARGE = f"would come to more than {as_number(AMOUNT_MAX)}"
 
 
-def for_each(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """The results of `read` for each of the `items`. Raises Invalid with the faults of them."""
+def read_entries(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """Return the results of `read` for all entries. Raises Invalid with the faults of all."""
     results, faults = [], []
     for number, entry in enumerate(entries):
         try:
@@ -304,7 +307,7 @@ def for_each(entries: list[Any], read: Callable[[Any], Any]) -> list[Any]:
         except Invalid as error:
             faults += [Fault(f"/items/{number}{f.where}", f.code, f.detail) for f in error.faults]
             if len(faults) >= MAX_FAULTS:
-                break
+                break  # no response shows more
     if faults:
         raise Invalid(faults)
     return results
@@ -356,29 +359,29 @@ class AllItems(Body):
         return _listed(sent, 0, MAX_ITEMS, _line)
 
 
-def _line(sent: Any) -> Payload:
-    if not isinstance(sent, dict):
-        return ITEM_ENTRY.parse(sent)
-    values = {name: value for name, value in sent.items() if name != "id"}
-    if sent.get("id") is None:
+def _line(line: Any) -> Payload:
+    if not isinstance(line, dict):
+        return ITEM_ENTRY.parse(line)
+    values = {name: value for name, value in line.items() if name != "id"}
+    if line.get("id") is None:
         return ITEM_ENTRY.parse(values)
-    found = ITEM_PATCH.parse(values)
-    found["id"] = integer_id(sent["id"])
-    return found
+    item = ITEM_PATCH.parse(values)
+    item["id"] = integer_id(line["id"])
+    return item
 
 
-def _listed(sent: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
-    if not isinstance(sent, dict):
+def _listed(body: Any, least: int, most: int, read: Callable[[Any], Payload]) -> Payload:
+    if not isinstance(body, dict):
         raise Invalid(Fault("", "invalid_type", "the body must be a JSON object"))
-    if strange := [*islice((name for name in sent if name != "items"), MAX_FAULTS)]:
+    if strange := [*islice((name for name in body if name != "items"), MAX_FAULTS)]:
         detail = "does not go with items"
         raise Invalid([Fault(f"/{name}", "unknown_field", detail) for name in strange])
-    lines = sent.get("items")
+    lines = body.get("items")
     if not isinstance(lines, list):
         raise Invalid.field("items", "invalid_type", "must be a list of items")
     if not least <= len(lines) <= most:
         raise Invalid.field("items", "invalid_length", f"from {least} to {most} items")
-    return Payload(items=for_each(lines, read))
+    return Payload(items=read_entries(lines, read))
 
 
 ITEM_IN = OneOrMore()

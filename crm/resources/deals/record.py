@@ -150,9 +150,10 @@ class Deal(SoftDeletedRecord):
         own fields before the change, those alone that differ.
         """
         data = _with_assignee(data)
+        # The stored assignee needs no check: users are never deleted.
         if data.get("assigned_to") != self.assigned_to:
             reference(User, data.get("assigned_to"), "assigned_to")
-        stage, status = stages.next_stage(self, data)
+        stage, status = stages.resolve_next_stage(self, data)
         values = {
             **data,
             **self._client_values(data),
@@ -166,6 +167,7 @@ class Deal(SoftDeletedRecord):
             values["title"] = values.get("client_name", self.client_name) or _default_title(self.id)
         if stage.id != self.stage_id:
             closes = status not in ("open", self.status)
+            # A deal closed with a time in the past has reached its stage at that time.
             values["stage_changed_at"] = values["closed_at"] if closes else now()
         before = self.put(values, related)
         before.pop("items", None)  # the audit trail has them; events show the deal's own fields
@@ -182,7 +184,7 @@ class Deal(SoftDeletedRecord):
         return count, total, last_position
 
     def _client_values(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The client with the name, and the contact, who must be one of the client's."""
+        """Return the changed client with its name, and the contact, which must be the client's."""
         client_id = data.get("client_id", self.client_id)
         if client_id != self.client_id:
             data = {"contact_id": None, **data}  # the old contact was one of the old client
@@ -192,7 +194,7 @@ class Deal(SoftDeletedRecord):
         return {}
 
     def _amount_values(self, data: dict[str, Any]) -> dict[str, Any]:
-        """A sent amount is set by hand from now on; the sent mode `items` makes it the total."""
+        """Return amount and mode: a sent amount is set by hand, the mode `items` is the total."""
         if not {"amount", "amount_mode", "currency"}.intersection(data):
             return {}
         count, total, _ = self.items()
@@ -201,20 +203,21 @@ class Deal(SoftDeletedRecord):
         mode = data.get("amount_mode", "manual" if "amount" in data else self.amount_mode)
         if mode == "manual":
             return {"amount_mode": mode}
+        # In the mode `items` a sent amount is accepted only as the total that GET has shown.
         # A key without deals:read sends no amount with the mode: refusals would reveal the total.
         if "amount" in data and not (data["amount"] == total and rights.can_read("deals")):
             raise _amount_not_total()
         return {"amount_mode": mode, "amount": total}
 
     def _closing_time(self, data: dict[str, Any], status: str) -> str | None:
-        """When it was won or lost: as sent, or now; an open deal has none."""
-        sent = data.get("closed_at")
+        """Return when the deal was won or lost: as sent, or now; None for an open deal."""
+        closed_at = data.get("closed_at")
         if status == "open":
-            if sent not in (None, self.closed_at):  # the time before may be sent back unchanged
+            if closed_at not in (None, self.closed_at):  # the time before may be sent back
                 raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
             return None
-        if sent is not None:
-            return _after_creation(sent, self.created_at)
+        if closed_at is not None:
+            return _after_creation(closed_at, self.created_at)
         if status == self.status and "closed_at" in data:
             raise Invalid.field("closed_at", "null", "a deal won or lost has a closing time")
         return self.closed_at if status == self.status else now()
@@ -222,6 +225,7 @@ class Deal(SoftDeletedRecord):
     def _emit_changes(self, before: dict[str, Any], stage: Stage) -> None:
         """Write the history and the events of the fields that have changed."""
         previous = DEAL.show(before)
+        # Order by D7: the move first, then won or lost. Reopening has no event but the move.
         if "stage_id" in before:
             old_stage = Stage.find(before["stage_id"])
             history.add_move(self.id, old_stage, stage, self.stage_changed_at)
@@ -256,12 +260,13 @@ def create(data: dict[str, Any], on_created: OnCreated = lambda deal: None) -> i
     with transaction():
         if data.get("lead_id") is None:
             return add_deal(data, on_created).id
+        # Leads decide on the client, the contact and their own status, in the same transaction.
         (create_deal_of_lead,) = _create_deal_of_lead
         return create_deal_of_lead(data, on_created)
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Deal:
-    """Change the sent fields of a deal, which closes, reopens or moves it if they say so (D7).
+    """Update the sent fields of a deal; `status` and `stage_id` may close, reopen or move it (D7).
 
     One event for each fact, in this order: deal.stage_changed, then deal.won or deal.lost. Raises
     Invalid, NotFound, Stale, and Conflict `currency_fixed`.
@@ -294,7 +299,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     """Add a deal as create() does, but only store its `lead_id`; inside a transaction."""
     data = _with_assignee(data)
     reference(User, data.get("assigned_to"), "assigned_to")
-    stage, status = stages.sent_stage(data)
+    stage, status = stages.resolve_stage(data)
     created_at = data.get("created_at") or now()
     values = {
         "amount": None,
@@ -310,7 +315,7 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     if values["amount_mode"] == "items":
         if values["amount"]:
             raise _amount_not_total()
-        values["amount"] = 0
+        values["amount"] = 0  # the total of no items yet
     if status == "open" and data.get("closed_at"):
         raise Invalid.field("closed_at", "deal_is_open", CLOSED_AT_OF_OPEN)
     if status != "open":
@@ -318,10 +323,12 @@ def add_deal(data: dict[str, Any], on_created: OnCreated = lambda deal: None) ->
     reached_at = created_at if stage.type == "open" else values["closed_at"]
     values["stage_changed_at"] = data.get("stage_changed_at") or reached_at
     values["title"] = values.get("title") or values["client_name"] or ""
+    # A default title has the id, which the insert gives.
     deal = Deal.add(values)
     if not deal.title:
         _set_default_title(deal)
     history.add_move(deal.id, None, stage, deal.stage_changed_at)
+    # Before the event is written, so that its body has the items.
     on_created(deal)
     body = {"deal": DEAL.one(deal.id)}
     events.emit(events.DEAL_CREATED, deal.id, body)

@@ -40,11 +40,11 @@ class PipelineLookup:
         It is looked for in this pipeline; without one in the default pipeline, then in all.
         """
         named = [(id, of) for id, of, name in self._stages if name == fold(text)]
-        home = pipeline_id or self._pipelines[0][0]
-        at_home = [id for id, of in named if of == home]
-        anywhere = [] if pipeline_id else [id for id, _ in named]
+        home_pipeline_id = pipeline_id or self._pipelines[0][0]
+        in_pipeline = [id for id, of in named if of == home_pipeline_id]
+        in_all_pipelines = [] if pipeline_id else [id for id, _ in named]
         by_id = [] if is_foreign else [id for id, _, _ in self._stages if id == integer_id(text)]
-        return require_one(at_home or anywhere or by_id, "stage", text, "stage")
+        return require_one(in_pipeline or in_all_pipelines or by_id, "stage", text, "stage")
 
     def pipeline_name(self, id: int) -> str:
         """How a file names a pipeline."""

@@ -22,15 +22,19 @@ class PlacedDeal(Protocol):
     status: str
 
 
-def next_stage(deal: PlacedDeal, data: dict[str, Any]) -> tuple[Stage, str]:
+def resolve_next_stage(deal: PlacedDeal, data: dict[str, Any]) -> tuple[Stage, str]:
     """The stage and the status that the sent fields lead a deal to. Raises Invalid."""
     if "stage_id" in data or data.get("pipeline_id", deal.pipeline_id) != deal.pipeline_id:
-        return sent_stage(data, deal)
+        return resolve_stage(data, deal)
     stage, status = Stage.find(deal.stage_id), data.get("status", deal.status)
     # A deal may have been won in an open stage: sending its own status again must not move it.
     if status in (stage.type, deal.status):
         return stage, status
-    stages = [other for other in _pipeline(deal.pipeline_id).list_stages() if other.type == status]
+    stages = [
+        candidate
+        for candidate in _pipeline(deal.pipeline_id).list_stages()
+        if candidate.type == status
+    ]
     if stages:
         return stages[-1 if status == "open" else 0], status
     if stage.type == "open":
@@ -40,7 +44,7 @@ def next_stage(deal: PlacedDeal, data: dict[str, Any]) -> tuple[Stage, str]:
     )
 
 
-def sent_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple[Stage, str]:
+def resolve_stage(data: dict[str, Any], deal: PlacedDeal | None = None) -> tuple[Stage, str]:
     """The stage and the status of a new deal, or of one whose stage or pipeline is sent.
 
     Raises Invalid `stage_of_another_pipeline` or `stage_status_conflict`.

@@ -49,8 +49,8 @@ class Manager(nested.Nested):
 
     def variant(self, *, incoming: bool, required: bool) -> Any:
         if incoming:
-            sent = UserId(example="1", about=self.about)
-            return sent.variant(incoming=True, required=False)
+            user_id = UserId(example="1", about=self.about)
+            return user_id.variant(incoming=True, required=False)
         return super().variant(incoming=incoming, required=required)
 
 

@@ -33,6 +33,7 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
     with transaction():
         lead = Lead.find(id, expected_version)
         if data.get("status") == "converted" != lead.status:
+            # The other fields first: the client and the deal are made of the values as sent.
             lead.update_fields({name: value for name, value in data.items() if name != "status"})
             _convert(lead, {})
         else:
@@ -49,6 +50,7 @@ def convert(id: int | str, data: dict[str, Any]) -> tuple[Lead, bool]:
     """
     with transaction():
         lead = Lead.find(id)
+        # A repeated call is no error: a client that got no response may send it again.
         is_new = lead.status != "converted"
         if is_new:
             _convert(lead, data)
@@ -104,6 +106,7 @@ def _new_deal(lead: Lead, data: dict[str, Any]) -> dict[str, Any]:
         "tags": lead.tags,
         "currency": lead.currency,
     }
+    # `manager` is another name of `assigned_to`: both with different users would be refused.
     if lead.assigned_to is not None and "manager" not in data:
         values["assigned_to"] = lead.assigned_to
     # An amount means nothing in another currency, nor beside that of items.
@@ -128,6 +131,7 @@ def _open_deal(lead: Lead, data: dict[str, Any]) -> Deal:
 def _complete_deal(lead: Lead, deal: Deal, client_id: int | None) -> None:
     """Fill in the lead and the client of a deal that lacks them."""
     values: dict[str, Any] = {"lead_id": deal.lead_id or lead.id}
+    # A deleted client counts as none: a conversion must end with a live one.
     if deal.client_id is None or Client.first("id = ?", deal.client_id) is None:
         values["client_id"] = _client_id(lead, client_id)
         values["contact_id"] = _contact_id(lead, values["client_id"])
@@ -156,6 +160,7 @@ def _client_id(lead: Lead, client_id: int | None) -> int:
         return client.id
     person = {"name": lead.name, "phone": lead.phone, "email": lead.email}
     values = {"source": lead.source, "assigned_to": lead.assigned_to}
+    # A lead with a company becomes a client of that name, with the person as its contact.
     if lead.company:
         contact = {**person, "position": lead.position}
         return clients.create(
@@ -174,7 +179,7 @@ def _contact_id(lead: Lead, client_id: int) -> int | None:
 
 
 class ConversionSchema(RecordSchema):
-    """What may be said of the deal that a lead becomes."""
+    """The body of a conversion: fields of the deal that is made of the lead."""
 
     client_id = fields.Id(about="By default the client with the same email or phone, or a new one.")
     deal_id = fields.Id(about="An open deal to join, instead of a new one.")

@@ -63,6 +63,7 @@ class ImportableLeads(ImportableResource):
                 raise Invalid.field(
                     "deal_id", "required", "a converted lead is imported with a deal"
                 )
+            # import_converted() sets the status, together with the deal and its client.
             values["deal_id"] = deal_id
             del values["status"]
         return values

@@ -78,7 +78,7 @@ def get_lead(query: Query, id: str) -> dict[str, Any]:
     """Get one lead."""
     if not query.expand:
         return LEAD.one(id)
-    return duplicates.readable(LEAD.expanded(query.expand).one(id))
+    return duplicates.hide_unreadable(LEAD.expanded(query.expand).one(id))
 
 
 @blueprint.patch("/leads/<id>")

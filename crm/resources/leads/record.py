@@ -161,13 +161,13 @@ def restore(id: int | str) -> Lead:
 
 
 def require_phone_or_email(phone: str | None, email: str | None) -> None:
-    """Raise Invalid without both (spec: Resources, rule 1)."""
+    """Raise Invalid if both are missing (spec: Resources, rule 1)."""
     if not phone and not email:
         raise Invalid(UNREACHABLE)
 
 
 class LeadIn(Body):
-    """A new lead: only a name and a way to reach the person are insisted on (D4)."""
+    """A new lead: only a name and a phone or e-mail are required (D4)."""
 
     class Meta:
         unknown = INCLUDE
@@ -178,23 +178,25 @@ class LeadIn(Body):
             return super().parse(sent)
         fitting = {name: value for name, value in sent.items() if name in self.fields}
         try:
-            found = self.read(fitting)
+            lead = self.read(fitting)
         except ValidationError as error:
             unfit = error.normalized_messages()
+            # A wrong field must not cost a lead: it is refused only if the person could not be
+            # named or reached without that field.
             if "name" in unfit or not _reachable_without(unfit, fitting):
                 unreachable = [] if _reachable_without({}, fitting) else UNREACHABLE
                 raise Invalid([*faults(unfit), *unreachable]) from None
             fitting = {name: value for name, value in fitting.items() if name not in unfit}
-            found = self.read(fitting)
-        strange = {
+            lead = self.read(fitting)
+        unfit_values = {
             name: value
             for name, value in sent.items()
             if name not in fitting and not (name in self.fields and value is None)
         }
-        if strange:
-            found["extra"] = with_extra(found.get("extra"), strange)
-        found.echoed = {}
-        return found
+        if unfit_values:
+            lead["extra"] = with_extra(lead.get("extra"), unfit_values)
+        lead.echoed = {}  # read-only fields that were sent are in `extra`, not to be compared
+        return lead
 
 
 def with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:
@@ -217,12 +219,12 @@ def from_form(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_from_robot(data: dict[str, Any]) -> bool:
-    """Has the form's field been filled in that people don't see?"""
+    """Return whether the form's hidden field is filled in, which only robots do."""
     return bool(loads(data.get("extra") or "{}").get(HONEYPOT))
 
 
 def next_id() -> int:
-    """What the next lead's id may be: the answer to a robot, which learns nothing from it."""
+    """Return a plausible id for the response to a robot, which must not learn of its refusal."""
     return one_row("SELECT coalesce(max(id), 0) + 1 FROM lead")[0]
 
 

@@ -90,7 +90,7 @@ class Stage(Record):
         return stage
 
     def deals(self) -> int:
-        """How many live deals are in it."""
+        """Count the live deals in the stage."""
         (count,) = one_row(
             "SELECT count(*) FROM deal WHERE stage_id = ? AND deleted_at IS NULL", (self.id,)
         )
@@ -99,7 +99,7 @@ class Stage(Record):
     def require_unused(self) -> None:
         """Raise Conflict `stage_in_use` when deals are in it."""
         if deals := self.deals():
-            raise in_use("stage", deals)
+            raise make_in_use_conflict("stage", deals)
 
     def require_another_open(self) -> None:
         """Raise Conflict `last_open_stage` when its pipeline has no other open stage."""
@@ -120,10 +120,12 @@ def create(data: dict[str, Any]) -> int:
     with transaction():
         others = _pipelines()
         if others and data.get("is_default"):
+            # The old default is unset first: an index allows only one at any time.
             Pipeline.default().put({"is_default": 0})
-            others = _pipelines()
+            others = _pipelines()  # read again: its version has changed
         _require_room(len(others) + 1, "pipelines")
         pipeline = Pipeline.add({"is_default": 0, **data, "position": len(others) + 1})
+        # Added as the last one, then moved: positions stay 1, 2, 3 … without gaps.
         _arrange([*others, pipeline], pipeline, data.get("position") or pipeline.position)
         for position, stage in enumerate(stages, 1):
             Stage.add({**stage, "pipeline_id": pipeline.id, "position": position})
@@ -185,6 +187,7 @@ def update_stage(
         pipeline = Pipeline.find(stage.pipeline_id)
         if (position := data.get("position")) is not None:
             _arrange(pipeline.list_stages(), stage, position)
+        # GET of a pipeline shows its stages, so a changed stage is a new version of the pipeline.
         if stage.version > old_version:
             pipeline.touch()
         return stage
@@ -205,10 +208,10 @@ def first_stages(language: str) -> list[dict[str, Any]]:
     ]
 
 
-def in_use(what: str, deals: int) -> Conflict:
-    """Deals are in a stage or a pipeline; only a caller who may read deals is told how many."""
+def make_in_use_conflict(kind: str, deals: int) -> Conflict:
+    """Make the error for a stage or pipeline with deals; their number needs the right to read."""
     more = {"deals": deals} if rights.can_read("deals") else {}
-    return Conflict(f"deals sit in this {what}: move them first", f"{what}_in_use", **more)
+    return Conflict(f"deals sit in this {kind}: move them first", f"{kind}_in_use", **more)
 
 
 def renumber_pipelines() -> None:
@@ -236,9 +239,9 @@ def _before_closed(stages: list[Stage]) -> int:
 
 def _arrange(records: list[Any], moved: Any, position: int) -> None:
     """Move one of the records to a position; beyond the last means last."""
-    others = [record for record in records if record.id != moved.id]
-    others.insert(position - 1, moved)
-    _number(others)
+    ordered = [record for record in records if record.id != moved.id]
+    ordered.insert(position - 1, moved)
+    _number(ordered)
 
 
 def _number(records: list[Any]) -> None:
@@ -246,9 +249,9 @@ def _number(records: list[Any]) -> None:
         record.put({"position": position})
 
 
-def _require_room(count: int, what: str) -> None:
+def _require_room(count: int, plural: str) -> None:
     if count > MAX_COUNT:
-        raise Conflict(f"there can be at most {MAX_COUNT} {what}", f"too_many_{what}")
+        raise Conflict(f"there can be at most {MAX_COUNT} {plural}", f"too_many_{plural}")
 
 
 StageSchema = schema_of(Stage)

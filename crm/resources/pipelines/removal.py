@@ -28,8 +28,8 @@ def delete_stage(
         pipeline = Pipeline.find(stage.pipeline_id)
         if move_to is None:
             stage.require_unused()
-        others = [other for other in pipeline.list_stages() if other.id != stage.id]
-        _move_deals([stage], _target(others, move_to, "another stage of this pipeline"))
+        remaining = [candidate for candidate in pipeline.list_stages() if candidate.id != stage.id]
+        _move_deals([stage], _target(remaining, move_to, "another stage of this pipeline"))
         stage.erase()
         pipeline.renumber_stages()
 
@@ -47,23 +47,23 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
         stages = pipeline.list_stages()
         deals = sum(stage.deals() for stage in stages)
         if deals and move_to is None:
-            raise record.in_use("pipeline", deals)
-        others = (
+            raise record.make_in_use_conflict("pipeline", deals)
+        candidates = (
             Stage.every("pipeline_id <> ?", pipeline.id)
             if move_to
             else Pipeline.default().list_stages()
         )
-        _move_deals(stages, _target(others, move_to, "a stage of another pipeline"))
+        _move_deals(stages, _target(candidates, move_to, "a stage of another pipeline"))
         pipeline.erase()
         record.renumber_pipelines()
 
 
-def _target(stages: list[Stage], move_to: int | None, what: str) -> Stage:
+def _target(stages: list[Stage], move_to: int | None, requirement: str) -> Stage:
     """The stage that takes the deals: the one that is sent, else an open one for the deleted."""
     for stage in stages:
         if stage.id == move_to or (move_to is None and stage.type == "open"):
             return stage
-    raise Invalid(Fault("move_to", "invalid_stage", f"must be {what}", "parameter"))
+    raise Invalid(Fault("move_to", "invalid_stage", f"must be {requirement}", "parameter"))
 
 
 def _move_deals(stages: list[Stage], target: Stage) -> None:

@@ -24,7 +24,7 @@ SEARCHED_COLUMNS = frozenset(("name", "category", "description"))
 REQUIRED = (("name", 1), ("price", 2))  # of a new product: (column, place in a row)
 BATCH_ROWS = 5000  # written between two reports of progress
 
-SELECT_KNOWN = f"""
+SELECT_EXISTING = f"""
     SELECT sku, name, price, unit, category, description, active, id FROM product
     WHERE {among("sku")} AND deleted_at IS NULL
 """
@@ -68,20 +68,22 @@ class ProductImporter(Importer):
         changes: list[Change] = []
         columns = [self.file.column_values(name) for name in COLUMNS]
         skus = dumps([sku for sku in columns[0] if sku is not None]).decode()
-        known_rows = {known[0]: known for known in rows(SELECT_KNOWN, (skus,))}
+        existing_rows = {
+            product_row[0]: product_row for product_row in rows(SELECT_EXISTING, (skus,))
+        }
         unchanged = 0
         for at, values in enumerate(zip(*columns, strict=True)):
             if at in self.faults:
                 continue
-            known = known_rows.get(values[0])
-            if known is None:
+            product_row = existing_rows.get(values[0])
+            if product_row is None:
                 if None in values[1:3]:
                     missing = [name for name, place in REQUIRED if values[place] is None]
                     detail = "a new product needs it"
                     self.faults[at] = [RowFault(name, "required", detail) for name in missing]
                 else:
                     new_rows.append(values if values[6] is not None else (*values[:6], 1))
-            elif known[:-1] != values and (change := _difference(known, values)):
+            elif product_row[:-1] != values and (change := _difference(product_row, values)):
                 changes.append(change)
             else:
                 unchanged += 1
@@ -92,12 +94,13 @@ class ProductImporter(Importer):
         if not new_rows:
             return
         (last_id,) = one_row("SELECT coalesce(max(id), 0) FROM product")
-        rest = tenant.currency(), now(), now()
+        # With more new rows than old ones, building the indexes anew is faster than updating them.
+        constants = tenant.currency(), now(), now()
         with filling("product", rebuild_indexes=len(new_rows) > max(last_id, BATCH_ROWS)):
             for start in range(0, len(new_rows), BATCH_ROWS):
                 batch = new_rows[start : start + BATCH_ROWS]
                 texts = _search_texts(batch)
-                values = [(*r, text, *rest) for r, text in zip(batch, texts, strict=True)]
+                values = [(*r, text, *constants) for r, text in zip(batch, texts, strict=True)]
                 execute_many(INSERT, values)
                 self.report_progress(len(batch))
         execute(search_index.add_later_statement("product"), (last_id,))
@@ -106,9 +109,9 @@ class ProductImporter(Importer):
         if not changes:
             return
         session, moment = current_session(), now()
-        who = session.user_id, session.key_id
+        actor = session.user_id, session.key_id
         entries = [
-            (change.id, moment, *who, dumps(change.before).decode(), dumps(change.after).decode())
+            (change.id, moment, *actor, dumps(change.before).decode(), dumps(change.after).decode())
             for change in changes
         ]
         execute_many(INSERT_CHANGE, entries)
@@ -116,11 +119,13 @@ class ProductImporter(Importer):
         texts = _search_texts([change.row for change in reworded])
         for change, text in zip(reworded, texts, strict=True):
             change.after["search_text"] = text
+        # The index finds the old words by the stored text, so they are removed before the update.
         ids = dumps([change.id for change in reworded]).decode()
         execute(search_index.remove_many_statement("product"), (ids,))
         by_columns: dict[tuple[str, ...], list[Change]] = defaultdict(list)
         for change in changes:
             by_columns[tuple(change.after)].append(change)
+        # One prepared statement for all products in which the same columns change.
         for names, alike in by_columns.items():
             assignments = ", ".join(f"{name} = ?" for name in names)
             execute_many(
@@ -132,9 +137,9 @@ class ProductImporter(Importer):
         execute(search_index.add_many_statement("product"), (ids,))
 
 
-def _difference(known: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
-    """What a row changes of a product; empty cells change nothing."""
-    *old_values, id = known
+def _difference(stored_row: tuple[Any, ...], values: tuple[Any, ...]) -> Change | None:
+    """Return what a row changes of a product, or None; empty cells change nothing."""
+    *old_values, id = stored_row
     before, after = {}, {}
     for name, old, value in zip(COLUMNS, old_values, values, strict=True):
         if value is not None and value != old:
@@ -146,5 +151,5 @@ def _difference(known: tuple[Any, ...], values: tuple[Any, ...]) -> Change | Non
 
 
 def _search_texts(product_rows: list[tuple[Any, ...]]) -> list[str]:
-    """What `q` looks into: as Product.search_texts, of many at once."""
+    """Return the search texts of many products at once, as Product.search_texts has them."""
     return search.fold_many([(r[0], r[1], r[4], r[5]) for r in product_rows])

@@ -94,7 +94,7 @@ class Product(SoftDeletedRecord):
             events.emit(events.PRODUCT_UPDATED, self.id, body, PRODUCT.show(before))
 
     def is_used(self) -> bool:
-        """Does any deal item name it?"""
+        """Return whether any deal item refers to the product."""
         return row("SELECT 1 FROM deal_item WHERE product_id = ? LIMIT 1", (self.id,)) is not None
 
     def remove(self, **last: Any) -> None:
@@ -102,6 +102,7 @@ class Product(SoftDeletedRecord):
         if self.is_used():
             super().remove(**last)
             return
+        # No deal refers to it, so its values serve nothing; the audit trail would still show them.
         super().remove(**ERASED, **last)
         execute("DELETE FROM audit_entry WHERE noun = ? AND record_id = ?", (self.noun, self.id))
 
