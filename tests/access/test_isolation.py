@@ -30,6 +30,8 @@ from tests.cases import loop_over
 from tests.full_tenant import Caller, Clock, fill_tenant
 from tests.other_resources import bodies_of_others
 
+pytestmark = pytest.mark.slow
+
 MARKER = "GLOBEX"
 FOREIGN, NOBODY = 900_000, 987_654_321
 UNLIMITED = dict.fromkeys(PLANS, 0)

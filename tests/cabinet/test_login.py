@@ -23,6 +23,8 @@ from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
 from tests.page_client import Person, Recorder
 
+pytestmark = pytest.mark.slow
+
 each = pytest.mark.parametrize
 OLENAS, TARASS, NOBODYS = "+380501110001", "+380501110002", "+380679998877"
 OLENAS_MAIL, NOBODYS_MAIL = "olena@acme.example", "nobody@acme.example"

@@ -26,6 +26,8 @@ from crm.tenancy.tenants import Tenants
 from tests.conftest import Api, Clock
 from tests.page_client import Person
 
+pytestmark = pytest.mark.slow
+
 NOW = "2026-03-02T09:00:00Z"  # what Clock() shows
 BUSINESSES = ("acme", "globex")
 KYIV = ZoneInfo("Europe/Kyiv")

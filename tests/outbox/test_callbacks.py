@@ -20,6 +20,8 @@ from tests.embedding.test_embedding import copied
 from tests.raw_wsgi import send_request
 from tests.sites import plain
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 

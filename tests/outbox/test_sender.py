@@ -23,6 +23,8 @@ from crm.tenancy.wakeup import WakeupPipe
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import receive_webhooks
 
+pytestmark = pytest.mark.slow
+
 ALLOWED = {"CRM_WEBHOOK_ALLOW": "127.0.0.0/8"}
 
 

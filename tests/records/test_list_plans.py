@@ -29,6 +29,8 @@ from crm.tenancy.tenants import Tenants
 from tests.conftest import Api, Clock
 from tests.other_resources import bodies_of_others
 
+pytestmark = pytest.mark.slow
+
 OLD, LATER = "2020-01-01T00:00:00Z", "2036-01-01T00:00:00Z"
 MOMENT = "2026-03-02T09:00:03Z"  # some records are older, some newer
 PHONES, EMAILS = ("+380671234567", "+380501112233"), ("olena@example.com", "taras@example.com")

@@ -19,6 +19,8 @@ from tests.conftest import OLENA, TARAS
 from tests.csv_helpers import counts, errors, exported, file_of, load, said, send
 from tests.history import CURRENCY, STAGES, moment, price_list, sku_of, table
 
+pytestmark = pytest.mark.slow
+
 ORDER = """external_id,title,client,stage,status,closed_at,created_at,manager,item_sku,item_name,\
 item_quantity,item_price,item_discount,item_discount_type
 D-1,Меблі,ТОВ Ромашка,Won,won,2024-02-01,2024-01-05,Taras,CH-1,Крісло,4,"1 250,50",10,

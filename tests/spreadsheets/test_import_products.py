@@ -18,6 +18,8 @@ from tests.cases import loop_over
 from tests.conftest import Api
 from tests.csv_helpers import HOSTILE, file_of
 
+pytestmark = pytest.mark.slow
+
 HEADER = "sku,name,price,unit,category,description,active"
 LIST = f"""{HEADER}
 CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true

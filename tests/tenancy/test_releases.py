@@ -22,6 +22,8 @@ from tests import releases
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.webhook_receiver import WebhookReceiver
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
 CHECK = "VALUES ('integrity-check', 1)"  # of a search index against its table
 FOR_PEOPLE = {"detail", "title"}  # of a problem, beside its stable code
