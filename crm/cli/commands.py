@@ -1,6 +1,8 @@
 """Shared by all commands: the group, the data folder, errors, access to a tenant, options."""
 
 import logging
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,6 +55,7 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
             except BrokenPipeError:
                 raise  # click exits quietly when the reader of stdout has closed it
             except OSError as error:
+                _discard_output()
                 message = error.strerror or "input or output failed"
                 if error.filename:
                     message = f"{message}: {error.filename}"
@@ -73,6 +76,18 @@ def command(parent: click.Group, name: str, prints_folder: bool = True) -> Calla
         return decorated
 
     return decorate
+
+
+def _discard_output() -> None:
+    """Send what is still buffered for stdout nowhere.
+
+    If stdout cannot be written, Python would fail again while it flushes stdout at its exit.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _settings(file: Path | None, **overrides: Any) -> Config:

@@ -1873,7 +1873,7 @@ class Webhooks:
     def recover(
         self, id: int | str, /, *, since: datetime | str, dry_run: bool | None = ...
     ) -> Recovery:
-        """Send all that the endpoint missed since a time; a paused one goes on.
+        """Send all events that the webhook missed since a time; a paused one is switched on.
 
         since: Events are kept for 30 days.
         dry_run: Count, and send nothing.
