@@ -14,7 +14,7 @@ from datetime import datetime
 
 from crm.access import links, tokens
 from crm.errors import Forbidden, NotFound
-from crm.records.retention import KEPT_DAYS, delete_oldest
+from crm.records.retention import KEPT_SECONDS, delete_oldest
 from crm.tenancy import sweeps
 from crm.tenancy.clocks import erasing_before
 from crm.tenancy.database import (
@@ -32,7 +32,7 @@ from crm.values.ids import integer_id
 
 SESSION_DAYS = 90  # after which a session ends, however often it is used
 KNOWN_BROWSER_DAYS = 180  # for which the row of a session is kept after it was last seen
-IDLE_LIFETIME_SECONDS = KEPT_DAYS * DAY_SECONDS  # since it was last seen
+IDLE_LIFETIME_SECONDS = KEPT_SECONDS  # since it was last seen
 MAX_LIFETIME_SECONDS = SESSION_DAYS * DAY_SECONDS  # since it began, however often it is used
 LAST_SEEN_INTERVAL_SECONDS = 60  # a write for every page would make every reader a writer
 MAX_AGENT_CHARACTERS = 255

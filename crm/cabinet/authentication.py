@@ -26,13 +26,13 @@ from crm.config import Config
 from crm.errors import CRMError, Forbidden, NotFound
 from crm.tenancy.clocks import uptime
 from crm.tenancy.database import current_session, time_before
+from crm.tenancy.sweeps import DAY_SECONDS
 from crm.tenancy.tenants import BASE_HOST_FILE
 
 STATIC = "cabinet.static"
 BY_IP_ADDRESS = "crm.by_ip_address"  # in the environ: the Host header is the machine's address
 AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served there, too
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
-DAY_SECONDS = 86_400
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'{forms}; frame-ancestors 'none';"

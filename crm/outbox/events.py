@@ -12,7 +12,7 @@ import orjson
 
 from crm.json import dumps
 from crm.outbox import subscriptions
-from crm.records.retention import KEPT_DAYS
+from crm.records.retention import KEPT_SECONDS
 from crm.tenancy.database import (
     after_commit,
     current_session,
@@ -161,7 +161,7 @@ def list_bodies_after(after: int, kinds: list[str], limit: int) -> tuple[list[by
         " WHERE sequence > ? AND sequence <= ? AND at >= ?"
         f" AND type IN ({', '.join('?' * len(kinds))}) ORDER BY sequence LIMIT ?"
     )
-    params = (after, last, time_before(KEPT_DAYS * 86_400), *kinds, limit)
+    params = (after, last, time_before(KEPT_SECONDS), *kinds, limit)
     bodies: list[bytes] = []
     continue_from, bytes_left = after, MAX_FEED_BYTES
     with closing(iterate_rows(sql, params)) as events:

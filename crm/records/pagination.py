@@ -16,7 +16,7 @@ from crm.records import list_plans
 from crm.records.conditions import OF_LIST, Condition
 from crm.records.list_plans import Plan, join_conditions
 from crm.records.parameters import Query, Sort
-from crm.records.retention import KEPT_DAYS
+from crm.records.retention import KEPT_SECONDS
 from crm.records.views import RecordView
 from crm.tenancy.database import time_before
 from crm.tenancy.reading import BoundedRows
@@ -54,7 +54,7 @@ def page(
         conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True))
     live = Condition(view.live)
     if query.include_deleted:
-        since = time_before(KEPT_DAYS * 86_400)
+        since = time_before(KEPT_SECONDS)
         live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [since])
     plan = list_plans.choose_plan(view, query, sort, conditions)
     meta = {}

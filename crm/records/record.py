@@ -17,10 +17,9 @@ from crm.errors import Conflict, Invalid, NotFound, Stale
 from crm.json import dumps
 from crm.records import columns, fields, search
 from crm.records.columns import N_, Column
-from crm.records.retention import KEPT_DAYS
+from crm.records.retention import KEPT_SECONDS
 from crm.tenancy import quota, search_index
 from crm.tenancy.database import current_session, database, execute, now, row, rows, time_before
-from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values.ids import integer_id
 
 
@@ -189,7 +188,7 @@ class SoftDeletedRecord(Record):
         """The soft-deleted record of that id that can still be restored; raises NotFound."""
         values = row(
             f"{_select(cls, live=False)} AND id = ? AND deleted_at >= ?",
-            (integer_id(id), time_before(KEPT_DAYS * DAY_SECONDS)),
+            (integer_id(id), time_before(KEPT_SECONDS)),
         )
         if values is None:
             raise NotFound

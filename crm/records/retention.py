@@ -11,11 +11,12 @@ from crm.tenancy.dialect import among
 from crm.tenancy.sweeps import DAY_SECONDS
 
 KEPT_DAYS = 30  # events with their deliveries, deleted records, expired one-time links
+KEPT_SECONDS = KEPT_DAYS * DAY_SECONDS
 
 
 def expired_before() -> str:
     """The time before which rows that are kept for KEPT_DAYS are deleted for good."""
-    return erasing_before(KEPT_DAYS * DAY_SECONDS)
+    return erasing_before(KEPT_SECONDS)
 
 
 def delete_oldest(table: str, column: str, before: str, max_rows: int) -> int:

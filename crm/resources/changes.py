@@ -1,7 +1,8 @@
 """The audit trail of a record: old and new values of each change, its time and user (D17).
 
-`Kept.put` writes it; here it is read, in the form that the record itself has on the wire. A note is
-no change, nor is a deletion, after which the trail is as unseen as the record; undoing one is.
+`SoftDeletedRecord.put` writes it; here it is read, in the form that the record itself has on the
+wire. A note is no change, nor is a deletion, after which the trail is as unseen as the record;
+undoing one is.
 """
 
 from crm.api.envelopes import page_of

@@ -14,7 +14,7 @@ from crm.errors import NotFound
 from crm.json import dumps
 from crm.records import fields, nested
 from crm.records.record import Record
-from crm.records.retention import KEPT_DAYS
+from crm.records.retention import KEPT_SECONDS
 from crm.records.schemas import RecordSchema
 from crm.records.views import RecordView
 from crm.spreadsheets import csv_format
@@ -23,7 +23,6 @@ from crm.spreadsheets.resource import all_resources
 from crm.spreadsheets.results import ERROR_COLUMN, RejectedRow, Result
 from crm.tenancy.clocks import erasing_before
 from crm.tenancy.database import current_session, execute, one_row
-from crm.tenancy.sweeps import DAY_SECONDS
 from crm.values import InvalidValue, one_line
 from crm.values.ids import integer_id
 
@@ -108,7 +107,7 @@ def _delete_old_rejected_rows() -> None:
     # At each import instead of in the sweeps: without imports no further files take up space.
     execute(
         "UPDATE import_run SET rejects = NULL WHERE rejects IS NOT NULL AND created_at < ?",
-        (erasing_before(KEPT_DAYS * DAY_SECONDS),),
+        (erasing_before(KEPT_SECONDS),),
     )
 
 
