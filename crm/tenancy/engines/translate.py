@@ -7,7 +7,7 @@ translated by `translate_migrations`.
 
 from functools import lru_cache
 
-from crm.tenancy.engines.tokens import (
+from crm.tenancy.engines.sql_tokens import (
     Token,
     TranslationError,
     closing_index,
