@@ -127,7 +127,7 @@ def user_create(config: Config, tenant: str, **fields: str | None) -> None:
 def user_list(config: Config, tenant: str, as_json: bool) -> None:
     """List the users of TENANT."""
     with tenant_session(config, tenant):
-        rows = list(users.USER.every("1 ORDER BY id"))
+        rows = list(users.USER.every("TRUE ORDER BY id"))
     columns = {name: field(name) for name in ("id", "role")}
     columns["state"] = lambda row: "active" if row["active"] else "deactivated"
     print_rows(rows, as_json, **columns, phone=field("phone"), email=field("email"),

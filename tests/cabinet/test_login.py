@@ -807,7 +807,7 @@ UKRAINIAN = "Продажі: Нова, Кваліфікація, Пропози�
 
 
 def pipeline_names() -> str:
-    (found,) = PIPELINE.every("1")
+    (found,) = PIPELINE.every("TRUE")
     return f"{found['name']}: {', '.join(stage['name'] for stage in found['stages'])}"
 
 

@@ -62,7 +62,7 @@ def user(crm, id=TARAS):
 
 def user_names(crm) -> list[str]:
     with crm.tenants.session("acme"):
-        return [found["name"] for found in USER.every("1 ORDER BY id")]
+        return [found["name"] for found in USER.every("TRUE ORDER BY id")]
 
 
 def tokens_of(letter) -> str:
@@ -509,7 +509,7 @@ def test_a_pipeline_is_renamed_moved_and_made_the_default(crm, olena):
     olena.sends("/settings/pipelines/2/move", {"position": "1"})
     olena.sends("/settings/pipelines/2/default")
     with crm.tenants.session("acme"):
-        found = [(p.name, p.is_default) for p in Pipeline.every("1 ORDER BY position")]
+        found = [(p.name, p.is_default) for p in Pipeline.every("TRUE ORDER BY position")]
     assert found == [("C", 1), ("Sales", 0)]
 
 

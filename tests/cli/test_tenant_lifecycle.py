@@ -59,7 +59,7 @@ def command(crm, *words: object, code: int = 0, told: str | None = None) -> Resu
 
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def look(path: Path, sql: str) -> list[tuple]:

@@ -135,7 +135,7 @@ class Recovered:
                 if not tenants.exists(label):
                     return None
                 with tenants.session(label):
-                    return sorted(lead["name"] for lead in LEAD.every("1"))
+                    return sorted(lead["name"] for lead in LEAD.every("TRUE"))
             case _:
                 answer = self.get("acme", f"/api/v1{path}", self.run.key)
                 return view_of(path, answer.status_code, answer.json)

@@ -50,7 +50,7 @@ def restore(crm, copy: Path, label: str) -> backup.Restored:
 
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def query(path: Path, *texts: str) -> list[tuple]:
@@ -539,7 +539,7 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     assert names(crm, "acme") == ["Kept", "Just then"]
     others = Tenants(crm.tenants.config)
     with others.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept", "Just then"]
+        assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
     crm.tenants.forget_idle()
     assert names(crm, "acme") == ["Kept", "Just then"]
@@ -581,7 +581,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     stop = threading.Event()
 
     def kinds() -> set[str]:
-        return {lead["name"] for lead in LEAD.every("1")}
+        return {lead["name"] for lead in LEAD.every("TRUE")}
 
     def work(number: int) -> None:
         for count in range(1_000_000):

@@ -488,4 +488,4 @@ def test_a_commit_is_on_the_disk(crm):
         assert here.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
         assert here.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert here.execute("PRAGMA foreign_keys").fetchone() == (1,)
-        assert LEAD.every("1") == []
+        assert LEAD.every("TRUE") == []

@@ -290,11 +290,11 @@ def test_an_open_session_writes_no_file_that_it_has_not_read(crm, ivan):
     with crm.tenants.session("acme"):
         create({"name": "Before", "phone": "+380671234567"})
         replace(crm, "acme", "globex")
-        assert [lead["name"] for lead in LEAD.every("1")] == ["Before"]
+        assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Before"]
         with pytest.raises(Busy):
             create({"name": "Decided by the old file", "phone": "+380671234567"})
     with crm.tenants.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
+        assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Other"]
         create({"name": "After", "phone": "+380671234567"})
 
 
@@ -325,7 +325,7 @@ def test_a_writer_that_waited_for_a_restore_writes_to_the_restored_file_or_not_a
     assert run_in_threads(3, write)[:2] == ["busy", "busy"]
     for _ in range(3):
         with crm.tenants.session("acme"):
-            assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
+            assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Other"]
 
 
 def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm, ivan):
@@ -352,7 +352,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
     run_in_threads(2, read_or_write)
     fresh = create_app(crm.tenants.config, sends=False)
     with fresh.tenants.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1")] == ["Other", "After", "Later"]
+        assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Other", "After", "Later"]
     fresh.tenants.forget_idle()
     crm.tenants.forget_idle()
     with contextlib.closing(sqlite3.connect(crm.tenants.path("acme"))) as after:
@@ -485,7 +485,7 @@ def test_of_many_creating_one_label_one_succeeds(crm):
     found = {path.name for path in crm.tenants.folder.glob("*wanted*")}
     assert found == {"wanted.db", "wanted.lock"}
     with crm.tenants.session("wanted"):
-        assert len(LEAD.every("1")) == 0
+        assert len(LEAD.every("TRUE")) == 0
 
 
 def test_nobody_sees_a_tenant_before_on_created_has_run(crm):

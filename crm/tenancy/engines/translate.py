@@ -7,7 +7,7 @@ translated by `translate_migrations`.
 
 from functools import lru_cache
 
-from crm.tenancy.engines.tokens import (
+from crm.tenancy.engines.sql_tokens import (
     Token,
     TranslationError,
     closing_index,
@@ -132,7 +132,7 @@ def _translate_one(tokens: list[Token], index: int, result: list[Token]) -> int:
         token.kind == "word"
         and following[:1] == ("(",)
         and (not tokens[index + 1].spaced or word in FUNCTIONS)
-        and before not in ("into", "references", "conflict", "table")
+        and before not in ("into", "references", "conflict", "table", "with", "recursive")
     ):
         return _translate_call(tokens, index, result)
     elif token.kind == "word":

@@ -7,7 +7,7 @@ column of a new row becomes the column's default.
 
 from collections.abc import Sequence
 
-from crm.tenancy.engines.tokens import (
+from crm.tenancy.engines.sql_tokens import (
     Token,
     TranslationError,
     closing_index,
