@@ -24,6 +24,10 @@ READ_TENANT = "SELECT crm.read_tenant($1, $2)"
 USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+SIZE_OF_TABLES = """
+    SELECT CAST(sum(pg_total_relation_size(oid)) AS BIGINT) FROM pg_class WHERE relkind = 'r'
+        AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+"""
 MAX_UNREAD = 64  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
@@ -50,6 +54,8 @@ def _translated(sql: str, returns_id: bool) -> Statement:
 
 
 def _statement(sql: str, returns_id: bool = False) -> Statement:
+    if sql is SIZE_OF_TABLES:
+        return Statement(sql, returns_rows=True, is_kept=True)
     if sql.startswith(SAVEPOINTS):
         return Statement(sql, returns_rows=False, is_kept=False)
     return _translated(sql, returns_id)
@@ -130,6 +136,8 @@ class SchemaOwner(Protocol):
 
     def recover(self, error: ServerError) -> bool: ...
 
+    def recent_bytes(self, measure: Callable[[], int]) -> int: ...
+
 
 class SchemaConnection:
     """Executes one session's statements. Not a database connection: it takes those as needed."""
@@ -174,6 +182,14 @@ class SchemaConnection:
         if statement.sql:
             for values in params:
                 self._send(self._connection, statement, values)
+
+    def used_bytes(self) -> int:
+        """Return the size of the tenant's tables and indexes, including the current transaction."""
+        return self.execute(SIZE_OF_TABLES).fetchall()[0][0]
+
+    def allocated_bytes(self) -> int:
+        """Return the size of the tenant's tables and indexes, some seconds old at most."""
+        return self.tenant.recent_bytes(self.used_bytes)
 
     def note_due(self) -> None:
         """Note in the transaction that the tenant has deliveries to be sent."""

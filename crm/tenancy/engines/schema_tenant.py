@@ -1,5 +1,6 @@
 """A tenant that lives in a PostgreSQL schema: the source of a session's connections."""
 
+import time
 from collections.abc import Callable
 
 from crm.errors import CRMError
@@ -12,6 +13,9 @@ from crm.tenancy.file_errors import Cause, ServerError
 from crm.tenancy.files import Installation, UnknownTenant
 from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
+
+MEGABYTE = 1 << 20
+SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 
 
 class SchemaTenant:
@@ -38,6 +42,7 @@ class SchemaTenant:
         )
         self._unavailable = installation.unavailable
         self._find_again = find_again
+        self._size = 0, float("-inf")  # bytes, and when they were measured
 
     def take(self, writes: bool) -> SchemaConnection:
         """Return what a session executes its statements through; nothing is sent yet."""
@@ -69,6 +74,17 @@ class SchemaTenant:
         """Note in the current transaction that the tenant has deliveries to be sent."""
         # What senders of other nodes find if this node fails.
         current_session().connection.note_due()
+
+    def recent_bytes(self, measure: Callable[[], int]) -> int:
+        """Return the size of the tenant's tables, measured now or some seconds ago.
+
+        Measuring takes a millisecond. Near a quota it is done each time.
+        """
+        quota = self.config.smallest_quota * MEGABYTE
+        measured, measured_at = self._size
+        if measured > quota // 2 or time.monotonic() - measured_at > SIZE_SECONDS:
+            self._size = measure(), time.monotonic()
+        return self._size[0]
 
     def recover(self, error: ServerError) -> bool:
         """Remove the cause of an error of selecting the tenant; returns whether to try again.

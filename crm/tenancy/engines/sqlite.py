@@ -31,6 +31,19 @@ class Connection(sqlite3.Connection):
         """Return a cursor that reads rows as they are taken; the caller closes it."""
         return self.execute(sql, params)
 
+    def allocated_bytes(self) -> int:
+        """Return the size of the file, including the current transaction."""
+        (pages,), (page_bytes,) = self._pragma("page_count"), self._pragma("page_size")
+        return pages * page_bytes
+
+    def used_bytes(self) -> int:
+        """Return the size of the file without the pages that deleted rows left."""
+        (free_pages,), (page_bytes,) = self._pragma("freelist_count"), self._pragma("page_size")
+        return self.allocated_bytes() - free_pages * page_bytes
+
+    def _pragma(self, name: str) -> tuple[int]:
+        return self.execute(f"PRAGMA {name}").fetchone()
+
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment, until rollback()."""
         self.execute("BEGIN")
