@@ -27,7 +27,7 @@ from click.testing import CliRunner, Result
 from crm import CRMApp, cli, create_app, server
 from crm.access import links
 from crm.cli.serving import default_workers
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.resources import webhooks
@@ -36,6 +36,7 @@ from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import Api
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
 
@@ -81,12 +82,12 @@ class Folder:
 
     def api(self, key: str, tenant: str = "acme") -> Api:
         """A caller of an application of its own, as a server beside the command line is."""
-        return Api(create_app(Config(data=self.path), sends=False), tenant, key)
+        return Api(create_app(config_for(self.path), sends=False), tenant, key)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """Acme's file, for what a sender does."""
-        tenants = Tenants(Config(data=self.path, webhook_allow=LOOPBACK))
+        tenants = Tenants(config_for(self.path, webhook_allow=LOOPBACK))
         with tenants.session("acme"):
             yield
         tenants.forget_idle()
@@ -116,7 +117,7 @@ class Folder:
 @pytest.fixture
 def folder(furnished: tuple[Path, dict[str, str]], tmp_path: Path) -> Folder:
     """A folder with the cast."""
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     return Folder(tmp_path / "data")
 
 
@@ -370,7 +371,7 @@ def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> No
         r"the owner can log in once, within 15 minutes: http://acme\.localhost:8000(/enter/\S+)\n",
         said,
     )
-    app = create_app(Config(data=empty.path), sends=False)
+    app = create_app(config_for(empty.path), sends=False)
     person = Person(app)
     assert person.sends(path) == "/"
     assert "Olena" in person.sees("/")
@@ -1029,7 +1030,7 @@ def beside(
 ) -> Iterator[tuple[Folder, int]]:
     """A folder with the cast, and the port of a real server on it. The plan pro has no limit."""
     home = tmp_path_factory.mktemp("beside")
-    shutil.copytree(furnished[0], home / "data")
+    copy_installation(furnished[0], home / "data")
     port = free_port()
     serve = [*APP, "serve", "--port", str(port), "--data", str(home / "data")]
     env = {"CRM_PLANS": "pro=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_LOG": "warnings"}

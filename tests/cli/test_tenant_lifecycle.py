@@ -37,14 +37,14 @@ PHONE = "+380671234567"
 DIE = """
 import os, sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.tenancy import disk, trash, uploads
 from crm.tenancy.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
 modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
-trash.delete(Tenants(Config(data=Path(sys.argv[1]))), "acme")
+trash.delete(Tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 

@@ -19,6 +19,7 @@ from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
 from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.spreadsheets import all_resources
+from tests.installations import config_for
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
 from tests.server_process import find_free_port, run_listening_process
 
@@ -236,7 +237,7 @@ def test_no_decision_is_cited_where_users_read():
     told = [path.read_text("utf-8") for path in (ROOT / "README.md", *guides)]
     told += helps(cli.group)
     told += [setting.metadata["meaning"] for setting in fields(Config)]
-    told.append(pretty(create_app(Config(data=ROOT / "none"), sends=False).api.document("")))
+    told.append(pretty(create_app(config_for(ROOT / "none"), sends=False).api.document("")))
     pages = ROOT / "crm" / "cabinet"
     told += [path.read_text("utf-8") for path in pages.rglob("*.html")]
     told += [path.read_text("utf-8") for path in pages.rglob("*.po")]

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from crm import CRMApp, create_app
-from crm.config import Config
 from crm.resources import tenant
 from crm.spreadsheets import exporter, find_resource
 from crm.tenancy import reading
 from crm.tenancy.database import current_session, execute, transaction
 from crm.tenancy.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
 from tests.conftest import Api, key_for
+from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
 ROWS = 50_000
@@ -66,7 +66,7 @@ finally:
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder in which acme has 50,000 records of each noun and globex none, and a key."""
     folder = tmp_path_factory.mktemp("large")
-    crm = create_app(Config(data=folder), sends=False)
+    crm = create_app(config_for(folder), sends=False)
     for label in ("acme", "globex"):
         tenant.open_tenant(crm.tenants, label, plan="business")
     with crm.tenants.session("acme"), transaction():

@@ -507,7 +507,7 @@ def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
 SLOWLY = """
 import sys, time
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
@@ -518,7 +518,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(Tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 

@@ -30,12 +30,12 @@ STEP = ("next.sql", ["CREATE TABLE next (id INTEGER) STRICT"])
 DIE = """
 import os, sqlite3, sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.tenancy import migrations, upgrades
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 upgrades._check = lambda *_: os.kill(os.getpid(), 9)
-Tenants(Config(data=Path(sys.argv[1]))).session("acme").__enter__()
+Tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 SERVE = """
