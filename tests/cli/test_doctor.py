@@ -31,7 +31,7 @@ from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.tenants import Tenants
 from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
-from tests.installations import config_for, copy_installation
+from tests.installations import config_for, copy_installation, environ_for
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.raw_wsgi import send_request
 from tests.server.test_proxy import nginx, printed, proxying
@@ -70,7 +70,9 @@ class Report:
 def doctor(data: Path, *words: Any, **settings: str) -> Report:
     cleared = {setting.metadata["env"]: None for setting in fields(Config)} | {"CRM_CONFIG": None}
     told = CliRunner().invoke(
-        cli.group, ["doctor", "--data", str(data), *map(str, words)], env=cleared | settings
+        cli.group,
+        ["doctor", "--data", str(data), *map(str, words)],
+        env=cleared | environ_for(data) | settings,
     )
     assert told.stderr == f"data folder: {data}\n", told.output
     assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
@@ -399,7 +401,9 @@ def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
     place = data / "backups"
     assert doctor(data).one("backups") == (
         WARNING, f"no copy in {place} of acme, globex: backup create")  # fmt: skip
-    told = CliRunner().invoke(cli.group, ["backup", "create", "--data", str(data)])
+    told = CliRunner().invoke(
+        cli.group, ["backup", "create", "--data", str(data)], env=environ_for(data)
+    )
     assert told.exit_code == 0
     assert doctor(data).one("backups")[0] == OK
     (copy,) = place.glob("acme-*.db")
@@ -735,7 +739,7 @@ def test_it_runs_as_a_command(data: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "app.py", "doctor", "--data", str(data)],
         cwd=ROOT, capture_output=True, text=True,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"]} | environ_for(data),
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "tenants      2 of 2 files are whole" in ran.stdout

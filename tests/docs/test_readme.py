@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
 from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.spreadsheets import all_resources
-from tests.installations import config_for
+from tests.installations import config_for, environ_for
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
 from tests.server_process import find_free_port, run_listening_process
 
@@ -61,7 +62,11 @@ def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     with ExitStack() as stack:
         if demo != "never ran":
             command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
-            quiet = {"cwd": ROOT, "stdout": subprocess.DEVNULL}
+            quiet = {
+                "cwd": ROOT,
+                "stdout": subprocess.DEVNULL,
+                "env": os.environ | environ_for(data),
+            }
             stack.enter_context(run_listening_process(command, port, **quiet))
         if demo == "has run":
             stack.close()

@@ -66,7 +66,7 @@ def embed(tmp_path: Path, furnished) -> Iterator[Any]:
 
     def make(site: Flask | None = None, **options: Any) -> tuple[CRM, Guest]:
         site = site or plain(tmp_path)
-        usual = {"tenant": "acme", "data": data, "sends": False, "current_user": logged_in}
+        usual = settings_for(data) | {"tenant": "acme", "sends": False, "current_user": logged_in}
         found = CRM(site, **{"url_prefix": "/crm", **usual, **options})
         made.append(found)
         return found, Guest(site)

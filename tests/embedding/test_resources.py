@@ -25,7 +25,7 @@ from crm.records.pagination import Page
 from crm.tenancy.database import NoTenant, row
 from tests.conftest import OLENA, TARAS, Api, set_clock
 from tests.embedding.test_embedding import copied
-from tests.installations import settings_for
+from tests.installations import environ_for, settings_for
 from tests.outbox.test_callbacks import run
 from tests.raw_wsgi import send_request
 from tests.sites import plain
@@ -483,7 +483,8 @@ def test_in_a_script_of_its_own(furnished, tmp_path):
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, "d"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+        | environ_for(tmp_path / "d"),
     )  # fmt: skip
     assert (ran.stdout, ran.stderr, ran.returncode) == ("+380671234567\n", "", 0)
     found = CRM(**settings_for(data), sends=False)

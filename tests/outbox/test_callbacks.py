@@ -17,7 +17,7 @@ from crm.errors import NotFound
 from crm.outbox import callbacks, events
 from crm.tenancy.database import after_commit, current_session, database
 from tests.embedding.test_embedding import copied
-from tests.installations import settings_for
+from tests.installations import environ_for, settings_for
 from tests.raw_wsgi import send_request
 from tests.sites import plain
 
@@ -496,5 +496,6 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-c", script],
         cwd=folder, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+        | environ_for(folder / "d"),
     )  # fmt: skip

@@ -20,7 +20,7 @@ from crm.tenancy import wakeup
 from crm.tenancy.database import row, transaction
 from crm.tenancy.tenants import Tenants
 from crm.tenancy.wakeup import WakeupPipe
-from tests.installations import config_for
+from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import receive_webhooks
 
@@ -107,7 +107,8 @@ def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, h
     id = endpoint(sending.tenants, "acme", hook)
     folder = sending.tenants.config.data
     command = [sys.executable, "app.py", "webhook", "test", "acme", str(id), "--data", folder]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    environ = os.environ | environ_for(folder)
+    subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True)
     ended = time.time()
     (received,) = hook.wait_for(1)
     assert received.at < ended + 1

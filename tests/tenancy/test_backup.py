@@ -27,6 +27,7 @@ from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import start_python, wait_for_processes
+from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 
@@ -60,7 +61,9 @@ def query(path: Path, *texts: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
@@ -677,7 +680,11 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
         ran = subprocess.run(
-            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+            [*program, "--data", str(data)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | environ_for(data),
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout

@@ -23,7 +23,7 @@ from crm.tenancy.database import CHECKPOINT_BYTES, transaction
 from crm.tenancy.tenants import PAGE_BYTES, Tenants
 from crm.timed_checks import FAULT, OK, WARNING
 from tests import storage
-from tests.installations import config_for
+from tests.installations import config_for, environ_for
 from tests.readme import ROOT, read
 
 PATIENCE = 20  # seconds
@@ -45,7 +45,7 @@ def place(tmp_path: Path) -> storage.Storage:
 
 
 def crm_(data: Path, *words: str, code: int = 0) -> Result:
-    found = CliRunner().invoke(cli.group, [*words, "--data", str(data)])
+    found = CliRunner().invoke(cli.group, [*words, "--data", str(data)], env=environ_for(data))
     assert found.exit_code == code, (found.output, found.exception)
     return found
 

@@ -16,7 +16,7 @@ from crm.errors import TooMany
 from crm.tenancy import counters as counters_module
 from crm.tenancy.counters import FILE_BYTES, PASSWORDS, REQUESTS, Counters
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
-from tests.installations import copy_installation
+from tests.installations import copy_installation, environ_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
 each = pytest.mark.parametrize
@@ -333,6 +333,7 @@ def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp
     command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--workers", "2"]
     command += ["--threads", "4", "-b", f"127.0.0.1:{port}", "app:app"]
     settings = {"CRM_DATA": str(tmp_path / "data"), "CRM_PLANS": "business=100"}
+    settings |= environ_for(tmp_path / "data")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     headers = {"Host": "acme.localhost", "Authorization": f"Bearer {furnished[1]['olena']}"}
 

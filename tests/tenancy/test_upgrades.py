@@ -21,6 +21,7 @@ from crm.tenancy.database import connect, execute_many, transaction
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
+from tests.installations import environ_for
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port, wait_until_listening
 
@@ -68,7 +69,9 @@ def query(path: Path, sql: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder])
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
