@@ -12,7 +12,7 @@ from ipaddress import ip_network
 import pytest
 
 from crm.access import rights
-from crm.config import LOOPBACK, Allow, Config
+from crm.config import LOOPBACK, Allow
 from crm.json import loads
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
@@ -22,6 +22,7 @@ from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
+from tests.installations import config_for
 
 URL = "https://erp.example.com/crm"
 BODY = {"url": URL}
@@ -406,7 +407,7 @@ def allow(crm, clock):
 
     def become(allowed):
         crm.tenants.forget_idle()
-        crm.tenants = Tenants(Config(data=crm.tenants.config.data, webhook_allow=allowed), clock)
+        crm.tenants = Tenants(config_for(crm.tenants.config.data, webhook_allow=allowed), clock)
 
     return become
 

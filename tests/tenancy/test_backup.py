@@ -28,6 +28,7 @@ from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.engines import sqlite
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import start_python, wait_for_processes
+from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 
@@ -61,7 +62,9 @@ def query(path: Path, *texts: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
@@ -508,7 +511,7 @@ def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
 SLOWLY = """
 import sys, time
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
@@ -519,7 +522,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(Tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
@@ -678,7 +681,11 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
         ran = subprocess.run(
-            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+            [*program, "--data", str(data)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | environ_for(data),
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
