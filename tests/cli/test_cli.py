@@ -33,7 +33,7 @@ from crm.outbox.call import Outcome
 from crm.resources import webhooks
 from crm.tenancy import migrations
 from crm.tenancy.database import execute, now, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import Api
 from tests.installations import config_for, copy_installation, environ_for
@@ -90,7 +90,7 @@ class Folder:
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """Acme's file, for what a sender does."""
-        tenants = Tenants(config_for(self.path, webhook_allow=LOOPBACK))
+        tenants = open_tenants(config_for(self.path, webhook_allow=LOOPBACK))
         with tenants.session("acme"):
             yield
         tenants.forget_idle()

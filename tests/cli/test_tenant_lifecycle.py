@@ -41,12 +41,13 @@ import os, sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.tenancy import disk, trash, uploads
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
 modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
-trash.delete(Tenants(config_for(Path(sys.argv[1]))), "acme")
+trash.delete(open_tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 

@@ -24,7 +24,7 @@ import pytest
 from crm.access import api_keys, sessions
 from crm.resources import tenant, users
 from crm.tenancy import copies as copying
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
@@ -189,7 +189,7 @@ class Operator(threading.Thread):
 @pytest.fixture
 def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
     """Keys of acme and globex, and sessions at acme."""
-    tenants = Tenants(config_for(tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     keys = []
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")

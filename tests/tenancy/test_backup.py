@@ -26,7 +26,7 @@ from crm.tenancy import backup, backup_run, disk, migrations
 from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.engines import sqlite
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import start_python, wait_for_processes
 from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
@@ -522,7 +522,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
@@ -540,7 +540,7 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     assert time.monotonic() - begun > 0.3
     assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
-    others = Tenants(crm.tenants.config)
+    others = open_tenants(crm.tenants.config)
     with others.session("acme"):
         assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
@@ -578,7 +578,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(make_copy(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
+    opening = open_tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()
@@ -722,7 +722,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     assert {"First", *written} == kept[0] | kept[1] | live
     for path in (*befores, data / "tenants" / "acme.db"):
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
-    assert {path.name for path in Tenants(crm.tenants.config).folder.glob("*acme*")} <= {
+    assert {path.name for path in open_tenants(crm.tenants.config).folder.glob("*acme*")} <= {
         *("acme.db", "acme.lock"),
     }
 

@@ -31,7 +31,7 @@ from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
-tenants = Tenants(config_for(Path(sys.argv[1])))
+tenants = open_tenants(config_for(Path(sys.argv[1])))
 gate, opened = os.pipe()
 children = []
 for number in range(4):

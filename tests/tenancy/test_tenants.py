@@ -18,6 +18,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.files import UnknownTenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
@@ -32,7 +33,7 @@ each = pytest.mark.parametrize
 
 
 def tenants(tmp_path, domain: str = "localhost", **more) -> Tenants:
-    return Tenants(config_for(tmp_path, base_domain=domain, **more))
+    return open_tenants(config_for(tmp_path, base_domain=domain, **more))
 
 
 def files(folder) -> set[str]:
@@ -433,13 +434,13 @@ def serve_nobody(data: Path) -> None:
 
 
 FIRST_USES = {
-    "a tenant": lambda data, copy: Tenants(config_for(data)).create("acme"),
-    "the key": lambda data, copy: Tenants(config_for(data)).secret_key(),
-    "the base host": lambda data, copy: Tenants(config_for(data)).tenant(BASE_HOST_FILE),
+    "a tenant": lambda data, copy: open_tenants(config_for(data)).create("acme"),
+    "the key": lambda data, copy: open_tenants(config_for(data)).secret_key(),
+    "the base host": lambda data, copy: open_tenants(config_for(data)).tenant(BASE_HOST_FILE),
     "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
     "the server": lambda data, copy: serve_nobody(data),
     "a restore": lambda data, copy: backup.restore(
-        Tenants(config_for(data)), copy, "acme", lambda: 0
+        open_tenants(config_for(data)), copy, "acme", lambda: 0
     ),
 }
 
@@ -542,7 +543,7 @@ def test_strange_files_are_no_tenants(crm):
 
 
 def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm):
-    tenants = Tenants(crm.tenants.config)
+    tenants = open_tenants(crm.tenants.config)
     folder = tenants.folder
     for number, name in enumerate(("acme.db", "globex.db"), 1):
         os.utime(folder / name, (number, number))
@@ -551,4 +552,4 @@ def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm
     assert tenants.recent_first() == ["globex", "acme"]
     (folder / "acme.db-wal").touch()
     assert tenants.recent_first() == ["acme", "globex"]
-    assert Tenants(config_for(folder / "none")).recent_first() == []
+    assert open_tenants(config_for(folder / "none")).recent_first() == []

@@ -34,10 +34,11 @@ import os, sqlite3, sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.tenancy import migrations, upgrades
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 upgrades._check = lambda *_: os.kill(os.getpid(), 9)
-Tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
+open_tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 SERVE = """
