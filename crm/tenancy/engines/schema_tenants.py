@@ -13,6 +13,7 @@ from typing import Any
 
 from crm.config import LABEL, Config
 from crm.errors import Conflict, TenantUnavailable
+from crm.tenancy import disk
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Connection, Database
@@ -159,6 +160,7 @@ class SchemaTenants(Tenants):
         database = self.find_database(label)
         if database is None:
             return super()._open(label)
+        disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
         return self.schema_tenant(label, database)
