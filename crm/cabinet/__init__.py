@@ -30,7 +30,7 @@ from crm.cabinet.rendering import OWNER, TENANT
 from crm.config import Config
 from crm.messages.queue import MessageQueue
 from crm.resources import tenant
-from crm.tenancy.counters import EMAILS, PASSWORDS
+from crm.tenancy.count_tables import EMAILS, PASSWORDS
 from crm.tenancy.sms_log import SmsLog
 
 BLUEPRINTS: tuple[Any, ...] = (
