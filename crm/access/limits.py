@@ -1,10 +1,10 @@
 """Rate limits, counted for all processes of an installation together: requests per minute of a
 tenant (spec: Limits, D13), invalid keys, website forms, and tries of passwords and e-mails.
 
-The counts are in the tables of `Tenants.counters`: those of this machine, or with `CRM_LIMITS` those
-of a Redis that several machines share. `moment` is the machine's uptime in seconds, and windows are
-fixed parts of it, so a step of the wall clock starts no new window. Windows in Redis are by its own
-clock, so that all machines have the same ones; only how long they last is told here.
+The counts are in the tables of `Tenants.counters`: those of this machine, or with `CRM_LIMITS`
+those of a Redis that several machines share. `moment` is the machine's uptime in seconds, and
+windows are fixed parts of it, so a step of the wall clock starts no new window. In Redis they are
+parts of its own clock, so that they are the same for all machines.
 """
 
 import math
@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from crm.errors import TooMany
 from crm.networks import networks_of
-from crm.tenancy.count_tables import ACCOUNTS, FORM_VISITORS, PAGES, PASSWORDS, REQUESTS, CountTables
+from crm.tenancy.count_tables import (
+    ACCOUNTS,
+    FORM_VISITORS,
+    PAGES,
+    PASSWORDS,
+    REQUESTS,
+    CountTables,
+)
 from crm.tenancy.count_tables import FAILED_KEYS as FAILED_KEYS_TABLE
 
 WINDOW_SECONDS = 60

@@ -19,7 +19,6 @@ for it as well, so that the response is the same as for a user's phone.
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from crm.config import SMS_LIMITS
 from crm.networks import networks_of
@@ -29,6 +28,7 @@ from crm.tenancy.sms_log import (
     REQUEST_KINDS,
     RESERVE,
     SIGNUP,
+    AnySmsLog,
     RecordLimit,
     SmsRequest,
 )
@@ -63,17 +63,10 @@ class Budget:
         return used >= self.warned_from and self.limit > 0
 
 
-class Log(Protocol):
-    """Where SMS are counted: `SmsLog` in a file, or `RedisSmsLog`."""
-
-    def take(self, request: SmsRequest, moment: float) -> tuple[bool, dict[str, int]]: ...
-    def count(self, limits: list[RecordLimit], moment: float) -> list[int]: ...
-
-
 class SmsLimits:
     """Counts SMS exactly: one atomic operation reads the log and writes the record."""
 
-    def __init__(self, sms_log: Log, limits: Mapping[str, int] = SMS_LIMITS) -> None:
+    def __init__(self, sms_log: AnySmsLog, limits: Mapping[str, int] = SMS_LIMITS) -> None:
         """`limits` are numbers by the names of SMS_LIMITS."""
         self._log = sms_log
         self._limits = limits

@@ -30,7 +30,6 @@ from crm.tenancy import backup, integrity
 from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.quota import MEGABYTE, storage
-from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.timed_checks import (
     CHECK_TIMEOUT_SECONDS,
@@ -219,8 +218,7 @@ def _age(moment: str, now: float) -> float:
 
 def _sms(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """The SMS limits: the shared ones, and those of tenants that are nearly used up."""
-    sms_log = SmsLog(tenants.config.data, tenants.secret_key)
-    limits = SmsLimits(sms_log, tenants.config.sms_limits)
+    limits = SmsLimits(tenants.sms_log, tenants.config.sms_limits)
     usage = []
     for budget, used, nearly_used_up in limits.list_budgets(tenants.clock(), tenants.labels()):
         text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"

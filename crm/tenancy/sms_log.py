@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from crm.errors import StorageFull
 from crm.tenancy.counters import keyed_digest
@@ -67,13 +68,8 @@ class SmsRequest:
     warnings: Mapping[str, tuple[RecordLimit, int]]
 
 
-class SmsLog:
-    """Records of the last 24 hours."""
-
-    def __init__(self, folder: Path, secret: Callable[[], bytes]):
-        """`secret` returns the installation's key, with which names are digested."""
-        self._path = folder / "sms.log"
-        self._secret = secret
+class AnySmsLog(Protocol):
+    """Records of the last 24 hours, wherever they are."""
 
     def take(self, request: SmsRequest, moment: float) -> tuple[bool, dict[str, int]]:
         """Add a record of an SMS if the limits have room for it, by one atomic operation.
@@ -81,6 +77,23 @@ class SmsLog:
         `moment` is in epoch seconds. Returns whether it was added, and the warnings that are due
         now: by name how many records there are. Raises StorageFull.
         """
+        ...
+
+    def count(self, limits: Sequence[RecordLimit], moment: float) -> list[int]:
+        """Return how many records each limit counts; nothing is written."""
+        ...
+
+
+class SmsLog:
+    """Records of the last 24 hours in a file, which a lock keeps for one reader or writer."""
+
+    def __init__(self, folder: Path, secret: Callable[[], bytes]):
+        """`secret` returns the installation's key, with which names are digested."""
+        self._path = folder / "sms.log"
+        self._secret = secret
+
+    def take(self, request: SmsRequest, moment: float) -> tuple[bool, dict[str, int]]:
+        """See AnySmsLog.take()."""
         with self.locked(moment) as records:
             kind = next((kind for kind, limits in request.kinds if records.have_room(limits)), None)
             allowed = records.have_room(request.limits) and kind is not None
@@ -97,7 +110,7 @@ class SmsLog:
         return allowed, warnings
 
     def count(self, limits: Sequence[RecordLimit], moment: float) -> list[int]:
-        """Return how many records each limit counts; nothing is written."""
+        """See AnySmsLog.count()."""
         records = self.read(moment)
         return [records.count_of(limit) for limit in limits]
 
@@ -156,8 +169,8 @@ class SmsRecords:
         The keywords of `names` are those of POSITIONS.
         """
         since, records = self._moment - seconds, self._records
-        for field, name in names.items():  # first: they leave the fewest
-            position, digest = POSITIONS[field], self._digest(field, name)
+        for keyword, name in names.items():  # first: they leave the fewest
+            position, digest = POSITIONS[keyword], self._digest(keyword, name)
             records = [record for record in records if record[position] == digest]
         return sum(record[1] in kinds and record[0] > since for record in records)
 
