@@ -3,11 +3,17 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from crm.access.limits import Limiter
 from crm.config import RedisAddress
+from crm.tenancy.count_tables import CountTables
+from crm.tenancy.counters import Counters
 from tests.external_programs import found
 from tests.server_process import find_free_port, wait_until_listening
 
@@ -74,6 +80,13 @@ class RedisProcess:
         self._process = None
 
 
+def wait_for_window(seconds: float = 20.0) -> None:
+    """Wait until this minute of Redis' clock, which is this machine's, still lasts so long."""
+    left = 60 - time.time() % 60
+    if left < seconds:
+        time.sleep(left + 0.05)
+
+
 @contextmanager
 def run_redis(folder: Path, *options: str) -> Iterator[RedisProcess]:
     """Run a redis-server until the block ends."""
@@ -83,3 +96,28 @@ def run_redis(folder: Path, *options: str) -> Iterator[RedisProcess]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProcess]:
+    """A Redis of all tests that leave it as it is; their secrets tell installations apart."""
+    with run_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["file", pytest.param("redis", marks=pytest.mark.process)])
+def any_counters(request: pytest.FixtureRequest, tmp_path: Path) -> CountTables:
+    """The counters of one machine, and those of several: in Redis windows are real minutes."""
+    secret = str(tmp_path).encode()[-60:]
+    if request.param == "file":
+        return Counters(tmp_path, lambda: secret)
+    from crm.tenancy.redis_limits import RedisCounters
+
+    server = request.getfixturevalue("redis")
+    wait_for_window(5)
+    return RedisCounters(server.address, tmp_path, lambda: secret)
+
+
+@pytest.fixture
+def any_limiter(any_counters: CountTables) -> Limiter:
+    return Limiter(any_counters)

@@ -91,6 +91,7 @@ class RedisServer:
         if isinstance(error, ReadOnlyError):
             return "it is a replica that can only be read: CRM_LIMITS must name the primary"
         text = " ".join((str(error) or type(error).__name__).split())
+        text = text.partition(" script: ")[0]  # what follows says where in the script
         if self.address.password:
             text = text.replace(self.address.password, "…")
         return text[:MAX_REASON_CHARACTERS]

@@ -3,9 +3,11 @@
 import http.server
 import logging
 import os
+import random
 import shutil
 import threading
 import time
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -13,26 +15,30 @@ import pytest
 from crm import create_app
 from crm.access.limits import MAX_FAILED_KEYS, MAX_FORM_REQUESTS, Limiter, TryLimits
 from crm.access.sms_limits import SmsLimits
-from crm.config import Config, RedisAddress, readers
+from crm.config import SMS_LIMITS, Config, RedisAddress, readers
 from crm.errors import TooMany
 from crm.tenancy import redis_server, redis_sms_log
-from crm.tenancy.count_tables import PASSWORDS, REQUESTS
+from crm.tenancy.count_tables import PAGES, PASSWORDS, REQUESTS
+from crm.tenancy.counters import Counters
 from crm.tenancy.redis_limits import RedisCounters
+from crm.tenancy.redis_sms_log import RedisSmsLog
+from crm.tenancy.sms_log import (
+    DAY_SECONDS,
+    REQUEST_KINDS,
+    SIGNUP,
+    RecordLimit,
+    SmsLog,
+    SmsRequest,
+)
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
-from tests.redis_server import RedisProcess, run_redis
+from tests.redis_server import RedisProcess, run_redis, wait_for_window
+from tests.server_process import find_free_port
 
 pytestmark = pytest.mark.process
 each = pytest.mark.parametrize
 NOW = 1_000.0  # seconds of uptime: what a machine says does not matter
 SECRET = b"a secret of thirty-two bytes....."[:32]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    """One server of all tests that leave it as it is; installations are told apart by secrets."""
-    with run_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
 
 
 @pytest.fixture
@@ -51,13 +57,6 @@ def make_counters(address: RedisAddress, folder: Path, secret: bytes = b"") -> R
     folder.mkdir(exist_ok=True)
     secret = secret or str(folder).encode()[-60:]
     return RedisCounters(address, folder, lambda: secret)
-
-
-def wait_for_window(seconds: float = 20.0) -> None:
-    """Wait until a minute of Redis' clock, which is this machine's, lasts at least so long."""
-    left = 60 - time.time() % 60
-    if left < seconds:
-        time.sleep(left + 0.05)
 
 
 def tried(tries: TryLimits, **names: str) -> int:
@@ -172,9 +171,9 @@ def test_two_machines_of_8_threads_send_exactly_the_sms_of_a_day(own, tmp_path):
     assert sum(map(int, wait_for_processes(*both))) == 100
 
 
-def test_two_installations_with_one_key_share_all_limits(shared, furnished, tmp_path):
+def test_two_installations_with_one_key_share_all_limits(redis, furnished, tmp_path):
     """And the headers of both tell what is left for both."""
-    config = {"limits": shared.address, "plans": {"business": 40}}
+    config = {"limits": redis.address, "plans": {"business": 40}}
     apps = []
     for name in ("first", "second"):
         shutil.copytree(furnished[0], tmp_path / name)
@@ -206,9 +205,9 @@ def test_two_installations_with_one_key_share_all_limits(shared, furnished, tmp_
         app.tenants.counters.close()
 
 
-def test_installations_with_other_keys_share_nothing(shared, tmp_path):
-    first = Limiter(make_counters(shared.address, tmp_path / "a"))
-    second = Limiter(make_counters(shared.address, tmp_path / "b"))
+def test_installations_with_other_keys_share_nothing(redis, tmp_path):
+    first = Limiter(make_counters(redis.address, tmp_path / "a"))
+    second = Limiter(make_counters(redis.address, tmp_path / "b"))
     first.count_request("acme", 60, NOW)
     assert second.get_count("acme", NOW) == 0
 
@@ -250,8 +249,8 @@ def test_counts_of_a_later_window_go_on_when_the_clock_is_set_back(own, tmp_path
     assert commands(own, "PTTL", key) <= 60_000
 
 
-def test_what_was_right_is_forgotten(shared, tmp_path):
-    tries = TryLimits(make_counters(shared.address, tmp_path / "a"), PASSWORDS, 900, account=1)
+def test_what_was_right_is_forgotten(redis, tmp_path):
+    tries = TryLimits(make_counters(redis.address, tmp_path / "a"), PASSWORDS, 900, account=1)
     tried(tries, account="a")
     assert tried(tries, account="a") > 0
     tries.reset(account="a")
@@ -297,6 +296,108 @@ def test_unsent_sms_are_bounded(own, tmp_path, monkeypatch):
         if commands(own, "TYPE", key) == b"zset"
     ]
     assert sum(members) == 20 + 20 * 4  # of all, and of the groups of each
+
+
+class Both:
+    """The same requests of SMS to a file and to Redis: the answers must be equal."""
+
+    def __init__(self, folder: Path, redis: RedisProcess, **numbers: int):
+        secret = str(folder).encode()[-60:]
+        numbers = SMS_LIMITS | numbers
+        file_log = SmsLog(folder, lambda: secret)
+        shared = RedisSmsLog(make_counters(redis.address, folder / "redis", secret), file_log)
+        self.file, self.redis = SmsLimits(file_log, numbers), SmsLimits(shared, numbers)
+
+    def each(self, act, caplog):
+        answers = []
+        for limits in (self.file, self.redis):
+            caplog.clear()
+            answers.append((act(limits), lines(caplog)))
+        assert answers[0] == answers[1]
+        return answers[0][0]
+
+
+@each("seed", range(3))
+def test_redis_decides_on_sms_as_the_file_does(redis, tmp_path, caplog, seed):
+    numbers = {"day": 60, "signup": 12, "tenant": 25, "reserve": 15, "reserve_tenant": 6}
+    both, chance = Both(tmp_path, redis, **numbers), random.Random(seed)
+    moment = time.time()
+    decisions = []
+    for _ in range(600):
+        tenant = chance.choice([None, "acme", "globex", "initech"])
+        phone, address = f"+38067{chance.randrange(40):07}", f"10.0.0.{chance.randrange(12)}"
+        if chance.random() < 0.3:
+            address = f"2001:db8:{chance.randrange(3)}:{chance.randrange(5)}::1"
+        known = chance.random() < 0.7
+        browser = str(chance.randrange(5)) if tenant and chance.random() < 0.3 else None
+
+        more = {"tenant": tenant, "known": known, "browser": browser}
+        ask = methodcaller("count_sms", phone, address, moment, **more)
+        decisions.append(both.each(ask, caplog))
+    assert 50 < sum(decisions) < 550
+    used = both.each(
+        lambda limits: [
+            (budget.name, count, nearly)
+            for budget, count, nearly in limits.list_budgets(moment, ["acme", "globex", "none"])
+        ],
+        caplog,
+    )
+    assert max(count for _, count, _ in used) > 20
+
+
+def test_hours_and_days_of_sms_slide(redis, tmp_path):
+    log = RedisSmsLog(make_counters(redis.address, tmp_path / "a"), SmsLog(tmp_path, lambda: b""))
+    names = {"recipient": "phone/1"}
+    limit = RecordLimit(2, 1, REQUEST_KINDS, names)
+    budget = RecordLimit(100, DAY_SECONDS, (SIGNUP,))
+    request = SmsRequest(names, "", [limit], [(SIGNUP, [budget])], True, {})
+    started = time.monotonic()
+    assert log.take(request, 0.0)[0]
+    time.sleep(0.5)
+    assert [log.take(request, 0.0)[0] for _ in range(2)] == [True, False]
+    assert time.monotonic() - started < 1, "this machine is too slow for this test"
+    time.sleep(0.6)
+    assert [log.take(request, 0.0)[0] for _ in range(2)] == [True, False]
+    assert log.count([limit, budget], 0.0) == [2, 3]
+
+
+def test_sms_of_a_later_time_become_present_when_the_clock_is_set_back(own, tmp_path):
+    limits = SmsLimits(Tenants(Config(data=tmp_path, limits=own.address)).sms_log)
+    for number in range(5):
+        limits.count_sms("+380671234567", f"10.{number}.0.1", 0.0, tenant=None)
+    later = time.time() + 400 * 86_400
+    for key in commands(own, "KEYS", "*"):
+        for member in commands(own, "ZRANGE", key, "0", "-1"):
+            commands(own, "ZADD", key, str(later), member)
+    assert not limits.count_sms("+380671234567", "10.9.0.1", 0.0, tenant=None)
+    newest = [
+        float(commands(own, "ZRANGE", key, "-1", "-1", "WITHSCORES")[1])
+        for key in commands(own, "KEYS", "*")
+    ]
+    assert sum(score <= time.time() for score in newest) == 2  # of the phone, and of sign-ups
+
+
+@each("seed", range(3))
+def test_redis_counts_as_the_file_does(redis, tmp_path, seed):
+    secret = str(tmp_path).encode()[-60:]
+    shared = make_counters(redis.address, tmp_path / "redis", secret)
+    chance, answers = random.Random(seed), []
+    wait_for_window(10)
+    for tables in (Counters(tmp_path, lambda: secret).tables, shared.tables):
+        chance.seed(seed)
+        requests, tries, answered = tables[REQUESTS], tables[PASSWORDS], []
+        for _ in range(800):
+            name, limit = chance.choice("abc"), chance.randrange(1, 60)
+            part = chance.choice([None, None, limit // 2])
+            taken = requests.take(name, 60, NOW, limit, part, chance.random() < 0.9)[:2]
+            names = chance.sample("defgh", chance.randrange(1, 4))
+            counted = tries.take_all([(one, chance.randrange(1, 40)) for one in names], 60, NOW)
+            added = tables[PAGES].add(name, 60, NOW)[0]
+            if chance.random() < 0.05:
+                tries.reset(names)
+            answered.append((taken, counted > 0, added, requests.read(name, 60, NOW)))
+        answers.append(answered)
+    assert answers[0] == answers[1]
 
 
 # Away
@@ -406,15 +507,20 @@ REFUSALS = {
     "password": (["--requirepass", "other"], {"password": "s3cret"}, "invalid username-password"),
     "no password": (["--requirepass", "other"], {}, "Authentication required"),
     "db": (["--databases", "2"], {"db": 5}, "DB index is out of range"),
-    "memory": (["--maxmemory", "1"], {}, "OOM"),
-    "cluster": (["--cluster-enabled", "yes"], {}, ""),
-    "commands": (["--user", "default on nopass ~* -@all +ping"], {}, "permissions"),
+    "memory": (["--maxmemory", "1"], {}, "used memory > 'maxmemory'."),
+    "cluster": (
+        ["--cluster-enabled", "yes", "--cluster-port", "{port}"],
+        {},
+        "Hash slot not served",
+    ),
+    "commands": (["--user", "default", "on", "nopass", "~*", "-@all"], {}, "permissions"),
 }
 
 
 @each("name", REFUSALS)
 def test_what_redis_refuses_is_one_line_without_the_password(tmp_path, caplog, name):
     options, more, reason = REFUSALS[name]
+    options = [option.format(port=find_free_port()) for option in options]
     with run_redis(tmp_path, *options) as server:
         address = RedisAddress("127.0.0.1", server.port, **more)
         limiter = Limiter(make_counters(address, tmp_path / "a"))
@@ -428,6 +534,8 @@ def test_an_error_that_repeats_the_password_does_not_show_it(tmp_path):
     address = RedisAddress("127.0.0.1", 1, password="s3cret")
     server = make_counters(address, tmp_path / "a").server
     assert server.describe(ValueError("bad\n  's3cret'")) == "bad '…'"
+    moved = redis_server.MovedError("5798 10.0.0.7:6379")
+    assert server.describe(moved) == "it is a node of a Redis Cluster, which is not supported"
     assert "s3cret" not in repr(address) + str(address)
 
 
