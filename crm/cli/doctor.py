@@ -92,6 +92,7 @@ def findings(
     yield from run_check("disk", partial(integrity.check_disk, tenants))
     yield from run_check("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
+    yield from run_check("limits", partial(_limits, config))
     yield from run_check("sms", partial(_sms, tenants))
     yield from run_check("backups", partial(integrity.check_copies, tenants, within))
     yield from run_check("litestream", partial(integrity.check_litestream, tenants))
@@ -214,6 +215,14 @@ def _inside(label: str) -> tuple[Any, ...]:
 
 def _age(moment: str, now: float) -> float:
     return now - datetime.fromisoformat(moment).timestamp()
+
+
+def _limits(config: Config) -> Iterator[LevelAndDetail]:
+    """The Redis of CRM_LIMITS. Without one there is nothing to check."""
+    if config.limits is not None:
+        from crm.tenancy.redis_check import check_redis
+
+        yield from check_redis(config.limits)
 
 
 def _sms(tenants: Tenants) -> Iterator[LevelAndDetail]:

@@ -306,7 +306,7 @@ def redis(text: str) -> RedisAddress | None:
     if not text.strip():
         return None
     match = REDIS_SERVER.match(text.strip())
-    if not match or not _is_port(match["port"]):
+    if not match or not _is_port(match["port"]) or not WORD.match(text.strip()):
         raise ValueError(REDIS_URL)
     user, password = (unquote(match[part] or "") for part in ("user", "password"))
     db, path = int(match["db"] or match["path_db"] or 0), unquote(match["path"] or "")

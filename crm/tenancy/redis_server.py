@@ -57,7 +57,6 @@ class RedisServer:
         """`local` counts the lines of the log for the processes of this machine."""
         self.address = address
         self._local = local
-        self._arguments = _arguments(address)
         self._reset()
         _instances.add(self)
 
@@ -74,27 +73,12 @@ class RedisServer:
             self._note_return()
         return reply
 
-    def info(self) -> dict[str, str]:
-        """Return what the server says of itself, by INFO's names. Raises RedisError or OSError."""
-        connection = self._connect()
+    def read(self, script: Script, keys: Sequence[str], *values: Any) -> list[int] | None:
+        """Run a script once, whatever happened before; None if that fails, without a line."""
         try:
-            connection.send_command("INFO")
-            lines = connection.read_response().decode("utf-8", "replace").splitlines()
-        finally:
-            connection.disconnect()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
-    def describe(self, error: Exception) -> str:
-        """Return why the server cannot be used, as one line without the password."""
-        if isinstance(error, MovedError):
-            return "it is a node of a Redis Cluster, which is not supported"
-        if isinstance(error, ReadOnlyError):
-            return "it is a replica that can only be read: CRM_LIMITS must name the primary"
-        text = " ".join((str(error) or type(error).__name__).split())
-        text = text.partition(" script: ")[0]  # what follows says where in the script
-        if self.address.password:
-            text = text.replace(self.address.password, "…")
-        return text[:MAX_REASON_CHARACTERS]
+            return [int(number) for number in self._run(script, keys, values)]
+        except Exception:
+            return None
 
     def close(self) -> None:
         """Close the connections that are idle; they are opened again when needed."""
@@ -123,7 +107,7 @@ class RedisServer:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                connection, is_new = self._connect(), True
+                connection, is_new = connect(self.address), True
             else:
                 is_new = False
             try:
@@ -140,19 +124,6 @@ class RedisServer:
                 self._idle.append(connection)
                 return reply
 
-    def _connect(self) -> redis.Connection:
-        kind, arguments = self._arguments
-        connection = kind(
-            **arguments,
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,  # which every server speaks
-            driver_info=None,  # two questions less
-        )
-        connection.connect()
-        return connection
-
     def _note_failure(self, error: Exception) -> None:
         with self._retrying:
             self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -161,7 +132,7 @@ class RedisServer:
             log.warning(
                 "limits are counted by each machine for itself: Redis at %s cannot be used: %s",
                 self.address,
-                self.describe(error),
+                describe(error, self.address),
             )
 
     def _note_return(self) -> None:
@@ -197,15 +168,39 @@ def _evaluate(
         return connection.read_response()
 
 
-def _arguments(address: RedisAddress) -> tuple[type[redis.Connection], dict[str, Any]]:
-    """Return the class of the connection, and its arguments."""
+def connect(address: RedisAddress) -> redis.Connection:
+    """Return a new connection that is ready for commands. Raises RedisError or OSError."""
     arguments: dict[str, Any] = {"db": address.db}
+    kind: Any = redis.SSLConnection if address.tls else redis.Connection
     if address.password:
         arguments |= {"username": address.user or None, "password": address.password}
     if address.path:
-        return redis.UnixDomainSocketConnection, arguments | {"path": address.path}  # type: ignore
-    arguments |= {"host": address.host, "port": address.port, "socket_keepalive": True}
-    return (redis.SSLConnection if address.tls else redis.Connection), arguments
+        kind, arguments["path"] = redis.UnixDomainSocketConnection, address.path
+    else:
+        arguments |= {"host": address.host, "port": address.port, "socket_keepalive": True}
+    connection = kind(
+        **arguments,
+        socket_timeout=TIMEOUT_SECONDS,
+        socket_connect_timeout=TIMEOUT_SECONDS,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,  # which every server speaks
+        driver_info=None,  # else it introduces itself by two commands
+    )
+    connection.connect()
+    return connection
+
+
+def describe(error: Exception, address: RedisAddress) -> str:
+    """Return why the server cannot be used, as one line without the password."""
+    if isinstance(error, MovedError):
+        return "it is a node of a Redis Cluster, which is not supported"
+    if isinstance(error, ReadOnlyError):
+        return "it is a replica that can only be read: CRM_LIMITS must name the primary"
+    text = " ".join((str(error) or type(error).__name__).split())
+    text = text.partition(" script: ")[0]  # what follows says where in the script
+    if address.password:
+        text = text.replace(address.password, "…")
+    return text[:MAX_REASON_CHARACTERS]
 
 
 _instances: "weakref.WeakSet[RedisServer]" = weakref.WeakSet()

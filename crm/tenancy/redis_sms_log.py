@@ -14,7 +14,7 @@ While Redis cannot be used, each machine counts in its own file, from what that 
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from crm.tenancy.redis_limits import RedisCounters
 from crm.tenancy.redis_server import Script
@@ -104,7 +104,7 @@ class RedisSmsLog:
     """Records of the last 24 hours in Redis, and those of `local` while Redis cannot be used."""
 
     def __init__(self, counters: RedisCounters, local: SmsLog):
-        self._counters, self._local = counters, local
+        self._server, self._keys, self._local = counters.server, counters.keys, local
 
     def take(self, request: SmsRequest, moment: float) -> tuple[bool, dict[str, int]]:
         """See SmsLog.take()."""
@@ -130,19 +130,18 @@ class RedisSmsLog:
         counted = list(range(unsent + 1, len(keys.names) + 1))
         for name, warning in zip(request.warnings, warnings, strict=True):
             warning["key"] = keys.number("sms_warned", name)
-        reply = self._run(
-            TAKE,
-            keys,
-            day=DAY_SECONDS,
-            max_unsent=MAX_UNSENT,
-            member=secrets.token_hex(8),
-            is_sent=request.is_sent,
-            counted=counted,
-            groups=groups,
-            limits=limits,
-            kinds=kinds,
-            warnings=warnings,
-        )
+        data = {
+            "day": DAY_SECONDS,
+            "max_unsent": MAX_UNSENT,
+            "member": secrets.token_hex(8),
+            "is_sent": request.is_sent,
+            "counted": counted,
+            "groups": groups,
+            "limits": limits,
+            "kinds": kinds,
+            "warnings": warnings,
+        }
+        reply = self._run(self._server.run, TAKE, keys, data)
         if not reply:
             return self._local.take(request, moment)
         titles = list(request.warnings)
@@ -152,16 +151,17 @@ class RedisSmsLog:
     def count(self, limits: Sequence[RecordLimit], moment: float) -> list[int]:
         """See SmsLog.count()."""
         keys = _Keys()
-        reply = self._run(COUNT, keys, limits=keys.limits(limits))
+        reply = self._run(self._server.read, COUNT, keys, {"limits": keys.limits(limits)})
         return self._local.count(limits, moment) if reply is None else reply
 
-    def _run(self, script: Script, names: "_Keys", **request: object) -> list[int] | None:
-        make = self._counters.keys.make
+    def _run(
+        self, run: Callable[..., list[int] | None], script: Script, names: "_Keys", request: object
+    ) -> list[int] | None:
         try:
-            keys = [make(kind, name) for kind, name in names.names]
+            keys = [self._keys.make(kind, name) for kind, name in names.names]
         except OSError:  # no secret: the local log raises what is wrong
             return None
-        return self._counters.server.run(script, keys, json.dumps(request))
+        return run(script, keys, json.dumps(request))
 
 
 class _Keys:
