@@ -20,6 +20,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis
@@ -82,8 +83,9 @@ class RedisServer:
 
     def close(self) -> None:
         """Close the connections that are idle; they are opened again when needed."""
-        while self._idle:
-            self._idle.pop().disconnect()
+        with suppress(IndexError):  # other threads take some meanwhile
+            while True:
+                self._idle.pop().disconnect()
 
     def forget_connections(self) -> None:
         """Leave the connections to the parent after a fork: a child must not read its answers."""

@@ -11,6 +11,7 @@ from operator import methodcaller
 from pathlib import Path
 
 import pytest
+import trustme
 
 from crm import create_app
 from crm.access.limits import MAX_FAILED_KEYS, MAX_FORM_REQUESTS, Limiter, TryLimits
@@ -612,6 +613,27 @@ def test_a_socket_and_a_password_are_understood(tmp_path):
             limiter = Limiter(make_counters(readers.redis(url), tmp_path / "a", b"the same key"))
             limiter.count_request("acme", 60, NOW)
     assert not (tmp_path / "a" / "counters").exists()
+
+
+def test_tls_is_used_and_the_certificate_checked(tmp_path, caplog, monkeypatch):
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    port = find_free_port()
+    options = ["--tls-port", str(port), "--tls-auth-clients", "no"]
+    options += ["--tls-cert-file", "server.pem", "--tls-key-file", "server.pem"]
+    address = readers.redis(f"rediss://127.0.0.1:{port}/0")
+    with run_redis(tmp_path, *options, "--tls-ca-cert-file", "authority.pem"):
+        stranger = Limiter(make_counters(address, tmp_path / "a", b"the same key"))
+        assert stranger.count_request("acme", 60, NOW).remaining == 59
+        assert stranger.count_request("acme", 60, NOW).remaining == 58
+        (line,) = lines(caplog)
+        assert "certificate verify failed" in line
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        limiter = Limiter(make_counters(address, tmp_path / "b", b"the same key"))
+        assert limiter.count_request("acme", 60, NOW).remaining == 59
+    assert not (tmp_path / "b" / "counters").exists()
 
 
 ABSENT = """
