@@ -22,11 +22,13 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import backup, backup_run, database, disk, migrations
+from crm.tenancy import backup, backup_run, disk, migrations
 from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.engines import sqlite
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import start_python, wait_for_processes
+from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 
@@ -49,7 +51,7 @@ def restore(crm, copy: Path, label: str) -> backup.Restored:
 
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def query(path: Path, *texts: str) -> list[tuple]:
@@ -60,7 +62,9 @@ def query(path: Path, *texts: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
@@ -394,7 +398,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(database, "PRAGMAS", quick)
+        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
         with pytest.raises(Busy):
             restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Now", "Later"]
@@ -507,7 +511,7 @@ def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
 SLOWLY = """
 import sys, time
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
@@ -518,7 +522,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
@@ -536,9 +540,9 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     assert time.monotonic() - begun > 0.3
     assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
-    others = Tenants(crm.tenants.config)
+    others = open_tenants(crm.tenants.config)
     with others.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept", "Just then"]
+        assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
     crm.tenants.forget_idle()
     assert names(crm, "acme") == ["Kept", "Just then"]
@@ -574,13 +578,13 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(make_copy(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
+    opening = open_tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()
 
     def kinds() -> set[str]:
-        return {lead["name"] for lead in LEAD.every("1")}
+        return {lead["name"] for lead in LEAD.every("TRUE")}
 
     def work(number: int) -> None:
         for count in range(1_000_000):
@@ -677,7 +681,11 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
         ran = subprocess.run(
-            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+            [*program, "--data", str(data)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | environ_for(data),
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
@@ -714,7 +722,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     assert {"First", *written} == kept[0] | kept[1] | live
     for path in (*befores, data / "tenants" / "acme.db"):
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
-    assert {path.name for path in Tenants(crm.tenants.config).folder.glob("*acme*")} <= {
+    assert {path.name for path in open_tenants(crm.tenants.config).folder.glob("*acme*")} <= {
         *("acme.db", "acme.lock"),
     }
 

@@ -4,7 +4,6 @@ import http.server
 import logging
 import os
 import random
-import shutil
 import threading
 import time
 from operator import methodcaller
@@ -33,6 +32,7 @@ from crm.tenancy.sms_log import (
 )
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
+from tests.installations import config_for, copy_installation
 from tests.redis_server import RedisProcess, run_redis, wait_for_window
 from tests.server_process import find_free_port
 
@@ -177,9 +177,9 @@ def test_two_installations_with_one_key_share_all_limits(redis, furnished, tmp_p
     config = {"limits": redis.address, "plans": {"business": 40}}
     apps = []
     for name in ("first", "second"):
-        shutil.copytree(furnished[0], tmp_path / name)
+        copy_installation(furnished[0], tmp_path / name)
         (tmp_path / name / "secret.key").write_bytes(SECRET)
-        apps.append(create_app(Config(data=tmp_path / name, **config), sends=False))
+        apps.append(create_app(config_for(tmp_path / name, **config), sends=False))
     headers = {"Authorization": f"Bearer {furnished[1]['olena']}", "Host": "acme.localhost"}
     wait_for_window()
     seen = [
@@ -586,8 +586,8 @@ def test_a_forked_process_has_connections_of_its_own(own, tmp_path):
 
 
 def test_the_service_is_ready_and_answers_without_redis(furnished, tmp_path):
-    shutil.copytree(furnished[0], tmp_path / "data")
-    config = Config(data=tmp_path / "data", limits=RedisAddress("127.0.0.1", 1))
+    copy_installation(furnished[0], tmp_path / "data")
+    config = config_for(tmp_path / "data", limits=RedisAddress("127.0.0.1", 1))
     app = create_app(config, sends=False)
     client = app.test_client()
     assert client.get("/readyz").status_code == 200
