@@ -156,9 +156,9 @@ class RedisTable:
         return self._local.read(name, seconds, moment) if reply is None else reply[0]
 
     def reset(self, names: Sequence[str]) -> None:
-        """See CountTable.reset(). The local counts are reset too."""
-        self._call(RESET, names)
-        self._local.reset(names)
+        """See CountTable.reset()."""
+        if self._call(RESET, names) is None:
+            self._local.reset(names)
 
     def _call(self, script: Script, names: Sequence[str], *values: int) -> list[int] | None:
         try:
