@@ -2,9 +2,9 @@
 
 `RedisServer.run()` never fails: without an answer it returns None, and its caller counts on this
 machine instead. After a failure nobody tries for RETRY_SECONDS, then one thread does, so that a
-server that hangs costs few requests TIMEOUT_SECONDS. What was sent to it may be counted when it goes
-on, so in both places. A name that must be resolved first may take longer, which depends on the
-machine's resolver.
+server that hangs costs few requests TIMEOUT_SECONDS. What was sent to it may be counted when it
+goes on, so in both places. A name that must be resolved first may take longer, which depends on
+the machine's resolver.
 
 The log gets a line when Redis cannot be used, once in LOG_SECONDS of all processes of the machine,
 and one when it can be used again. No line and no error contains the password.

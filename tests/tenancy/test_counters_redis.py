@@ -1,5 +1,6 @@
 """Counts that several machines share by a Redis: exact for all, and kept locally without it."""
 
+import http.client
 import http.server
 import logging
 import os
@@ -34,7 +35,7 @@ from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.installations import config_for, copy_installation
 from tests.redis_server import RedisProcess, run_redis, wait_for_window
-from tests.server_process import find_free_port
+from tests.server_process import find_free_port, run_server
 
 pytestmark = pytest.mark.process
 each = pytest.mark.parametrize
@@ -596,6 +597,37 @@ def test_the_service_is_ready_and_answers_without_redis(furnished, tmp_path):
     assert answer.status_code == 200 and answer.headers["X-RateLimit-Remaining"] == "4999"
     assert client.get("/login", headers={"Host": "acme.localhost"}).status_code == 200
     app.tenants.forget_idle()
+
+
+def test_two_servers_with_folders_of_their_own_give_a_tenant_its_plan(own, furnished, tmp_path):
+    """Each of two processes, which fork after the application was made."""
+    for name in ("first", "second"):
+        copy_installation(furnished[0], tmp_path / name)
+        (tmp_path / name / "secret.key").write_bytes(SECRET)
+    settings = {"CRM_LIMITS": own.url, "CRM_PLANS": "business=150"}
+    headers = {"Authorization": f"Bearer {furnished[1]['olena']}", "Host": "acme.localhost"}
+
+    def ask(port: int) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/api/v1/users/me", headers=headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    with (
+        run_server(tmp_path / "first", workers=2, **settings) as first,
+        run_server(tmp_path / "second", workers=2, **settings) as second,
+    ):
+        wait_for_window()
+        ports = (first, second)
+        seen = run_in_threads(8, lambda n: [ask(ports[(n + turn) % 2]) for turn in range(25)])
+        assert sum(status == 200 for some in seen for status in some) == 150
+        assert {status for some in seen for status in some} == {200, 429}
+        own.kill()
+        assert [ask(port) for port in ports] == [200, 200]
+        own.start()
+        time.sleep(redis_server.RETRY_SECONDS)
+    assert (tmp_path / "first" / "counters").exists()
 
 
 # The address
