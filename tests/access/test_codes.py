@@ -12,6 +12,7 @@ from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
 from crm.tenancy.database import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads
+from tests.tables import traced_statements
 
 parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -147,11 +148,8 @@ def test_a_code_without_a_browser_is_not_made(acme):
 
 
 def test_nobody_is_looked_up(acme):
-    statements: list[str] = []
-    with transaction():
-        current_session().connection.set_trace_callback(statements.append)
+    with transaction(), traced_statements() as statements:
         ask()
-        current_session().connection.set_trace_callback(None)
     assert any("INSERT INTO sms_code" in text for text in statements)
     assert not [text for text in statements if re.search(r"\buser\b", text)]
 

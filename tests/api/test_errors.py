@@ -264,6 +264,7 @@ def test_503_when_busy_says_when_to_come_back(call, name):
     assert int(answer.headers["Retry-After"]) >= 1
 
 
+@pytest.mark.files
 def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
     monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.02)
     lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
@@ -390,6 +391,7 @@ def test_nothing_is_html(crm, api):
                 assert answer.mimetype != "text/html" or not answer.data, (method, path)
 
 
+@pytest.mark.files
 def test_a_full_disk_is_503_and_loses_nothing(crm, api):
     api.create("/leads", name="Марія", phone="+380671234567")
     before = {lead["id"] for lead in api.read("/leads")}

@@ -131,6 +131,7 @@ def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> N
     assert reason(bare) is None
 
 
+@pytest.mark.files
 def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
     damage(crm, "acme")
     assert reason(crm) is None
@@ -138,6 +139,7 @@ def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
     assert reason(crm) == "file_unreadable"
 
 
+@pytest.mark.files
 def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
     with crm.tenants.session(BASE_HOST_FILE):
         pass
@@ -148,6 +150,7 @@ def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
     assert reason(crm) == "file_unreadable"
 
 
+@pytest.mark.files
 def test_the_one_tenant_that_is_served_must_be_readable(
     tmp_path: Path, furnished: tuple[Path, dict[str, str]]
 ) -> None:
@@ -160,6 +163,7 @@ def test_the_one_tenant_that_is_served_must_be_readable(
     assert reason(app) == "file_unreadable"
 
 
+@pytest.mark.files
 def test_strangers_get_one_word_and_the_log_the_rest(
     crm: CRMApp, caplog: pytest.LogCaptureFixture
 ) -> None:

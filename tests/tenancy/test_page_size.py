@@ -9,6 +9,8 @@ from crm.tenancy.database import CHECKPOINT_BYTES, connect, execute, transaction
 from crm.tenancy.tenants import Tenants
 from tests.installations import config_for
 
+pytestmark = pytest.mark.files
+
 
 def test_an_empty_tenant_takes_little_room(tmp_path):
     tenants = Tenants(config_for(tmp_path))
