@@ -17,8 +17,8 @@ from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.tenancy.counters import Counters
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
-from crm.tenancy.tenants import Tenants
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
@@ -172,7 +172,7 @@ def crm(
 ) -> Iterator[CRMApp]:
     """The app with the cast's data folder, fresh for each test."""
     copy_installation(furnished[0], tmp_path / "data")
-    wired.tenants = Tenants(config_for(tmp_path / "data"), clock)
+    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
     wired.limiter.__init__(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired
@@ -219,7 +219,7 @@ def hook() -> Iterator[WebhookReceiver]:
 def sending(crm: CRMApp) -> Iterator[CRMApp]:
     """The app by the real clock, allowed to call loopback, with its sender at work."""
     config = config_for(crm.tenants.config.data, webhook_allow=LOOPBACK)
-    crm.tenants = Tenants(config)
+    crm.tenants = open_tenants(config)
     crm.sender = Sender(crm.tenants)
     crm.sender.start()
     yield crm
@@ -251,7 +251,7 @@ def viewer(crm: CRMApp) -> Person:
 @pytest.fixture
 def key(tmp_path: Path) -> str:
     """A key that may do everything at acme, in a data folder that is `tmp_path`."""
-    tenants = Tenants(config_for(tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     tenant.open_tenant(tenants, "acme", plan="business")
     with tenants.session("acme"):
         secret = api_keys.create("writer", "*", users.owner_id())[1]

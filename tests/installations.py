@@ -31,7 +31,7 @@ def on_postgres() -> bool:
 def settings_for(data: Path | str) -> dict[str, Any]:
     """Return the settings of the installation in a data folder, by their names in Config."""
     folder = Path(data)
-    return {"data": folder} | ({"database": _database_url(folder)} if on_postgres() else {})
+    return {"data": folder} | ({"database": (_database_url(folder),)} if on_postgres() else {})
 
 
 def config_for(data: Path | str, **settings: Any) -> Config:
@@ -73,7 +73,7 @@ def _database_url(folder: Path, template: str = "template1") -> str:
 
 def _name_for(folder: Path) -> str:
     path = os.fsencode(folder.absolute())
-    return f"crm_{hashlib.sha256(path).hexdigest()[:20]}"
+    return f"installation_{hashlib.sha256(path).hexdigest()[:20]}"
 
 
 def _server() -> "Databases":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from crm.tenancy import backup
 from crm.tenancy.database import current_session, rows
 from crm.tenancy.tenants import Tenants
-from tests.installations import on_postgres, settings_for
+from tests.installations import environ_for, on_postgres
 
 if TYPE_CHECKING:
     import psycopg
@@ -63,7 +63,7 @@ def read_records(tenants: Tenants, label: str) -> Tables:
     return {
         name: found
         for name, found in read_tables(tenants, label).items()
-        if "search" not in name and name != SEQUENCES
+        if "search" not in name and "sequence" not in name
     }
 
 
@@ -125,7 +125,7 @@ def _connect_postgres(tenants: Tenants, label: str) -> "psycopg.Connection[dict[
     import psycopg
     from psycopg.rows import dict_row
 
-    url = settings_for(tenants.config.data)["database"]
+    url = environ_for(tenants.config.data)["CRM_DATABASE"]
     connection = psycopg.connect(url, row_factory=dict_row)
     try:
         connection.execute(

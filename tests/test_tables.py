@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.installations import SERVER_VARIABLE, settings_for
+from tests.installations import SERVER_VARIABLE, environ_for
 from tests.postgres_server import Databases, Postgres
 from tests.tables import (
     assert_whole,
@@ -46,7 +46,7 @@ def test_schemas_are_read_like_files(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     with Postgres() as server:
         monkeypatch.setenv(SERVER_VARIABLE, server.address)
         tenants: Any = SimpleNamespace(config=SimpleNamespace(data=tmp_path))
-        database = settings_for(tmp_path)["database"].rpartition("/")[2]
+        database = environ_for(tmp_path)["CRM_DATABASE"].rpartition("/")[2]
         Databases(server.address).execute(SCHEMA, database)
         tables = read_tables(tenants, "acme")
         assert list(tables) == ["lead", "user"]

@@ -36,9 +36,9 @@ LAST_USE_INTERVAL_SECONDS = 600  # a write for every read would double the work 
 # The hot path of the API: one query finds the key, its user and the tenant's plan.
 FIND_KEY = """
     SELECT api_key.id, api_key.user_id, api_key.name, api_key.scopes, api_key.origins,
-           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, user.active,
+           api_key.expires_at, api_key.revoked_at, api_key.last_used_at, "user".active,
            tenant.plan, tenant.suspended_at
-    FROM api_key JOIN user ON user.id = api_key.user_id JOIN tenant ON tenant.id = 1
+    FROM api_key JOIN "user" ON "user".id = api_key.user_id JOIN tenant ON tenant.id = 1
     WHERE api_key.hash = ?
 """
 
@@ -120,7 +120,7 @@ def create(
     origin_list = _parse_origins(origins)
     if origin_list and not rights.is_form_key(scope_set):
         raise Invalid.field("origins", "not_a_form_key", "only a leads:create key names origins")
-    if not row("SELECT 1 FROM user WHERE id = ? AND active", (user_id,)):
+    if not row('SELECT 1 FROM "user" WHERE id = ? AND active = 1', (user_id,)):
         raise Invalid.field("user_id", "unknown_id", "there is no active user with this id")
     secret = generate_key()
     with transaction():
@@ -222,7 +222,8 @@ def authenticate(secret: str) -> Caller:
 def list_form_origins() -> set[str]:
     """Return the origins that any valid form key of the tenant names, for preflight requests."""
     valid = (
-        "SELECT origins FROM api_key JOIN user ON user.id = user_id AND active WHERE origins != ''"
+        'SELECT origins FROM api_key JOIN "user" ON "user".id = user_id AND active = 1'
+        " WHERE origins <> ''"
         " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"
     )
     return {origin for (origins,) in rows(valid, (now(),)) for origin in _split_origins(origins)}

@@ -31,7 +31,8 @@ LATEST_ONLY = frozenset({INVITE, EMAIL})  # not RESET, which strangers can reque
 INVITE_TOKEN_BYTES = 16  # an SMS has little room, and 128 bits can't be guessed in 7 days
 
 FIND_LINK = """
-    SELECT user_id, about FROM one_time_link JOIN user ON user.id = user_id AND user.active
+    SELECT user_id, about FROM one_time_link
+        JOIN "user" ON "user".id = user_id AND "user".active = 1
     WHERE hash = ? AND purpose = ? AND ended_at IS NULL AND expires_at > ?
 """
 END_LINKS = (

@@ -47,7 +47,7 @@ def matches(stored: str | None, password: str) -> bool:
 
 def find_hash(user_id: int | None) -> str | None:
     """Return the hash of the user's password; None if there is none, or no such user."""
-    values = row("SELECT password FROM user WHERE id = ?", (user_id,))
+    values = row('SELECT password FROM "user" WHERE id = ?', (user_id,))
     return values[0] if values else None
 
 
@@ -66,7 +66,7 @@ def store_hash(user_id: int, password_hash: str, before: Callable[[], None] = la
     """
     with transaction():
         before()
-        sql = "UPDATE user SET password = ? WHERE id = ?"
+        sql = 'UPDATE "user" SET password = ? WHERE id = ?'
         if not execute(sql, (password_hash, user_id)).rowcount:
             raise NotFound
         links.end_all_links_of(user_id)

@@ -38,11 +38,11 @@ LAST_SEEN_INTERVAL_SECONDS = 60  # a write for every page would make every reade
 MAX_AGENT_CHARACTERS = 255
 
 SELECT_LIVE = """
-    SELECT session.id, session.user_id, user.role, user.name, user.language, session.agent,
+    SELECT session.id, session.user_id, "user".role, "user".name, "user".language, session.agent,
            session.created_at, session.last_seen_at, tenant.suspended_at
-    FROM session JOIN user ON user.id = session.user_id JOIN tenant ON tenant.id = 1
+    FROM session JOIN "user" ON "user".id = session.user_id JOIN tenant ON tenant.id = 1
     WHERE session.ended_at IS NULL AND session.last_seen_at > ? AND session.created_at > ?
-        AND user.active
+        AND "user".active = 1
 """
 # The hot path of the pages: one query finds the session, its user and the tenant's state.
 FIND_SESSION = f"{SELECT_LIVE} AND session.hash = ?"
@@ -83,7 +83,7 @@ def open(user_id: int, agent: str, before: Callable[[], None] = lambda: None) ->
         # One statement checks and inserts: a user deactivated meanwhile gets no session.
         opened = execute(
             "INSERT INTO session (hash, user_id, agent, created_at, last_seen_at)"
-            " SELECT ?, id, ?, ?, ? FROM user WHERE id = ? AND active",
+            ' SELECT ?, id, ?, ?, ? FROM "user" WHERE id = ? AND active = 1',
             (token_hash, agent[:MAX_AGENT_CHARACTERS], moment, moment, user_id),
         )
         if not opened.rowcount:

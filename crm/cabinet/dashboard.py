@@ -81,7 +81,7 @@ def _first_steps() -> list[tuple[str, str, bool]]:
         return []
     *steps_done, has_deals = one_row(
         "SELECT EXISTS (SELECT 1 FROM lead), EXISTS (SELECT 1 FROM product),"
-        " (SELECT count(*) FROM user) > 1, EXISTS (SELECT 1 FROM api_key),"
+        ' (SELECT count(*) FROM "user") > 1, EXISTS (SELECT 1 FROM api_key),'
         " EXISTS (SELECT 1 FROM webhook), EXISTS (SELECT 1 FROM deal)"
     )
     to_do = [

@@ -149,7 +149,7 @@ def leads_by_day(calendar: Calendar) -> list[tuple[date, int]]:
 def sources(calendar: Calendar) -> tuple[list[tuple[str | None, int]], int]:
     """Return (source, number of leads) of the largest sources, and the number of all others."""
     begins, ends = calendar.until_now(SOURCE_DAYS)
-    # Selected by time of creation: the index of sources would make SQLite read all leads.
+    # Selected by time of creation: by the index of sources all leads would be read.
     counts = rows(
         "SELECT coalesce(source, ''), count(*) FROM lead WHERE created_at >= ? AND created_at < ?"
         " AND deleted_at IS NULL GROUP BY coalesce(source, '') ORDER BY count(*) DESC, 1",
@@ -243,7 +243,7 @@ def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
     closed = [{"won": Deals(), "lost": Deals()} for _ in spans]
     for place, status, *deals in rows(
         f"{_table_of(spans)} SELECT place, status, currency, count(*),"
-        # CROSS JOIN makes SQLite go through the spans and look up the deals of each by the index.
+        # CROSS JOIN: go through the spans, and look up the deals of each by the index.
         " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
         " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency",
         _params_of(spans),
@@ -253,7 +253,8 @@ def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
 
 
 def _table_of(spans: Sequence[Span]) -> str:
-    return f"WITH span (place, begins, ends) AS (VALUES {', '.join(['(?, ?, ?)'] * len(spans))})"
+    values = ", ".join(["(CAST(? AS INTEGER), CAST(? AS TEXT), CAST(? AS TEXT))"] * len(spans))
+    return f"WITH span (place, begins, ends) AS (VALUES {values})"
 
 
 def _params_of(spans: Sequence[Span]) -> list[int | str]:

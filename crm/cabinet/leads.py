@@ -146,7 +146,7 @@ def ask_conversion(id: str, form: Form | None = None) -> Response:
         form=form or Form(values),
         clients=clients,
         deals=_open_deals(clients),
-        pipelines=PIPELINE.every("1 ORDER BY position, id"),
+        pipelines=PIPELINE.every("TRUE ORDER BY position, id"),
         assignees=user_choices.choices(lead["assigned_to"]),
     )
 
@@ -198,6 +198,8 @@ def _matching_clients(lead: dict[str, Any]) -> list[tuple[str, str]]:
 def _open_deals(clients: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """The open deals of those clients, the newest first."""
     ids = [int(id) for id, _ in clients]
+    if not ids:
+        return []
     placeholders = ", ".join("?" * len(ids))
     condition = f"client_id IN ({placeholders}) AND status = 'open' AND deleted_at IS NULL"
     return DEAL.every(f"{condition} ORDER BY id DESC LIMIT ?", *ids, MAX_JOINABLE_DEALS)

@@ -9,7 +9,7 @@ def names() -> dict[str, str]:
     """Names of the active users by id (as text), in the order in which they were added."""
     # Kept for the request: the fields of a page look users up again and again.
     if "people" not in g:
-        active = rows("SELECT id, name FROM user WHERE active ORDER BY id")
+        active = rows('SELECT id, name FROM "user" WHERE active = 1 ORDER BY id')
         g.people = {str(id): name for id, name in active}
     return g.people
 
@@ -17,7 +17,7 @@ def names() -> dict[str, str]:
 def everyone() -> dict[str, str]:
     """Names of all users by id (as text), deactivated ones too."""
     if "everyone" not in g:
-        g.everyone = {str(id): name for id, name in rows("SELECT id, name FROM user")}
+        g.everyone = {str(id): name for id, name in rows('SELECT id, name FROM "user"')}
     return g.everyone
 
 

@@ -28,7 +28,7 @@ def webhook() -> None:
 def webhook_list(config: Config, tenant: str, as_json: bool) -> None:
     """List the webhooks of TENANT."""
     with tenant_session(config, tenant):
-        rows = list(WEBHOOK.every("1 ORDER BY id"))
+        rows = list(WEBHOOK.every("TRUE ORDER BY id"))
     print_rows(
         rows,
         as_json,

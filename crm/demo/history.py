@@ -82,7 +82,7 @@ class Replay:
         session.user_id = users.owner_id()
         for user in self.example.colleagues:
             users.create(users.USER_IN.parse(user))
-        self._ids |= {user.name.split()[0]: user.id for user in users.User.every("1")}
+        self._ids |= {user.name.split()[0]: user.id for user in users.User.every("TRUE")}
         self._ids |= {stage.name: stage.id for stage in Pipeline.default().list_stages()}
         for key, days, user, verb, data in self.example.steps:
             self.moment = add_working_days(self.now, days)
@@ -99,7 +99,7 @@ class Replay:
             case "import":
                 file = read_file((FOLDER / data["file"]).read_bytes(), PRODUCTS)
                 import_file(file, file_name=data["file"])
-                for product in products.Product.every("1"):
+                for product in products.Product.every("TRUE"):
                     self._ids[f"product {product.sku}"] = product.id
             case "create":
                 self._name(key, create(schema.parse(data)))

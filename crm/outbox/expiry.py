@@ -18,7 +18,7 @@ def delete_events(max_rows: int) -> int:
     """Delete expired events with their deliveries."""
     # Only the oldest are looked at, so that no index of times is needed.
     oldest = "SELECT sequence, at FROM event ORDER BY sequence LIMIT ?"
-    expired = f"(SELECT sequence FROM ({oldest}) WHERE at < ?)"
+    expired = f"(SELECT sequence FROM ({oldest}) AS oldest WHERE at < ?)"
     params = (max_rows, expired_before())
     pending = rows(
         "SELECT DISTINCT webhook_id, noun, record_id FROM delivery"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+EVERY_ROW = "TRUE"  # the condition of a list that hides nothing
 OF_LIST = "SELECT id FROM {table} WHERE {live} AND "
 
 

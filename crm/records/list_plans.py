@@ -1,6 +1,6 @@
 """By which index a list is read, so that any page of it takes a time that is bounded.
 
-SQLite keeps no figures about its indexes here, so it cannot know whether a filter leaves ten
+The database keeps no figures about its indexes here, so it cannot know whether a filter leaves ten
 records or all of them. A table of a resource has two kinds of indexes for its lists:
 
 - one for each order, `<table>_<order>`: the order's value, the id, the columns of the filters by
@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crm.records.conditions import Condition
+from crm.records.conditions import EVERY_ROW, Condition
 from crm.records.parameters import Query, Sort
 from crm.records.views import RecordView
 from crm.tenancy.database import one_row
-from crm.tenancy.dialect import by_id, by_index
+from crm.tenancy.dialect import by_id, by_index, without_index
 
 # To sort 1,000 records takes 1 ms, as long as to find 51 of 1,000 among 500,000 by walking. By id
 # nothing is sorted.
@@ -50,7 +50,10 @@ class Plan:
             return [*self.conditions, beyond] if beyond else self.conditions
         sql, params = self.ids.sql, [*self.ids.params]
         if beyond:
-            sql, params = f"SELECT id FROM ({sql}) WHERE {beyond.sql}", [*params, *beyond.params]
+            sql, params = (
+                f"SELECT id FROM ({sql}) AS few WHERE {beyond.sql}",
+                [*params, *beyond.params],
+            )
         return [Condition(f"id IN ({sql})", params), *self.conditions]
 
 
@@ -59,9 +62,9 @@ def choose_plan(view: RecordView, query: Query, sort: Sort, conditions: list[Con
 
     view, sort: of the list. conditions: of the query and of the list itself.
     """
-    table, name = view.table, query.sort.removeprefix("-")
+    table, name = view.source, query.sort.removeprefix("-")
     sorted_by_id = name == "id"
-    if view.live == "1":  # of such a table each list is short, or has an index of its own
+    if view.live == EVERY_ROW:  # of such a table each list is short, or has an index of its own
         return Plan(table, conditions)
     if any(condition.names_ids for condition in conditions):
         return Plan(by_id(table), conditions, names_ids=True)
@@ -91,8 +94,8 @@ def count_records(
 
     live: the condition of the records that the list shows, deleted ones too if they are.
     """
-    table, first = view.table, next(iter(conditions), None)
-    if view.live == "1" or plan.names_ids or plan.ids:
+    table, first = view.source, next(iter(conditions), None)
+    if view.live == EVERY_ROW or plan.names_ids or plan.ids:
         table, conditions = plan.table, plan.where()
     elif not query.include_deleted and first is None:
         # To count all takes a tenth of the time of counting those that meet a condition.
@@ -105,7 +108,8 @@ def count_records(
         and first.ids
         and not first.reads_row
     ):
-        return one_row(f"SELECT count(*) FROM ({_select_ids(first, view, query)})", first.params)[0]
+        sql = f"SELECT count(*) FROM ({_select_ids(first, view, query)}) AS listed"
+        return one_row(sql, first.params)[0]
     elif any(condition.reads_row for condition in conditions):
         table = by_id(table)
         conditions = [
@@ -138,7 +142,7 @@ def _plan_walk_by_id(table: str, query: Query, conditions: list[Condition]) -> P
     if leader is None or query.include_deleted:  # indexes of filters have live records only
         return Plan(by_id(table), conditions)
     checked = [
-        condition._replace(sql=f"+({condition.sql})")
+        condition._replace(sql=without_index(f"({condition.sql})"))
         for condition in conditions
         if condition is not leader
     ]
@@ -159,7 +163,7 @@ def _find_rarest(
     for condition in conditions:
         if _has_index(condition, query):
             ids = _select_ids(condition, view, query)
-            sql = f"SELECT count(*) FROM ({ids} LIMIT {max_records + 1})"
+            sql = f"SELECT count(*) FROM ({ids} LIMIT {max_records + 1}) AS few"
             counts.append((one_row(sql, condition.params)[0], len(counts), condition))
     if not counts:
         return None
@@ -178,9 +182,9 @@ def _find_beginnings(
     if query.cursor:
         return []
     aggregate, sign, far = ("max", "<=", "<") if query.sort.startswith("-") else ("min", ">=", ">=")
-    live = "1" if query.include_deleted else view.live
-    # `+`, or SQLite looks for the first by walking the order.
-    first = f"SELECT {aggregate}(+{order}) FROM {view.table} WHERE {live} AND "
+    live = EVERY_ROW if query.include_deleted else view.live
+    # Without the index, or the first would be looked for by walking the order.
+    first = f"SELECT {aggregate}({without_index(order)}) FROM {view.source} WHERE {live} AND "
     return [
         Condition(f"{order} {sign} ({first}{condition.sql})", condition.params)
         for condition in conditions
@@ -195,5 +199,5 @@ def _has_index(condition: Condition, query: Query) -> bool:
 
 
 def _select_ids(condition: Condition, view: RecordView, query: Query) -> str:
-    live = "1" if query.include_deleted else view.live
-    return condition.ids.format(table=view.table, live=live)
+    live = EVERY_ROW if query.include_deleted else view.live
+    return condition.ids.format(table=view.source, live=live)

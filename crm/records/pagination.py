@@ -106,8 +106,8 @@ def _read_rows(
     if name == "id":
         read(query.sort, *plan.where(beyond))
         return
-    # Of `(order, id) > (?, ?)` SQLite looks up the order alone, and walks from there over all
-    # records of one value: 50,000 that were imported in one second. So these are read first.
+    # Of `(order, id) > (?, ?)` the order alone would be looked up, and all records of one value be
+    # walked over from there: 50,000 that were imported in one second. So these are read first.
     same = Condition(f"{order} = ?", [value])
     read("-id" if descends else "id", same, *plan.where(beyond))
     if page_rows.remaining:
@@ -145,4 +145,4 @@ def _read_cursor(query: Query) -> tuple[Any, int]:
 
 
 def _is_integer(value: Any) -> bool:
-    return type(value) is int and abs(value) < 1 << 63  # what SQLite can store
+    return type(value) is int and abs(value) < 1 << 63  # what a column can store

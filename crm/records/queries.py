@@ -1,7 +1,7 @@
 """Filters: which query parameters a list takes (D3).
 
 A `Filter` schema reads the parameters of a request into a `Query`: SQL conditions, joined by AND,
-with their parameters. Few different texts come of it, so SQLite keeps them prepared. From the
+with their parameters. Few different texts come of it, so they stay prepared. From the
 conditions `list_plans` chooses how to read the list.
 """
 

@@ -3,8 +3,8 @@
 A record's values are the stored ones: money in 1/10 000, times and dates as texts, lists and
 objects as JSON texts (D2). Schemas make them from what was sent and views show them again.
 
-peewee's builder takes 150 microseconds for a statement, SQLite 6 to run it. So each statement is
-built once, and its text is kept and prepared by SQLite.
+peewee's builder takes 150 microseconds for a statement, the database 6 to run it. So each statement
+is built once, and its text is kept and stays prepared.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,16 @@ from crm.records import columns, fields, search
 from crm.records.columns import N_, Column
 from crm.records.retention import KEPT_SECONDS
 from crm.tenancy import quota, search_index
-from crm.tenancy.database import current_session, database, execute, now, row, rows, time_before
+from crm.tenancy.database import (
+    current_session,
+    database,
+    execute,
+    insert,
+    now,
+    row,
+    rows,
+    time_before,
+)
 from crm.values.ids import integer_id
 
 
@@ -97,7 +106,7 @@ class Record(Row):
         record = cls._of(values)
         values |= record.derived()
         sql, names = _insert(cls, tuple(values))
-        record.id = execute(sql, [values[name] for name in names]).lastrowid
+        record.id = insert(sql, [values[name] for name in names])
         return record
 
     def derived(self) -> dict[str, Any]:
@@ -277,7 +286,7 @@ def _select(record: type[Record], live: bool = True) -> str:
     # Under its own name, which conditions may use: peewee calls it "t1".
     sql, _ = record.alias(record._meta.table_name).select().sql()
     hides = live and issubclass(record, SoftDeletedRecord)
-    return f"{sql} WHERE {'deleted_at IS NULL' if hides else '1'}"
+    return f"{sql} WHERE {'deleted_at IS NULL' if hides else 'TRUE'}"
 
 
 @lru_cache(maxsize=64)

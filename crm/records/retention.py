@@ -28,7 +28,7 @@ def delete_oldest(table: str, column: str, before: str, max_rows: int) -> int:
     ).rowcount
 
 
-def erase_deleted(table: str, condition: str = "1") -> None:
+def erase_deleted(table: str, condition: str = "TRUE") -> None:
     """Register a sweep that erases the soft-deleted records of a table after KEPT_DAYS, with their
     notes and audit entries. `condition`: SQL that must also hold."""
 

@@ -10,19 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from crm.tenancy import search_index
-from crm.tenancy.dialect import among
-from crm.tenancy.search_index import PIECE_LETTERS
+from crm.tenancy.dialect import among, without_index
+from crm.tenancy.search_index import Word
 
-Run = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
-# One word of a query, as the forms of which one must match.
-Word = tuple[str, ...]
+Run = Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
 
 # The newest matches that are looked at first. Fewer than this are all there is: they are fetched.
 PROBE_ROWS = 1000
-# Eight pieces find as well as all of them; more only cost time: 200 characters took 13 ms, now 4.
-MAX_PIECES = 8
 PHONE_CHARACTERS = frozenset("0123456789+()-.")
-# SQLite's tokenizer stops at NUL, and lone surrogates have no UTF-8 at all.
+# The index stops at NUL, and lone surrogates have no UTF-8 at all.
 UNSTORABLE = {0: " "} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 # Мар'яна is typed with whatever apostrophe the keyboard has.
 APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u0060\u00b4"), "'")
@@ -42,12 +38,12 @@ def condition(
     query_words = words(q)
     verified = " AND ".join(_contains(table, word) for word in query_words)
     forms: list[Any] = [form for word in query_words for form in word]
-    selects: list[tuple[str, list[Any]]] = []  # of the ids of candidates, with parameters
-    if index_query := _index_query(query_words):
-        selects.append((search_index.matching_ids(table), [index_query]))
-    if not all(map(_is_indexed, query_words)) and (counts or not by_id):
+    selects: list[tuple[str, Sequence[Any]]] = []  # of the ids of candidates, with parameters
+    if matching := search_index.matching_ids(table, query_words):
+        selects.append(matching)
+    if not all(map(search_index.is_indexed, query_words)) and (counts or not by_id):
         selects.append((f"SELECT id FROM {table} WHERE {verified}", forms))
-    # Probed, because SQLite can't guess how common a word is: sorting every row of a common word
+    # Probed, because nothing tells how common a word is: sorting every row of a common word
     # takes 100 ms, walking the table for a rare one 100 to 400.
     spans = []
     for select, parameters in selects:
@@ -62,37 +58,14 @@ def condition(
     # Every 25th row, or every second where matches may stand together at the end of the order.
     if span < PROBE_ROWS * (25 if by_id else 2):
         return verified, forms
-    # Many but scattered. `+` lets the order's own index be walked, checking ids, reading no row.
-    plus = "" if by_id else "+"
-    return f"{plus}{table}.id IN ({select}) AND {verified}", [*parameters, *forms]
+    # Many but scattered. Without the ids' index the order's own is walked, checking ids, reading no
+    # row.
+    id = f"{table}.id" if by_id else without_index(f"{table}.id")
+    return f"{id} IN ({select}) AND {verified}", [*parameters, *forms]
 
 
 def _contains(table: str, word: Word) -> str:
     return "(" + " OR ".join(search_index.contains(table) for _ in word) + ")"
-
-
-def _is_indexed(word: Word) -> bool:
-    return min(map(len, word)) >= PIECE_LETTERS
-
-
-def _index_query(query_words: list[Word]) -> str:
-    """What the index can tell of the words: all their pieces, not yet side by side."""
-    indexed = [word for word in query_words if _is_indexed(word)]
-    # The longest are likely the rarest.
-    longest = sorted(indexed, key=lambda word: -len(word[0]))[:MAX_PIECES]
-    share = max(2, MAX_PIECES // max(1, len(longest)))
-    return search_index.all_of(
-        search_index.any_of(_pieces(form, share) for form in word) for word in longest
-    )
-
-
-def _pieces(form: str, share: int) -> str:
-    last = len(form) - PIECE_LETTERS
-    count = min(share, last + 1)
-    starts = [n * last // max(1, count - 1) for n in range(count)]
-    return search_index.all_of(
-        search_index.piece(form[start : start + PIECE_LETTERS]) for start in starts
-    )
 
 
 def words(q: str) -> list[Word]:

@@ -10,17 +10,19 @@ from typing import Any
 from marshmallow import Schema
 
 from crm.errors import NotFound
+from crm.records.conditions import EVERY_ROW
 from crm.records.fields import Id
 from crm.records.record import Record
 from crm.records.sizes import max_bytes
 from crm.tenancy.database import row, rows
+from crm.tenancy.dialect import quoted, selected
 from crm.values.ids import integer_id
 
 
 class RecordView:
     """A record as it is shown: SELECT text and dicts, from a schema of what is shown.
 
-    schema: as RecordSchema.out() makes it. table: the table read.
+    schema: as RecordSchema.out() makes it. table: the table read; `source` is its SQL text.
     live: whether soft-deleted records are hidden.
     expand: names the parts it shows of those that the schema leaves to `expand=`.
     noun: what answers call the record (`<noun>_id`), by default the table.
@@ -36,8 +38,9 @@ class RecordView:
     ):
         self.schema = schema
         self.table = table
+        self.source = quoted(table)
         self.noun = noun or table
-        self.live = "deleted_at IS NULL" if live else "1"
+        self.live = "deleted_at IS NULL" if live else EVERY_ROW
         self.has_audit_trail = live  # as every soft-deleted record
         self.expand = frozenset(expand)
         self.fields: dict[str, Any] = {
@@ -46,9 +49,9 @@ class RecordView:
             if name in self.expand or not getattr(field, "expanded", False)
         }
         self.columns = ", ".join(map(self._column, self.fields))
-        self.select = f"SELECT {self.columns} FROM {table}"
+        self.select = f"SELECT {self.columns} FROM {self.source}"
         self.row_bytes = max_bytes(self.fields, stored=True)  # of a row of the SELECT, as JSON
-        self._one = f"{self.select} WHERE {self.live} AND {table}.id = ?"
+        self._one = f"{self.select} WHERE {self.live} AND {self.source}.id = ?"
         self._expanded_views: dict[frozenset[str], RecordView] = {}
         self._names = tuple(self.fields)
         # Ids come as texts from the database, which is faster than to convert them here.
@@ -65,7 +68,7 @@ class RecordView:
         if not (expand := self.expand.union(parts)) - self.expand:
             return self
         if expand not in self._expanded_views:
-            live = self.live != "1"
+            live = self.live != EVERY_ROW
             self._expanded_views[expand] = RecordView(
                 self.schema, self.table, live, expand, self.noun
             )
@@ -127,8 +130,10 @@ class RecordView:
 
     def _column(self, name: str) -> str:
         field = self.fields[name]
-        column = field.column or f"{self.table}.{name}"
-        return f"CAST({column} AS TEXT)" if isinstance(field, Id) else column
+        column = field.column or f"{self.source}.{name}"
+        if isinstance(field, Id):
+            column = f"CAST({column} AS TEXT)"
+        return selected(column, f"shown_{name}")
 
 
 Converters = tuple[tuple[int, Callable[[Any], Any]], ...]

@@ -29,7 +29,8 @@ def field(noun: str) -> nested.NestedList:
     return nested.NestedList(
         DUPLICATE,
         column=json_rows(
-            {name: name for name in DUPLICATE.fields}, f"({_build_duplicates_sql(noun)}){ORDER}"
+            {name: name for name in DUPLICATE.fields},
+            f"({_build_duplicates_sql(noun)}) AS duplicate{ORDER}",
         ),
         dump_only=True,
         expanded=True,

@@ -20,7 +20,7 @@ class UserLookup:
         """Their ids, {e-mail or phone: id}, {name: ids}."""
         by_contact: dict[str, int] = {}
         by_name: dict[str, list[int]] = defaultdict(list)
-        user_rows = rows("SELECT id, name, email, phone FROM user ORDER BY id")
+        user_rows = rows('SELECT id, name, email, phone FROM "user" ORDER BY id')
         for id, name, email, phone in user_rows:
             by_contact |= {contact.lower(): id for contact in (phone, email) if contact}
             by_name[fold(name)].append(id)
@@ -40,7 +40,7 @@ class UserLookup:
 
     def name_of(self, id: int) -> str:
         """Return the text for a user in files, by which another tenant finds the same person."""
-        name, email, phone = one_row("SELECT name, email, phone FROM user WHERE id = ?", (id,))
+        name, email, phone = one_row('SELECT name, email, phone FROM "user" WHERE id = ?', (id,))
         return name_for_file(id, [email, phone, name], lambda text: self.find(text, ""))
 
 

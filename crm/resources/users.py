@@ -66,7 +66,7 @@ class User(Record):
         return before
 
     def is_last_owner(self) -> bool:
-        another = "role = 'owner' AND active AND id <> ?"
+        another = "role = 'owner' AND active = 1 AND id <> ?"
         return self.role == "owner" and bool(self.active) and not User.first(another, self.id)
 
 
@@ -188,7 +188,7 @@ def _without_site_id(data: dict[str, Any]) -> User | None:
 
 def owner_id() -> int:
     """Return the first owner, for whom keys made on the command line act by default (D12)."""
-    owner = User.first("role = 'owner' AND active")
+    owner = User.first("role = 'owner' AND active = 1")
     assert owner is not None  # the last one cannot be deactivated
     return owner.id
 
@@ -196,7 +196,7 @@ def owner_id() -> int:
 def reached_at(text: str) -> User | None:
     """The active user with that phone number or e-mail address, however it was typed."""
     address = reach_of(text)
-    return User.first("(phone = ? OR email = ?) AND active", address, address)
+    return User.first("(phone = ? OR email = ?) AND active = 1", address, address)
 
 
 def reach_of(text: str) -> str:
@@ -209,7 +209,7 @@ def reach_of(text: str) -> str:
 
 def named(text: str) -> User:
     """The active user with that id, phone number or e-mail address. Raises NotFound."""
-    user = User.first("id = ? AND active", integer_id(text)) or reached_at(text)
+    user = User.first("id = ? AND active = 1", integer_id(text)) or reached_at(text)
     if user is None:
         raise NotFound(f"there is no active user {text}")
     return user

@@ -203,7 +203,7 @@ class DeliverySchema(RecordSchema):
             {name: name for name in ATTEMPT.fields},
             "(SELECT * FROM attempt WHERE delivery_id = delivery.id"
             # The inner query takes the latest ones, the outer order is that of the response.
-            f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) ORDER BY id",
+            f" ORDER BY id DESC LIMIT {SHOWN_ATTEMPTS}) AS latest ORDER BY id",
         ),
         max_bytes=SHOWN_ATTEMPTS * 16_000,
         about=f"The latest {SHOWN_ATTEMPTS}, the oldest of them first.",

@@ -14,6 +14,7 @@ from crm.api.operations import Blueprint, build_path, named
 from crm.api.upload import read_uploaded_file
 from crm.errors import Forbidden
 from crm.records import fields, parameters, queries
+from crm.records.conditions import EVERY_ROW
 from crm.records.parameters import Query
 from crm.records.schemas import RecordSchema
 from crm.spreadsheets.exporter import MayRead, export_csv
@@ -107,7 +108,7 @@ def export_response(resource: ImportableResource, query: Query, may_read: MayRea
     status and never cuts a file short, and a slow client holds neither a connection to the database
     nor memory.
     """
-    condition = " AND ".join(part.sql for part in query.conditions) or "1"
+    condition = " AND ".join(part.sql for part in query.conditions) or EVERY_ROW
     params = [value for part in query.conditions for value in part.params]
     sort: Any = export_filter_of(resource.plural).fields["sort"]
     order = sort.order_by(query.sort)

@@ -9,6 +9,7 @@ from crm.spreadsheets import csv_format
 from crm.spreadsheets.csv_columns import Column, Write
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
+from crm.tenancy.dialect import selected
 from crm.tenancy.reading import batches, snapshot
 
 MayRead = Callable[[str], bool]  # may the reader see the resource of this plural?
@@ -19,7 +20,7 @@ Row = Sequence[str | None]
 def export_csv(
     to: IO[bytes],
     resource: ImportableResource,
-    condition: str = "1",
+    condition: str = "TRUE",
     params: Sequence[Any] = (),
     order: str = "",
     excel: bool = False,
@@ -33,11 +34,13 @@ def export_csv(
     """
     references = References()
     record_columns = [column for column in resource.columns if column.sql]
-    selected = [column.sql for column in record_columns]
+    expressions = [
+        selected(column.sql, f"cell_{place}") for place, column in enumerate(record_columns)
+    ]
     if resource.part:
-        selected.append(f"{resource.singular}.id")
+        expressions.append(f"{resource.singular}.id")
     sql = (
-        f"SELECT {', '.join(selected)} FROM {resource.singular}"
+        f"SELECT {', '.join(expressions)} FROM {resource.singular}"
         f" WHERE deleted_at IS NULL AND {condition} ORDER BY {order or resource.export_order}"
     )
     writers = _own_writers(resource, record_columns, references, excel, may_read)

@@ -1,21 +1,48 @@
-"""Parts of SQL statements in SQLite's own dialect, for statements otherwise in standard SQL."""
+"""Parts of SQL statements that engines spell differently, and what depends on the session's engine.
 
+They are in SQLite's spelling, which is the canonical one: other engines translate it.
+"""
+
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from crm.tenancy.database import current_session, execute
+from crm.tenancy.database import current_session, execute, session_or_none
 
 FILLING_CACHE_BYTES = 64 << 20  # of pages kept in memory while many rows are written
 INDEXES_OF = (
     "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
 )
+KEYWORDS = frozenset({"user"})  # names of tables that are quoted
+PLAIN_COLUMN = re.compile(r'[\w".]+\Z')
+
+
+def has_full_text_tables() -> bool:
+    """Whether the engine of the current session indexes words in tables that code keeps up."""
+    session = session_or_none()
+    return session is None or session.source.engine_name == "sqlite"
+
+
+def quoted(table: str) -> str:
+    """Make the SQL text of a table's name."""
+    return f'"{table}"' if table in KEYWORDS else table
+
+
+def selected(expression: str, name: str) -> str:
+    """Make the SELECT text of an expression: a plain column as it is, anything else named.
+
+    Without a name PostgreSQL calls `CAST(lead.id AS TEXT)` id, and ORDER BY id would sort texts.
+    name: one that no column has.
+    """
+    return expression if PLAIN_COLUMN.match(expression) else f"{expression} AS {name}"
 
 
 def json_rows(columns: dict[str, str], rest: str) -> str:
     """Make an SQL expression: the rows of `SELECT columns FROM rest` as one JSON text."""
     names = ", ".join(f"'{name}', {name}" for name in columns)
-    selected = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    return f"(SELECT json_group_array(json_object({names})) FROM (SELECT {selected} FROM {rest}))"
+    parts = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    listed = f"SELECT json_group_array(json_object({names}))"
+    return f"({listed} FROM (SELECT {parts} FROM {rest}) AS part)"
 
 
 def json_row(columns: dict[str, str], rest: str) -> str:
@@ -24,9 +51,17 @@ def json_row(columns: dict[str, str], rest: str) -> str:
     return f"(SELECT json_object({pairs}) FROM {rest})"
 
 
-def among(column: str) -> str:
-    """Make an SQL condition: the column is one of the values of a JSON array, its one parameter."""
-    return f"{column} IN (SELECT value FROM json_each(?))"
+def among(column: str, type_name: str = "INTEGER") -> str:
+    """Make an SQL condition: the column is one of the values of a JSON array, its one parameter.
+
+    type_name: of the values, INTEGER or TEXT.
+    """
+    return f"{column} IN (SELECT CAST(value AS {type_name}) FROM json_each(?))"
+
+
+def without_index(expression: str) -> str:
+    """Make an SQL expression of the same value, for which SQLite uses no index."""
+    return f"+{expression}"
 
 
 def by_index(table: str, index: str) -> str:
@@ -45,9 +80,16 @@ def filling(table: str, rebuild_indexes: bool) -> Iterator[None]:
 
     Their pages stay in memory meanwhile. With `rebuild_indexes`, for more rows than the table has,
     its indexes are dropped and created again at the end: to sort 50,000 entries once takes a third
-    of the time of inserting each at its place.
+    of the time of inserting each at its place. On other engines nothing of it is needed.
     """
+    if not has_full_text_tables():
+        yield
+        return
     connection = current_session().connection
+    if not has_full_text_tables():
+        # There dropping an index would keep all readers out until the end of the transaction.
+        yield
+        return
     indexes = connection.execute(INDEXES_OF, (table,)).fetchall() if rebuild_indexes else []
     (cache_size,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{FILLING_CACHE_BYTES >> 10}")

@@ -21,7 +21,7 @@ from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.tenancy.database import execute, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.full_tenant import Caller, Clock, fill_tenant
 from tests.installations import config_for, copy_installation
@@ -143,7 +143,7 @@ def crm_copy(wired_copy, two_tenants, tmp_path) -> Iterator[CRMApp]:
     """The app with both tenants, fresh for each operation."""
     copy_installation(two_tenants[0], tmp_path / "data")
     config = config_for(tmp_path / "data", plans=UNLIMITED)
-    wired_copy.tenants = Tenants(config, Clock(two_tenants[1]))
+    wired_copy.tenants = open_tenants(config, Clock(two_tenants[1]))
     wired_copy.limiter.__init__(wired_copy.tenants.counters)
     yield wired_copy
     wired_copy.tenants.forget_idle()

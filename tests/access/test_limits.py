@@ -24,8 +24,9 @@ import sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.resources import tenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
-tenants = Tenants(config_for(Path(sys.argv[1])), lambda: 1_772_442_000)
+tenants = open_tenants(config_for(Path(sys.argv[1])), lambda: 1_772_442_000)
 with tenants.session("acme"):
     tenant.change_plan(sys.argv[2])
 tenants.forget_idle()

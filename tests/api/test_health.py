@@ -17,6 +17,7 @@ import pytest
 from crm import CRMApp, create_app
 from crm.api.health import PATHS
 from crm.tenancy import readiness
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.cases import loop_over
 from tests.installations import config_for, copy_installation
@@ -159,7 +160,7 @@ def test_the_one_tenant_that_is_served_must_be_readable(
     assert reason(app) is None
     damage(app, "acme")
     assert reason(app) == "file_unreadable"
-    app.tenants = Tenants(config_for(tmp_path / "data", tenant="initech"))
+    app.tenants = open_tenants(config_for(tmp_path / "data", tenant="initech"))
     assert reason(app) == "file_unreadable"
 
 

@@ -16,7 +16,7 @@ import pytest
 from crm import CRMApp, create_app
 from crm.config import Config
 from crm.json import dumps
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import Api, Clock, key_for
 from tests.installations import config_for, copy_installation
@@ -126,7 +126,7 @@ def app(marked, tmp_path) -> Iterator[CRMApp]:
     """The app with those records, fresh for each test."""
     app, folder, _, _ = marked
     copy_installation(folder, tmp_path / "data")
-    app.tenants = Tenants(config_for(tmp_path / "data"), Clock())
+    app.tenants = open_tenants(config_for(tmp_path / "data"), Clock())
     app.limiter.__init__(app.tenants.counters)
     yield app
     app.tenants.forget_idle()

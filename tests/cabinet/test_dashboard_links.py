@@ -15,7 +15,7 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
 from crm.resources.tasks import Task
 from crm.tenancy.database import transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.conftest import Clock
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
@@ -34,7 +34,7 @@ KYIV = "Europe/Kyiv"
 def filled(tmp_path_factory):
     """The demo, with leads of many sources and of none, and deals closed long ago."""
     folder = tmp_path_factory.mktemp("demo")
-    tenants = Tenants(config_for(folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     demo.prepare(tenants)
     with tenants.session("acme"), transaction():
         for number in range(30):
@@ -55,7 +55,7 @@ def filled(tmp_path_factory):
 @pytest.fixture
 def demo_crm(wired, filled, tmp_path, clock):
     copy_installation(filled, tmp_path / "data")
-    wired.tenants = Tenants(config_for(tmp_path / "data"), clock)
+    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
     wired.limiter.__init__(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired

@@ -16,7 +16,7 @@ from crm.resources import tasks, users, webhooks
 from crm.resources.clients.record import CLIENT
 from crm.resources.tasks import TASK_IN
 from crm.tenancy.database import now, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cabinet.test_pages import check
 from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.conftest import Clock
@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
-    tenants = Tenants(config_for(folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     demo.prepare(tenants)
     with tenants.session("acme") as here, transaction():
         here.user_id = users.owner_id()

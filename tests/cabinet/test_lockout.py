@@ -11,8 +11,8 @@ from crm.access import known_browsers, passwords, sessions
 from crm.config import SMS_LIMITS
 from crm.resources import users
 from crm.tenancy.database import execute, row, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.sms_log import DAY_SECONDS
-from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.installations import config_for
@@ -68,7 +68,7 @@ def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
 def limit(crm: CRMApp, clock: Clock, **numbers: int) -> None:
     """The app with these numbers of CRM_SMS_LIMITS."""
     settings = config_for(crm.tenants.config.data, sms_limits=SMS_LIMITS | numbers)
-    crm.tenants = Tenants(settings, clock)
+    crm.tenants = open_tenants(settings, clock)
     cabinet.begin_counting(crm)
 
 

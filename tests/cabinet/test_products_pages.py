@@ -53,7 +53,7 @@ def product(crm, id: str) -> dict[str, Any]:
 
 def skus(crm) -> list[str]:
     with crm.tenants.session("acme"):
-        return [found.sku for found in Product.every("1 ORDER BY id")]
+        return [found.sku for found in Product.every("TRUE ORDER BY id")]
 
 
 def kinds(crm) -> list[str]:

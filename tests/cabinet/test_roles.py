@@ -43,7 +43,7 @@ def ask(crm):
         client = crm.test_client()
         if role:
             with crm.tenants.session("acme"):
-                found = users.User.first("role = ? AND active", role)
+                found = users.User.first("role = ? AND active = 1", role)
                 id = found.id if found else users.create({"name": role, "role": role}).id
                 token = sessions.open(id, "tests")
             client.set_cookie(COOKIE, token, domain=f"{label}.localhost")

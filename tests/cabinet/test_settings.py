@@ -11,7 +11,7 @@ from crm.resources.deals.record import Deal
 from crm.resources.pipelines import PIPELINE, Pipeline
 from crm.resources.users import USER
 from crm.tenancy.database import row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
 from tests.installations import config_for
@@ -62,7 +62,7 @@ def user(crm, id=TARAS):
 
 def user_names(crm) -> list[str]:
     with crm.tenants.session("acme"):
-        return [found["name"] for found in USER.every("1 ORDER BY id")]
+        return [found["name"] for found in USER.every("TRUE ORDER BY id")]
 
 
 def tokens_of(letter) -> str:
@@ -509,7 +509,7 @@ def test_a_pipeline_is_renamed_moved_and_made_the_default(crm, olena):
     olena.sends("/settings/pipelines/2/move", {"position": "1"})
     olena.sends("/settings/pipelines/2/default")
     with crm.tenants.session("acme"):
-        found = [(p.name, p.is_default) for p in Pipeline.every("1 ORDER BY position")]
+        found = [(p.name, p.is_default) for p in Pipeline.every("TRUE ORDER BY position")]
     assert found == [("C", 1), ("Sales", 0)]
 
 
@@ -617,7 +617,7 @@ def test_a_plan_is_shown_only_where_sign_up_is_open(crm, olena, clock, closed):
     assert 'href="/settings/plan"' in olena.sees("/settings")
     assert provider in olena.sees("/settings/plan")
     crm.tenants.forget_idle()
-    crm.tenants = Tenants(config_for(crm.tenants.config.data, **closed), clock)
+    crm.tenants = open_tenants(config_for(crm.tenants.config.data, **closed), clock)
     for path in ("/settings", "/settings/profile", "/settings/company", "/"):
         page = olena.sees(path)
         assert "/settings/plan" not in page and provider not in page

@@ -32,7 +32,7 @@ from crm.outbox.call import Outcome
 from crm.resources import webhooks
 from crm.tenancy import backup, migrations
 from crm.tenancy.database import execute, now, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import Api
 from tests.installations import config_for, copy_installation, environ_for
@@ -90,7 +90,7 @@ class Folder:
     @contextlib.contextmanager
     def session(self, label: str = "acme") -> Iterator[None]:
         """A session of a tenant, for what a sender does."""
-        tenants = Tenants(config_for(self.path, webhook_allow=LOOPBACK))
+        tenants = open_tenants(config_for(self.path, webhook_allow=LOOPBACK))
         with tenants.session(label):
             yield
         tenants.forget_idle()
@@ -445,7 +445,7 @@ def test_migrate_brings_every_file_up_to_date(
     monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, step])
     told = [f"{label}: version {now + 1}, was {now}\n" for label in ("acme", "globex")]
     assert folder.run("migrate").stdout == "".join(told)
-    tenants = Tenants(config_for(folder.path))
+    tenants = open_tenants(config_for(folder.path))
     assert read_rows(tenants, "acme", "SELECT count(*) FROM later") == [(0,)]
     tenants.forget_idle()
 
@@ -1173,7 +1173,7 @@ def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> N
         told_ids = {row["data"]["lead"]["id"] for row in feed(call, "lead.created")}
         assert told_ids == set(created)
         assert len(feed(call, "product.imported")) == 1
-    assert_whole(Tenants(config_for(folder.path)), "acme")
+    assert_whole(open_tenants(config_for(folder.path)), "acme")
 
 
 def feed(call: Caller, kind: str) -> list[dict[str, Any]]:

@@ -27,9 +27,9 @@ from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import integrity, migrations
 from crm.tenancy.database import execute, transaction
 from crm.tenancy.disk import stamp
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.steady_clock import boot_seconds
-from crm.tenancy.tenants import Tenants
 from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
 from tests.installations import config_for, copy_installation, environ_for
 from tests.messages.test_messages import MailBox, listening, mailing, replying
@@ -84,7 +84,7 @@ def doctor(data: Path, *words: Any, **settings: str) -> Report:
 @pytest.fixture
 def data(crm: CRMApp) -> Path:
     """A folder with the cast, by the real clock: nothing is wrong with it."""
-    crm.tenants = Tenants(config_for(crm.tenants.config.data))
+    crm.tenants = open_tenants(config_for(crm.tenants.config.data))
     crm.tenants.config.data.chmod(0o700)
     return crm.tenants.config.data
 
@@ -140,7 +140,7 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
 
 def test_it_tells_how_many_sms_are_used(data: Path) -> None:
     config = config_for(data)
-    tenants = Tenants(config)
+    tenants = open_tenants(config)
     limits = SmsLimits(SmsLog(data, tenants.secret_key), config.sms_limits)
     used = "{} of 800 in 24 hours are used by all tenants and sign-up"
     rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
@@ -725,7 +725,7 @@ def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None
 
 
 def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
-    tenants = Tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
+    tenants = open_tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
     tenants.steady_clock.now()
     before = (data / "clock").read_bytes()
     (_, _), (level, told) = doctor(data).of("clock")

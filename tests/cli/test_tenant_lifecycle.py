@@ -26,8 +26,9 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, users, webhooks
 from crm.resources.leads.record import LEAD
-from crm.tenancy import backup, database, trash, upgrades, uploads
+from crm.tenancy import backup, trash, upgrades, uploads
 from crm.tenancy.database import row, rows
+from crm.tenancy.engines import sqlite
 from crm.tenancy.files import UnknownTenant
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
@@ -42,12 +43,13 @@ from pathlib import Path
 from tests.tables import assert_whole, read_rows
 from tests.installations import config_for
 from crm.tenancy import disk, trash, uploads
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
 modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
-trash.delete(Tenants(config_for(Path(sys.argv[1]))), "acme")
+trash.delete(open_tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 
@@ -63,7 +65,7 @@ def command(crm, *words: object, code: int = 0, told: str | None = None) -> Resu
 
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def look(path: Path, sql: str) -> list[tuple]:
@@ -425,7 +427,7 @@ def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_change
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(database, "PRAGMAS", quick)
+        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
         with pytest.raises(Busy):
             trash.delete(crm.tenants, "acme")
     assert names(crm, "acme") == ["Now", "Later"]

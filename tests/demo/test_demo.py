@@ -21,7 +21,7 @@ from crm.outbox import events
 from crm.resources import notes, tenant, users
 from crm.resources.leads import record as leads
 from crm.tenancy import trash
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
@@ -39,7 +39,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder after the demo's first start, and its text."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.prepare(Tenants(config_for(folder), Clock())).text
+    return folder, demo.prepare(open_tenants(config_for(folder), Clock())).text
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def acme(started):
 
 @pytest.fixture(scope="module")
 def globex(started):
-    with Tenants(config_for(started[0]), Clock()).session("globex"):
+    with open_tenants(config_for(started[0]), Clock()).session("globex"):
         key = api_keys.create("tests", "*", users.owner_id())[1]
     yield from caller("globex", started[0], key)
 
@@ -73,7 +73,7 @@ def key_in(text: str) -> str:
 
 def tables(folder: Path, label: str) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table but those of the search index."""
-    return read_records(Tenants(config_for(folder)), label)
+    return read_records(open_tenants(config_for(folder)), label)
 
 
 def counts(folder: Path, label: str) -> dict[str, int]:
@@ -233,7 +233,7 @@ def test_nobody_can_be_reached(started):
 
 
 def test_the_same_moment_gives_the_same_demo(started, tmp_path):
-    demo.prepare(Tenants(config_for(tmp_path, tenant="globex"), Clock()))
+    demo.prepare(open_tenants(config_for(tmp_path, tenant="globex"), Clock()))
     again, first = tables(tmp_path, "globex"), tables(started[0], "globex")
     for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
         assert again[noun] == first[noun]
@@ -254,7 +254,7 @@ def test_the_same_moment_gives_the_same_demo(started, tmp_path):
 def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
     clock = Clock()
     clock.moment = datetime.fromisoformat(now).timestamp()
-    demo.prepare(Tenants(config_for(tmp_path), clock))
+    demo.prepare(open_tenants(config_for(tmp_path), clock))
     for label in BUSINESSES:
         rows_of = tables(tmp_path, label)
         expected = tables(started[0], label)
@@ -282,7 +282,7 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    text = demo.prepare(Tenants(config_for(folder), Clock())).text
+    text = demo.prepare(open_tenants(config_for(folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "one_time_link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
@@ -294,7 +294,7 @@ def test_a_second_start_finds_everything_as_it_was(started, folder):
 
 
 def test_only_the_demos_own_key_is_revoked(folder):
-    tenants = Tenants(config_for(folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     with tenants.session("acme"):
         api_keys.create("integration", "*", 1)
     demo.prepare(tenants)
@@ -304,7 +304,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
 
 
 def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
-    tenants = Tenants(config_for(folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     trash.delete(tenants, "globex")
     tenant.open_tenant(tenants, "shop", name="Крамниця")
     with tenants.session("acme"):
@@ -321,7 +321,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
 
 @pytest.mark.parametrize("label", BUSINESSES)
 def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
-    tenants = Tenants(config_for(tmp_path), Clock())
+    tenants = open_tenants(config_for(tmp_path), Clock())
     tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
     before = tables(tmp_path, label)
     with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):
@@ -342,7 +342,7 @@ def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
 
     really_create = notes.create
     monkeypatch.setattr(notes, "create", create)
-    tenants = Tenants(config_for(tmp_path, tenant="globex"), Clock())
+    tenants = open_tenants(config_for(tmp_path, tenant="globex"), Clock())
     with pytest.raises(KeyboardInterrupt):
         demo.prepare(tenants)
     assert tenants.labels() == []
@@ -436,19 +436,19 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
 
 def test_the_receiver_is_started_as_the_demo_was(started, folder):
     assert "\npython app.py webhook listen --port 9000\n" in started[1]
-    text = demo.prepare(Tenants(config_for(folder), Clock()), "crm").text
+    text = demo.prepare(open_tenants(config_for(folder), Clock()), "crm").text
     assert "\ncrm webhook listen --port 9000\n" in text
     assert '"url":"http://127.0.0.1:9000/"' in text
 
 
 def test_the_lines_follow_the_port(folder):
-    text = demo.prepare(Tenants(config_for(folder, port=9123), Clock())).text
+    text = demo.prepare(open_tenants(config_for(folder, port=9123), Clock())).text
     assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(text))
 
 
 def test_a_bare_address_serves_one_tenant(tmp_path):
     config = config_for(tmp_path, tenant="globex")
-    tenants = Tenants(config, Clock())
+    tenants = open_tenants(config, Clock())
     text = demo.prepare(tenants).text
     assert tenants.labels() == ["globex"]
     assert "localhost" not in text
@@ -458,7 +458,7 @@ def test_a_bare_address_serves_one_tenant(tmp_path):
 
 
 def test_a_bare_address_of_no_demo_tenant_is_refused(tmp_path):
-    tenants = Tenants(config_for(tmp_path, tenant="shop"), Clock())
+    tenants = open_tenants(config_for(tmp_path, tenant="shop"), Clock())
     with pytest.raises(ConfigError, match="acme or globex"):
         demo.prepare(tenants)
     assert tenants.labels() == []

@@ -28,7 +28,7 @@ from crm.errors import Busy
 from crm.outbox import sender
 from crm.resources import tenant
 from crm.tenancy.database import row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
 from tests.installations import config_for
@@ -220,7 +220,7 @@ def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
     disk: Disk, app: CRMApp, keys: dict[str, str]
 ) -> None:
     """What a visit reads stays as it was, also while room is made and another process writes."""
-    other = Tenants(config_for(disk.path / "data"))
+    other = open_tenants(config_for(disk.path / "data"))
     disk.fill()
     count = "SELECT count(*) FROM lead"
     with app.tenants.session("bare"):

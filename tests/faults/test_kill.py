@@ -24,7 +24,7 @@ import pytest
 from crm.access import api_keys, sessions
 from crm.resources import tenant, users
 from crm.tenancy import copies as copying
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
@@ -190,7 +190,7 @@ class Operator(threading.Thread):
 @pytest.fixture
 def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
     """Keys of acme and globex, and sessions at acme."""
-    tenants = Tenants(config_for(tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     keys = []
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")
@@ -284,7 +284,7 @@ def check_copies(data: Path) -> set[str]:
 
 def check(data: Path, writers: list[Writer]) -> None:
     """The files are whole, and have each record once."""
-    tenants = Tenants(config_for(data))
+    tenants = open_tenants(config_for(data))
     acme, globex = (file_of(tenants, label) for label in ("acme", "globex"))
     assert list(faults_inside(acme)) == []
     assert list(faults_inside(globex, has_gaps=True)) == []

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.faults.killing import killed
 from tests.installations import config_for
 from tests.server_process import run_server
@@ -219,7 +219,7 @@ def test_every_committed_event_arrives_through_twenty_kills(
     for id in (id for writer in writers for id in writer.made):
         assert [kind for kind, _ in told[id]] == ["client.created", *["client.updated"] * 2]
         assert [was.get("comment") for _, was in told[id]] == [None, None, "first"]
-    tenants = Tenants(config_for(tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     assert_whole(tenants, "acme")
     leased = read_rows(tenants, "acme", "SELECT count(*) FROM delivery WHERE lease IS NOT NULL")
     assert leased == [(0,)]

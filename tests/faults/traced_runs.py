@@ -15,7 +15,7 @@ from crm import CRMApp, cabinet
 from crm.config import PLANS
 from crm.resources.leads.record import LEAD
 from crm.tenancy.copies import check_copy, list_copies
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.faults.losses import faults_inside, losses
 from tests.faults.power_cuts import Cut, Disk, Trace
 from tests.faults.traffic import Operation, Strange, Writer, view_of
@@ -102,7 +102,7 @@ class Recovered:
 
     def __init__(self, app: CRMApp, run: Run, folder: Path):
         self.app, self.run, self.folder = app, run, folder
-        app.tenants = Tenants(config_for(folder, plans=dict.fromkeys(PLANS, 0)), time.time)
+        app.tenants = open_tenants(config_for(folder, plans=dict.fromkeys(PLANS, 0)), time.time)
         app.limiter.__init__(app.tenants.counters)
         cabinet.begin_counting(app)
         self.client = app.test_client()
@@ -136,7 +136,7 @@ class Recovered:
                 if not tenants.exists(label):
                     return None
                 with tenants.session(label):
-                    return sorted(lead["name"] for lead in LEAD.every("1"))
+                    return sorted(lead["name"] for lead in LEAD.every("TRUE"))
             case _:
                 answer = self.get("acme", f"/api/v1{path}", self.run.key)
                 return view_of(path, answer.status_code, answer.json)

@@ -18,7 +18,7 @@ from crm.resources import tasks, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.tenancy import wakeup
 from crm.tenancy.database import row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.wakeup import WakeupPipe
 from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, run_server
@@ -40,7 +40,7 @@ def lead(tenants, label="acme"):
 
 
 def open_to_loopback(crm):
-    return Tenants(config_for(crm.tenants.config.data, webhook_allow=LOOPBACK))
+    return open_tenants(config_for(crm.tenants.config.data, webhook_allow=LOOPBACK))
 
 
 def settled(tenants, count, label="acme"):
@@ -400,7 +400,7 @@ def test_a_hook_at_another_port_is_another_endpoint(sending, hook):
 
 
 def test_an_allowed_network_is_a_matter_of_the_installation(crm, hook):
-    tenants = Tenants(config_for(crm.tenants.config.data))
+    tenants = open_tenants(config_for(crm.tenants.config.data))
     id = endpoint(open_to_loopback(crm), "acme", hook)
     sender = Sender(tenants)
     sender.start()

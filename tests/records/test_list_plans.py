@@ -22,8 +22,8 @@ from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.resources.tasks import DueBefore, DueSince
 from crm.tenancy.database import current_session, execute, rows, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.reading import BoundedRows
-from crm.tenancy.tenants import Tenants
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
@@ -176,7 +176,7 @@ def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     folder = tmp_path_factory.mktemp("plans") / "data"
     copy_installation(furnished[0], folder)
     clock = Clock()
-    wired.tenants = Tenants(config_for(folder), clock)
+    wired.tenants = open_tenants(config_for(folder), clock)
     wired.limiter.__init__(wired.tenants.counters)
     fill(Api(wired, "acme", furnished[1]["olena"]), clock)
     yield wired
@@ -425,7 +425,7 @@ INSERT_MANY = f"""
 def many(wired, furnished, tmp_path) -> Iterator[Listed]:
     """The list of leads, many of them at acme, in a visit."""
     copy_installation(furnished[0], tmp_path / "data")
-    tenants = Tenants(config_for(tmp_path / "data"), Clock())
+    tenants = open_tenants(config_for(tmp_path / "data"), Clock())
     with tenants.session("acme"):
         with transaction():
             execute(INSERT_MANY)

@@ -348,7 +348,7 @@ def test_a_long_query_asks_the_index_for_a_few_pieces_only(many):
     many.found("консультація" * 16)
     many.found(" ".join(f"слово{n}" for n in range(25)))
     for (pieces,) in many.asked:
-        assert pieces.count(" AND ") < 2 * search.MAX_PIECES
+        assert pieces.count(" AND ") < 2 * search_index.MAX_PIECES
 
 
 def test_the_index_follows_inserts_changes_and_deletions(leads):

@@ -40,7 +40,7 @@ def names(pipeline_id=1):
 
 def boards():
     """The pipelines' names in order; their positions must be 1, 2, 3 …"""
-    pipelines = PIPELINE.every("1 ORDER BY position, id")
+    pipelines = PIPELINE.every("TRUE ORDER BY position, id")
     assert [each["position"] for each in pipelines] == list(range(1, len(pipelines) + 1))
     assert sum(each["is_default"] for each in pipelines) == 1
     return " ".join(each["name"] for each in pipelines)
@@ -54,10 +54,10 @@ def change(record, id, **data):
 
 def refusal(attempt, *arguments):
     """The code of the refusal, after which nothing has changed."""
-    before = PIPELINE.every("1 ORDER BY id")
+    before = PIPELINE.every("TRUE ORDER BY id")
     with pytest.raises((Conflict, Invalid)) as refused, transaction():
         attempt(*arguments)
-    assert PIPELINE.every("1 ORDER BY id") == before
+    assert PIPELINE.every("TRUE ORDER BY id") == before
     error = refused.value
     return error.faults[0].code if isinstance(error, Invalid) else error.code
 
@@ -66,7 +66,7 @@ def refusal(attempt, *arguments):
 
 
 def test_a_new_tenant_has_sales(acme):
-    (sales,) = PIPELINE.every("1")
+    (sales,) = PIPELINE.every("TRUE")
     assert (sales["name"], sales["is_default"], sales["position"]) == ("Sales", True, 1)
     assert names() == "New Qualified Proposal Negotiation Won Lost"
     stages = sales["stages"]
@@ -142,7 +142,7 @@ def test_only_what_moved_has_a_new_version(acme):
     for name in "AB":
         create({"name": name})
     change(Pipeline, 3, position=2)
-    assert [each["version"] for each in PIPELINE.every("1 ORDER BY id")] == [1, 2, 2]
+    assert [each["version"] for each in PIPELINE.every("TRUE ORDER BY id")] == [1, 2, 2]
 
 
 def test_there_is_an_end_to_pipelines_and_stages(acme):
@@ -230,7 +230,7 @@ def test_its_deals_move_by_their_own_rule(api, acme):
     for title in ("Chairs", "Tables"):
         deals.create({"title": title})
     delete_stage(1, NEW, WON)
-    assert [deal["status"] for deal in DEAL.every("1")] == ["won", "won"]
+    assert [deal["status"] for deal in DEAL.every("TRUE")] == ["won", "won"]
     assert api.kinds()[2:] == ["deal.stage_changed", "deal.won"] * 2
     moved = api.events()[2]
     assert moved["data"]["from_stage"]["name"] == "New"

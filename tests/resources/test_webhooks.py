@@ -18,7 +18,7 @@ from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.tenancy.database import now, row, rows
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
@@ -407,7 +407,9 @@ def allow(crm, clock):
 
     def become(allowed):
         crm.tenants.forget_idle()
-        crm.tenants = Tenants(config_for(crm.tenants.config.data, webhook_allow=allowed), clock)
+        crm.tenants = open_tenants(
+            config_for(crm.tenants.config.data, webhook_allow=allowed), clock
+        )
 
     return become
 

@@ -20,6 +20,7 @@ from crm.resources.tasks import TASK
 from crm.spreadsheets import all_resources, find_resource, read_file
 from crm.spreadsheets.references import source_tenant
 from crm.tenancy.database import row, rows, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
@@ -90,7 +91,7 @@ def test_an_empty_cell_of_a_new_record_is_empty_and_a_missing_column_by_default(
     acme.user_id = OLENA
     load("tasks", "external_id,title,assigned_to,priority\nA,Дзвінок,,\n")
     load("tasks", "external_id,title\nB,Дзвінок\n")
-    nobodys, hers = TASK.every("1 ORDER BY id")
+    nobodys, hers = TASK.every("TRUE ORDER BY id")
     assert (nobodys["assigned_to"], nobodys["priority"]) == (None, "normal")
     assert hers["assigned_to"] == str(OLENA)
 
@@ -188,7 +189,7 @@ def test_a_bad_row_is_told_and_stops_no_other(acme, cells, column, code):
     assert counts(result) == (2, 0, 0, 1)
     assert (3, column, code) in errors(result)
     assert {line for line, _, _ in errors(result)} == {3}
-    assert [found.name for found in Lead.every("1")] == ["Добра", "Добра"]
+    assert [found.name for found in Lead.every("TRUE")] == ["Добра", "Добра"]
 
 
 def test_all_that_is_wrong_with_the_cells_of_a_row_is_told(acme):
@@ -260,7 +261,7 @@ def test_spreadsheets_may_spell_a_file_their_way(acme, encoding, delimiter, amou
     cells = [["Tags", "NAME", "", "phone", "amount"], ["опт", "Їжак", "", "0671234567", amount]]
     text = "\r\n".join(delimiter.join(line) for line in cells)
     assert counts(load("leads", text.encode(encoding))) == (1, 0, 0, 0)
-    (found,) = LEAD.every("1")
+    (found,) = LEAD.every("TRUE")
     assert (found["name"], found["tags"], found["amount"]) == ("Їжак", ["опт"], 1250.5)
 
 
@@ -271,7 +272,7 @@ def test_dates_may_be_spelled_as_spreadsheets_save_them(acme):
         (3, "created_at", "invalid_time"),
         (4, "expected_close_date", "invalid_date"),
     ]
-    (deal,) = SHAPES["deals"].every("1")
+    (deal,) = SHAPES["deals"].every("TRUE")
     assert (deal["created_at"], deal["closed_at"], deal["expected_close_date"]) == (
         "2024-02-01T00:00:00Z",
         "2024-03-05T00:00:00Z",
@@ -293,7 +294,7 @@ def test_dates_may_be_spelled_as_spreadsheets_save_them(acme):
 def test_tags_stand_in_one_cell(acme, cell, tags):
     quoted = cell.replace('"', '""')
     load("leads", f'name,phone,tags\nМарія,0671234567,"{quoted}"\n')
-    assert LEAD.every("1")[0]["tags"] == tags
+    assert LEAD.every("TRUE")[0]["tags"] == tags
 
 
 # Events, the trail, the report
@@ -676,7 +677,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
 @pytest.fixture(scope="module")
 def demo_tenants(tmp_path_factory) -> Tenants:
     """The two businesses of the demo, to whom hostile texts and gaps were added."""
-    tenants = Tenants(config_for(tmp_path_factory.mktemp("demo")))
+    tenants = open_tenants(config_for(tmp_path_factory.mktemp("demo")))
     demo.prepare(tenants)
     with tenants.session("acme") as here:
         here.user_id = OLENA

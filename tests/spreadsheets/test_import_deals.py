@@ -220,7 +220,7 @@ def test_a_client_is_named_by_id_external_id_or_name(acme, api):
         "a,1,,,\nb,,C-1,,\nc,,, тов ромашка ,\nd,1,C-1,ТОВ Ромашка,олена\ne,,,,\n"
     )
     assert counts(load("deals", text)) == (5, 0, 0, 0)
-    found = [(d["client_id"], d["contact_id"]) for d in DEAL.every("1 ORDER BY id")]
+    found = [(d["client_id"], d["contact_id"]) for d in DEAL.every("TRUE ORDER BY id")]
     assert found == [("1", None)] * 3 + [("1", "1"), (None, None)]
 
 
@@ -461,7 +461,7 @@ def test_a_real_history_moves_in_with_its_sums(office):
         if found["deal_stage"] == "Won":
             won[found["account"]] += int(found["close_value"])
     assert sum(won.values()) == 10_005_534
-    for client in CLIENT.every("1"):
+    for client in CLIENT.every("TRUE"):
         amount = {"currency": CURRENCY, "amount": won.pop(client["external_id"])}
         assert client["won_amounts"] == [amount]
     assert not won
@@ -474,7 +474,7 @@ def test_a_real_history_moves_in_with_its_sums(office):
 
 
 def test_every_deal_of_the_history_is_as_in_its_row(office):
-    deals = {deal["external_id"]: deal for deal in DEAL.every("1")}
+    deals = {deal["external_id"]: deal for deal in DEAL.every("TRUE")}
     stages = {str(id): name for id, name in rows("SELECT id, name FROM stage")}
     for found in ROWS:
         deal = deals.pop(found["opportunity_id"])

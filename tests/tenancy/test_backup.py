@@ -22,10 +22,11 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import backup, backup_run, database, disk, migrations
+from crm.tenancy import backup, backup_run, disk, migrations
 from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.engines import sqlite
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import start_python, wait_for_processes
 from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
@@ -51,7 +52,7 @@ def restore(crm, copy: Path, label: str) -> backup.Restored:
 
 def names(crm, label: str) -> list[str]:
     with crm.tenants.session(label):
-        return [lead["name"] for lead in LEAD.every("1 ORDER BY id")]
+        return [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")]
 
 
 def query(path: Path, *texts: str) -> list[tuple]:
@@ -414,7 +415,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(database, "PRAGMAS", quick)
+        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
         with pytest.raises(Busy):
             restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Now", "Later"]
@@ -539,7 +540,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
@@ -557,9 +558,9 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     assert time.monotonic() - begun > 0.3
     assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
-    others = Tenants(crm.tenants.config)
+    others = open_tenants(crm.tenants.config)
     with others.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1 ORDER BY id")] == ["Kept", "Just then"]
+        assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
     crm.tenants.forget_idle()
     assert names(crm, "acme") == ["Kept", "Just then"]
@@ -596,13 +597,13 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(make_copy(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
+    opening = open_tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()
 
     def kinds() -> set[str]:
-        return {lead["name"] for lead in LEAD.every("1")}
+        return {lead["name"] for lead in LEAD.every("TRUE")}
 
     def work(number: int) -> None:
         for count in range(1_000_000):
@@ -742,7 +743,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     for path in befores:
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
     crm.tenants.forget_idle()
-    assert {path.name for path in Tenants(crm.tenants.config).folder.glob("*acme*")} <= {
+    assert {path.name for path in open_tenants(crm.tenants.config).folder.glob("*acme*")} <= {
         *("acme.db", "acme.lock"),
     }
 

@@ -13,7 +13,8 @@ from crm.outbox import deliveries
 from crm.resources import webhooks
 from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.tenancy import migrations, sweeps
-from crm.tenancy.database import connect, current_session, execute, row, rows, transaction
+from crm.tenancy.database import current_session, execute, row, rows, transaction
+from crm.tenancy.engines.sqlite import connect
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
@@ -32,7 +33,7 @@ from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
-tenants = Tenants(config_for(Path(sys.argv[1])))
+tenants = open_tenants(config_for(Path(sys.argv[1])))
 gate, opened = os.pipe()
 children = []
 for number in range(4):

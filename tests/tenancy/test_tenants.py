@@ -18,6 +18,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.files import UnknownTenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
@@ -32,7 +33,7 @@ each = pytest.mark.parametrize
 
 
 def tenants(tmp_path, domain: str = "localhost", **more) -> Tenants:
-    return Tenants(config_for(tmp_path, base_domain=domain, **more))
+    return open_tenants(config_for(tmp_path, base_domain=domain, **more))
 
 
 def files(folder) -> set[str]:
@@ -294,11 +295,11 @@ def test_an_open_session_writes_no_file_that_it_has_not_read(crm, ivan):
     with crm.tenants.session("acme"):
         create({"name": "Before", "phone": "+380671234567"})
         replace(crm, "acme", "globex")
-        assert [lead["name"] for lead in LEAD.every("1")] == ["Before"]
+        assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Before"]
         with pytest.raises(Busy):
             create({"name": "Decided by the old file", "phone": "+380671234567"})
     with crm.tenants.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
+        assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Other"]
         create({"name": "After", "phone": "+380671234567"})
 
 
@@ -330,7 +331,7 @@ def test_a_writer_that_waited_for_a_restore_writes_to_the_restored_file_or_not_a
     assert run_in_threads(3, write)[:2] == ["busy", "busy"]
     for _ in range(3):
         with crm.tenants.session("acme"):
-            assert [lead["name"] for lead in LEAD.every("1")] == ["Other"]
+            assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Other"]
 
 
 @pytest.mark.files
@@ -358,7 +359,7 @@ def test_closing_the_connections_of_a_replaced_file_spares_the_new_ones_log(crm,
     run_in_threads(2, read_or_write)
     fresh = create_app(crm.tenants.config, sends=False)
     with fresh.tenants.session("acme"):
-        assert [lead["name"] for lead in LEAD.every("1")] == ["Other", "After", "Later"]
+        assert [lead["name"] for lead in LEAD.every("TRUE")] == ["Other", "After", "Later"]
     fresh.tenants.forget_idle()
     crm.tenants.forget_idle()
     with contextlib.closing(sqlite3.connect(crm.tenants.path("acme"))) as after:
@@ -441,13 +442,13 @@ def serve_nobody(data: Path) -> None:
 
 
 FIRST_USES = {
-    "a tenant": lambda data, copy: Tenants(config_for(data)).create("acme"),
-    "the key": lambda data, copy: Tenants(config_for(data)).secret_key(),
-    "the base host": lambda data, copy: Tenants(config_for(data)).tenant(BASE_HOST_FILE),
+    "a tenant": lambda data, copy: open_tenants(config_for(data)).create("acme"),
+    "the key": lambda data, copy: open_tenants(config_for(data)).secret_key(),
+    "the base host": lambda data, copy: open_tenants(config_for(data)).tenant(BASE_HOST_FILE),
     "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
     "the server": lambda data, copy: serve_nobody(data),
     "a restore": lambda data, copy: backup.restore(
-        Tenants(config_for(data)), copy, "acme", lambda: 0
+        open_tenants(config_for(data)), copy, "acme", lambda: 0
     ),
 }
 
@@ -496,7 +497,7 @@ def test_of_many_creating_one_label_one_succeeds(crm):
     found = {path.name for path in crm.tenants.folder.glob("*wanted*")}
     assert found <= {"wanted.db", "wanted.lock"}  # no drafts
     with crm.tenants.session("wanted"):
-        assert len(LEAD.every("1")) == 0
+        assert len(LEAD.every("TRUE")) == 0
 
 
 def test_nobody_sees_a_tenant_before_on_created_has_run(crm):
@@ -556,7 +557,7 @@ def test_strange_files_are_no_tenants(crm):
 
 @pytest.mark.files
 def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm):
-    tenants = Tenants(crm.tenants.config)
+    tenants = open_tenants(crm.tenants.config)
     folder = tenants.folder
     for number, name in enumerate(("acme.db", "globex.db"), 1):
         os.utime(folder / name, (number, number))
@@ -565,4 +566,4 @@ def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm
     assert tenants.recent_first() == ["globex", "acme"]
     (folder / "acme.db-wal").touch()
     assert tenants.recent_first() == ["acme", "globex"]
-    assert Tenants(config_for(folder / "none")).recent_first() == []
+    assert open_tenants(config_for(folder / "none")).recent_first() == []

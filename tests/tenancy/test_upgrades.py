@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, migrations, upgrades
-from crm.tenancy.database import connect, execute_many, transaction
+from crm.tenancy.database import execute_many, transaction
+from crm.tenancy.engines.sqlite import connect
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
@@ -35,10 +36,11 @@ import os, sqlite3, sys
 from pathlib import Path
 from tests.installations import config_for
 from crm.tenancy import migrations, upgrades
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 upgrades._check = lambda *_: os.kill(os.getpid(), 9)
-Tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
+open_tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 SERVE = """

@@ -40,7 +40,7 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
         "deals/board.html",
         form=form or Form(),
         pipeline=pipeline,
-        pipelines=PIPELINE.every("1 ORDER BY position, id"),
+        pipelines=PIPELINE.every("TRUE ORDER BY position, id"),
         columns=_columns(pipeline),
         max_cards=MAX_CARDS,
         stages=[(stage["id"], stage["name"]) for stage in pipeline["stages"]],
@@ -50,7 +50,8 @@ def show_board(form: Form | None = None, pipeline_id: int | str = "") -> Respons
 
 def show_list() -> Response:
     pipelines = [
-        (pipeline["id"], pipeline["name"]) for pipeline in PIPELINE.every("1 ORDER BY position, id")
+        (pipeline["id"], pipeline["name"])
+        for pipeline in PIPELINE.every("TRUE ORDER BY position, id")
     ]
     stages = choices.list_stages()
     statuses = labels.statuses("deal")

@@ -30,7 +30,7 @@ CURRENCIES = ("UAH", "USD", "EUR", "PLN", "GBP")
 
 def list_stages() -> list[tuple[str, str]]:
     """All stages in the order of the boards, named with their pipeline where there are several."""
-    pipelines = PIPELINE.every("1 ORDER BY position, id")
+    pipelines = PIPELINE.every("TRUE ORDER BY position, id")
     return [
         (stage["id"], f"{pipeline['name']}: {stage['name']}" if pipelines[1:] else stage["name"])
         for pipeline in pipelines

@@ -36,7 +36,7 @@ GREY = "#6c757d"  # stands for no colour, because a browser's colour input alway
 
 @pages.get(PATH)
 def list_pipelines(form: Form | None = None) -> Response:
-    every = PIPELINE.every("1 ORDER BY position, id")
+    every = PIPELINE.every("TRUE ORDER BY position, id")
     return show("pipelines.html", pipelines=every, form=form or Form())
 
 

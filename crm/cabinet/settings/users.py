@@ -24,7 +24,7 @@ FIELDS = ("name", "email", "phone", "role")
 
 @pages.get(PATH)
 def list_users(form: Form | None = None) -> Response:
-    all_users = USER.every("1 ORDER BY active DESC, id")
+    all_users = USER.every("TRUE ORDER BY active DESC, id")
     form = form or Form({"role": "manager"})
     return show(
         "users.html",

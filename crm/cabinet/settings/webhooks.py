@@ -39,7 +39,7 @@ EDITED = (*FIELDS, "events", "active")
 def list_webhooks(form: Form | None = None) -> Response:
     return show(
         "webhooks.html",
-        webhooks=_with_health(WEBHOOK.every("1 ORDER BY id DESC")),
+        webhooks=_with_health(WEBHOOK.every("TRUE ORDER BY id DESC")),
         form=form or Form({"events": [*events.KINDS]}),
         kinds=labels.kinds(),
     )

@@ -55,6 +55,6 @@ class Manager(nested.Nested):
 
 
 MANAGER: str = json_row(
-    {"id": "user.id", "name": "user.name"}, "user WHERE user.id = deal.assigned_to"
+    {"id": '"user".id', "name": '"user".name'}, '"user" WHERE "user".id = deal.assigned_to'
 )
 ITEMS_COUNT = "(SELECT count(*) FROM deal_item WHERE deal_item.deal_id = deal.id)"

@@ -220,7 +220,7 @@ def renumber_pipelines() -> None:
 
 
 def _pipelines() -> list[Pipeline]:
-    return Pipeline.every("1 ORDER BY position, id")
+    return Pipeline.every("TRUE ORDER BY position, id")
 
 
 def _in_order(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ BATCH_ROWS = 5000  # written between two reports of progress
 
 SELECT_EXISTING = f"""
     SELECT sku, name, price, unit, category, description, active, id FROM product
-    WHERE {among("sku")} AND deleted_at IS NULL
+    WHERE {among("sku", "TEXT")} AND deleted_at IS NULL
 """
 INSERT = """
     INSERT INTO product (sku, name, price, unit, category, description, active, search_text,

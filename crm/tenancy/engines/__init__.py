@@ -1,0 +1,1 @@
+"""The database engines that a tenant can live in: SQLite and PostgreSQL."""
