@@ -5,7 +5,7 @@ Tests that read a row take `read_rows`; only tests of the files themselves open 
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ POSTGRES_SEQUENCES = (
     "SELECT sequencename AS name, last_value AS seq FROM pg_sequences"
     " WHERE schemaname = current_schema() ORDER BY sequencename"
 )
+TRACED_METHODS = ("execute", "insert", "executemany")
 SEQUENCES = "sqlite_sequence"  # the ids given last; PostgreSQL's go on after a rollback
 
 
@@ -69,14 +70,35 @@ def read_records(tenants: Tenants, label: str) -> Tables:
 
 @contextmanager
 def traced_statements() -> Iterator[list[str]]:
-    """Collect the statements that the current session sends, beginning with its transactions."""
+    """Collect the statements of the current session, in SQLite's spelling on both engines.
+
+    With SQLite BEGIN and COMMIT are among them.
+    """
     statements: list[str] = []
-    connection = current_session().connection
-    connection.set_trace_callback(statements.append)
+    connection: Any = current_session().connection
+    if on_postgres():
+        # It sends statements by these methods; a transaction begins and ends by others.
+        for name in TRACED_METHODS:
+            method = getattr(connection, name)
+            setattr(connection, name, _tracing(method, statements))
+    else:
+        connection.set_trace_callback(statements.append)
     try:
         yield statements
     finally:
-        connection.set_trace_callback(None)
+        if on_postgres():
+            for name in TRACED_METHODS:
+                delattr(connection, name)  # the class's own again
+        else:
+            connection.set_trace_callback(None)
+
+
+def _tracing(method: Callable[..., Any], statements: list[str]) -> Callable[..., Any]:
+    def execute(sql: str, *arguments: Any, **options: Any) -> Any:
+        statements.append(sql)
+        return method(sql, *arguments, **options)
+
+    return execute
 
 
 def file_of(tenants: Tenants, label: str) -> Path:
