@@ -11,7 +11,7 @@ from crm.access import codes, tokens
 from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
 from crm.tenancy.database import current_session, execute, row, rows, transaction
-from tests.concurrency import run_in_threads
+from tests.concurrency import run_in_threads, writing
 from tests.tables import traced_statements
 
 parametrize = pytest.mark.parametrize
@@ -192,7 +192,7 @@ def test_a_guess_at_no_good_code_waits_for_no_writer(crm, clock):
         for _ in range(5):
             check(wrong(code))
         session.lock_wait_seconds = 0
-        with crm.tenants.tenant("acme").lock():
+        with writing(crm.tenants, "acme"):
             assert not check(code)
             assert not check(code, browser=CHROME)
 

@@ -12,7 +12,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import Lead, create
 from crm.resources.users import User
 from crm.tenancy.database import execute, row, rows, time_text, transaction
-from tests.concurrency import run_in_threads
+from tests.concurrency import run_in_threads, writing
 from tests.conftest import OLENA, TARAS
 from tests.tables import traced_statements
 
@@ -235,7 +235,7 @@ def test_a_reader_waits_for_no_writer(crm, clock):
     with crm.tenants.session("acme"):
         token = sessions.open(TARAS, FIREFOX)
     clock.tick(3600)
-    with crm.tenants.tenant("acme").lock(), crm.tenants.session("acme") as session:
+    with writing(crm.tenants, "acme"), crm.tenants.session("acme") as session:
         patience, begun = session.lock_wait_seconds, time.monotonic()
         found_session = sessions.find(token)
         assert time.monotonic() - begun < 0.5

@@ -16,6 +16,7 @@ from crm.resources.products import record as products
 from crm.tenancy import sweeps
 from crm.tenancy.database import execute, execute_many, now, row, rows, transaction
 from crm.tenancy.tenants import MAX_SWEEPS
+from tests.concurrency import writing
 
 DAY = 86_400
 MONTH = 30 * DAY
@@ -386,7 +387,7 @@ def test_the_answer_does_not_wait_for_a_writer(crm, api, clock):
     api.create("/tasks", title="Call")
     clock.tick(MONTH + 1)
     crm.tenants.forget_idle()
-    with crm.tenants.tenant("acme").lock():
+    with writing(crm.tenants, "acme"):
         with crm.tenants.session("acme"):
             tasks_left = row("SELECT count(*) FROM task")
         assert tasks_left == (1,)
