@@ -294,6 +294,7 @@ def test_bare_rows_of_products_go_unless_a_deal_uses_them(acme, clock):
     assert rows("SELECT id FROM product ORDER BY id") == [(used,), (bare_but_used,), (live,)]
 
 
+@pytest.mark.files
 def test_the_search_index_stays_right(acme, clock):
     kept = leads.create(MARIA)
     removed(leads.Lead, leads.create(MARIA))
