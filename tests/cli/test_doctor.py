@@ -223,6 +223,7 @@ def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
     assert found.of("server")
 
 
+@pytest.mark.files
 def test_tenants_that_cannot_be_listed_are_a_fault(reachable: Path) -> None:
     (reachable / "tenants").chmod(0o000)
     with as_an_ordinary_user(reachable):
@@ -246,6 +247,7 @@ def test_nothing_is_touched_in_somebody_elses_folder(
     assert sorted(data.rglob("*")) == names
 
 
+@pytest.mark.files
 def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid():  # who is not root cannot give a file away
         monkeypatch.setattr(integrity, "_files", lambda _: [Path("/etc/passwd")])
@@ -256,6 +258,7 @@ def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.Monke
     assert said.endswith("'s as the folder is: " + ("passwd" if os.geteuid() else "acme.db"))
 
 
+@pytest.mark.files
 def test_files_that_others_may_read_are_told(data: Path) -> None:
     (data / "tenants" / "acme.db").chmod(0o644)
     assert (OK, "nobody else may look into it") in doctor(data).of("folder")
@@ -297,6 +300,7 @@ def test_a_disk_without_room_is_told(
     assert found[0] == level and said in found[1]
 
 
+@pytest.mark.files
 def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         integrity, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
@@ -316,6 +320,7 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 # The tenants
 
 
+@pytest.mark.files
 def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     found = doctor(data)
@@ -328,6 +333,7 @@ def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
 
+@pytest.mark.files
 def test_a_damaged_page_is_found(data: Path) -> None:
     path = data / "tenants" / "acme.db"
     with path.open("r+b") as file:
@@ -362,6 +368,7 @@ def without_index(data: Path, name: str) -> Iterator[None]:
     schema("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
 
 
+@pytest.mark.files
 def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
     change(data, "PRAGMA user_version = 1")
     for _ in range(2):
@@ -371,6 +378,7 @@ def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
         )
 
 
+@pytest.mark.files
 def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
     path = data / "tenants" / "empty.db"
     path.touch()
@@ -378,6 +386,7 @@ def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
     assert path.stat().st_size == 0
 
 
+@pytest.mark.files
 def test_a_newer_file_is_a_fault(data: Path) -> None:
     change(data, "PRAGMA user_version = 99")
     said = f"version 99 is of a newer release, this one knows {len(migrations.STEPS)}"
