@@ -171,6 +171,13 @@ class TenantUnavailable(CRMError):
     retry_after = 60
 
 
+class DatabaseUnavailable(TenantUnavailable):
+    """The database server of the tenant cannot be reached."""
+
+    detail = "the database cannot be reached at this moment: try again"
+    retry_after = 5
+
+
 @dataclass(slots=True)
 class FaultCollector:
     """Collects the faults of one body, so that the sender gets them together.

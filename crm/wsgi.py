@@ -34,6 +34,7 @@ from crm.messages.queue import MessageQueue
 from crm.outbox.sender import Sender
 from crm.tenancy.files import UnknownTenant
 from crm.tenancy.hosts import is_host, is_ip_address
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.secret_key import KEY_BYTES
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants, TenantSessionContext
 
@@ -257,7 +258,7 @@ def create_app(
     app = CRMApp("crm", static_folder=None)
     app.config.update(TRAP_HTTP_EXCEPTIONS=False, PROPAGATE_EXCEPTIONS=False)
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # never a redirect
-    app.tenants = Tenants(config, clock)
+    app.tenants = open_tenants(config, clock)
     app.limiter = Limiter(app.tenants.counters)
     app.health = Health()
     app.sender = Sender(app.tenants) if sends else None

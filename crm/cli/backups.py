@@ -15,6 +15,7 @@ from crm.tenancy import backup as copying
 from crm.tenancy.backup_run import MAX_COPIES, BackupRun, NewCopy
 from crm.tenancy.copies import check_copy, list_copies
 from crm.tenancy.file_errors import FILE_ERRORS
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -46,7 +47,7 @@ def backup_create(
     """Copy tenants: path and bytes of each copy."""
     if tenant and every:
         raise click.UsageError("either --tenant or --all")
-    tenants, failures = Tenants(config), Failures()
+    tenants, failures = open_tenants(config), Failures()
     into = to or copying.folder(tenants)
     if tenant and not tenants.exists(tenant):
         raise NotFound(f"there is no tenant {tenant}")
@@ -81,7 +82,7 @@ def _print(copies: list[NewCopy]) -> int:
 def backup_list(config: Config, within: Path | None, as_json: bool) -> None:
     """List the copies, the oldest of each tenant first."""
     rows = []
-    for label, paths in list_copies(within or copying.folder(Tenants(config))).items():
+    for label, paths in list_copies(within or copying.folder(open_tenants(config))).items():
         rows += [
             {"tenant": label, "file": str(path), "bytes": path.stat().st_size} for path in paths
         ]
@@ -113,7 +114,7 @@ def backup_test_restore(config: Config, within: Path | None) -> None:
     Prints the rows of the copy, of what was restored from it, and of the tenant as it is now, which
     may have changed since the copy.
     """
-    tenants, failures = Tenants(config), Failures()
+    tenants, failures = open_tenants(config), Failures()
     copies = _copies(within or copying.folder(tenants))
     click.echo("tenant\ttable\tcopy\trestored\tnow\t")
     for label, paths in copies.items():
@@ -156,7 +157,7 @@ def restore(config: Config, file: Path, tenant: str, yes: bool) -> None:
     The tenant's file from before is kept in <data>/trash. Deliveries that were waiting in the copy
     are held: `webhook recover` sends them.
     """
-    tenants = Tenants(config)
+    tenants = open_tenants(config)
     if tenants.exists(tenant) and not yes:
         question = f"Replace {tenant} by {file.name}? Its file of now goes to the trash."
         click.confirm(question, abort=True, err=True)

@@ -19,6 +19,7 @@ from crm.errors import CRMError, Invalid, NotFound, StorageFull, TenantUnavailab
 from crm.server import ServeError
 from crm.tenancy.file_errors import FILE_ERRORS, describe, refusal
 from crm.tenancy.files import UnknownTenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 from crm.values import InvalidValue, day, moment
 
@@ -113,7 +114,7 @@ def tenant_file(config: Config, label: str) -> Iterator[Tenants]:
 
     Raises NotFound and CRMError with the label in the message.
     """
-    tenants = Tenants(config)
+    tenants = open_tenants(config)
     try:
         yield tenants
     except UnknownTenant:

@@ -29,6 +29,7 @@ from crm.resources import tenant
 from crm.tenancy import backup, integrity
 from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.quota import MEGABYTE, storage
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
@@ -77,7 +78,7 @@ def findings(
     config: Config, full: bool = False, within: Path | None = None, to: str | None = None
 ) -> Iterator[CheckResult]:
     """All findings. full: read every file to its end; to: address for a test message."""
-    tenants = Tenants(config)
+    tenants = open_tenants(config)
     yield from run_check("settings", partial(_settings, config))
     yield from run_check("python", lambda: [(OK, platform.python_version())])
     # From the installation outwards: what is inside first, then the network and the server.

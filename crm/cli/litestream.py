@@ -20,7 +20,7 @@ from crm.outbox import events
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk, litestream
 from crm.tenancy.database import FILE_ERRORS
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 
 CONFIG_FILE = Path("/etc/crm/litestream.yml")
 SECRETS_FILE = "/etc/crm/litestream.secrets"
@@ -149,7 +149,7 @@ def litestream_() -> None:
 @target("--to")
 def litestream_config(config: Config, **target_options: Any) -> None:
     """Print Litestream's configuration for this data folder."""
-    tenants, data = Tenants(config), config.data
+    tenants, data = open_tenants(config), config.data
     control = litestream.control_socket(data)
     if len(bytes(control)) > litestream.MAX_SOCKET_PATH_BYTES:
         raise CRMError(f"the path of {control} is too long for a socket: use a shorter data folder")
@@ -205,7 +205,7 @@ def litestream_restore(config: Config, only: tuple[str, ...], **target_options: 
     A tenant that is in the data folder already is not changed, so that the command can be repeated.
     Deliveries that were waiting are held: `webhook recover` sends them.
     """
-    tenants, failures, source = Tenants(config), Failures(), Target(**target_options)
+    tenants, failures, source = open_tenants(config), Failures(), Target(**target_options)
     disk.make_folder(config.data)
     with tempfile.TemporaryDirectory(prefix=".litestream-", dir=config.data) as scratch:
         for label in only or _labels(source, Path(scratch)):

@@ -7,7 +7,8 @@ import click
 from crm.cli.commands import Failures, command, group, tenant_file, tenant_session
 from crm.config import Config
 from crm.tenancy import migrations
-from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from crm.tenancy.installation import open_tenants
+from crm.tenancy.tenants import BASE_HOST_FILE
 
 
 @command(group, "migrate")
@@ -17,7 +18,7 @@ def migrate(config: Config, dry_run: bool) -> None:
 
     A tenant that fails keeps its version and does not stop the others.
     """
-    tenants, failures, started_at = Tenants(config), Failures(), time.monotonic()
+    tenants, failures, started_at = open_tenants(config), Failures(), time.monotonic()
     labels = [BASE_HOST_FILE] if tenants.path(BASE_HOST_FILE).exists() else []
     labels += tenants.labels()
     count = 0

@@ -15,7 +15,7 @@ from crm.cli.commands import command, group, port
 from crm.config import LOOPBACK, Config
 from crm.json import dumps
 from crm.server import serve
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 
 
 def default_workers() -> int:
@@ -53,7 +53,7 @@ def serve_(config: Config, host: str, workers: int, threads: int) -> None:
     log.set_up(config.log == "requests")
     log.log.info("data folder: %s", config.data)
     if config.data.exists():
-        Tenants(config).record_labels()
+        open_tenants(config).record_labels()
     serve(
         lambda: _app(config),
         config.data,
@@ -81,7 +81,7 @@ def demo_(config: Config, opens: bool | None) -> None:
     def announce() -> None:
         # Only the process that holds the folder's lock prepares it: that revokes the previous key.
         program = shlex.join(takewhile(lambda word: word != "demo", sys.orig_argv))
-        prepared = demo.prepare(Tenants(config), program)
+        prepared = demo.prepare(open_tenants(config), program)
         click.echo(prepared.text)
         if opens or (opens is None and browser.can_ask()):
             browser.open_beside(prepared.url, asks=not opens)

@@ -9,7 +9,7 @@ from crm.config import PLANS, Config
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
 from crm.resources.pipelines import FIRST_NAMES
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 
 LINK_MINUTES = links.LIFETIME_SECONDS[links.LOGIN] // 60
 
@@ -49,7 +49,7 @@ def tenant_create(
         field.removeprefix("owner_"): value for field, value in owner.items() if value is not None
     }
     tenants_rules.open_tenant(
-        Tenants(config),
+        open_tenants(config),
         label,
         name=name,
         plan=plan,
@@ -68,7 +68,7 @@ def tenant_create(
 def tenant_list(config: Config, as_json: bool) -> None:
     """List the tenants."""
     rows = []
-    for label in Tenants(config).labels():
+    for label in open_tenants(config).labels():
         with tenant_session(config, label):
             about = tenants_rules.about()
         state = "suspended" if about["suspended_at"] else "active"

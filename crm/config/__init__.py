@@ -92,6 +92,19 @@ class Config:
     origins: ClassVar[Mapping[str, tuple[str, str]]] = {}  # by variable: its text and source
 
     data: Path = _setting("CRM_DATA", "data", readers.folder, "folder of the tenants' files")
+    database: tuple[str, ...] = _setting(
+        "CRM_DATABASE",
+        "",
+        readers.databases,
+        "PostgreSQL for new tenants: postgresql://…, several with spaces; else files",
+        secret=True,
+    )
+    database_connections: int = _setting(
+        "CRM_DATABASE_CONNECTIONS",
+        "10",
+        readers.positive,
+        "connections to each PostgreSQL database of each process at most",
+    )
     base_domain: str = _setting(
         "CRM_BASE_DOMAIN", "localhost", readers.domain, "tenants live at <label>.<base domain>"
     )

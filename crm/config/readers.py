@@ -11,7 +11,7 @@ from email.headerregistry import Address
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 PLANS = {"start": 60, "base": 300, "pro": 1000, "business": 5000}  # requests a minute; spec: Limits
 DEFAULT_CONTACTS, MAX_CONTACTS = (
@@ -51,6 +51,7 @@ SMTP_URL = "looks like console, or smtp://user:password@mail.example.ua:587, all
 PLACEHOLDER = re.compile(r"\{(phone|digits|text)\}")
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 XML = ("application/xml", "text/xml")
+POSTGRES = re.compile(r"postgres(?:ql)?://[!-~]*/[!-~]+\Z")
 HOST_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # of a host's name
 HOST = re.compile(rf"(?=.{{1,253}}\Z){HOST_LABEL}(?:\.{HOST_LABEL})*\Z")
 HOST_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]+)\Z")
@@ -223,6 +224,23 @@ def template(text: str) -> str:
     if text and not re.match(r"https?://(?!/|\Z)[^\s{}]*(\{label\})?[^\s{}]*\Z", text):
         raise ValueError("looks like https://{label}.crm.example.ua")
     return text.rstrip("/")
+
+
+def databases(text: str) -> tuple[str, ...]:
+    addresses = tuple(text.split())
+    names = [urlsplit(address).path.strip("/") for address in addresses]
+    if not all(map(POSTGRES.match, addresses)) or len(set(names)) < len(names):
+        raise ValueError(
+            "looks like postgresql://user:password@host:5432/name, several with spaces between"
+            " them and different names"
+        )
+    return addresses
+
+
+def positive(text: str) -> int:
+    if not count(text):
+        raise ValueError("is a whole number from 1")
+    return count(text)
 
 
 def count(text: str) -> int:

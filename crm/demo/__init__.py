@@ -16,6 +16,7 @@ from crm.json import dumps
 from crm.resources import users
 from crm.resources.tenant import open_tenant
 from crm.tenancy.database import transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 
 LABELS = ("acme", "globex")
@@ -77,7 +78,7 @@ def _exists(tenants: Tenants, example: Example) -> bool:
 def _create(tenants: Tenants, example: Example) -> None:
     replay = Replay(example, tenants.clock())
     open_tenant(
-        Tenants(tenants.config, lambda: replay.moment),
+        open_tenants(tenants.config, lambda: replay.moment),
         example.label,
         name=example.name,
         language="uk",

@@ -25,13 +25,14 @@ from crm.tenancy.copies import BadCopy, check_copy, open_copy, require_alone
 from crm.tenancy.database import (
     TenantSession,
     begin_session,
-    connect,
     current_session,
     end_session,
     one_row,
     transaction,
 )
+from crm.tenancy.engines.sqlite import connect
 from crm.tenancy.files import Tenant, UnknownTenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import Tenants
 
@@ -71,7 +72,9 @@ def create(to: Path, keep: int = MAX_COPIES) -> Path:
     session = current_session()
     run = BackupRun(to, keep, session.clock, session.source.steady_clock.erasing_now())
     try:
-        (copy,) = run.add(session.source) or run.finish()
+        tenant = session.source
+        assert isinstance(tenant, Tenant)
+        (copy,) = run.add(tenant) or run.finish()
     finally:
         run.close()
     return copy.path
@@ -122,7 +125,8 @@ def clone(tenants: Tenants, label: str, new_label: str, prepare: Callable[[], ob
     """
     if not tenants.exists(label):
         raise UnknownTenant
-    draft = tenants.draft(new_label)
+    tenants.require_free(new_label)
+    draft = tenants.file_draft(new_label)
     disk.delete_abandoned(tenants.folder, ".new-*", tenants.steady_clock.erasing_now())
     try:
         with tenants.session(label):
@@ -154,7 +158,7 @@ def test_restore(
 ) -> TestedRestore:
     """Restore a copy into a temporary folder, and count rows. Raises what `restore` does."""
     with tempfile.TemporaryDirectory(prefix="crm-test-restore-") as folder:
-        elsewhere = Tenants(replace(tenants.config, data=Path(folder)), tenants.clock)
+        elsewhere = open_tenants(replace(tenants.config, data=Path(folder)), tenants.clock)
         try:
             restore(elsewhere, copy, label, prepare)
             with elsewhere.session(label):

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from crm.tenancy import disk
 from crm.tenancy.copies import check_copy, list_copies
-from crm.tenancy.database import ConnectionSource
+from crm.tenancy.files import Tenant
 from crm.tenancy.sweeps import DAY_SECONDS
 
 MAX_COPIES = 14  # of a tenant
@@ -77,7 +77,7 @@ class BackupRun:
         self._bytes = 0
         self._linked: list[NewCopy] = []
 
-    def add(self, tenant: ConnectionSource) -> list[NewCopy]:
+    def add(self, tenant: Tenant) -> list[NewCopy]:
         """Copy a tenant, or link its last copy; returns the batch's copies if that is full now.
 
         Raises BadCopy, UnknownTenant, or errors of SQLite and the disk.
@@ -140,7 +140,7 @@ class BackupRun:
         self._linked.append(NewCopy(label, path, is_link=True))
         return True
 
-    def _copy(self, tenant: ConnectionSource, state: FileState) -> None:
+    def _copy(self, tenant: Tenant, state: FileState) -> None:
         self._entries.pop(tenant.label, None)
         newest = max(max(times) for _, _, *times in state)
         is_settled = newest < time.time_ns() - RACY_NANOSECONDS

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from crm.errors import Busy
 from crm.open_files import divide_open_files
-from crm.tenancy.database import Connection
+from crm.tenancy.engines.sqlite import Connection
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 FORK_WAIT_SECONDS = 1.0  # before a fork, for a connection whose file is being written

@@ -7,36 +7,22 @@ connection writes while another checkpoints, and a queue of our own is fairer th
 loop.
 """
 
-import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from peewee import SqliteDatabase, _ConnectionState
 
 from crm.config import Config
 from crm.errors import Busy, CRMError
-from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of, is_busy
+from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of
 from crm.tenancy.steady_clock import SteadyClock
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
-from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
-
-# Length of the log that is checkpointed. With SQLite's 1,000 pages a create takes 4 % longer.
-CHECKPOINT_BYTES = 8_192_000
-MAX_CACHED_STATEMENTS = 512  # of one connection
-PRAGMAS = (
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged commits in simulated power cuts
-    "PRAGMA busy_timeout = 10000",
-    "PRAGMA trusted_schema = OFF",
-    "PRAGMA journal_size_limit = 67108864",
-)
+from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 
 class NoTenant(RuntimeError):
@@ -44,85 +30,37 @@ class NoTenant(RuntimeError):
     across two tenants, or a write outside a transaction."""
 
 
-class Connection(sqlite3.Connection):
-    """An open connection with the identity of its file: another may be at the same path by now."""
-
-    file: tuple[int, int]  # device and inode
-
-
-def connect(path: Path, writes: bool = True, own_index: bool = False) -> Connection:
-    """Open an existing file, to read or also to write. Raises FileNotFoundError.
-
-    A connection never changes from one to the other: that would make SQLite prepare every
-    statement anew. `own_index`: SQLite keeps the index of the log in the connection's memory and
-    writes nothing; the caller holds the file's writer lock while it is open (`Tenant.take`).
-    """
-    file = file_at(path)  # before it is opened: at worst a new file is taken for the old one
-    connection = sqlite3.connect(
-        f"file:{_uri_path(path)}?mode=rw{'&readonly_shm=1' if own_index else ''}",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,  # a connection is handed from session to session, never shared
-        cached_statements=MAX_CACHED_STATEMENTS,
-        factory=Connection,
-    )
-    connection.file = file
-    try:
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
-        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_BYTES // page_bytes}")
-        if not writes:
-            connection.execute("PRAGMA query_only = ON")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def read_first_row(path: Path, sql: str) -> tuple[Any, ...] | None:
-    """Read the first row of one statement; the caller holds the writer lock.
-
-    For reading from many files in turn: a connection for a session takes twice as long to open.
-    """
-    connection = sqlite3.connect(f"file:{_uri_path(path)}?mode=rw", uri=True, isolation_level=None)
-    try:
-        return connection.execute(sql).fetchone()
-    finally:
-        connection.close()
-
-
-def file_at(path: Path | str) -> tuple[int, int]:
-    """Return the device and inode of the file at a path. Raises FileNotFoundError."""
-    stat = os.stat(path)
-    return stat.st_dev, stat.st_ino
-
-
-def _uri_path(path: Path) -> str:
-    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
 class ConnectionSource(Protocol):
     """Where a session takes its connections from: in production a `files.Tenant`."""
 
+    engine_name: str  # "sqlite" or "postgres"
     label: str
-    path: Path
-    lock: WriterLock
     heavy_work_lock: Any  # crm.tenancy.heavy_work.HeavyWorkLock
     config: Config
     wakeup_pipe: WakeupPipe
     on_event: OnEvent | None
     steady_clock: SteadyClock
 
-    def take(self, writes: bool) -> Connection: ...
+    def take(self, writes: bool) -> Any:
+        """Take a connection to read, or also to write."""
 
-    def give(self, connection: Connection, writes: bool) -> None: ...
+    def give(self, connection: Any, writes: bool) -> None:
+        """Give back a connection."""
 
-    def is_current(self, *connections: Connection) -> bool: ...
+    def begin(self, session: "TenantSession") -> None:
+        """Begin a transaction that writes. Raises Busy if its turn does not come in time."""
 
-    def refusal(self, error: BaseException) -> CRMError | None: ...
+    def commit(self, session: "TenantSession") -> None:
+        """Commit the transaction; if that fails, rollback() ends it."""
 
-    def refusal_to_open(self, error: OSError) -> CRMError: ...
+    def rollback(self, session: "TenantSession") -> None:
+        """Undo the transaction."""
+
+    def note_due(self) -> None:
+        """Note in the current transaction that the tenant has deliveries to be sent."""
+
+    def refusal(self, error: BaseException) -> CRMError | None:
+        """Return the error to raise for an error of the engine; None if it is another's."""
 
 
 class TenantSession:
@@ -151,7 +89,7 @@ class TenantSession:
     def __init__(
         self,
         label: str,
-        connection: Connection,
+        connection: Any,
         source: ConnectionSource,
         clock: Callable[[], float],
     ):
@@ -238,55 +176,21 @@ class TenantDatabase(SqliteDatabase):
     def is_closed(self) -> bool:
         return _session.get() is None
 
-    def cursor(self, named_cursor: Any = None) -> sqlite3.Cursor:
+    def cursor(self, named_cursor: Any = None) -> Any:
         return current_session().connection.cursor()
 
     def begin(self, *_: Any) -> None:
         session = current_session()
-        source = session.source
-        writer = source.take(writes=True)
-        try:
-            source.lock.acquire(session.lock_wait_seconds)
-        except BaseException as error:
-            source.give(writer, writes=True)
-            if isinstance(error, OSError):
-                raise source.refusal_to_open(error) from error
-            raise
-        session.connection = session.state.conn = writer
-        try:
-            # The holder of the lock before may have restored the file: what is written to the old
-            # one, or decided by it, is lost.
-            if not source.is_current(writer, session.reader):
-                raise Busy
-            writer.execute("BEGIN IMMEDIATE")
-        except BaseException as error:
-            self._return_writer(session)
-            if is_busy(error):
-                raise Busy from error
-            raise
+        session.source.begin(session)
 
     def commit(self) -> None:
-        # A failed COMMIT leaves the transaction open: peewee then calls rollback, which releases
-        # the lock.
+        # A failed COMMIT leaves the transaction open: peewee then calls rollback.
         session = current_session()
-        session.connection.execute("COMMIT")
-        self._return_writer(session)
+        session.source.commit(session)
 
     def rollback(self) -> None:
         session = current_session()
-        try:
-            if session.connection.in_transaction:
-                session.connection.execute("ROLLBACK")
-        finally:
-            self._return_writer(session)
-
-    @staticmethod
-    def _return_writer(session: TenantSession) -> None:
-        """Release the lock and give back the connection that a transaction wrote through."""
-        writer, session.connection = session.connection, session.reader
-        session.state.conn = session.reader
-        session.source.lock.release()
-        session.source.give(writer, writes=True)
+        session.source.rollback(session)
 
 
 database = TenantDatabase()
@@ -311,6 +215,7 @@ def after_commit(callback: Callable[[], None]) -> None:
 def notify_after_commit() -> None:
     """Once the current transaction is committed, tell the sender that the tenant has work."""
     session = current_session()
+    session.source.note_due()
     after_commit(partial(session.source.wakeup_pipe.notify, session.label))
 
 
@@ -337,10 +242,13 @@ def one_row(sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...]:
 
 def insert(sql: str, params: Sequence[Any] = ()) -> int:
     """Execute one INSERT of one row and return its id; raises NoTenant outside `transaction()`."""
-    return cast(int, execute(sql, params).lastrowid)
+    session = current_session()
+    if not session.in_transaction:
+        raise NoTenant("writing needs a transaction")
+    return session.connection.insert(sql, params)
 
 
-def execute(sql: str, params: Sequence[Any] = ()) -> sqlite3.Cursor:
+def execute(sql: str, params: Sequence[Any] = ()) -> Any:
     """Execute one statement that writes; raises NoTenant outside `transaction()`."""
     session = current_session()
     if not session.in_transaction:

@@ -20,8 +20,7 @@ PLAIN_COLUMN = re.compile(r'[\w".]+\Z')
 def has_full_text_tables() -> bool:
     """Whether the engine of the current session indexes words in tables that code keeps up."""
     session = session_or_none()
-    engine = getattr(session.source, "engine", None) if session else None
-    return engine is None or engine.name == "sqlite"
+    return session is None or session.source.engine_name == "sqlite"
 
 
 def quoted(table: str) -> str:
@@ -87,6 +86,10 @@ def filling(table: str, rebuild_indexes: bool) -> Iterator[None]:
         yield
         return
     connection = current_session().connection
+    if not has_full_text_tables():
+        # There dropping an index would keep all readers out until the end of the transaction.
+        yield
+        return
     indexes = connection.execute(INDEXES_OF, (table,)).fetchall() if rebuild_indexes else []
     (cache_size,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{FILLING_CACHE_BYTES >> 10}")

@@ -12,10 +12,27 @@ from pathlib import Path
 
 from peewee import PeeweeException
 
-from crm.errors import Busy, CRMError, StorageFull, StorageReadOnly, TenantUnavailable
+from crm.errors import (
+    Busy,
+    CRMError,
+    DatabaseUnavailable,
+    StorageFull,
+    StorageReadOnly,
+    TenantUnavailable,
+)
 from crm.open_files import FILES_PER_DATABASE
 
-FILE_ERRORS = (sqlite3.Error, PeeweeException)  # what a file that cannot be used raises
+
+class ServerError(Exception):
+    """An error of a database server; `sqlstate` is its code of five characters."""
+
+    def __init__(self, message: str, sqlstate: str):
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+# What a tenant's database raises that cannot be used.
+FILE_ERRORS = (sqlite3.Error, PeeweeException, ServerError)
 
 
 class Cause(Enum):
@@ -26,6 +43,7 @@ class Cause(Enum):
     FULL = "the disk, or a quota, is full"
     READ_ONLY = "the file system is read-only"
     NO_RIGHT_TO_WRITE = "the file may only be read"
+    NO_SERVER = "the database server cannot be reached"
     UNUSABLE = "the file is damaged, or its rights or its disk do not allow to use it"
 
 
@@ -56,6 +74,22 @@ _EXTENDED = {
     sqlite3.SQLITE_IOERR_SHMMAP: Cause.BUSY,
     sqlite3.SQLITE_READONLY_DBMOVED: Cause.BUSY,  # restored meanwhile
 }
+# Of a server, by the SQLSTATE or its class, the first two characters.
+_SQLSTATE = {
+    "08": Cause.NO_SERVER,  # connection
+    "57P": Cause.NO_SERVER,  # it is stopping, starting, or ended this connection
+    "53300": Cause.BUSY,  # too many connections
+    "53200": Cause.BUSY,  # out of memory
+    "53100": Cause.FULL,
+    "55P03": Cause.BUSY,  # lock_timeout
+    "40": Cause.BUSY,  # deadlock
+    "25P03": Cause.BUSY,  # idle_in_transaction_session_timeout
+    "25006": Cause.READ_ONLY,  # a standby
+    "28": Cause.NO_SERVER,  # the password or the user is refused
+    "3D": Cause.NO_SERVER,  # there is no such database
+    "58": Cause.NO_SERVER,  # its disk
+    "XX": Cause.UNUSABLE,  # damaged data
+}
 _ERRNO = {
     errno.ENOSPC: Cause.FULL,
     errno.EDQUOT: Cause.FULL,
@@ -75,6 +109,9 @@ def cause_of(error: BaseException, path: Path | None = None) -> Cause | None:
     error = _original(error)
     if isinstance(error, OSError):
         return _ERRNO.get(error.errno or 0)
+    if isinstance(error, ServerError):
+        state = error.sqlstate
+        return _SQLSTATE.get(state) or _SQLSTATE.get(state[:3]) or _SQLSTATE.get(state[:2])
     if not isinstance(error, sqlite3.Error):
         return None
     code = getattr(error, "sqlite_errorcode", None)
@@ -107,6 +144,8 @@ def refusal(error: BaseException, path: Path | None = None) -> CRMError | None:
         return StorageFull()
     if cause is Cause.READ_ONLY:
         return StorageReadOnly()
+    if cause is Cause.NO_SERVER:
+        return DatabaseUnavailable()
     if cause in (Cause.UNUSABLE, Cause.NO_RIGHT_TO_WRITE):
         return TenantUnavailable()
     return None if cause is None else Busy()
@@ -117,7 +156,7 @@ def describe(error: BaseException) -> str:
     error = _original(error)
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.strerror, error.filename) if part)
-    name = getattr(error, "sqlite_errorname", None)
+    name = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None)
     if isinstance(error, UnicodeError):
         return "its schema is not UTF-8"
     if name is None and type(error) is sqlite3.OperationalError:
@@ -149,7 +188,7 @@ def _original(error: BaseException) -> BaseException:
     """Return the driver's error, which has the code, of an error of peewee's."""
     if isinstance(error, PeeweeException) and error.args:
         first = error.args[0]
-        return first if isinstance(first, sqlite3.Error) else error
+        return first if isinstance(first, (sqlite3.Error, ServerError)) else error
     return error
 
 

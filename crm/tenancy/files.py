@@ -19,10 +19,11 @@ from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from crm.config import Config
-from crm.errors import CRMError, NotFound, StorageFull, TenantUnavailable
+from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
 from crm.tenancy import disk, file_errors, litestream, migrations, upgrades
 from crm.tenancy.connection_pool import ConnectionPool
-from crm.tenancy.database import Connection, connect, file_at, session_or_none
+from crm.tenancy.database import TenantSession, session_or_none
+from crm.tenancy.engines.sqlite import Connection, connect, file_at
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.steady_clock import SteadyClock
@@ -74,7 +75,13 @@ _open_files: "WeakValueDictionary[str, OpenFile]" = WeakValueDictionary()
 
 
 class Tenant:
-    """A tenant's file and its locks: the source of a session's connections."""
+    """A tenant's file and its locks: the source of a session's connections.
+
+    A transaction holds the writer lock: SQLite before 3.51.3 can corrupt a file when one connection
+    writes while another checkpoints, and a queue of our own is fairer than SQLite's busy loop.
+    """
+
+    engine_name = "sqlite"
 
     def __init__(self, label: str, path: Path, installation: Installation):
         self.label = label
@@ -113,6 +120,55 @@ class Tenant:
             raise self.refusal_to_open(error) from error
         except FILE_ERRORS as error:
             raise self.refusal(error) or error from error
+
+    def begin(self, session: TenantSession) -> None:
+        """Begin a transaction that writes, through another connection than the session's reader.
+
+        Raises Busy, and what take() does.
+        """
+        writer = self.take(writes=True)
+        try:
+            self.lock.acquire(session.lock_wait_seconds)
+        except BaseException as error:
+            self.give(writer, writes=True)
+            if isinstance(error, OSError):
+                raise self.refusal_to_open(error) from error
+            raise
+        session.connection = session.state.conn = writer
+        try:
+            # The holder of the lock before may have restored the file: what is written to the old
+            # one, or decided by it, is lost.
+            if not self.is_current(writer, session.reader):
+                raise Busy
+            writer.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._return_writer(session)
+            if file_errors.is_busy(error):
+                raise Busy from error
+            raise
+
+    def commit(self, session: TenantSession) -> None:
+        """Commit the transaction; if that fails, rollback() ends it."""
+        session.connection.execute("COMMIT")
+        self._return_writer(session)
+
+    def rollback(self, session: TenantSession) -> None:
+        """Undo the transaction."""
+        try:
+            if session.connection.in_transaction:
+                session.connection.rollback()
+        finally:
+            self._return_writer(session)
+
+    def _return_writer(self, session: TenantSession) -> None:
+        """Release the lock and give back the connection that a transaction wrote through."""
+        writer, session.connection = session.connection, session.reader
+        session.state.conn = session.reader
+        self.lock.release()
+        self.give(writer, writes=True)
+
+    def note_due(self) -> None:
+        """Nothing to note: the sender looks into the file when it is woken or starts."""
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error in using this file; None if it is another's.

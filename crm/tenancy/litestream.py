@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from crm.errors import Busy
 from crm.json import dumps, loads
 from crm.tenancy import disk
-from crm.tenancy.database import Connection, execute
+from crm.tenancy.database import execute
+from crm.tenancy.engines.sqlite import Connection
 from crm.tenancy.writer_lock import WriterLock
 
 LABELS_NAME = "labels.db"  # in the data folder, and at the target beside the tenants' files

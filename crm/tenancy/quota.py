@@ -8,7 +8,7 @@ Space that deleted rows leave in the file counts as free; deleted records are ke
 from typing import NamedTuple
 
 from crm.errors import StorageQuota
-from crm.tenancy.database import one_row, settings
+from crm.tenancy.database import current_session, one_row, settings
 
 MEGABYTE = 1 << 20  # bytes
 
@@ -23,8 +23,8 @@ class Storage(NamedTuple):
 def storage() -> Storage:
     """Return the storage of the current tenant, including the current transaction."""
     (plan,) = one_row("SELECT plan FROM tenant")
-    (free_pages,) = one_row("PRAGMA freelist_count")
-    return Storage(_file_bytes(free_pages), settings().storage[plan] * MEGABYTE)
+    used = current_session().connection.used_bytes()
+    return Storage(used, settings().storage[plan] * MEGABYTE)
 
 
 def require_room() -> None:
@@ -33,7 +33,7 @@ def require_room() -> None:
     Takes 3 µs while the file is smaller than the smallest quota of any plan.
     """
     smallest = settings().smallest_quota
-    if not smallest or _file_bytes() < smallest * MEGABYTE:
+    if not smallest or current_session().connection.allocated_bytes() < smallest * MEGABYTE:
         return
     used, quota = storage()
     if quota and used >= quota:
@@ -43,8 +43,3 @@ def require_room() -> None:
             quota_bytes=quota,
             used_bytes=used,
         )
-
-
-def _file_bytes(free_pages: int = 0) -> int:
-    (pages,), (page_bytes,) = one_row("PRAGMA page_count"), one_row("PRAGMA page_size")
-    return (pages - free_pages) * page_bytes

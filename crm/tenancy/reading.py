@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from tempfile import SpooledTemporaryFile
 from threading import RLock
 from typing import Any, BinaryIO, cast
@@ -14,6 +15,7 @@ import orjson
 
 from crm.errors import Busy, StorageFull
 from crm.tenancy.database import current_session, rows, settings
+from crm.tenancy.file_errors import ServerError
 
 BATCH_ROWS = 25  # each may have a hundred contacts
 BLOCK_BYTES = 64 * 1024
@@ -31,25 +33,25 @@ def snapshot() -> Iterator[None]:
     if connection.in_transaction:
         yield
         return
-    connection.execute("BEGIN")
+    connection.begin_snapshot()
     try:
         yield
     finally:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
+        with suppress(sqlite3.Error, ServerError):
+            connection.rollback()
 
 
 def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a query, BATCH_ROWS at a time; inside `snapshot()`."""
-    with closing(current_session().connection.execute(sql, params)) as cursor:
-        while batch := cursor.fetchmany(BATCH_ROWS):
+    with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+        while batch := list(islice(rows_of_query, BATCH_ROWS)):
             yield batch
 
 
 def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
     """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
-    with closing(current_session().connection.execute(sql, params)) as cursor:
-        yield from cursor
+    with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+        yield from rows_of_query
 
 
 class BoundedRows:
@@ -76,10 +78,10 @@ class BoundedRows:
         if self._cannot_be_cut:
             self.rows += rows(sql, params)
             return
-        with closing(current_session().connection.execute(sql, params)) as cursor:
+        with closing(current_session().connection.stream(sql, params)) as rows_of_query:
             while remaining := self.remaining:
                 safe = self._bytes_left // self._row_bytes  # so many rows certainly fit
-                part = cursor.fetchmany(min(remaining, max(1, safe)))
+                part = list(islice(rows_of_query, min(remaining, max(1, safe))))
                 self.rows += part
                 if not part or len(part) == remaining <= safe:
                     return

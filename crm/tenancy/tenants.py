@@ -23,12 +23,11 @@ from crm.tenancy.database import (
     MAX_LOCK_WAIT_SECONDS,
     TenantSession,
     begin_session,
-    connect,
     end_session,
-    read_first_row,
     session_or_none,
     time_text,
 )
+from crm.tenancy.engines.sqlite import connect, read_first_row
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.hosts import HOST
@@ -48,12 +47,13 @@ MAX_SWEEPS = 5
 # imports of 500,000 rows are as fast as with SQLite's 4096.
 PAGE_BYTES = 1024
 MAX_CACHED_HOSTS = 10_000
+INSERT_TENANT = "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, ?, ?, ?, ?)"
 
 log = logging.getLogger("crm")
 
 
 class Tenants:
-    """All tenants of an installation, below `config.data`."""
+    """All tenants of an installation whose tenants are files below `config.data`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Tenants:
         self.config = config
         self.clock = clock
         self.folder = config.data / "tenants"
-        self._tenants: dict[str, Tenant] = {}
+        self._tenants: dict[str, Any] = {}
         self._hosts: dict[str, str] = {}
         if clock is time.time:
             uptime = uptime or boot_seconds
@@ -150,7 +150,7 @@ class Tenants:
         `wait_seconds`: how long to wait for a writer. Raises UnknownTenant, TenantUnavailable,
         StorageFull or Busy.
         """
-        tenant = self.tenant(label)
+        tenant = self.file_tenant(label)
         tenant.require_usable()
         try:
             with tenant.lock(wait_seconds):
@@ -173,7 +173,7 @@ class Tenants:
         assert row is not None  # SQLite always answers this
         return row[0]
 
-    def sweep(self, tenant: Tenant, session: TenantSession) -> None:
+    def sweep(self, tenant: Any, session: TenantSession) -> None:
         """Delete expired rows at the end of a session, which must neither wait nor fail for it."""
         tenant.next_sweep_at = self.steady_clock.uptime() + SWEEP_INTERVAL_SECONDS
         session.lock_wait_seconds = 0
@@ -203,35 +203,40 @@ class Tenants:
         """
         if plan not in PLANS:
             raise Invalid.field("plan", "invalid_choice", f"must be one of {', '.join(PLANS)}")
+        self.require_free(label)
         draft = self.draft(label)
         try:
-            self._create_file(draft, name or label, plan, on_created)
+            self.fill_draft(draft, name or label, plan, on_created)
             self.publish(draft)
         finally:
             self.delete_draft(draft)
 
-    def draft(self, label: str) -> Tenant:
-        """Return a tenant to be, whose file, not created yet, has a name that no session opens.
-
-        Raises Invalid for a label that can't be an address, Conflict `label_taken`.
-        """
+    def require_free(self, label: str) -> None:
+        """Raise Invalid for a label that can't be an address, Conflict `label_taken`."""
         if not LABEL.match(label) or label in RESERVED:
             raise Invalid.field(
                 "label", "invalid_label", "use Latin letters, digits and hyphen; not a reserved one"
             )
-        if self.path(label).exists():
-            raise _label_taken(label)
+        if self.exists(label) or self.path(label).exists():
+            raise label_taken(label)
+
+    def draft(self, label: str) -> Any:
+        """Return a tenant to be, which is not created yet and which no session opens."""
+        return self.file_draft(label)
+
+    def file_draft(self, label: str) -> Tenant:
+        """Return a tenant to be whose file, not created yet, has a name that no session opens."""
         disk.make_folder(self.folder)
         # A new installation's clock is believed, which is new only before its first tenant.
         self.steady_clock.now()
         return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
 
-    def publish(self, draft: Tenant) -> None:
+    def publish(self, draft: Any) -> None:
         """Give a draft's file its name. Raises Conflict if the label was taken meanwhile."""
         path = self.path(draft.label)
         with Tenant(draft.label, path, self).lock():
             if path.exists():
-                raise _label_taken(draft.label)
+                raise label_taken(draft.label)
             disk.delete_logs(path)  # left by a process that died while deleting a former tenant
             disk.name_file(draft.path, path)
         self.record_labels()
@@ -240,7 +245,7 @@ class Tenants:
         """Update the list of tenants, which restoring all of them from copies needs."""
         litestream.record_labels(self.config.data, self.labels)
 
-    def delete_draft(self, draft: Tenant) -> None:
+    def delete_draft(self, draft: Any) -> None:
         """Delete what is left of a draft: everything, unless it was published."""
         for path in draft.path.parent.glob(draft.path.name + "*"):
             path.unlink()
@@ -261,15 +266,14 @@ class Tenants:
             BASE_HOST_FILE, self.config.data / f".new-front-{secrets.token_hex(4)}", self
         )
         try:
-            self._create_file(draft, "", "start", lambda: None)
+            self.fill_draft(draft, "", "start", lambda: None)
             with suppress(FileExistsError):  # another process has created it meanwhile
                 disk.name_file(draft.path, self.path(BASE_HOST_FILE))
         finally:
             self.delete_draft(draft)
 
-    def _create_file(
-        self, draft: Tenant, name: str, plan: str, on_created: Callable[[], None]
-    ) -> None:
+    def fill_draft(self, draft: Any, name: str, plan: str, on_created: Callable[[], None]) -> None:
+        """Create the tables of a draft, its row `tenant`, and what `on_created` adds."""
         disk.make(draft.path)
         connection = connect(draft.path)
         try:
@@ -278,10 +282,7 @@ class Tenants:
             connection.execute("PRAGMA journal_mode = WAL")
             migrations.migrate(connection, draft.label)
             moment = time_text(int(self.clock()))
-            connection.execute(
-                "INSERT INTO tenant (id, name, plan, created_at, tidied_at) VALUES (1, ?, ?, ?, ?)",
-                (name, plan, moment, moment),
-            )
+            connection.execute(INSERT_TENANT, (name, plan, moment, moment))
             token = begin_session(TenantSession(draft.label, connection, draft, self.clock))
             try:
                 on_created()
@@ -291,16 +292,26 @@ class Tenants:
             connection.close()
             self.pool.forget(draft)
 
-    def tenant(self, label: str) -> Tenant:
+    def tenant(self, label: str) -> Any:
         """Return the tenant of that label; raises UnknownTenant or TenantUnavailable."""
-        tenant = self._tenants.get(label)
-        if tenant is None:
-            if label == BASE_HOST_FILE:
-                self._create_base_host_file()
-            else:
-                self._require_tenant(label)
-            tenant = self._tenants.setdefault(label, Tenant(label, self.path(label), self))
+        return self._tenants.get(label) or self._tenants.setdefault(label, self._open(label))
+
+    def file_tenant(self, label: str) -> Tenant:
+        """Return the tenant of that label, which lives in a file; raises what tenant() does."""
+        tenant = self.tenant(label)
+        assert isinstance(tenant, Tenant), label
         return tenant
+
+    def lives_in_file(self, label: str) -> bool:
+        """Whether a tenant, or the base host, lives in a file of this machine."""
+        return self.path(label).is_file()
+
+    def _open(self, label: str) -> Any:
+        if label == BASE_HOST_FILE:
+            self._create_base_host_file()
+        else:
+            self._require_tenant(label)
+        return Tenant(label, self.path(label), self)
 
     def _require_tenant(self, label: str) -> None:
         try:
@@ -312,7 +323,7 @@ class Tenants:
             raise UnknownTenant
 
 
-def _label_taken(label: str) -> Conflict:
+def label_taken(label: str) -> Conflict:
     return Conflict(f"the label {label} is taken", "label_taken")
 
 

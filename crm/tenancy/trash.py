@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crm.errors import Busy
 from crm.tenancy import disk, litestream, migrations, upgrades, uploads
-from crm.tenancy.database import connect
+from crm.tenancy.engines.sqlite import connect
 from crm.tenancy.file_errors import FILE_ERRORS, is_busy
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.tenants import Tenants

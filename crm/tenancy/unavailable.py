@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from crm.errors import DatabaseUnavailable
 from crm.tenancy import file_errors
 
 LOG_INTERVAL_SECONDS = 60.0  # between two lines of one cause
@@ -110,6 +111,13 @@ class Unavailable:
         cause = file_errors.describe(error)
         if self._limit.allows(cause):
             log.error("the folder of tenants cannot be used, all requests get 503: %s", cause)
+
+    def report_server(self, name: str, error: BaseException) -> DatabaseUnavailable:
+        """Log that a database server cannot be used, and return the error to raise."""
+        cause = file_errors.describe(error)
+        if self._limit.allows(cause):
+            log.error("the database %s cannot be used, its tenants get 503: %s", name, cause)
+        return DatabaseUnavailable()
 
     def remove(self, label: str) -> None:
         """Delete the note of a tenant whose file has changed or was deleted."""

@@ -26,8 +26,9 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, users, webhooks
 from crm.resources.leads.record import LEAD
-from crm.tenancy import backup, database, trash, upgrades, uploads
+from crm.tenancy import backup, trash, upgrades, uploads
 from crm.tenancy.database import row, rows
+from crm.tenancy.engines import sqlite
 from crm.tenancy.files import UnknownTenant
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
@@ -400,7 +401,7 @@ def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_change
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(database, "PRAGMAS", quick)
+        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
         with pytest.raises(Busy):
             trash.delete(crm.tenants, "acme")
     assert names(crm, "acme") == ["Now", "Later"]

@@ -228,7 +228,8 @@ def test_what_may_hold_a_secret_is_marked_and_does_not_show():
     marked = {about.metadata["env"] for about in dataclasses.fields(Config)
               if about.metadata["secret"]}  # fmt: skip
     assert marked == {
-        *("CRM_SMS_TOKEN", "CRM_SMS_URL", "CRM_SMS_HEADERS", "CRM_SMS_BODY", "CRM_MAIL")
+        "CRM_DATABASE",
+        *("CRM_SMS_TOKEN", "CRM_SMS_URL", "CRM_SMS_HEADERS", "CRM_SMS_BODY", "CRM_MAIL"),
     }
     config = load(
         CRM_SMS="http",

@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def commit_without_sync() -> None:
-    from crm.tenancy import database
+    from crm.tenancy.engines import sqlite
 
-    database.PRAGMAS = tuple(each.replace("FULL", "NORMAL") for each in database.PRAGMAS)
+    sqlite.PRAGMAS = tuple(each.replace("FULL", "NORMAL") for each in sqlite.PRAGMAS)
 
 
 def sync_nothing() -> None:

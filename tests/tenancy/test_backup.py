@@ -22,9 +22,10 @@ from crm.outbox import deliveries
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.resources import export, tenant, webhooks
 from crm.resources.leads.record import LEAD, create
-from crm.tenancy import backup, backup_run, database, disk, migrations
+from crm.tenancy import backup, backup_run, disk, migrations
 from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
+from crm.tenancy.engines import sqlite
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import start_python, wait_for_processes
 from tests.readme import ROOT, blocks, run, section
@@ -394,7 +395,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
         reader.execute("SELECT count(*) FROM lead").fetchone()
         api.create("/leads", name="Later", phone=PHONE)
         quick = ("PRAGMA busy_timeout = 100", "PRAGMA foreign_keys = ON")
-        monkeypatch.setattr(database, "PRAGMAS", quick)
+        monkeypatch.setattr(sqlite, "PRAGMAS", quick)
         with pytest.raises(Busy):
             restore(crm, copy, "acme")
     assert names(crm, "acme") == ["Now", "Later"]

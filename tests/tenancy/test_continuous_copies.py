@@ -20,7 +20,8 @@ from crm import cli
 from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy import integrity, litestream
-from crm.tenancy.database import CHECKPOINT_BYTES, transaction
+from crm.tenancy.database import transaction
+from crm.tenancy.engines.sqlite import CHECKPOINT_BYTES
 from crm.tenancy.tenants import PAGE_BYTES, Tenants
 from crm.timed_checks import FAULT, OK, WARNING
 from tests import storage

@@ -6,7 +6,8 @@ import pytest
 
 from crm.config import Config
 from crm.tenancy import tenants as rules
-from crm.tenancy.database import CHECKPOINT_BYTES, connect, execute, transaction
+from crm.tenancy.database import execute, transaction
+from crm.tenancy.engines.sqlite import CHECKPOINT_BYTES, connect
 from crm.tenancy.tenants import Tenants
 
 

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 from crm import cli
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, migrations, upgrades
-from crm.tenancy.database import connect, execute_many, transaction
+from crm.tenancy.database import execute_many, transaction
+from crm.tenancy.engines.sqlite import connect
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api

@@ -1,1 +1,1 @@
-"""The database engines: where tenants' data lives, and what differs between them at run time."""
+"""The database engines that a tenant can live in: SQLite and PostgreSQL."""

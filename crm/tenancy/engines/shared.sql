@@ -1,13 +1,118 @@
--- What tenants' schemas use of the shared schema `crm`, besides its extension pg_trgm and its
--- collation `nocase`. Statements are executed one by one; each may be executed again.
+-- The shared schema of a database: which tenants live in it, and functions that all of them use.
 
--- The next number of an event in the schema of the current tenant: counted in the transaction of
--- the event, so that numbers have no gaps and are seen in their order.
+CREATE SCHEMA IF NOT EXISTS crm;
+CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA crm;
+
+-- Compares e-mail addresses without regard to case.
+CREATE COLLATION IF NOT EXISTS crm.nocase
+    (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+
+-- What all nodes share: the secret key, the version of this file.
+CREATE TABLE IF NOT EXISTS crm.setting (
+    name  TEXT PRIMARY KEY,
+    value BYTEA NOT NULL
+);
+
+-- The tenants of this database and their schemas. A new generation is a new schema: the tenant was
+-- restored. Drafts, which no request reaches, have labels that begin with a dot.
+CREATE SEQUENCE IF NOT EXISTS crm.generation;
+CREATE TABLE IF NOT EXISTS crm.tenant (
+    label      TEXT COLLATE "C" PRIMARY KEY,
+    schema     TEXT COLLATE "C" NOT NULL UNIQUE,
+    version    INTEGER NOT NULL,
+    generation BIGINT NOT NULL DEFAULT nextval('crm.generation'),
+    role       TEXT,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT now()
+);
+
+-- The database that each tenant lives in; used in the first database only.
+CREATE TABLE IF NOT EXISTS crm.directory (
+    label    TEXT COLLATE "C" PRIMARY KEY,
+    database TEXT NOT NULL
+);
+
+-- Tenants with deliveries to be sent, and when the next one is due, in epoch seconds.
+CREATE TABLE IF NOT EXISTS crm.due (
+    label TEXT COLLATE "C" PRIMARY KEY,
+    at    DOUBLE PRECISION NOT NULL
+);
+
+-- Uploaded files that wait for their user's confirmation.
+CREATE TABLE IF NOT EXISTS crm.upload (
+    name       TEXT PRIMARY KEY,
+    label      TEXT COLLATE "C" NOT NULL,
+    session_id BIGINT NOT NULL,
+    saved_at   DOUBLE PRECISION NOT NULL,
+    data       BYTEA NOT NULL
+);
+CREATE INDEX IF NOT EXISTS upload_session ON crm.upload (label, session_id, saved_at);
+
+-- Choose the tenant that the rest of the transaction works with, and return its generation. Every
+-- transaction begins with it: there is no tenant by default. Errors: CRM01 there is no such tenant,
+-- CRM02 its schema has another version, which is the message.
+CREATE OR REPLACE FUNCTION crm.use_tenant(tenant_label TEXT, known_version INTEGER)
+RETURNS BIGINT LANGUAGE plpgsql AS $$
+DECLARE
+    tenant crm.tenant;
+BEGIN
+    SELECT * INTO tenant FROM crm.tenant WHERE label = tenant_label;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no such tenant' USING ERRCODE = 'CRM01';
+    END IF;
+    IF tenant.version <> known_version THEN
+        RAISE EXCEPTION '%', tenant.version USING ERRCODE = 'CRM02';
+    END IF;
+    PERFORM set_config('search_path', quote_ident(tenant.schema), true);
+    IF tenant.role IS NOT NULL THEN
+        PERFORM set_config('role', tenant.role, true);
+    END IF;
+    RETURN tenant.generation;
+END $$;
+
+-- The same for a transaction that only reads.
+CREATE OR REPLACE FUNCTION crm.read_tenant(tenant_label TEXT, known_version INTEGER)
+RETURNS BIGINT LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('transaction_read_only', 'on', true);
+    RETURN crm.use_tenant(tenant_label, known_version);
+END $$;
+
+-- The same for a transaction that writes: one at a time per tenant, as with the lock of a file.
+-- Waiting longer is error 55P03. A node that stops responding loses its turn after a minute.
+CREATE OR REPLACE FUNCTION crm.write_tenant(
+    tenant_label TEXT, known_version INTEGER, wait_milliseconds INTEGER)
+RETURNS BIGINT LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM crm.lock_tenant(tenant_label, wait_milliseconds);
+    PERFORM set_config('idle_in_transaction_session_timeout', '60s', true);
+    RETURN crm.use_tenant(tenant_label, known_version);
+END $$;
+
+CREATE OR REPLACE FUNCTION crm.lock_tenant(tenant_label TEXT, wait_milliseconds INTEGER)
+RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+    IF wait_milliseconds > 0 THEN
+        PERFORM set_config('lock_timeout', wait_milliseconds::TEXT, true);
+        PERFORM pg_advisory_xact_lock(hashtextextended(tenant_label, 7274));
+        PERFORM set_config('lock_timeout', '10s', true);
+    ELSIF NOT pg_try_advisory_xact_lock(hashtextextended(tenant_label, 7274)) THEN
+        RAISE EXCEPTION 'the tenant is being written' USING ERRCODE = '55P03';
+    END IF;
+END $$;
+
+-- The number of the current tenant's next event: a row that is written in the transaction, so that
+-- numbers have no gap and are committed in their order.
 CREATE OR REPLACE FUNCTION crm.next_sequence() RETURNS BIGINT LANGUAGE plpgsql AS $$
 DECLARE
     number BIGINT;
 BEGIN
-    UPDATE event_sequence SET last = last + 1 RETURNING last INTO STRICT number;
+    UPDATE event_sequence SET last = last + 1 RETURNING last INTO number;
     RETURN number;
-END
+END $$;
+
+-- Note that the tenant has deliveries to be sent. As the owner: a tenant's role may not write here.
+CREATE OR REPLACE FUNCTION crm.note_due(tenant_label TEXT) RETURNS VOID
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    INSERT INTO crm.due (label, at) VALUES (tenant_label, 0)
+    ON CONFLICT (label) DO UPDATE SET at = 0 WHERE due.at > 0
 $$;

@@ -1,0 +1,186 @@
+"""Schemas in a PostgreSQL database: the shared one, and one for each tenant.
+
+A tenant's schema has the tables that the migrations give a tenant's file, translated.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from crm.errors import Busy
+from crm.tenancy import migrations
+from crm.tenancy.engines.postgres import Connection, Database
+from crm.tenancy.engines.translate_migrations import translate_step
+from crm.tenancy.file_errors import ServerError
+
+MAX_NAME_BYTES = 63  # of an identifier
+SHARED_LOCK = 7273  # of changes of the shared schema and of the directory
+NO_TENANT, OTHER_VERSION = "CRM01", "CRM02"  # SQLSTATEs that shared.sql raises
+
+
+def schema_name(label: str) -> str:
+    """Return the name of a tenant's schema; a label of over 61 characters is shortened."""
+    name = f"t_{label}"
+    if len(name) <= MAX_NAME_BYTES:
+        return name
+    return f"{name[: MAX_NAME_BYTES - 9]}_{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+def quoted(name: str) -> str:
+    """Return an identifier in quotes, as labels with hyphens need it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def writing(database: Database) -> Iterator[Connection]:
+    """Run statements in one transaction of no tenant, on a connection from the pool."""
+    connection = database.take()
+    try:
+        connection.run("BEGIN")
+        yield connection
+        commit(connection)
+    finally:
+        database.give(connection)  # which closes it inside a transaction
+
+
+def commit(connection: Connection) -> None:
+    """Commit a transaction. Raises ServerError if it was rolled back instead."""
+    connection.send("COMMIT")
+    if connection.receive()[-1].command_status != b"COMMIT":
+        raise ServerError("the transaction was rolled back", "25P02")
+
+
+def read(database: Database, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return the rows of a query of no tenant, in PostgreSQL's dialect."""
+    connection = database.take()
+    try:
+        return connection.run(sql, params)
+    finally:
+        database.give(connection)
+
+
+@cache
+def shared_sql() -> str:
+    """Return the statements that make the shared schema; they may be run again."""
+    return resources.files(__package__).joinpath("shared.sql").read_text("utf-8")
+
+
+def shared_version() -> bytes:
+    """Return the version of the shared schema that this code makes."""
+    return hashlib.sha256(shared_sql().encode()).hexdigest()[:16].encode()
+
+
+def prepare_database(database: Database) -> None:
+    """Make the shared schema of a database, or bring it up to date. Raises ServerError."""
+    with database.connect() as connection:
+        version = _shared_version(connection)
+        if version == shared_version():
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (SHARED_LOCK,))
+            if _shared_version(connection) == shared_version():
+                return
+            connection.execute(shared_sql().encode())
+            connection.execute(
+                "INSERT INTO crm.setting (name, value) VALUES ('shared_version', %s)"
+                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (shared_version(),),
+            )
+
+
+def _shared_version(connection: Any) -> bytes | None:
+    exists = connection.execute("SELECT to_regclass('crm.setting') IS NOT NULL").fetchone()[0]
+    if not exists:
+        return None
+    row = connection.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'")
+    value = row.fetchone()
+    return value[0] if value else None
+
+
+@cache
+def step_statements(number: int) -> tuple[str, ...]:
+    """Return the statements of a migration's step in PostgreSQL's dialect; steps begin at 1."""
+    return tuple(translate_step(migrations.STEPS[number - 1][1]))
+
+
+def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
+    """Create a tenant's schema with all tables, of the newest version or of an older one."""
+    version = len(migrations.STEPS) if version is None else version
+    with writing(database) as connection:
+        connection.send(f"CREATE SCHEMA {quoted(schema)}")
+        connection.send("SELECT set_config('search_path', $1, true)", (quoted(schema),))
+        for number in range(1, version + 1):
+            run_step(connection, number)
+        connection.send(
+            "INSERT INTO crm.tenant (label, schema, version) VALUES ($1, $2, $3)",
+            (label, schema, version),
+        )
+        connection.receive()
+
+
+def run_step(connection: Connection, number: int) -> None:
+    """Run a migration's step in the schema of the search path, inside a transaction."""
+    for statement in step_statements(number):
+        connection.send_once(statement)
+    connection.receive()
+
+
+def migrate(database: Database, label: str, name: str, wait_seconds: float) -> int:
+    """Bring a tenant's schema up to date, each step in a transaction; returns the steps taken.
+
+    `name` is what errors call it. Raises NewerFile, Busy, ServerError.
+    """
+    taken = 0
+    while True:
+        with writing(database) as connection:
+            lock(connection, label, wait_seconds)
+            rows = connection.run(
+                "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
+            )
+            if not rows:
+                raise ServerError("there is no such tenant", NO_TENANT)
+            schema, version = rows[0]
+            if version > len(migrations.STEPS):
+                raise migrations.newer(name, version)
+            if version == len(migrations.STEPS):
+                return taken
+            connection.run("SELECT set_config('search_path', $1, true)", (quoted(schema),))
+            run_step(connection, version + 1)
+            connection.run(
+                "UPDATE crm.tenant SET version = $2 WHERE label = $1", (label, version + 1)
+            )
+        taken += 1
+
+
+def lock(connection: Connection, label: str, wait_seconds: float) -> None:
+    """Take a tenant's writer lock until the end of the transaction. Raises Busy."""
+    try:
+        connection.run("SELECT crm.lock_tenant($1, $2)", (label, int(wait_seconds * 1000)))
+    except ServerError as error:
+        raise (Busy() if error.sqlstate == "55P03" else error) from error
+
+
+def lock_directory(connection: Connection) -> None:
+    """Take the lock of the directory until the end of the transaction."""
+    connection.run("SELECT pg_advisory_xact_lock($1)", (SHARED_LOCK,))
+
+
+def drop(connection: Connection, label: str) -> None:
+    """Drop a tenant's schema and its row, inside a transaction."""
+    rows = connection.run("DELETE FROM crm.tenant WHERE label = $1 RETURNING schema", (label,))
+    for (schema,) in rows:
+        connection.send_once(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+        connection.receive()
+
+
+def rename(connection: Connection, label: str, new_label: str, new_schema: str) -> None:
+    """Give a tenant's schema another label and name, inside a transaction."""
+    ((schema,),) = connection.run("SELECT schema FROM crm.tenant WHERE label = $1", (label,))
+    connection.send_once(f"ALTER SCHEMA {quoted(schema)} RENAME TO {quoted(new_schema)}")
+    connection.run(
+        "UPDATE crm.tenant SET label = $2, schema = $3 WHERE label = $1",
+        (label, new_label, new_schema),
+    )

@@ -1,0 +1,102 @@
+"""A tenant that lives in a PostgreSQL schema: the source of a session's connections."""
+
+import time
+from collections.abc import Callable
+
+from crm.errors import CRMError
+from crm.tenancy import file_errors
+from crm.tenancy.database import TenantSession, current_session
+from crm.tenancy.engines import schema
+from crm.tenancy.engines.postgres import Database
+from crm.tenancy.engines.schema_connection import SchemaConnection
+from crm.tenancy.file_errors import Cause, ServerError
+from crm.tenancy.files import Installation, UnknownTenant
+from crm.tenancy.heavy_work import HeavyWorkLock
+from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
+
+MEGABYTE = 1 << 20
+SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
+
+
+class SchemaTenant:
+    """A tenant's schema, as sessions use it."""
+
+    engine_name = "postgres"
+
+    def __init__(
+        self,
+        label: str,
+        database: Database,
+        installation: Installation,
+        find_again: Callable[[str], Database | None],
+    ):
+        """`find_again` is called when the schema is not in the database (any more), and returns
+        the database that it is in now."""
+        self.label, self.database = label, database
+        self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
+        self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
+        self.next_sweep_at = 0.0  # seconds of uptime
+        # Of this node alone: it protects this machine's processor.
+        self.heavy_work_lock = HeavyWorkLock(
+            self.config.data / "locks" / f"{label.lstrip('.')}.lock"
+        )
+        self._unavailable = installation.unavailable
+        self._find_again = find_again
+        self._size = 0, float("-inf")  # bytes, and when they were measured
+
+    def take(self, writes: bool) -> SchemaConnection:
+        """Return what a session executes its statements through; nothing is sent yet."""
+        return SchemaConnection(self)
+
+    def give(self, connection: SchemaConnection, writes: bool) -> None:
+        """End the work of a session; a transaction that is open is rolled back."""
+        connection.rollback()
+
+    def begin(self, session: TenantSession) -> None:
+        """Begin a transaction that writes, when it is the session's turn. Raises Busy."""
+        session.connection.begin(session.lock_wait_seconds)
+
+    def commit(self, session: TenantSession) -> None:
+        session.connection.commit()
+
+    def rollback(self, session: TenantSession) -> None:
+        session.connection.rollback()
+
+    def refusal(self, error: BaseException) -> CRMError | None:
+        """Return the error to raise for an error of the server; None if it is another's."""
+        if isinstance(error, ServerError) and error.sqlstate == schema.NO_TENANT:
+            return UnknownTenant()
+        if isinstance(error, ServerError) and file_errors.cause_of(error) is Cause.NO_SERVER:
+            return self._unavailable.report_server(self.database.name, error)
+        return file_errors.refusal(error)
+
+    def note_due(self) -> None:
+        """Note in the current transaction that the tenant has deliveries to be sent."""
+        # What senders of other nodes find if this node fails.
+        current_session().connection.note_due()
+
+    def recent_bytes(self, measure: Callable[[], int]) -> int:
+        """Return the size of the tenant's tables, measured now or some seconds ago.
+
+        Measuring takes a millisecond. Near a quota it is done each time.
+        """
+        quota = self.config.smallest_quota * MEGABYTE
+        measured, measured_at = self._size
+        if measured > quota // 2 or time.monotonic() - measured_at > SIZE_SECONDS:
+            self._size = measure(), time.monotonic()
+        return self._size[0]
+
+    def recover(self, error: ServerError) -> bool:
+        """Remove the cause of an error of selecting the tenant; returns whether to try again.
+
+        A schema of an older version is migrated, and a tenant that was moved is found.
+        """
+        if error.sqlstate == schema.OTHER_VERSION:
+            schema.migrate(self.database, self.label, self.label, MAX_LOCK_WAIT_SECONDS)
+            return True
+        if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
+            database = self._find_again(self.label)
+            if database is not None and database is not self.database:
+                self.database = database
+                return True
+        return False

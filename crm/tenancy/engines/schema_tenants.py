@@ -1,0 +1,293 @@
+"""Tenants of an installation with CRM_DATABASE: new ones live in PostgreSQL schemas.
+
+The first database has the directory, which says in which database each tenant lives. A tenant that
+is not in it lives in a file, as without CRM_DATABASE, until `tenant move` moves it.
+"""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from crm.config import LABEL, Config
+from crm.errors import Conflict, TenantUnavailable
+from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
+from crm.tenancy.engines import schema
+from crm.tenancy.engines.postgres import Connection, Database
+from crm.tenancy.engines.schema_tenant import SchemaTenant
+from crm.tenancy.file_errors import Cause, ServerError, cause_of
+from crm.tenancy.files import Tenant, UnknownTenant
+from crm.tenancy.secret_key import KEY_BYTES
+from crm.tenancy.tenants import BASE_HOST_FILE, INSERT_TENANT, Tenants, label_taken
+
+MAX_TENANTS_PER_DATABASE = 1000
+
+log = logging.getLogger("crm.tenants")
+
+
+class SchemaTenants(Tenants):
+    """All tenants of an installation with CRM_DATABASE."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Callable[[], float] = time.time,
+        uptime: Callable[[], float] | None = None,
+    ):
+        super().__init__(config, clock, uptime)
+        self.databases = [
+            Database(address, config.database_connections) for address in config.database
+        ]
+        self._prepared: set[str] = set()
+        self._preparing = threading.Lock()
+
+    # The databases
+
+    @property
+    def directory(self) -> Database:
+        """The database that has the directory: the first of CRM_DATABASE."""
+        return self.prepared(self.databases[0])
+
+    def prepared(self, database: Database) -> Database:
+        """Return the database once its shared schema is there and up to date.
+
+        Raises DatabaseUnavailable.
+        """
+        if database.name not in self._prepared:
+            with self._preparing:
+                try:
+                    schema.prepare_database(database)
+                except ServerError as error:
+                    raise self.unavailable.report_server(database.name, error) from error
+                self._prepared.add(database.name)
+        return database
+
+    def find_database(self, label: str) -> Database | None:
+        """Return the database that a tenant lives in; None if it lives in a file or nowhere.
+
+        Raises TenantUnavailable for a database that CRM_DATABASE does not name.
+        """
+        if label == BASE_HOST_FILE:
+            return self.directory
+        rows = self._query("SELECT database FROM crm.directory WHERE label = $1", (label,))
+        if not rows:
+            return None
+        name = rows[0][0]
+        for database in self.databases:
+            if database.name == name:
+                return self.prepared(database)
+        log.error("%s lives in the database %s, which CRM_DATABASE does not name", label, name)
+        raise TenantUnavailable
+
+    def choose_database(self) -> Database:
+        """Return the first database with room for another tenant. Raises Conflict."""
+        for database in self.databases:
+            ((count,),) = self._query("SELECT count(*) FROM crm.tenant", (), database)
+            if count < MAX_TENANTS_PER_DATABASE:
+                return self.prepared(database)
+        raise Conflict(
+            f"each database has {MAX_TENANTS_PER_DATABASE} tenants: add one to CRM_DATABASE",
+            "databases_full",
+        )
+
+    def _query(
+        self, sql: str, params: tuple[Any, ...] = (), database: Database | None = None
+    ) -> list[tuple[Any, ...]]:
+        database = self.prepared(database or self.databases[0])
+        try:
+            return schema.read(database, sql, params)
+        except ServerError as error:
+            if cause_of(error) is Cause.NO_SERVER:
+                raise self.unavailable.report_server(database.name, error) from error
+            raise
+
+    # Which tenants there are
+
+    def labels(self) -> list[str]:
+        """List the labels of all tenants in alphabetical order."""
+        in_schemas = [label for (label,) in self._query("SELECT label FROM crm.directory")]
+        return sorted({*super().labels(), *in_schemas})
+
+    def recent_first(self) -> list[str]:
+        """List the labels of tenants that may have deliveries to be sent.
+
+        Those in files, the last written to first, and those in schemas that are noted as due.
+        """
+        due = [
+            label
+            for database in self.databases
+            for (label,) in self._query("SELECT label FROM crm.due ORDER BY at", (), database)
+        ]
+        return [*due, *(label for label in super().recent_first() if label not in due)]
+
+    def exists(self, label: str) -> bool:
+        """Whether there is a tenant of that label."""
+        if not LABEL.match(label):
+            return False
+        return super().exists(label) or self.find_database(label) is not None
+
+    def lives_in_file(self, label: str) -> bool:
+        """Whether a tenant lives in a file of this machine."""
+        return self.find_database(label) is None and super().lives_in_file(label)
+
+    def version(self, label: str) -> int:
+        """Return the version of a tenant's schema or file, which is not migrated."""
+        database = self.find_database(label)
+        if database is None:
+            return super().version(label)
+        rows = self._query("SELECT version FROM crm.tenant WHERE label = $1", (label,), database)
+        if not rows:
+            raise UnknownTenant
+        return rows[0][0]
+
+    def read_first_row(
+        self, label: str, sql: str, wait_seconds: float = 0
+    ) -> tuple[Any, ...] | None:
+        """Read the first row of one statement of a tenant."""
+        tenant = self.tenant(label)
+        if isinstance(tenant, Tenant):
+            return super().read_first_row(label, sql, wait_seconds)
+        return tenant.take(writes=False).execute(sql).fetchone()
+
+    def _open(self, label: str) -> Any:
+        database = self.find_database(label)
+        if database is None:
+            return super()._open(label)
+        if label == BASE_HOST_FILE:
+            self._create_base_host_file()
+        return self.schema_tenant(label, database)
+
+    def schema_tenant(self, label: str, database: Database) -> SchemaTenant:
+        """Return a tenant, or a draft of one, in this database."""
+        return SchemaTenant(label, database, self, self._forget)
+
+    def _forget(self, label: str) -> Database | None:
+        """Forget where a tenant lived that is not there; return where it lives now."""
+        self._tenants.pop(label, None)
+        return self.find_database(label)
+
+    # Creating and deleting
+
+    def draft(self, label: str) -> SchemaTenant:
+        """Return a tenant to be, whose schema is not created yet."""
+        self.steady_clock.now()  # a new installation's clock is believed
+        database = self.directory if label == BASE_HOST_FILE else self.choose_database()
+        return self.schema_tenant(f".new-{label}-{secrets.token_hex(4)}", database)
+
+    def fill_draft(
+        self, draft: SchemaTenant, name: str, plan: str, on_created: Callable[[], None]
+    ) -> None:
+        """Create the schema of a draft, its row `tenant`, and what `on_created` adds."""
+        schema.create(draft.database, draft.label, _draft_schema(draft.label))
+        moment = time_text(int(self.clock()))
+
+        def add_first_rows() -> None:
+            with transaction():
+                session.connection.execute(INSERT_TENANT, (name, plan, moment, moment))
+                on_created()
+
+        connection = draft.take(writes=True)
+        session = TenantSession(_label_of(draft), connection, draft, self.clock)
+        token = begin_session(session)
+        try:
+            add_first_rows()
+        finally:
+            end_session(token)
+            draft.give(connection, writes=True)
+
+    def publish(self, draft: SchemaTenant) -> None:
+        """Give a draft its label. Raises Conflict if the label was taken meanwhile."""
+        label = _label_of(draft)
+        with schema.writing(self.directory) as directory:
+            schema.lock_directory(directory)
+            if self._is_taken(directory, label):
+                raise label_taken(label)
+            _enter(directory, label, draft.database)
+            if draft.database is self.directory:
+                schema.rename(directory, draft.label, label, schema.schema_name(label))
+        # In another database the directory has the label first: if this process dies here, the
+        # label is free, because there is no schema.
+        if draft.database is not self.directory:
+            with schema.writing(draft.database) as connection:
+                schema.rename(connection, draft.label, label, schema.schema_name(label))
+
+    def _is_taken(self, directory: Connection, label: str) -> bool:
+        if super().lives_in_file(label):
+            return True
+        rows = directory.run("SELECT database FROM crm.directory WHERE label = $1", (label,))
+        names = [name for (name,) in rows]
+        if label == BASE_HOST_FILE:
+            names.append(self.databases[0].name)
+        exists = "SELECT 1 FROM crm.tenant WHERE label = $1"
+        return any(
+            self._query(exists, (label,), database)
+            for database in self.databases
+            if database.name in names
+        )
+
+    def delete_draft(self, draft: SchemaTenant) -> None:
+        """Delete what is left of a draft: everything, unless it was published."""
+        try:
+            with schema.writing(draft.database) as connection:
+                schema.drop(connection, draft.label)
+        except ServerError as error:
+            log.warning("a draft of %s stays in its database: %s", _label_of(draft), error)
+
+    def _create_base_host_file(self) -> None:
+        if self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (BASE_HOST_FILE,)):
+            return
+        draft = self.draft(BASE_HOST_FILE)
+        try:
+            self.fill_draft(draft, "", "start", lambda: None)
+            try:
+                self.publish(draft)
+            except Conflict:
+                return  # another process has created it meanwhile
+        finally:
+            self.delete_draft(draft)
+
+    # What nodes share
+
+    def secret_key(self) -> bytes:
+        """Return the installation's secret key, which all nodes share, creating it if needed."""
+        sql = "SELECT value FROM crm.setting WHERE name = 'secret_key'"
+        rows = self._query(sql)
+        if not rows:
+            insert = (
+                "INSERT INTO crm.setting (name, value) VALUES ('secret_key', $1)"
+                " ON CONFLICT DO NOTHING"
+            )
+            # The key that the tenants in files were served with until now.
+            path = self.config.data / "secret.key"
+            key = path.read_bytes() if path.is_file() else b""
+            key = key if len(key) == KEY_BYTES else secrets.token_bytes(KEY_BYTES)
+            self._query(insert, (key,))
+            rows = self._query(sql)
+        return rows[0][0]
+
+    def forget_idle(self) -> None:
+        """Close every idle connection, for a clean stop."""
+        super().forget_idle()
+        for database in self.databases:
+            database.close()
+
+
+def _draft_schema(label: str) -> str:
+    return f"draft_{label.rpartition('-')[2]}"
+
+
+def _label_of(draft: SchemaTenant) -> str:
+    """Return the label that a draft is to have: `acme` of `.new-acme-0123abcd`."""
+    return draft.label.removeprefix(".new-").rpartition("-")[0]
+
+
+def _enter(directory: Connection, label: str, database: Database) -> None:
+    """Note in the directory, inside a transaction, where a tenant lives."""
+    if label != BASE_HOST_FILE:
+        directory.run(
+            "INSERT INTO crm.directory (label, database) VALUES ($1, $2)"
+            " ON CONFLICT (label) DO UPDATE SET database = excluded.database",
+            (label, database.name),
+        )

@@ -1,0 +1,28 @@
+"""All tenants of an installation, by its settings: in files, or with CRM_DATABASE in schemas."""
+
+import time
+from collections.abc import Callable
+
+from crm.config import Config, ConfigError
+from crm.tenancy.tenants import Tenants
+
+
+def open_tenants(
+    config: Config,
+    clock: Callable[[], float] = time.time,
+    uptime: Callable[[], float] | None = None,
+) -> Tenants:
+    """Return the tenants of an installation; nothing is opened or connected yet.
+
+    `clock` and `uptime` are as for Tenants. Raises ConfigError if CRM_DATABASE needs a package that
+    is not installed.
+    """
+    if not config.database:
+        return Tenants(config, clock, uptime)
+    try:  # only here: without CRM_DATABASE no driver is imported
+        from crm.tenancy.engines.schema_tenants import SchemaTenants
+    except ImportError as error:
+        raise ConfigError(
+            f"CRM_DATABASE: it needs the extra `postgres`: pip install 'crm[postgres]' ({error})"
+        ) from error
+    return SchemaTenants(config, clock, uptime)
