@@ -19,7 +19,7 @@ INSERT = """
     INSERT INTO lead (id, name, phone, status, currency, created_at, updated_at, search_text)
     VALUES (?, ?, '1', 'new', 'UAH', '', '', ?)
 """
-SIGNS = ("100%", "a_b", "50%_", "\\", "a\\%b", "'", '"', "x" * 300)
+SIGNS = ("100%", "a_b", "50%_", "\\", "a\\%b", "c:\\temp", "'", '"', "x" * 300)
 
 
 class Leads:
