@@ -1,7 +1,6 @@
 """The cast: Olena owns acme, Taras works there, Ivan is at globex and must see nothing."""
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -13,17 +12,18 @@ import pytest
 from crm import CRMApp, cabinet, create_app
 from crm.access import api_keys
 from crm.access.limits import Limiter
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.tenancy.counters import Counters
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
-from crm.tenancy.tenants import Tenants
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
-pytest_plugins = ["tests.log_leaks", "tests.markers"]
+pytest_plugins = ["tests.database_switch", "tests.log_leaks", "tests.markers"]
 collect_ignore = ["data"]  # files that a test puts elsewhere
 
 OLENA, TARAS = 1, 2  # user ids at acme
@@ -114,7 +114,7 @@ def key_for(crm: CRMApp, label: str, scopes: str, user_id: int = OLENA, **more: 
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """A data folder with the cast, and their keys, made once and copied for each test."""
     folder = tmp_path_factory.mktemp("furnished")
-    crm = create_app(Config(data=folder), Clock(), sends=False)
+    crm = create_app(config_for(folder), Clock(), sends=False)
     tenant.open_tenant(
         crm.tenants,
         "acme",
@@ -163,7 +163,7 @@ def clock() -> Clock:
 @pytest.fixture(scope="session")
 def wired(furnished: tuple[Path, dict[str, str]]) -> CRMApp:
     """The app, wired once: its routes and schemas take longer than most tests."""
-    return create_app(Config(data=furnished[0]), Clock(), sends=False)
+    return create_app(config_for(furnished[0]), Clock(), sends=False)
 
 
 @pytest.fixture
@@ -171,8 +171,8 @@ def crm(
     wired: CRMApp, furnished: tuple[Path, dict[str, str]], tmp_path: Path, clock: Clock
 ) -> Iterator[CRMApp]:
     """The app with the cast's data folder, fresh for each test."""
-    shutil.copytree(furnished[0], tmp_path / "data")
-    wired.tenants = Tenants(Config(data=tmp_path / "data"), clock)
+    copy_installation(furnished[0], tmp_path / "data")
+    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
     wired.limiter.__init__(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired
@@ -218,8 +218,8 @@ def hook() -> Iterator[WebhookReceiver]:
 @pytest.fixture
 def sending(crm: CRMApp) -> Iterator[CRMApp]:
     """The app by the real clock, allowed to call loopback, with its sender at work."""
-    config = Config(data=crm.tenants.config.data, webhook_allow=LOOPBACK)
-    crm.tenants = Tenants(config)
+    config = config_for(crm.tenants.config.data, webhook_allow=LOOPBACK)
+    crm.tenants = open_tenants(config)
     crm.sender = Sender(crm.tenants)
     crm.sender.start()
     yield crm
@@ -251,7 +251,7 @@ def viewer(crm: CRMApp) -> Person:
 @pytest.fixture
 def key(tmp_path: Path) -> str:
     """A key that may do everything at acme, in a data folder that is `tmp_path`."""
-    tenants = Tenants(Config(data=tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     tenant.open_tenant(tenants, "acme", plan="business")
     with tenants.session("acme"):
         secret = api_keys.create("writer", "*", users.owner_id())[1]

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.installations import environ_for
+
 ROOT = Path(__file__).parent.parent
 GUIDES = ROOT / "crm" / "docs"
 APP = f"{sys.executable} {ROOT / 'app.py'}"
@@ -40,6 +42,7 @@ def run(lines: str, folder: Path, port: int = 8000, **environ: str) -> str:
         lines = lines.replace("serve &", f"serve --port {port} & SERVER=$!")
         lines += "\necho\nkill $SERVER\nwait $SERVER\n"
     known = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "CRM_DATA": str(folder / "data")}
+    known |= environ_for(folder / "data")
     ran = subprocess.run(
         ["bash", "-c", f"set -e\n{lines}"],
         cwd=folder,

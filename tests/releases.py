@@ -20,9 +20,9 @@ from typing import Any
 
 import crm
 from crm import create_app
-from crm.config import Config
 from crm.tenancy import backup
 from tests.full_tenant import LABEL, Caller, Clock, fill_tenant, missing_values, seeded_random
+from tests.installations import config_for
 
 FOLDER = Path(__file__).parent / "data" / "releases"
 ABOUT = (
@@ -76,7 +76,7 @@ def build(data: Path, to: Path) -> tuple[str, float]:
     Raises AssertionError naming what the schema has and the file lacks.
     """
     clock = Clock()
-    app = create_app(Config(data=data), clock, sends=False)
+    app = create_app(config_for(data), clock, sends=False)
     with seeded_random():
         key = fill_tenant(app, clock)
     with app.tenants.session(LABEL):
@@ -103,7 +103,7 @@ def install(file: Path, data: Path) -> None:
 def request_all(file: Path, key: str, asked_at: float, data: Path) -> dict[str, Any]:
     """Return {path: {status, body}} for each path of each GET operation, and MORE."""
     install(file, data)
-    app = create_app(Config(data=data), Clock(asked_at), sends=False)
+    app = create_app(config_for(data), Clock(asked_at), sends=False)
     caller = Caller(app, key)
     with closing(sqlite3.connect(file)) as opened:
         ids = {

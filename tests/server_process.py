@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from tests import log_leaks
+from tests.installations import environ_for
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_SECONDS = 30  # to start, and to stop
@@ -31,7 +32,9 @@ def run_server(
     command = [sys.executable, "app.py", "serve", "--data", str(data), "--port", str(port)]
     command += ["--workers", str(workers)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
-    with run_listening_process(command, port, expected, cwd=ROOT, env=environ | settings):
+    with run_listening_process(
+        command, port, expected, cwd=ROOT, env=environ | environ_for(data) | settings
+    ):
         yield port
 
 

@@ -19,6 +19,7 @@ from crm.tenancy import backup
 from crm.tenancy.database import current_session, row, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
+from tests.installations import environ_for
 from tests.page_client import Person, Recorder
 
 parametrize = pytest.mark.parametrize
@@ -138,7 +139,7 @@ def restored_copy(crm: CRMApp, taras: Person, olena: Person) -> None:
         copy = backup.create(data / "backups", 1)
     crm.tenants.forget_idle()
     words = ["restore", str(copy), "--tenant", "acme", "--yes"]
-    result = CliRunner().invoke(cli.group, words, env={"CRM_DATA": str(data)})
+    result = CliRunner().invoke(cli.group, words, env={"CRM_DATA": str(data)} | environ_for(data))
     assert result.exit_code == 0, result.output
 
 

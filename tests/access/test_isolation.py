@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import re
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,9 +24,10 @@ from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
 from crm.tenancy.database import transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.full_tenant import Caller, Clock, fill_tenant
+from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
     """A data folder with acme and globex, the moment at which they were finished, and a key of
     globex."""
     data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock()
-    crm = create_app(Config(data=data, plans=UNLIMITED), clock, sends=False)
+    crm = create_app(config_for(data, plans=UNLIMITED), clock, sends=False)
     fill_tenant(crm, clock)
     tenant.clone(crm.tenants, "acme", "globex", f"{MARKER} Ltd")
     with crm.tenants.session("globex"):
@@ -132,15 +132,15 @@ def add_foreign(globex: Caller) -> None:
 
 @pytest.fixture(scope="module")
 def wired_copy(two_tenants) -> CRMApp:
-    return create_app(Config(data=two_tenants[0], plans=UNLIMITED), Clock(), sends=False)
+    return create_app(config_for(two_tenants[0], plans=UNLIMITED), Clock(), sends=False)
 
 
 @pytest.fixture
 def crm_copy(wired_copy, two_tenants, tmp_path) -> Iterator[CRMApp]:
     """The app with both tenants, fresh for each operation."""
-    shutil.copytree(two_tenants[0], tmp_path / "data")
-    config = Config(data=tmp_path / "data", plans=UNLIMITED)
-    wired_copy.tenants = Tenants(config, Clock(two_tenants[1]))
+    copy_installation(two_tenants[0], tmp_path / "data")
+    config = config_for(tmp_path / "data", plans=UNLIMITED)
+    wired_copy.tenants = open_tenants(config, Clock(two_tenants[1]))
     wired_copy.limiter.__init__(wired_copy.tenants.counters)
     yield wired_copy
     wired_copy.tenants.forget_idle()

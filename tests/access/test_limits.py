@@ -1,7 +1,5 @@
 """Requests per minute (spec: Limits; D13): one exact counter per tenant, told in every answer."""
 
-import shutil
-
 import pytest
 
 from crm import create_app
@@ -12,6 +10,7 @@ from crm.resources import tenant
 from crm.tenancy.counters import PASSWORDS, REQUESTS
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
+from tests.installations import copy_installation
 from tests.raw_wsgi import send_request
 
 parametrize = pytest.mark.parametrize
@@ -23,10 +22,11 @@ START = 1_772_442_000  # the clock of the tests: a whole minute
 CHANGE_PLAN = """
 import sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.resources import tenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
-tenants = Tenants(Config(data=Path(sys.argv[1])), lambda: 1_772_442_000)
+tenants = open_tenants(config_for(Path(sys.argv[1])), lambda: 1_772_442_000)
 with tenants.session("acme"):
     tenant.change_plan(sys.argv[2])
 tenants.forget_idle()
@@ -164,7 +164,7 @@ def test_a_smaller_plan_in_the_middle_of_a_minute_leaves_nothing_below_zero(crm,
 
 
 def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     config = Config.load({"CRM_PLANS": "business=2, start=1"}, data=tmp_path / "data")
     crm = create_app(config, clock, sends=False)
     api = Api(crm, "acme", furnished[1]["olena"])
@@ -173,7 +173,7 @@ def test_the_operator_may_change_a_plans_number(furnished, tmp_path, clock):
 
 
 def test_no_limit_is_no_headers(furnished, tmp_path, clock):
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     config = Config.load({"CRM_PLANS": "business=0"}, data=tmp_path / "data")
     crm = create_app(config, clock, sends=False)
     for name in ("olena", "form"):

@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from crm.resources import users
 from crm.tenancy.database import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock, key_for
+from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 from tests.raw_wsgi import WsgiResponse, send_request
 
@@ -61,8 +61,8 @@ each_operation = loop_over("name", OPERATIONS)
 def house(furnished, tmp_path_factory) -> CRMApp:
     """One app for all requests of the map that leave no trace."""
     data = tmp_path_factory.mktemp("rights") / "data"
-    shutil.copytree(furnished[0], data)
-    return create_app(Config(data=data), Clock(), sends=False)
+    copy_installation(furnished[0], data)
+    return create_app(config_for(data), Clock(), sends=False)
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,18 @@
 
 import json
 import logging
-import shutil
 import sqlite3
 
 import pytest
 
 from crm import create_app, errors
 from crm.api.problems import STATUS
-from crm.config import Config
 from crm.tenancy import database
 from crm.tenancy.database import NoTenant, transaction
 from crm.tenancy.writer_lock import WriterLock
 from tests.cases import loop_over
 from tests.conftest import Api, Clock
+from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import make_api_caller, send_request
 
 each = pytest.mark.parametrize
@@ -58,8 +57,8 @@ RAISED = {
 def crm(furnished, tmp_path_factory):
     """The app with a view for everything that a rule may raise."""
     folder = tmp_path_factory.mktemp("errors") / "data"
-    shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    app = create_app(config_for(folder), Clock(), sends=False)
 
     def fail(name: str):
         raise RAISED[name]

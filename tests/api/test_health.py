@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -17,10 +16,11 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.api.health import PATHS
-from crm.config import Config
 from crm.tenancy import readiness
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.cases import loop_over
+from tests.installations import config_for, copy_installation
 from tests.server_process import run_server
 
 HOSTS = ("acme.localhost", "localhost", "nobody.localhost", "10.0.0.7:8000", "a b", "")
@@ -57,7 +57,7 @@ def damage(crm: CRMApp, label: str) -> None:
 def bare(tmp_path: Path) -> CRMApp:
     """An app upon a folder without any file."""
     (tmp_path / "bare").mkdir()
-    return create_app(Config(data=tmp_path / "bare"), sends=False)
+    return create_app(config_for(tmp_path / "bare"), sends=False)
 
 
 @loop_over("path", ["/livez", "/readyz"])
@@ -82,7 +82,7 @@ def test_they_are_not_counted_and_begin_no_session(crm: CRMApp, api: Any) -> Non
 
 
 def test_alive_needs_no_file(tmp_path: Path) -> None:
-    app = create_app(Config(data=tmp_path / "nowhere"), sends=True)
+    app = create_app(config_for(tmp_path / "nowhere"), sends=True)
     assert get(app, "/livez").status_code == 200
     assert not app.sender.started
     assert not (tmp_path / "nowhere").exists()
@@ -152,12 +152,12 @@ def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
 def test_the_one_tenant_that_is_served_must_be_readable(
     tmp_path: Path, furnished: tuple[Path, dict[str, str]]
 ) -> None:
-    shutil.copytree(furnished[0], tmp_path / "data")
-    app = create_app(Config(data=tmp_path / "data", tenant="acme"), sends=False)
+    copy_installation(furnished[0], tmp_path / "data")
+    app = create_app(config_for(tmp_path / "data", tenant="acme"), sends=False)
     assert reason(app) is None
     damage(app, "acme")
     assert reason(app) == "file_unreadable"
-    app.tenants = Tenants(Config(data=tmp_path / "data", tenant="initech"))
+    app.tenants = open_tenants(config_for(tmp_path / "data", tenant="initech"))
     assert reason(app) == "file_unreadable"
 
 
@@ -249,10 +249,10 @@ def test_no_other_host_gets_one(crm: CRMApp, domain: str) -> None:
 def test_a_served_single_tenant_has_two_hosts_of_its_own(
     tmp_path: Path, furnished: tuple[Path, dict[str, str]]
 ) -> None:
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     own = "https://shop.example"
     app = create_app(
-        Config(data=tmp_path / "data", tenant="acme", public_url=own, base_domain="crm.example"),
+        config_for(tmp_path / "data", tenant="acme", public_url=own, base_domain="crm.example"),
         sends=False,
     )
     told = {

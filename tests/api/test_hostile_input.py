@@ -2,16 +2,16 @@
 
 import json
 import random
-import shutil
 import time
 from decimal import Decimal
 
 import pytest
 
 from crm import create_app
-from crm.config import PLANS, Config
+from crm.config import PLANS
 from tests.cases import loop_over
 from tests.conftest import Clock
+from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import make_api_caller
 
 each = pytest.mark.parametrize
@@ -22,8 +22,8 @@ DEEP = b"[" * 50_000 + b"]" * 50_000
 @pytest.fixture(scope="module")
 def crm(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile") / "data"
-    shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    app = create_app(config_for(folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
     yield app
     app.tenants.forget_idle()
 

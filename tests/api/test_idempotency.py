@@ -1,15 +1,13 @@
 """Idempotency-Key (D4): the same request twice is one change and one answer, for 24 hours."""
 
-import shutil
-
 import pytest
 
 from crm import create_app
-from crm.config import Config
 from crm.outbox import events
 from crm.tenancy.database import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import TARAS, Api, Clock, key_for
+from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import make_api_caller
 
 BODY = {"name": "Марія", "phone": "+380671234567"}
@@ -20,8 +18,8 @@ DAY = 24 * 3600
 def app(furnished, tmp_path_factory):
     """One app for all; each test has a tenant's day and a key of its own."""
     folder = tmp_path_factory.mktemp("idempotency") / "data"
-    shutil.copytree(furnished[0], folder)
-    found = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    found = create_app(config_for(folder), Clock(), sends=False)
     yield found
     found.tenants.forget_idle()
 

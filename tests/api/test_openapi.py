@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +26,7 @@ from crm.json import dumps
 from crm.outbox import events
 from tests.cases import loop_over
 from tests.conftest import Api, Clock
+from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import send_request
 from tests.server_process import run_server
 
@@ -318,9 +318,9 @@ def furnished_api(furnished, tmp_path_factory) -> Api:
     """An app with one record of each noun, and no limit."""
     folder, keys = furnished
     data = tmp_path_factory.mktemp("openapi") / "data"
-    shutil.copytree(folder, data)
+    copy_installation(folder, data)
     api = Api(
-        create_app(Config(data=data, plans=UNLIMITED), Clock(), sends=False), "acme", keys["olena"]
+        create_app(config_for(data, plans=UNLIMITED), Clock(), sends=False), "acme", keys["olena"]
     )
     api.create("/leads", name="Марія", phone="+380671234567")
     client = api.create("/clients", name="ТОВ Ромашка", contacts=[{"name": "Олена"}])
@@ -419,7 +419,7 @@ print(made.status, made.lead_id == lead.id == again.id, lead.phone, lead.status,
 @pytest.mark.process
 def test_a_generated_client_creates_and_lists_a_lead(furnished, tmp_path):
     folder, keys = furnished
-    shutil.copytree(folder, tmp_path / "data")
+    copy_installation(folder, tmp_path / "data")
     (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT), "utf-8")
     (tmp_path / "config.yaml").write_text("post_hooks: []\n", "utf-8")
     options = [

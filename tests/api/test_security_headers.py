@@ -10,10 +10,10 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from crm import CRM, CRMApp, create_app
-from crm.config import Config
 from tests.cases import loop_over
 from tests.conftest import key_for
 from tests.embedding.test_embedding import copied
+from tests.installations import config_for, settings_for
 from tests.raw_wsgi import WsgiResponse, send_request
 from tests.server_process import TIMEOUT_SECONDS, run_server
 from tests.sites import plain
@@ -26,7 +26,7 @@ FROM_PROXY = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_X_FORWARDED_FOR": "198.51
 @pytest.fixture
 def behind(furnished: Any, tmp_path: Any, clock: Any) -> Iterator[CRMApp]:
     """The same data behind one trusted proxy."""
-    config = Config(data=copied(furnished, tmp_path / "behind"), trusted_proxies=1)
+    config = config_for(copied(furnished, tmp_path / "behind"), trusted_proxies=1)
     app = create_app(config, clock, sends=False)
     yield app
     app.tenants.forget_idle()
@@ -104,7 +104,14 @@ def test_behind_tls_every_answer_asks_for_https(crm: CRMApp, behind: CRMApp) -> 
 def test_an_embedded_one_speaks_for_itself_alone(furnished: Any, tmp_path: Any) -> None:
     site = plain(tmp_path)
     data = copied(furnished, tmp_path / "embedded")
-    crm = CRM(site, url_prefix="/crm", domain="crm.shop.ua", tenant="acme", data=data, sends=False)
+    crm = CRM(
+        site,
+        url_prefix="/crm",
+        domain="crm.shop.ua",
+        tenant="acme",
+        **settings_for(data),
+        sends=False,
+    )
     secure = {"wsgi.url_scheme": "https", "host": "shop.ua"}
     for path in ("/", "/nowhere"):
         answer = send_request(site, path=path, **secure)
@@ -213,7 +220,12 @@ def embedding_site(furnished: Any, tmp_path: Any) -> Iterator[Flask]:
     site = plain(tmp_path)
     data = copied(furnished, tmp_path / "embedded")
     crm = CRM(
-        site, url_prefix="/crm", tenant="acme", data=data, sends=False, current_user=lambda: None
+        site,
+        url_prefix="/crm",
+        tenant="acme",
+        **settings_for(data),
+        sends=False,
+        current_user=lambda: None,
     )
     site.wsgi_app = ProxyFix(site.wsgi_app, x_prefix=1)
     yield site

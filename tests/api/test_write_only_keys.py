@@ -7,7 +7,6 @@ they act upon is a marker that no answer may show.
 import io
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import pytest
 from crm import CRMApp, create_app
 from crm.config import Config
 from crm.json import dumps
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import Api, Clock, key_for
+from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
 MARK = "qzvxw"  # in every text, without letters of hexadecimal numbers
@@ -71,8 +71,8 @@ def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, st
     """An app, a data folder with one record of each noun, the owner's key, and ids by the names
     that paths and bodies have for them."""
     folder = tmp_path_factory.mktemp("marked") / "data"
-    shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    app = create_app(config_for(folder), Clock(), sends=False)
     owner = Api(app, "acme", furnished[1]["olena"])
     texts = {"comment": MARK, "source": MARK, "tags": [MARK], "extra": {MARK: MARK}}
     dates = {"created_at": MOMENT}
@@ -125,8 +125,8 @@ def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, st
 def app(marked, tmp_path) -> Iterator[CRMApp]:
     """The app with those records, fresh for each test."""
     app, folder, _, _ = marked
-    shutil.copytree(folder, tmp_path / "data")
-    app.tenants = Tenants(Config(data=tmp_path / "data"), Clock())
+    copy_installation(folder, tmp_path / "data")
+    app.tenants = open_tenants(config_for(tmp_path / "data"), Clock())
     app.limiter.__init__(app.tenants.counters)
     yield app
     app.tenants.forget_idle()

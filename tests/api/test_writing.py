@@ -1,17 +1,16 @@
 """Writing (D4), shown over leads: patches, read-only fields, bodies, ETags, preferences."""
 
 import json
-import shutil
 
 import pytest
 
 from crm import create_app
 from crm.api.operations import Blueprint
-from crm.config import Config
 from crm.resources.leads.record import LEAD
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, Clock
+from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import make_api_caller
 
 each = pytest.mark.parametrize
@@ -20,8 +19,8 @@ each = pytest.mark.parametrize
 @pytest.fixture(scope="module")
 def crm(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("writing") / "data"
-    shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    app = create_app(config_for(folder), Clock(), sends=False)
     bare = Blueprint("bare", "An operation that takes nothing.")
 
     @bare.post("/bare")

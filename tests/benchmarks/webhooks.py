@@ -22,6 +22,7 @@ from crm.config import LOOPBACK, Config
 from crm.resources import tenant, users, webhooks
 from crm.resources.leads.record import create
 from crm.tenancy.database import transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 
 ROUNDS = int(os.environ.get("ROUNDS", 5))  # of each kind, in turns
@@ -201,7 +202,7 @@ def beside_bad_ones(data: Path) -> None:
     """One healthy endpoint alone, and with a hanging and a dripping one beside it, in turns."""
     healthy = Healthy()
     bad = [Receiver(hang).start(16), Receiver(drip).start(16)]
-    tenants = Tenants(Config(data=data, webhook_allow=LOOPBACK))
+    tenants = open_tenants(Config(data=data, webhook_allow=LOOPBACK))
     key = furnish(tenants, "acme", healthy.url, 0)
     tenants.forget_idle()
     rounds: dict[str, list[Round]] = {"alone": [], "beside": []}
@@ -249,7 +250,7 @@ def percentile(found: list[float], percent: int) -> float:
 def after_a_start(data: Path) -> None:
     """Deliveries that wait in a few of many tenants' files when the server starts."""
     healthy = Healthy()
-    tenants = Tenants(Config(data=data, webhook_allow=LOOPBACK))
+    tenants = open_tenants(Config(data=data, webhook_allow=LOOPBACK))
     furnish(tenants, "empty", "http://127.0.0.1:9/", 0)
     furnish(tenants, "waiting", healthy.url, 1)
     tenants.forget_idle()
@@ -272,7 +273,7 @@ def after_a_start(data: Path) -> None:
 def in_a_row(data: Path) -> None:
     """Deliveries of one tenant to one receiver that answers at once."""
     healthy = Healthy()
-    tenants = Tenants(Config(data=data, webhook_allow=LOOPBACK))
+    tenants = open_tenants(Config(data=data, webhook_allow=LOOPBACK))
     furnish(tenants, "acme", healthy.url, DELIVERIES)
     tenants.forget_idle()
     with served(data):

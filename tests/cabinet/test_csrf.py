@@ -4,10 +4,10 @@ import pytest
 
 from crm import CRMApp
 from crm.access import sessions
-from crm.config import Config
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
+from tests.installations import config_for
 from tests.page_client import Person
 
 each = pytest.mark.parametrize
@@ -106,8 +106,8 @@ def test_a_session_that_has_ended_leaves_the_login_usable(crm):
 
 @each("headers", [{"Referer": ""}, {"Referer": "https://globex.localhost/"}])
 def test_by_https_the_form_must_have_stood_here(crm, headers):
-    crm.tenants = Tenants(
-        Config(data=crm.tenants.config.data, public_url="https://{label}.localhost"),
+    crm.tenants = open_tenants(
+        config_for(crm.tenants.config.data, public_url="https://{label}.localhost"),
         crm.tenants.clock,
     )
     person = Person(crm, scheme="https")

@@ -2,14 +2,12 @@
 
 import html
 import re
-import shutil
 from itertools import cycle
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from crm import cabinet, demo
-from crm.config import Config
 from crm.resources import tasks, tenant, users
 from crm.resources.deals import record as deals
 from crm.resources.deals.record import DEAL_IN
@@ -17,8 +15,9 @@ from crm.resources.leads import record as leads
 from crm.resources.leads.record import LEAD_IN
 from crm.resources.tasks import Task
 from crm.tenancy.database import transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.conftest import Clock
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 
 TILE = re.compile(
@@ -35,7 +34,7 @@ KYIV = "Europe/Kyiv"
 def filled(tmp_path_factory):
     """The demo, with leads of many sources and of none, and deals closed long ago."""
     folder = tmp_path_factory.mktemp("demo")
-    tenants = Tenants(Config(data=folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     demo.prepare(tenants)
     with tenants.session("acme"), transaction():
         for number in range(30):
@@ -55,8 +54,8 @@ def filled(tmp_path_factory):
 
 @pytest.fixture
 def demo_crm(wired, filled, tmp_path, clock):
-    shutil.copytree(filled, tmp_path / "data")
-    wired.tenants = Tenants(Config(data=tmp_path / "data"), clock)
+    copy_installation(filled, tmp_path / "data")
+    wired.tenants = open_tenants(config_for(tmp_path / "data"), clock)
     wired.limiter.__init__(wired.tenants.counters)
     cabinet.begin_counting(wired)
     yield wired

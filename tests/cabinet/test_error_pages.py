@@ -2,7 +2,6 @@
 
 import html
 import re
-import shutil
 import sqlite3
 
 import pytest
@@ -10,11 +9,11 @@ import pytest
 from crm import create_app, errors
 from crm.api import problems
 from crm.cabinet.rendering import Pages
-from crm.config import Config
 from crm.resources import users
 from crm.tenancy.database import transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, Clock
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 
 H1 = re.compile(r"<h1>(.*?)</h1>")
@@ -51,8 +50,8 @@ RAISED = {
 def failing(furnished, tmp_path_factory):
     """The app with a page for everything that a rule may raise."""
     folder = tmp_path_factory.mktemp("errors") / "data"
-    shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    app = create_app(config_for(folder), Clock(), sends=False)
     pages = Pages("failing", role=None)
 
     def fail(name: str):

@@ -1,7 +1,6 @@
 """What a real browser loads from the real server: little for the first page, then pages alone."""
 
 import re
-import shutil
 import socket
 import socketserver
 import threading
@@ -15,9 +14,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from crm import create_app
 from crm.access import sessions
-from crm.config import Config
 from tests.chromium import browsing, open_page
 from tests.conftest import OLENA
+from tests.installations import config_for, copy_installation
 from tests.server_process import run_server
 
 COLD_PAGE_BYTES = 130_000
@@ -85,8 +84,8 @@ def token(
 ) -> tuple[Path, str]:
     """A data folder, and the session of its owner there."""
     data = tmp_path_factory.mktemp("files") / "data"
-    shutil.copytree(furnished[0], data)
-    app = create_app(Config(data=data), sends=False)
+    copy_installation(furnished[0], data)
+    app = create_app(config_for(data), sends=False)
     with app.tenants.session("acme"):
         token = sessions.open(OLENA, "tests")
     app.tenants.forget_idle()

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 
@@ -12,16 +11,16 @@ from werkzeug.serving import make_server
 
 from crm import CRMApp, create_app, demo
 from crm.access import sessions
-from crm.config import Config
 from crm.outbox.subscriptions import Webhook
 from crm.resources import tasks, users, webhooks
 from crm.resources.clients.record import CLIENT
 from crm.resources.tasks import TASK_IN
 from crm.tenancy.database import now, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cabinet.test_pages import check
 from tests.chromium import NARROW, WIDE, browsing, open_page
 from tests.conftest import Clock
+from tests.installations import config_for, copy_installation
 
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
 TOTAL = re.compile(r"Знайдено: ([\d\s]+)")
@@ -36,7 +35,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
-    tenants = Tenants(Config(data=folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     demo.prepare(tenants)
     with tenants.session("acme") as here, transaction():
         here.user_id = users.owner_id()
@@ -53,9 +52,9 @@ def filled(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(filled, tmp_path_factory) -> Iterator[tuple[CRMApp, int]]:
-    folder = shutil.copytree(filled, tmp_path_factory.mktemp("served") / "data")
+    folder = copy_installation(filled, tmp_path_factory.mktemp("served") / "data")
     logging.getLogger("werkzeug").setLevel("ERROR")
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    app = create_app(config_for(folder), Clock(), sends=False)
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -8,13 +8,14 @@ import pytest
 
 from crm import CRMApp, cabinet
 from crm.access import known_browsers, passwords, sessions
-from crm.config import SMS_LIMITS, Config
+from crm.config import SMS_LIMITS
 from crm.resources import users
 from crm.tenancy.database import execute, row, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.sms_log import DAY_SECONDS
-from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
+from tests.installations import config_for
 from tests.page_client import Person, Recorder
 
 pytestmark = pytest.mark.slow
@@ -65,8 +66,8 @@ def password(crm: CRMApp, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def limit(crm: CRMApp, clock: Clock, **numbers: int) -> None:
     """The app with these numbers of CRM_SMS_LIMITS."""
-    settings = Config(data=crm.tenants.config.data, sms_limits=SMS_LIMITS | numbers)
-    crm.tenants = Tenants(settings, clock)
+    settings = config_for(crm.tenants.config.data, sms_limits=SMS_LIMITS | numbers)
+    crm.tenants = open_tenants(settings, clock)
     cabinet.begin_counting(crm)
 
 

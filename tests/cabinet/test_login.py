@@ -11,16 +11,18 @@ from crm.access import codes, links, passwords, sessions
 from crm.access.sms_limits import SmsLimits
 from crm.cabinet import formatting
 from crm.cabinet.signup import propose
-from crm.config import SMS_LIMITS, Config
+from crm.config import SMS_LIMITS
 from crm.resources import tenant, users
 from crm.resources.pipelines import PIPELINE
 from crm.resources.users import User
 from crm.tenancy.database import row, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.sms_log import SmsLog
-from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
+from crm.tenancy.tenants import BASE_HOST_FILE
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS, Clock
+from tests.installations import config_for
 from tests.page_client import Person, Recorder
 
 pytestmark = pytest.mark.slow
@@ -585,8 +587,8 @@ def test_a_password_too_short_leaves_the_link_good(stranger, post):
 
 
 def test_the_link_is_built_from_the_settings_alone(crm, post):
-    crm.tenants = Tenants(
-        Config(data=crm.tenants.config.data, public_url="https://{label}.crm.ua"), crm.tenants.clock
+    crm.tenants = open_tenants(
+        config_for(crm.tenants.config.data, public_url="https://{label}.crm.ua"), crm.tenants.clock
     )
     forged = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "gopher"}
     Person(crm).post("/forgot", {"email": OLENAS_MAIL}, headers=forged)
@@ -940,8 +942,8 @@ def test_a_login_code_signs_nobody_up(crm, newcomer, post):
 
 
 def test_a_closed_installation_signs_nobody_up(crm, post):
-    config = Config(data=crm.tenants.config.data, signup=False)
-    crm.tenants = Tenants(config, crm.tenants.clock)
+    config = config_for(crm.tenants.config.data, signup=False)
+    crm.tenants = open_tenants(config, crm.tenants.clock)
     newcomer = Person(crm, "")
     assert "/signup" not in newcomer.sees("/")
     for path in ("/signup", "/signup/code", "/signup/company"):
@@ -1033,7 +1035,7 @@ def test_cookies_are_of_this_host_and_out_of_reach_of_scripts(stranger, post):
 @pytest.fixture
 def proxied(crm: CRMApp, clock: Clock):
     """The app behind a proxy that it trusts."""
-    config = Config(data=crm.tenants.config.data, trusted_proxies=1)
+    config = config_for(crm.tenants.config.data, trusted_proxies=1)
     app = create_app(config, clock, sends=False)
     app.message_queue = Recorder()
     yield app

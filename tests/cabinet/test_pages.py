@@ -1,5 +1,6 @@
 """Every page in a real browser: silent under its CSP, accessible, and fit for a phone."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from crm.spreadsheets import all_resources
 from tests.chromium import NARROW, WIDE, browsing, open_page
+from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port
 
 LINK = re.compile(r"http://acme\.localhost:\d+/enter/\S+")
@@ -43,7 +45,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
     data = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
     server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | environ_for(data),
     )
     try:
         for line in server.stdout:

@@ -6,15 +6,15 @@ import pytest
 
 from crm.access import links, passwords, sessions
 from crm.cabinet.settings import emails
-from crm.config import Config
 from crm.resources import tenant, users
 from crm.resources.deals.record import Deal
 from crm.resources.pipelines import PIPELINE, Pipeline
 from crm.resources.users import USER
 from crm.tenancy.database import row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
+from tests.installations import config_for
 from tests.page_client import Person
 
 each = pytest.mark.parametrize
@@ -617,7 +617,7 @@ def test_a_plan_is_shown_only_where_sign_up_is_open(crm, olena, clock, closed):
     assert 'href="/settings/plan"' in olena.sees("/settings")
     assert provider in olena.sees("/settings/plan")
     crm.tenants.forget_idle()
-    crm.tenants = Tenants(Config(data=crm.tenants.config.data, **closed), clock)
+    crm.tenants = open_tenants(config_for(crm.tenants.config.data, **closed), clock)
     for path in ("/settings", "/settings/profile", "/settings/company", "/"):
         page = olena.sees(path)
         assert "/settings/plan" not in page and provider not in page

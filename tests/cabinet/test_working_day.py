@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests import log_leaks
 from tests.chromium import browsing, open_page
+from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
@@ -90,8 +91,8 @@ def server(tmp_path_factory, mailbox) -> Iterator[tuple[int, Told]]:
     }
     log = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
     process = subprocess.Popen(
-        command, cwd=ROOT, env={"PATH": "/usr/bin:/bin", **settings}, text=True,
-        stdout=subprocess.PIPE, stderr=log,
+        command, cwd=ROOT, env={"PATH": "/usr/bin:/bin", **environ_for(data), **settings},
+        text=True, stdout=subprocess.PIPE, stderr=log,
     )  # fmt: skip
     try:
         wait_until_listening(port, process)

@@ -27,15 +27,16 @@ from click.testing import CliRunner, Result
 from crm import CRMApp, cli, create_app, server
 from crm.access import links
 from crm.cli.serving import default_workers
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.resources import webhooks
 from crm.tenancy import migrations
 from crm.tenancy.database import execute, now, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import Api
+from tests.installations import config_for, copy_installation, environ_for
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
 
@@ -55,7 +56,10 @@ class Folder:
     def run(self, *words: Any, code: int = 0, env: dict[str, str] | None = None) -> Result:
         """What a command printed; it ended with `code`."""
         told = CliRunner().invoke(
-            cli.group, [*map(str, words), "--data", str(self.path)], prog_name="crm", env=env
+            cli.group,
+            [*map(str, words), "--data", str(self.path)],
+            prog_name="crm",
+            env=environ_for(self.path) | (env or {}),
         )
         assert told.exit_code == code, (told.output, told.exception)
         if code < 2 and words[0] != "serve":
@@ -81,12 +85,12 @@ class Folder:
 
     def api(self, key: str, tenant: str = "acme") -> Api:
         """A caller of an application of its own, as a server beside the command line is."""
-        return Api(create_app(Config(data=self.path), sends=False), tenant, key)
+        return Api(create_app(config_for(self.path), sends=False), tenant, key)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """Acme's file, for what a sender does."""
-        tenants = Tenants(Config(data=self.path, webhook_allow=LOOPBACK))
+        tenants = open_tenants(config_for(self.path, webhook_allow=LOOPBACK))
         with tenants.session("acme"):
             yield
         tenants.forget_idle()
@@ -116,7 +120,7 @@ class Folder:
 @pytest.fixture
 def folder(furnished: tuple[Path, dict[str, str]], tmp_path: Path) -> Folder:
     """A folder with the cast."""
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     return Folder(tmp_path / "data")
 
 
@@ -212,7 +216,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
     with folder.session():
         deliveries.send_test(webhook)
     words = [*command.split(), *COMMANDS[command]]
-    told = CliRunner().invoke(cli.group, [*words, "--data", "data"])
+    told = CliRunner().invoke(cli.group, [*words, "--data", "data"], env=environ_for(folder.path))
     assert told.exit_code == 0, told.output
     line = told.stderr.splitlines()[0]
     said = json.loads(line)["message"] if command == "serve" else line
@@ -221,7 +225,9 @@ def test_every_command_tells_its_data_folder_on_stderr(
 
 
 def test_the_data_folder_can_come_from_the_environment(folder: Folder) -> None:
-    told = CliRunner().invoke(cli.group, ["tenant", "list"], env={"CRM_DATA": str(folder.path)})
+    told = CliRunner().invoke(
+        cli.group, ["tenant", "list"], env={"CRM_DATA": str(folder.path)} | environ_for(folder.path)
+    )
     assert told.stderr == f"data folder: {folder.path}\n"
     assert told.stdout.splitlines()[1].startswith("acme ")
 
@@ -243,7 +249,9 @@ def test_the_doors_are_the_same_command_line(folder: Folder, tmp_path: Path) -> 
     with contextlib.ExitStack() as stack:
 
         def start(door: tuple[str, ...], words: tuple[str, ...]) -> subprocess.Popen[str]:
-            begun = running([*door, *words], tmp_path, CRM_DATA=str(folder.path))
+            begun = running(
+                [*door, *words], tmp_path, CRM_DATA=str(folder.path), **environ_for(folder.path)
+            )
             return stack.enter_context(begun)
 
         started = {name: [start(door, words) for words in asked] for name, door in doors.items()}
@@ -339,7 +347,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Folder, tmp_path: Path) -> 
     rows = "".join(f"s{n},{'Nut ' * 50},1,,,,\n" for n in range(1000))
     folder.run("import", "products", folder.file("long.csv", HEADER + rows), "--tenant", "acme")
     export = [*APP, "export", "products", "--tenant", "acme", "--data", str(folder.path)]
-    with running(export, tmp_path) as started:
+    with running(export, tmp_path, **environ_for(folder.path)) as started:
         assert started.stdout
         started.stdout.close()
         assert started.communicate(timeout=30)[1] == f"data folder: {folder.path}\n"
@@ -370,7 +378,7 @@ def test_tenant_create_prints_a_link_that_lets_the_owner_in(empty: Folder) -> No
         r"the owner can log in once, within 15 minutes: http://acme\.localhost:8000(/enter/\S+)\n",
         said,
     )
-    app = create_app(Config(data=empty.path), sends=False)
+    app = create_app(config_for(empty.path), sends=False)
     person = Person(app)
     assert person.sends(path) == "/"
     assert "Olena" in person.sees("/")
@@ -592,7 +600,9 @@ def test_import_shows_its_progress_on_a_terminal(folder: Folder, tmp_path: Path)
     prices = folder.file("prices.csv", HEADER + "".join(f"s{n},Nut,1,,,,\n" for n in range(6000)))
     words = ("import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path))
     ours, theirs = pty.openpty()
-    with running([*APP, *words], tmp_path, stderr=theirs, TERM="xterm") as started:
+    with running(
+        [*APP, *words], tmp_path, stderr=theirs, TERM="xterm", **environ_for(folder.path)
+    ) as started:
         os.close(theirs)
         shown = b""
         with contextlib.suppress(OSError):  # so a terminal says that nobody writes to it any more
@@ -1029,10 +1039,11 @@ def beside(
 ) -> Iterator[tuple[Folder, int]]:
     """A folder with the cast, and the port of a real server on it. The plan pro has no limit."""
     home = tmp_path_factory.mktemp("beside")
-    shutil.copytree(furnished[0], home / "data")
+    copy_installation(furnished[0], home / "data")
     port = free_port()
     serve = [*APP, "serve", "--port", str(port), "--data", str(home / "data")]
     env = {"CRM_PLANS": "pro=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_LOG": "warnings"}
+    env |= environ_for(home / "data")
     with running(serve, home, **env) as server:
         assert server.stderr
         said = [json.loads(server.stderr.readline())["message"] for _ in range(4)]
@@ -1136,7 +1147,7 @@ def test_an_import_beside_writers_loses_nothing(beside: tuple[Folder, int]) -> N
     try:
         assert eventually(lambda: len(answers) > 20, 5)
         words = ["import", "products", str(prices), "--tenant", "acme", "--data", str(folder.path)]
-        with running([*APP, *words], folder.path) as importing:
+        with running([*APP, *words], folder.path, **environ_for(folder.path)) as importing:
             told, _ = importing.communicate(timeout=30)
         before = len(answers)
         assert eventually(lambda: len(answers) > before + 20, 5)
@@ -1189,7 +1200,12 @@ def test_gunicorn_and_flask_serve_the_app(folder: Folder, tmp_path: Path) -> Non
     flask = ["-m", "flask", "--app", "app", "run", "--port", str(ports[1])]
     with contextlib.ExitStack() as servers:
         for words in (gunicorn, flask):
-            start = running([sys.executable, *words], tmp_path, CRM_DATA=str(folder.path))
+            start = running(
+                [sys.executable, *words],
+                tmp_path,
+                CRM_DATA=str(folder.path),
+                **environ_for(folder.path),
+            )
             servers.enter_context(start)
         for number, port in enumerate(ports, 1):
             assert eventually(lambda port=port: listens(port), 15)
@@ -1282,7 +1298,7 @@ def curl(line: str, home: Path) -> Any:
 def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) -> None:
     port = free_port()
     command = [*APP, "demo", "--port", str(port), "--data", str(empty.path)]
-    with running(command, tmp_path) as started:
+    with running(command, tmp_path, **environ_for(empty.path)) as started:
         text = demo_text(started)
         assert re.match(rf"Open http://acme\.localhost:{port}/enter/\S+\n", text)
         assert "Open it in the browser?" not in text  # it is no terminal
@@ -1342,7 +1358,8 @@ def demo_at_a_terminal(folder: Path, *words: str) -> Iterator[tuple[int, Path, i
     started = subprocess.Popen(
         ["/usr/bin/setsid", "--ctty", *command], cwd=ROOT,
         stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL,
-        env=environ | {"BROWSER": f"{script} %s &", "LANG": "C.UTF-8"},
+        env=environ | environ_for(folder / "data")
+        | {"BROWSER": f"{script} %s &", "LANG": "C.UTF-8"},
     )  # fmt: skip
     os.close(theirs)
     try:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -28,10 +27,11 @@ from crm.resources.leads.record import LEAD_IN
 from crm.tenancy import integrity, migrations
 from crm.tenancy.database import execute, transaction
 from crm.tenancy.disk import stamp
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.steady_clock import boot_seconds
-from crm.tenancy.tenants import Tenants
 from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
+from tests.installations import config_for, copy_installation, environ_for
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.raw_wsgi import send_request
 from tests.server.test_proxy import nginx, printed, proxying
@@ -70,7 +70,9 @@ class Report:
 def doctor(data: Path, *words: Any, **settings: str) -> Report:
     cleared = {setting.metadata["env"]: None for setting in fields(Config)} | {"CRM_CONFIG": None}
     told = CliRunner().invoke(
-        cli.group, ["doctor", "--data", str(data), *map(str, words)], env=cleared | settings
+        cli.group,
+        ["doctor", "--data", str(data), *map(str, words)],
+        env=cleared | environ_for(data) | settings,
     )
     assert told.stderr == f"data folder: {data}\n", told.output
     assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
@@ -82,7 +84,7 @@ def doctor(data: Path, *words: Any, **settings: str) -> Report:
 @pytest.fixture
 def data(crm: CRMApp) -> Path:
     """A folder with the cast, by the real clock: nothing is wrong with it."""
-    crm.tenants = Tenants(Config(data=crm.tenants.config.data))
+    crm.tenants = open_tenants(config_for(crm.tenants.config.data))
     crm.tenants.config.data.chmod(0o700)
     return crm.tenants.config.data
 
@@ -137,8 +139,8 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
 
 
 def test_it_tells_how_many_sms_are_used(data: Path) -> None:
-    config = Config(data=data)
-    tenants = Tenants(config)
+    config = config_for(data)
+    tenants = open_tenants(config)
     limits = SmsLimits(SmsLog(data, tenants.secret_key), config.sms_limits)
     used = "{} of 800 in 24 hours are used by all tenants and sign-up"
     rest = "0 of 200 in 24 hours are used by the reserve, 0 of 200 in 24 hours are used by sign-up"
@@ -180,7 +182,7 @@ def reachable(data: Path) -> Iterator[Path]:
     """A copy of the folder where every user may go."""
     with tempfile.TemporaryDirectory() as apart:
         os.chmod(apart, 0o755)
-        shutil.copytree(data, Path(apart) / "data")
+        copy_installation(data, Path(apart) / "data")
         yield Path(apart) / "data"
         (Path(apart) / "data").chmod(0o700)
 
@@ -399,7 +401,9 @@ def test_copies_that_lack_or_are_old_are_told(data: Path) -> None:
     place = data / "backups"
     assert doctor(data).one("backups") == (
         WARNING, f"no copy in {place} of acme, globex: backup create")  # fmt: skip
-    told = CliRunner().invoke(cli.group, ["backup", "create", "--data", str(data)])
+    told = CliRunner().invoke(
+        cli.group, ["backup", "create", "--data", str(data)], env=environ_for(data)
+    )
     assert told.exit_code == 0
     assert doctor(data).one("backups")[0] == OK
     (copy,) = place.glob("acme-*.db")
@@ -586,7 +590,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 @contextmanager
 def opened(folder: Path, data: Path, authority: trustme.CA, trusted: int) -> Iterator[Doors]:
     nginx()
-    shutil.copytree(data, folder / "data")
+    copy_installation(data, folder / "data")
     names = authority.issue_cert("localhost", "acme.localhost")
     names.private_key_pem.write_to_path(folder / "privkey.pem")
     for part in names.cert_chain_pems:
@@ -712,7 +716,7 @@ def test_it_works_beside_the_server_and_says_so(doors: dict[int, Doors]) -> None
 
 
 def test_a_clock_that_was_set_forward_is_told_and_stays_as_it_is(data: Path) -> None:
-    tenants = Tenants(Config(data=data), lambda: time.time() - 40 * 86_400, boot_seconds)
+    tenants = open_tenants(config_for(data), lambda: time.time() - 40 * 86_400, boot_seconds)
     tenants.steady_clock.now()
     before = (data / "clock").read_bytes()
     (_, _), (level, told) = doctor(data).of("clock")
@@ -735,7 +739,7 @@ def test_it_runs_as_a_command(data: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "app.py", "doctor", "--data", str(data)],
         cwd=ROOT, capture_output=True, text=True,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"]} | environ_for(data),
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "tenants      2 of 2 files are whole" in ran.stdout

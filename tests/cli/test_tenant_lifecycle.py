@@ -32,27 +32,31 @@ from crm.tenancy.engines import sqlite
 from crm.tenancy.files import UnknownTenant
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
+from tests.installations import environ_for
 from tests.server_process import ROOT, run_server
 
 PHONE = "+380671234567"
 DIE = """
 import os, sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.tenancy import disk, trash, uploads
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 def die(*_):
     os.kill(os.getpid(), 9)
 modules = {"os": os, "disk": disk, "trash": trash, "uploads": uploads}
 setattr(modules[sys.argv[2]], sys.argv[3], die)
-trash.delete(Tenants(Config(data=Path(sys.argv[1]))), "acme")
+trash.delete(open_tenants(config_for(Path(sys.argv[1]))), "acme")
 """
 
 
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
@@ -151,7 +155,12 @@ def test_an_archive_may_go_into_a_pipe(crm, api, tmp_path):
     crm.tenants.forget_idle()
     data = crm.tenants.config.data
     program = [sys.executable, str(ROOT / "app.py"), "tenant", "export", "acme", "--to", "-"]
-    ran = subprocess.run([*program, "--data", str(data)], capture_output=True, timeout=60)
+    ran = subprocess.run(
+        [*program, "--data", str(data)],
+        capture_output=True,
+        timeout=60,
+        env=os.environ | environ_for(data),
+    )
     assert ran.returncode == 0, ran.stderr
     with zipfile.ZipFile(io.BytesIO(ran.stdout)) as archive:
         archive.extract("acme.db", tmp_path)
@@ -485,7 +494,11 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
         ran = subprocess.run(
-            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+            [*program, "--data", str(data)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | environ_for(data),
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout

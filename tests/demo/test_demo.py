@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import sqlite3
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -22,8 +21,9 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.resources import notes, tenant, users
 from crm.resources.leads import record as leads
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.conftest import Api, Clock
+from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ RESERVED = re.compile(r"(?:[a-z0-9.-]+\.)?example(?:\.com|\.net|\.org)?")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder after the demo's first start, and its text."""
     folder = tmp_path_factory.mktemp("demo")
-    return folder, demo.prepare(Tenants(Config(data=folder), Clock())).text
+    return folder, demo.prepare(open_tenants(config_for(folder), Clock())).text
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def acme(started):
 
 @pytest.fixture(scope="module")
 def globex(started):
-    with Tenants(Config(data=started[0]), Clock()).session("globex"):
+    with open_tenants(config_for(started[0]), Clock()).session("globex"):
         key = api_keys.create("tests", "*", users.owner_id())[1]
     yield from caller("globex", started[0], key)
 
@@ -56,11 +56,11 @@ def globex(started):
 @pytest.fixture
 def folder(started, tmp_path: Path) -> Path:
     """A copy that a test may change."""
-    return shutil.copytree(started[0], tmp_path / "data")
+    return copy_installation(started[0], tmp_path / "data")
 
 
 def caller(label: str, folder: Path, text: str):
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    app = create_app(config_for(folder), Clock(), sends=False)
     yield Api(app, label, key_in(text))
     app.tenants.forget_idle()
 
@@ -242,7 +242,7 @@ def test_nobody_can_be_reached(started):
 
 
 def test_the_same_moment_gives_the_same_demo(started, tmp_path):
-    demo.prepare(Tenants(Config(data=tmp_path, tenant="globex"), Clock()))
+    demo.prepare(open_tenants(config_for(tmp_path, tenant="globex"), Clock()))
     again, first = tables(tmp_path, "globex"), tables(started[0], "globex")
     for noun in ("lead", "client", "contact", "deal", "deal_item", "product", "task", "note"):
         assert again[noun] == first[noun]
@@ -263,7 +263,7 @@ def test_the_same_moment_gives_the_same_demo(started, tmp_path):
 def test_the_demo_is_the_same_on_any_day(started, tmp_path, now):
     clock = Clock()
     clock.moment = datetime.fromisoformat(now).timestamp()
-    demo.prepare(Tenants(Config(data=tmp_path), clock))
+    demo.prepare(open_tenants(config_for(tmp_path), clock))
     for label in BUSINESSES:
         rows_of = tables(tmp_path, label)
         expected = tables(started[0], label)
@@ -291,19 +291,19 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_second_start_finds_everything_as_it_was(started, folder):
     before = {label: counts(folder, label) for label in BUSINESSES}
-    text = demo.prepare(Tenants(Config(data=folder), Clock())).text
+    text = demo.prepare(open_tenants(config_for(folder), Clock())).text
     after = {label: counts(folder, label) for label in BUSINESSES}
     for made in ("api_key", "one_time_link"):
         assert after["acme"].pop(made) == before["acme"].pop(made) + 1
     assert after == before
-    app = create_app(Config(data=folder), Clock(), sends=False)
+    app = create_app(config_for(folder), Clock(), sends=False)
     assert Api(app, "acme", key_in(text)).get("/leads").status_code == 200
     assert Api(app, "acme", key_in(started[1])).get("/leads").status_code == 401
     app.tenants.forget_idle()
 
 
 def test_only_the_demos_own_key_is_revoked(folder):
-    tenants = Tenants(Config(data=folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     with tenants.session("acme"):
         api_keys.create("integration", "*", 1)
     demo.prepare(tenants)
@@ -313,7 +313,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
 
 
 def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
-    tenants = Tenants(Config(data=folder), Clock())
+    tenants = open_tenants(config_for(folder), Clock())
     for path in tenants.folder.glob("globex.*"):
         path.unlink()
     tenant.open_tenant(tenants, "shop", name="Крамниця")
@@ -331,7 +331,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
 
 @pytest.mark.parametrize("label", BUSINESSES)
 def test_anothers_tenant_of_the_same_label_stops_the_start(tmp_path, label):
-    tenants = Tenants(Config(data=tmp_path), Clock())
+    tenants = open_tenants(config_for(tmp_path), Clock())
     tenant.open_tenant(tenants, label, owner={"name": "Olena", "email": "olena@acme.example"})
     before = tables(tmp_path, label)
     with pytest.raises(Conflict, match=f"a tenant {label} that is not the demo's"):
@@ -352,7 +352,7 @@ def test_an_interrupted_start_leaves_no_tenant(tmp_path, monkeypatch):
 
     really_create = notes.create
     monkeypatch.setattr(notes, "create", create)
-    tenants = Tenants(Config(data=tmp_path, tenant="globex"), Clock())
+    tenants = open_tenants(config_for(tmp_path, tenant="globex"), Clock())
     with pytest.raises(KeyboardInterrupt):
         demo.prepare(tenants)
     assert tenants.labels() == []
@@ -413,7 +413,7 @@ def test_the_text_tells_how_to_enter_each_business(started, folder):
     text = " ".join(started[1].split())
     ways = re.findall(r"log in at (\S+) with the phone (\+\d+)", text)
     assert [url for url, _ in ways] == [f"http://{label}.localhost:8000" for label in BUSINESSES]
-    app = create_app(Config(data=folder), Clock(), sends=False, shows_codes=True)
+    app = create_app(config_for(folder), Clock(), sends=False, shows_codes=True)
     for (_, phone), label, owner in zip(
         ways, BUSINESSES, ("Олена Коваль", "Іван Дорош"), strict=True
     ):
@@ -434,7 +434,7 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
     lines = curl_lines(started[1])
     assert len(lines) == 4
     assert all(key_in(started[1]) in line for line in lines)
-    config = Config(data=folder, webhook_allow=LOOPBACK)  # as `demo` serves it
+    config = config_for(folder, webhook_allow=LOOPBACK)  # as `demo` serves it
     deals, lead, products, webhook = (replayed(line, folder, config) for line in lines)
     assert webhook.status_code == 201 and webhook.json["secret"].startswith("whsec_")
     assert deals.status_code == products.status_code == 200
@@ -446,19 +446,19 @@ def test_four_curl_lines_work_as_they_stand(started, folder):
 
 def test_the_receiver_is_started_as_the_demo_was(started, folder):
     assert "\npython app.py webhook listen --port 9000\n" in started[1]
-    text = demo.prepare(Tenants(Config(data=folder), Clock()), "crm").text
+    text = demo.prepare(open_tenants(config_for(folder), Clock()), "crm").text
     assert "\ncrm webhook listen --port 9000\n" in text
     assert '"url":"http://127.0.0.1:9000/"' in text
 
 
 def test_the_lines_follow_the_port(folder):
-    text = demo.prepare(Tenants(Config(data=folder, port=9123), Clock())).text
+    text = demo.prepare(open_tenants(config_for(folder, port=9123), Clock())).text
     assert all("http://acme.localhost:9123/api/v1/" in line for line in curl_lines(text))
 
 
 def test_a_bare_address_serves_one_tenant(tmp_path):
-    config = Config(data=tmp_path, tenant="globex")
-    tenants = Tenants(config, Clock())
+    config = config_for(tmp_path, tenant="globex")
+    tenants = open_tenants(config, Clock())
     text = demo.prepare(tenants).text
     assert tenants.labels() == ["globex"]
     assert "localhost" not in text
@@ -468,7 +468,7 @@ def test_a_bare_address_serves_one_tenant(tmp_path):
 
 
 def test_a_bare_address_of_no_demo_tenant_is_refused(tmp_path):
-    tenants = Tenants(Config(data=tmp_path, tenant="shop"), Clock())
+    tenants = open_tenants(config_for(tmp_path, tenant="shop"), Clock())
     with pytest.raises(ConfigError, match="acme or globex"):
         demo.prepare(tenants)
     assert tenants.labels() == []

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from crm.config import PLANS, SMS_LIMITS, STORAGE, Config
 from crm.json import pretty
 from crm.outbox import deliveries, events, signature
 from crm.spreadsheets import all_resources
+from tests.installations import config_for, environ_for
 from tests.readme import APP, GUIDES, ROOT, blocks, read, run, section
 from tests.server_process import find_free_port, run_listening_process
 
@@ -60,7 +62,11 @@ def test_the_tour_by_curl_works_as_it_stands(tmp_path, demo):
     with ExitStack() as stack:
         if demo != "never ran":
             command = [sys.executable, "app.py", "demo", "--data", str(data), "--port", str(port)]
-            quiet = {"cwd": ROOT, "stdout": subprocess.DEVNULL}
+            quiet = {
+                "cwd": ROOT,
+                "stdout": subprocess.DEVNULL,
+                "env": os.environ | environ_for(data),
+            }
             stack.enter_context(run_listening_process(command, port, **quiet))
         if demo == "has run":
             stack.close()
@@ -236,7 +242,7 @@ def test_no_decision_is_cited_where_users_read():
     told = [path.read_text("utf-8") for path in (ROOT / "README.md", *guides)]
     told += helps(cli.group)
     told += [setting.metadata["meaning"] for setting in fields(Config)]
-    told.append(pretty(create_app(Config(data=ROOT / "none"), sends=False).api.document("")))
+    told.append(pretty(create_app(config_for(ROOT / "none"), sends=False).api.document("")))
     pages = ROOT / "crm" / "cabinet"
     told += [path.read_text("utf-8") for path in pages.rglob("*.html")]
     told += [path.read_text("utf-8") for path in pages.rglob("*.po")]

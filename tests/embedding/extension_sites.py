@@ -12,6 +12,7 @@ from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from crm import CRM
+from tests.installations import settings_for
 
 LEAD = {"name": "Марія Коваль", "phone": "067 123 45 67"}
 
@@ -100,7 +101,7 @@ def put_crm_into(site: Flask, folder: Path) -> CRM:
     """The CRM below /crm, for whom Flask-Login knows; its callback writes by Flask-SQLAlchemy."""
     crm = CRM(
         site, url_prefix="/crm", tenant="acme", current_user=lambda: current_user,
-        data=folder / "crm", sends=False,
+        **settings_for(folder / "crm"), sends=False,
     )  # fmt: skip
     crm.create_tenant("acme", owner={"name": "Olena"})
 

@@ -21,6 +21,7 @@ from tests.cabinet.test_board import card, column, drag, is_in
 from tests.chromium import browsing, open_page
 from tests.conftest import OLENA
 from tests.embedding.test_embedding import copied
+from tests.installations import settings_for
 from tests.readme import ROOT, blocks, read
 from tests.server_process import find_free_port, wait_until_listening
 from tests.sites import logged_in
@@ -58,7 +59,7 @@ def crm(furnished, tmp_path_factory) -> Iterator[CRM]:
     folder = tmp_path_factory.mktemp("shop")
     found = CRM(
         shop(folder), url_prefix="/crm", tenant="acme", current_user=logged_in,
-        login_url="/login", data=copied(furnished, folder / "data"), sends=False,
+        login_url="/login", **settings_for(copied(furnished, folder / "data")), sends=False,
     )  # fmt: skip
     yield found
     found.app.tenants.forget_idle()

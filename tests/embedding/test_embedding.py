@@ -3,7 +3,6 @@
 import json
 import logging
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
 from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
+from tests.installations import config_for, copy_installation, settings_for
 from tests.raw_wsgi import WsgiResponse, send_request
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port
@@ -44,8 +44,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def copied(furnished: tuple[Path, dict[str, str]], folder: Path) -> Path:
-    shutil.copytree(furnished[0], folder)
-    return folder
+    return copy_installation(furnished[0], folder)
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def site(tmp_path: Path) -> Site:
 def embedded(site, furnished, tmp_path, clock) -> Iterator[CRM]:
     """acme in the hostile site, below /crm."""
     data = copied(furnished, tmp_path / "embedded")
-    found = CRM(site, url_prefix="/crm", tenant="acme", data=data, sends=False)
+    found = CRM(site, url_prefix="/crm", tenant="acme", **settings_for(data), sends=False)
     set_clock(found.app, clock)
     yield found
     found.app.tenants.forget_idle()
@@ -66,8 +65,8 @@ def embedded(site, furnished, tmp_path, clock) -> Iterator[CRM]:
 @pytest.fixture
 def alone(furnished, tmp_path, clock) -> Iterator[Any]:
     """The same by itself."""
-    config = Config(
-        data=copied(furnished, tmp_path / "alone"), tenant="acme", public_url=f"http://{HOST}/crm"
+    config = config_for(
+        copied(furnished, tmp_path / "alone"), tenant="acme", public_url=f"http://{HOST}/crm"
     )
     app = create_app(config, clock, sends=False)
     yield app
@@ -333,7 +332,7 @@ def test_an_odd_path_below_the_prefix_is_the_crms_404(site, embedded, path):
 
 def test_a_site_that_is_mounted_itself_keeps_its_own_prefix(tmp_path, furnished):
     site = plain(tmp_path)
-    CRM(site, url_prefix="/crm/", tenant="acme", data=copied(furnished, tmp_path / "d"),
+    CRM(site, url_prefix="/crm/", tenant="acme", **settings_for(copied(furnished, tmp_path / "d")),
         sends=False)  # fmt: skip
     whole = DispatcherMiddleware(Flask("other"), {"/shop": site})
     assert send_request(whole, path="/shop/crm/leads").headers["Location"] == (
@@ -369,7 +368,7 @@ def test_a_list_and_what_was_created_are_found_below_the_prefix(site, embedded, 
 def choosing(tmp_path: Path, furnished: Any, tenant: Any) -> tuple[Flask, CRM]:
     site = plain(tmp_path)
     data = copied(furnished, tmp_path / "data")
-    return site, CRM(site, url_prefix="/crm", tenant=tenant, data=data, sends=False)
+    return site, CRM(site, url_prefix="/crm", tenant=tenant, **settings_for(data), sends=False)
 
 
 def test_a_function_of_the_request_chooses_the_tenant(tmp_path, furnished):
@@ -453,7 +452,7 @@ def test_any_host_is_good_for_an_embedded_crm(site, embedded, furnished):
 @pytest.fixture
 def by_host(site, furnished, tmp_path) -> Iterator[CRM]:
     data = copied(furnished, tmp_path / "embedded")
-    found = CRM(site, domain="crm.example.ua", data=data, sends=False)
+    found = CRM(site, domain="crm.example.ua", **settings_for(data), sends=False)
     yield found
     found.app.tenants.forget_idle()
 
@@ -488,7 +487,14 @@ def test_every_other_host_is_the_sites(site, by_host, host):
 
 def test_a_site_may_have_both_ways(site, furnished, tmp_path):
     data = copied(furnished, tmp_path / "embedded")
-    CRM(site, domain="crm.example.ua", url_prefix="/crm", tenant="globex", data=data, sends=False)
+    CRM(
+        site,
+        domain="crm.example.ua",
+        url_prefix="/crm",
+        tenant="globex",
+        **settings_for(data),
+        sends=False,
+    )
     for host, path, who in (
         ("acme.crm.example.ua", "/api/v1/users/me", "olena"),
         (HOST, "/crm/api/v1/users/me", "ivan"),
@@ -504,7 +510,7 @@ def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
     site = plain(tmp_path)
     for label, who in (("acme", "olena"), ("globex", "ivan")):
         folder = copied(furnished, tmp_path / label)
-        CRM(site, url_prefix=f"/{label}", tenant=label, data=folder, sends=False)
+        CRM(site, url_prefix=f"/{label}", tenant=label, **settings_for(folder), sends=False)
         key = {"Authorization": f"Bearer {furnished[1][who]}"}
         assert send_request(site, path=f"/{label}/api/v1/users/me", headers=key).status == 200
     for label in ("acme", "globex"):
@@ -525,7 +531,7 @@ def test_two_crms_in_one_site_know_nothing_of_each_other(tmp_path, furnished):
 
 
 def test_it_is_mounted_by_hand_too(site, furnished, tmp_path):
-    by_hand = CRM(data=copied(furnished, tmp_path / "d"), tenant="acme", sends=False)
+    by_hand = CRM(**settings_for(copied(furnished, tmp_path / "d")), tenant="acme", sends=False)
     whole = DispatcherMiddleware(site, {"/crm": by_hand.app})
     key = {"Authorization": f"Bearer {furnished[1]['olena']}"}
     answer = send_request(whole, path="/crm/api/v1/users/me", headers=key, host=HOST)
@@ -538,7 +544,7 @@ def test_it_is_mounted_by_hand_too(site, furnished, tmp_path):
 
 
 def test_a_tenant_mounted_by_hand_is_the_only_one(furnished, tmp_path):
-    config = Config(data=copied(furnished, tmp_path / "d"))
+    config = config_for(copied(furnished, tmp_path / "d"))
     by_hand = CRM(tenant="acme", config=config, sends=False)
     for name, status in (("olena", 200), ("ivan", 401)):
         key = {"Authorization": f"Bearer {furnished[1][name]}"}
@@ -552,13 +558,13 @@ def test_a_tenant_mounted_by_hand_is_the_only_one(furnished, tmp_path):
     "options", [{"tenant": lambda request: "acme"}, {"current_user": dict}, {"login_url": "/login"}]
 )
 def test_by_hand_nothing_is_taken_that_needs_a_site(tmp_path, options):
-    by_hand = CRM(data=tmp_path, **options)
+    by_hand = CRM(**settings_for(tmp_path), **options)
     with pytest.raises(ConfigError, match="they need CRM"):
         by_hand.app  # noqa: B018
 
 
 def test_a_middleware_of_the_sites_own_may_say_which_tenant(furnished, tmp_path):
-    app = create_app(Config(data=copied(furnished, tmp_path / "d")), sends=False)
+    app = create_app(config_for(copied(furnished, tmp_path / "d")), sends=False)
     key = {"Authorization": f"Bearer {furnished[1]['ivan']}"}
     more = {"headers": key, "host": HOST, "crm.tenant": "globex"}
     assert send_request(app, path="/api/v1/users/me", **more).json["name"] == "Ivan"
@@ -592,7 +598,7 @@ def test_settings_given_come_before_the_environments(tmp_path, monkeypatch):
 
 def test_a_whole_config_is_taken_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("CRM_PLANS", "start=7")
-    config = Config(data=tmp_path / "d")
+    config = config_for(tmp_path / "d")
     assert CRM(plain(tmp_path), url_prefix="/crm", config=config).config is config
     by_host = CRM(plain(tmp_path), domain="crm.example.ua", config=config).config
     assert (by_host.base_domain, by_host.data) == ("crm.example.ua", tmp_path / "d")
@@ -732,12 +738,12 @@ def test_many_that_are_closed_leave_no_thread_and_no_open_file(tmp_path):
 
 
 def test_one_that_was_never_used_is_closed_without_a_trace(tmp_path):
-    CRM(data=tmp_path / "d").close()
+    CRM(**settings_for(tmp_path / "d")).close()
     assert not (tmp_path / "d").exists()
 
 
 def test_the_extension_may_be_made_before_the_site(tmp_path, furnished):
-    found = CRM(url_prefix="/crm", tenant="acme", data=copied(furnished, tmp_path / "d"))
+    found = CRM(url_prefix="/crm", tenant="acme", **settings_for(copied(furnished, tmp_path / "d")))
     heard = found.on("lead.created")(lambda event: None)
     assert heard is not None
     site = plain(tmp_path)

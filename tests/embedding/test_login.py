@@ -21,6 +21,7 @@ from crm.resources.users import update as update_user
 from crm.tenancy.database import row, rows, transaction
 from tests.conftest import OLENA, TARAS
 from tests.embedding.test_embedding import copied
+from tests.installations import settings_for
 from tests.sites import hostile, logged_in, plain
 
 pytestmark = pytest.mark.slow
@@ -65,7 +66,7 @@ def embed(tmp_path: Path, furnished) -> Iterator[Any]:
 
     def make(site: Flask | None = None, **options: Any) -> tuple[CRM, Guest]:
         site = site or plain(tmp_path)
-        usual = {"tenant": "acme", "data": data, "sends": False, "current_user": logged_in}
+        usual = settings_for(data) | {"tenant": "acme", "sends": False, "current_user": logged_in}
         found = CRM(site, **{"url_prefix": "/crm", **usual, **options})
         made.append(found)
         return found, Guest(site)
@@ -639,7 +640,7 @@ def test_two_cabinets_below_two_prefixes_do_not_disturb_each_other(embed, tmp_pa
     first, guest = embed(site, current_user=None)
     other = CRM(
         site, url_prefix="/crm2", tenant="globex", sends=False,
-        data=copied(furnished, tmp_path / "other"),
+        **settings_for(copied(furnished, tmp_path / "other")),
     )  # fmt: skip
     for crm, label, prefix in ((first, "acme", "/crm"), (other, "globex", "/crm2")):
         with crm.tenant(label):

@@ -25,6 +25,7 @@ from crm.records.pagination import Page
 from crm.tenancy.database import NoTenant, row
 from tests.conftest import OLENA, TARAS, Api, set_clock
 from tests.embedding.test_embedding import copied
+from tests.installations import environ_for, settings_for
 from tests.outbox.test_callbacks import run
 from tests.raw_wsgi import send_request
 from tests.sites import plain
@@ -38,7 +39,7 @@ MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 @pytest.fixture
 def code(furnished, tmp_path, clock) -> Iterator[CRM]:
     """The CRM in code, with a copy of the cast's data of its own."""
-    found = CRM(data=copied(furnished, tmp_path / "code"), sends=False)
+    found = CRM(**settings_for(copied(furnished, tmp_path / "code")), sends=False)
     set_clock(found.app, clock)
     yield found
     found.app.tenants.forget_idle()
@@ -283,7 +284,7 @@ def test_an_unknown_tenant_is_told(code, label):
 
 
 def test_the_only_tenant_need_not_be_named(furnished, tmp_path, code):
-    one = CRM(tenant="globex", data=copied(furnished, tmp_path / "one"), sends=False)
+    one = CRM(tenant="globex", **settings_for(copied(furnished, tmp_path / "one")), sends=False)
     with one.tenant():
         assert [user["name"] for user in one.users.list().records] == ["Ivan"]
     with pytest.raises(TypeError, match="say which tenant is meant"), code.tenant():
@@ -326,7 +327,7 @@ def test_a_tenant_is_made_with_its_owner(code):
 
 
 def test_the_same_label_of_another_crm_is_another_tenant(acme, furnished, tmp_path):
-    other = CRM(data=copied(furnished, tmp_path / "other"), sends=False)
+    other = CRM(**settings_for(copied(furnished, tmp_path / "other")), sends=False)
     with other.tenant("acme"):
         other.leads.create(**MARIIA)
     assert acme.leads.list().records == []
@@ -372,7 +373,7 @@ def test_a_verb_that_fails_halfway_leaves_nothing_to_who_goes_on(acme):
 def test_in_a_view_of_the_site_its_own_context_stays(tmp_path, furnished):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
 
     @site.post("/ask")
     def ask() -> dict[str, Any]:
@@ -482,10 +483,11 @@ def test_in_a_script_of_its_own(furnished, tmp_path):
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, "d"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+        | environ_for(tmp_path / "d"),
     )  # fmt: skip
     assert (ran.stdout, ran.stderr, ran.returncode) == ("+380671234567\n", "", 0)
-    found = CRM(data=data, sends=False)
+    found = CRM(**settings_for(data), sends=False)
     with found.tenant("acme"):
         assert row("SELECT count(*) FROM event") == (1,)
     found.app.tenants.forget_idle()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.installations import environ_for
 from tests.server_process import ROOT, find_free_port, wait_until_listening
 
 PATIENCE_SECONDS = 20
@@ -34,7 +35,9 @@ def killed(data: Path, workers: int, **settings: str) -> Iterator[int]:
     server = subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environ(CRM_LOG="warnings", **settings),  # its pipe is read at the end alone
+        env=environ(
+            CRM_LOG="warnings", **environ_for(data), **settings
+        ),  # its pipe is read at the end alone
         stderr=subprocess.PIPE,
         text=True,
     )

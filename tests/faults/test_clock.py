@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.external_programs import found
+from tests.installations import environ_for
 from tests.server_process import ROOT, run_server
 
 pytestmark = pytest.mark.process
@@ -152,7 +154,7 @@ def test_an_hour_back_delays_no_retry_by_more_than_a_minute(key, tmp_path, machi
 
 def test_a_step_gives_no_window_anew(key, tmp_path, machine):
     command = [sys.executable, "app.py", "tenant", "plan", "acme", "base", "--data", str(tmp_path)]
-    subprocess.run(command, check=True, cwd=ROOT)
+    subprocess.run(command, check=True, cwd=ROOT, env=os.environ | environ_for(tmp_path))
     with run_server(tmp_path, workers=2, **machine.settings) as port:
         client = Client(port, key)
 

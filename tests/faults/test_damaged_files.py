@@ -16,7 +16,7 @@ from crm import CRMApp, cli
 from crm.errors import TenantUnavailable
 from crm.tenancy import backup, files, unavailable
 from crm.tenancy.database import row
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.conftest import OLENA, Api
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
@@ -270,7 +270,7 @@ def test_readiness_tells_of_tenants_asked_for_lately(crm: CRMApp, api: Api, ivan
     degraded = {"status": "degraded", "reason": "tenant_unavailable", "tenants": 1}
     assert ready() == (200, degraded), "a load balancer must not take it away from the others"
     assert ivan.get("/leads").status_code == 200
-    other = Tenants(crm.tenants.config)  # another process of the installation
+    other = open_tenants(crm.tenants.config)  # another process of the installation
     assert other.unavailable.count(other.path) == 1
     note = crm.tenants.config.data / "unavailable" / "acme"
     os.utime(note, (0, 0))
@@ -293,7 +293,7 @@ def test_a_restored_copy_is_served_without_a_restart(crm: CRMApp, api: Api, tmp_
     crm.tenants.forget_idle()
     middle(crm.tenants.path("acme"))
     assert api.get("/leads").status_code == 503
-    backup.restore(Tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
+    backup.restore(open_tenants(crm.tenants.config, crm.tenants.clock), copy, "acme", lambda: 0)
     assert [lead["name"] for lead in api.read("/leads")] == ["Ivan"]
 
 

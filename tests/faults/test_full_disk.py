@@ -23,14 +23,15 @@ from typing import Any
 import pytest
 
 from crm import CRMApp, create_app
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.errors import Busy
 from crm.outbox import sender
 from crm.resources import tenant
 from crm.tenancy.database import row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, Api, key_for
+from tests.installations import config_for
 from tests.page_client import Person
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import WebhookReceiver
@@ -84,7 +85,7 @@ def keys(disk: Disk) -> dict[str, str]:
     gone.
     """
     data = disk.path / "data"
-    app = create_app(Config(data=data), sends=False)
+    app = create_app(config_for(data), sends=False)
     found = {}
     for label in LABELS:
         tenant.open_tenant(app.tenants, label, plan="business", owner={"name": "Olena"})
@@ -94,9 +95,9 @@ def keys(disk: Disk) -> dict[str, str]:
     app.tenants.counters.forget_storage()
     for label in ("logged", "bare"):
         killed = (
-            f"import os; from crm import create_app; from crm.config import Config\n"
+            f"import os; from crm import create_app; from tests.installations import config_for\n"
             f"from pathlib import Path; from crm.resources.leads.record import create\n"
-            f"here = create_app(Config(data=Path({str(data)!r})), sends=False).tenants.session"
+            f"here = create_app(config_for(Path({str(data)!r})), sends=False).tenants.session"
             f"({label!r}).__enter__()\n"
             f"create({{'name': 'Late', 'phone': '+380671234568'}})\n"
             f"os.kill(os.getpid(), 9)"
@@ -111,7 +112,7 @@ def keys(disk: Disk) -> dict[str, str]:
 def app(disk: Disk, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[CRMApp]:
     """The application upon that folder; of the tenants only `open` is open."""
     monkeypatch.setenv("TMPDIR", str(disk.path))
-    found = create_app(Config(data=disk.path / "data"), sends=False)
+    found = create_app(config_for(disk.path / "data"), sends=False)
     Api(found, "open", keys["open"]).read("/leads")
     yield found
     disk.free()
@@ -219,7 +220,7 @@ def test_an_index_of_its_own_keeps_writers_of_other_processes_away(
     disk: Disk, app: CRMApp, keys: dict[str, str]
 ) -> None:
     """What a visit reads stays as it was, also while room is made and another process writes."""
-    other = Tenants(Config(data=disk.path / "data"))
+    other = open_tenants(config_for(disk.path / "data"))
     disk.fill()
     count = "SELECT count(*) FROM lead"
     with app.tenants.session("bare"):
@@ -244,7 +245,7 @@ def test_what_is_sent_in_the_background_waits_for_room(
 ) -> None:
     for left in (disk.path / "data" / "tenants").glob("*-wal"):  # to open these makes room
         left.with_name(left.name.removesuffix("-wal")).unlink()
-    config = Config(data=disk.path / "data", webhook_allow=LOOPBACK)
+    config = config_for(disk.path / "data", webhook_allow=LOOPBACK)
     app = create_app(config, sends=False)
     api = Api(app, "closed", keys["closed"])
     api.create("/webhooks", url=hook.url, events=["lead.created"])
@@ -431,7 +432,7 @@ def test_a_read_only_disk_is_told_and_what_can_be_read_is(disk: Disk, keys: dict
     """SQLite reads a file there whose log was left; it cannot make one."""
     disk.remount("ro")
     try:
-        app = create_app(Config(data=disk.path / "data"), sends=False)
+        app = create_app(config_for(disk.path / "data"), sends=False)
         for label in ("logged", "closed"):
             api = Api(app, label, keys[label])
             answer = api.get("/leads")

@@ -22,13 +22,13 @@ from urllib.parse import urlencode
 import pytest
 
 from crm.access import api_keys, sessions
-from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy import copies as copying
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.faults.killing import environ, kill, killed
 from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
+from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, run_server
 
 pytestmark = pytest.mark.process
@@ -147,8 +147,8 @@ class Operator(threading.Thread):
         self.words = words
         command = [sys.executable, "app.py", *map(str, words), "--data", str(self.data)]
         self.command = command = subprocess.Popen(
-            command, cwd=ROOT, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True,
+            command, cwd=ROOT, env=environ(**environ_for(self.data)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         _, said = command.communicate(timeout=PATIENCE_SECONDS)
         if command.returncode > 0 and "try again" not in said:
@@ -189,7 +189,7 @@ class Operator(threading.Thread):
 @pytest.fixture
 def cast(tmp_path: Path) -> tuple[str, str, list[str]]:
     """Keys of acme and globex, and sessions at acme."""
-    tenants = Tenants(Config(data=tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     keys = []
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, plan="business")

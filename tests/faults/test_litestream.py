@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from crm.access import api_keys
-from crm.config import Config
 from crm.resources import tenant, users
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests import storage
+from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
 from tests.webhook_receiver import WebhookReceiver
 
@@ -40,7 +40,7 @@ SETTINGS = {"CRM_PLANS": "business=0", "CRM_WEBHOOK_ALLOW": "127.0.0.0/8", "CRM_
 
 def open_tenant(data: Path, label: str) -> str:
     """Make a tenant; gives a key that may do everything there."""
-    tenants = Tenants(Config(data=data))
+    tenants = open_tenants(config_for(data))
     tenant.open_tenant(tenants, label, plan="business")
     with tenants.session(label):
         secret = api_keys.create("writer", "*", users.owner_id())[1]
@@ -168,7 +168,7 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(
     done = storage.command(
         other, "litestream", "restore", "--from", place.url, *place.options, **place.environ
     )
-    restored = set(Tenants(Config(data=other)).labels())
+    restored = set(open_tenants(config_for(other)).labels())
     expected = {label for label, at in clients.opened.items() if at < fire - LOSS_SECONDS}
     assert "acme" in expected and len(expected) > 1
     assert expected <= restored, done.stderr

@@ -106,10 +106,10 @@ EXHAUSTED = """
 import os, resource, sys
 from pathlib import Path
 from crm import create_app
-from crm.config import Config
+from tests.installations import config_for
 
 data, key = Path(sys.argv[1]), sys.argv[2]
-app = create_app(Config(data=data), sends=False)
+app = create_app(config_for(data), sends=False)
 
 def ask(label, method="GET"):
     headers = {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"}

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from crm import CRMApp, create_app
-from crm.config import Config
 from crm.resources import tenant
 from crm.tenancy import backup, disk, trash
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.concurrency import run_in_threads
+from tests.installations import config_for
 
 UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
 
@@ -78,7 +79,7 @@ def trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trace:
 
 
 def test_the_secret_key_is_synced_before_it_has_its_name(tmp_path: Path, trace: Trace) -> None:
-    tenants = Tenants(Config(data=tmp_path / "data"))
+    tenants = open_tenants(config_for(tmp_path / "data"))
     key = tenants.secret_key()
     assert len(key) == 32
     assert trace.is_safe(tmp_path / "data" / "secret.key")
@@ -94,14 +95,14 @@ def test_an_unusable_key_is_made_anew_with_a_line_that_tells_the_cost(
 ) -> None:
     path = tmp_path / "secret.key"
     path.write_bytes(UNUSABLE[how])
-    key = Tenants(Config(data=tmp_path)).secret_key()
+    key = open_tenants(config_for(tmp_path)).secret_key()
     assert len(key) == 32 and key == path.read_bytes()
     assert trace.is_safe(path)
     (line,) = caplog.records
     assert line.levelno == logging.WARNING
     for word in ("secret.key has", "made anew", "forms", "limits", "sessions, API keys and data"):
         assert word in line.message
-    assert Tenants(Config(data=tmp_path)).secret_key() == key
+    assert open_tenants(config_for(tmp_path)).secret_key() == key
     assert len(caplog.records) == 1
 
 
@@ -126,10 +127,10 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
     if before is not None:
         (tmp_path / "secret.key").write_bytes(before)
     code = (
-        "import sys, logging; from pathlib import Path; from crm.config import Config\n"
-        "from crm.tenancy.tenants import Tenants\n"
+        "import sys, logging; from pathlib import Path\n"
+        "from crm.tenancy.tenants import Tenants; from tests.installations import config_for\n"
         "logging.disable()\n"
-        "tenants = Tenants(Config(data=Path(sys.argv[1])))\n"
+        "tenants = open_tenants(config_for(Path(sys.argv[1])))\n"
         "print(); sys.stdout.flush(); sys.stdin.readline()\n"
         "print(tenants.secret_key().hex())"
     )
@@ -152,7 +153,7 @@ def test_processes_that_start_together_make_one_key(tmp_path: Path, before: byte
 
 
 def test_threads_that_start_together_make_one_key(tmp_path: Path) -> None:
-    keys = run_in_threads(8, lambda _: Tenants(Config(data=tmp_path)).secret_key())
+    keys = run_in_threads(8, lambda _: open_tenants(config_for(tmp_path)).secret_key())
     assert len(set(keys)) == 1
 
 

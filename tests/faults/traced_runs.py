@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from crm import CRMApp, cabinet
-from crm.config import PLANS, Config
+from crm.config import PLANS
 from crm.resources.leads.record import LEAD
 from crm.tenancy.copies import check_copy, list_copies
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.faults.losses import faults_inside, losses
 from tests.faults.power_cuts import Cut, Disk, Trace
 from tests.faults.traffic import Operation, Strange, Writer, view_of
+from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
 UNLIMITED = {"CRM_PLANS": "business=0,start=0"}
@@ -101,7 +102,7 @@ class Recovered:
 
     def __init__(self, app: CRMApp, run: Run, folder: Path):
         self.app, self.run, self.folder = app, run, folder
-        app.tenants = Tenants(Config(data=folder, plans=dict.fromkeys(PLANS, 0)), time.time)
+        app.tenants = open_tenants(config_for(folder, plans=dict.fromkeys(PLANS, 0)), time.time)
         app.limiter.__init__(app.tenants.counters)
         cabinet.begin_counting(app)
         self.client = app.test_client()

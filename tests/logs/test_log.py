@@ -27,6 +27,7 @@ from crm.access.links import INVITE_TOKEN_BYTES
 from crm.config import Config
 from crm.outbox import signature
 from tests.cases import loop_over
+from tests.installations import environ_for
 from tests.raw_wsgi import send_request
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
@@ -472,7 +473,9 @@ def test_what_serve_writes_is_lines_of_json_to_the_end(tmp_path: Path) -> None:
         return [json.loads(line) for line in said.splitlines()]
 
     with written.open("w") as log_file:
-        server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
+        server = subprocess.Popen(
+            command, cwd=ROOT, stderr=log_file, env=os.environ | environ_for(tmp_path)
+        )
     try:
         wait_until_listening(port, server)
         for method, path in (("GET", "/livez"), ("GET", "/" + "a" * 9000), ("B?D", "/")):
@@ -526,7 +529,9 @@ def test_what_was_answered_is_in_the_log(tmp_path: Path, end: signal.Signals) ->
     port = find_free_port()
     command = [sys.executable, "app.py", "serve", "--data", str(tmp_path), "--port", str(port)]
     with (tmp_path / "log").open("w+") as log_file:
-        server = subprocess.Popen(command, cwd=ROOT, stderr=log_file)
+        server = subprocess.Popen(
+            command, cwd=ROOT, stderr=log_file, env=os.environ | environ_for(tmp_path)
+        )
         try:
             wait_until_listening(port, server)
             clients = [Client(number, port) for number in range(4)]

@@ -17,6 +17,7 @@ from crm.values.message_names import MAX_NAME_CHARACTERS, name_for_message
 from tests.cabinet.test_login import sign_up
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS
+from tests.installations import environ_for
 from tests.page_client import Person, Recorder
 
 parametrize = pytest.mark.parametrize
@@ -119,7 +120,7 @@ def test_programs_are_told_too(crm):
         assert not crm.tenants.exists("zghoda")
     crm.tenants.forget_idle()
     words = ["user", "create", "acme", "--name", "www.evil"]
-    data = {"CRM_DATA": str(crm.tenants.config.data)}
+    data = {"CRM_DATA": str(crm.tenants.config.data)} | environ_for(crm.tenants.config.data)
     result = CliRunner().invoke(cli.group, words, env=data)
     assert result.exit_code != 0 and "must not look like the address of a site" in result.output
 

@@ -17,6 +17,7 @@ from crm.errors import NotFound
 from crm.outbox import callbacks, events
 from crm.tenancy.database import after_commit, current_session, database
 from tests.embedding.test_embedding import copied
+from tests.installations import environ_for, settings_for
 from tests.raw_wsgi import send_request
 from tests.sites import plain
 
@@ -28,7 +29,7 @@ MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 
 @pytest.fixture
 def crm(furnished, tmp_path) -> Iterator[CRM]:
-    found = CRM(data=copied(furnished, tmp_path / "crm"), sends=False)
+    found = CRM(**settings_for(copied(furnished, tmp_path / "crm")), sends=False)
     yield found
     assert found.callbacks.wait(10)
     found.app.tenants.forget_idle()
@@ -114,7 +115,7 @@ def test_the_decorator_gives_the_function_back(crm):
 def test_every_door_is_heard(furnished, tmp_path):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
     received: list[dict[str, Any]] = []
     crm.on("lead.created")(received.append)
     key = {"Authorization": f"Bearer {furnished[1]['olena']}", "Content-Type": "application/json"}
@@ -180,7 +181,7 @@ def test_a_savepoint_that_is_rolled_back_calls_nothing(crm, caplog):
 
 def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
     """Its own callbacks are for that process to call."""
-    other = CRM(data=crm.config.data, sends=False)
+    other = CRM(**settings_for(crm.config.data), sends=False)
     received: list[str] = []
     gate = threading.Event()
 
@@ -252,7 +253,7 @@ def test_a_thread_that_is_late_to_say_so_changes_no_order(crm):
 def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_path):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
     mine = contextvars.ContextVar("mine", default="nothing")
     seen: list[Any] = []
 
@@ -291,7 +292,7 @@ def test_it_visits_the_tenant_and_knows_nothing_of_the_request(furnished, tmp_pa
 def test_each_callback_has_an_application_context_of_its_own(furnished, tmp_path):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
     received: list[Any] = []
 
     @site.teardown_appcontext
@@ -315,7 +316,7 @@ def test_each_callback_has_an_application_context_of_its_own(furnished, tmp_path
 def test_an_error_at_the_end_of_its_context_is_logged_as_its_own(furnished, tmp_path, caplog):
     site = plain(tmp_path)
     crm = CRM(site, url_prefix="/crm", tenant="acme", sends=False,
-              data=copied(furnished, tmp_path / "d"))  # fmt: skip
+              **settings_for(copied(furnished, tmp_path / "d")))  # fmt: skip
     received: list[Any] = []
 
     @site.teardown_appcontext
@@ -495,5 +496,6 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-c", script],
         cwd=folder, capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+        | environ_for(folder / "d"),
     )  # fmt: skip

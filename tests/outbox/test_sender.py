@@ -11,15 +11,16 @@ import time
 import pytest
 
 from crm import create_app
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.outbox import deliveries
 from crm.outbox.sender import Sender
 from crm.resources import tasks, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.tenancy import wakeup
 from crm.tenancy.database import row, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.wakeup import WakeupPipe
+from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import receive_webhooks
 
@@ -39,7 +40,7 @@ def lead(tenants, label="acme"):
 
 
 def open_to_loopback(crm):
-    return Tenants(Config(data=crm.tenants.config.data, webhook_allow=LOOPBACK))
+    return open_tenants(config_for(crm.tenants.config.data, webhook_allow=LOOPBACK))
 
 
 def settled(tenants, count, label="acme"):
@@ -106,7 +107,8 @@ def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, h
     id = endpoint(sending.tenants, "acme", hook)
     folder = sending.tenants.config.data
     command = [sys.executable, "app.py", "webhook", "test", "acme", str(id), "--data", folder]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    environ = os.environ | environ_for(folder)
+    subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True)
     ended = time.time()
     (received,) = hook.wait_for(1)
     assert received.at < ended + 1
@@ -397,7 +399,7 @@ def test_a_hook_at_another_port_is_another_endpoint(sending, hook):
 
 
 def test_an_allowed_network_is_a_matter_of_the_installation(crm, hook):
-    tenants = Tenants(Config(data=crm.tenants.config.data))
+    tenants = open_tenants(config_for(crm.tenants.config.data))
     id = endpoint(open_to_loopback(crm), "acme", hook)
     sender = Sender(tenants)
     sender.start()

@@ -6,7 +6,6 @@ until CHECKED_BY_ROW tells why that is bounded.
 """
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from werkzeug.datastructures import MultiDict
 
 from crm import CRMApp
 from crm.api.operations import Operation
-from crm.config import Config
 from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.resources import AUDITED_VIEWS
 from crm.resources.clients.endpoints import Reached
@@ -24,9 +22,10 @@ from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
 from crm.resources.tasks import DueBefore, DueSince
 from crm.tenancy.database import current_session, execute, rows, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.reading import BoundedRows
-from crm.tenancy.tenants import Tenants
 from tests.conftest import Api, Clock
+from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
 pytestmark = pytest.mark.slow
@@ -175,9 +174,9 @@ def sendings(parameter: parameters.Parameter) -> list[Sent]:
 def crm(wired: CRMApp, furnished, tmp_path_factory) -> Iterator[CRMApp]:
     """Records of each kind at acme, about half of which pass each filter."""
     folder = tmp_path_factory.mktemp("plans") / "data"
-    shutil.copytree(furnished[0], folder)
+    copy_installation(furnished[0], folder)
     clock = Clock()
-    wired.tenants = Tenants(Config(data=folder), clock)
+    wired.tenants = open_tenants(config_for(folder), clock)
     wired.limiter.__init__(wired.tenants.counters)
     fill(Api(wired, "acme", furnished[1]["olena"]), clock)
     yield wired
@@ -425,8 +424,8 @@ INSERT_MANY = f"""
 @pytest.fixture
 def many(wired, furnished, tmp_path) -> Iterator[Listed]:
     """The list of leads, many of them at acme, in a visit."""
-    shutil.copytree(furnished[0], tmp_path / "data")
-    tenants = Tenants(Config(data=tmp_path / "data"), Clock())
+    copy_installation(furnished[0], tmp_path / "data")
+    tenants = open_tenants(config_for(tmp_path / "data"), Clock())
     with tenants.session("acme"):
         with transaction():
             execute(INSERT_MANY)

@@ -3,16 +3,16 @@
 import base64
 import random
 import re
-import shutil
 
 import pytest
 
 from crm import create_app
-from crm.config import PLANS, Config
+from crm.config import PLANS
 from crm.resources.leads.record import create
 from crm.tenancy.database import time_text, transaction
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, Clock
+from tests.installations import config_for, copy_installation
 
 each = pytest.mark.parametrize
 DAY = 86_400
@@ -24,8 +24,8 @@ SORTS = [sign + name for name in ("id", "name", "created_at", "updated_at") for 
 def crm(furnished, tmp_path_factory):
     """57 leads at acme, several with the same name and at the same moment."""
     folder = tmp_path_factory.mktemp("reading") / "data"
-    shutil.copytree(furnished[0], folder)
-    app = create_app(Config(data=folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    app = create_app(config_for(folder, plans={**PLANS, "business": 0}), Clock(), sends=False)
     with app.tenants.session("acme"), transaction():
         for number in range(1, COUNT + 1):
             create(

@@ -4,7 +4,6 @@ import importlib
 import json
 import pkgutil
 import random
-import shutil
 import sys
 from typing import Any
 
@@ -14,7 +13,6 @@ from marshmallow import fields as ma
 import crm.resources
 from crm import create_app, values
 from crm.api.openapi import describe_field
-from crm.config import Config
 from crm.json import dumps
 from crm.records import fields
 from crm.records.nested import Nested
@@ -24,6 +22,7 @@ from crm.resources.webhooks import Kinds
 from crm.tenancy.database import rows
 from tests.cases import loop_over
 from tests.conftest import Api, Clock
+from tests.installations import config_for, copy_installation
 
 for module in pkgutil.walk_packages(crm.resources.__path__, "crm.resources."):
     importlib.import_module(module.name)
@@ -170,8 +169,8 @@ def test_the_select_can_be_asked(acme_session, view):
 @pytest.fixture(scope="module")
 def app(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("views") / "data"
-    shutil.copytree(furnished[0], folder)
-    found = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    found = create_app(config_for(folder), Clock(), sends=False)
     yield found
     found.tenants.forget_idle()
 

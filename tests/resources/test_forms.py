@@ -1,18 +1,17 @@
 """Website forms (D12): a key that may create leads from its own pages, and nothing else."""
 
-import shutil
-
 import pytest
 
 from crm import create_app
 from crm.access import api_keys
 from crm.access.limits import MAX_FORM_REQUESTS
-from crm.config import PLANS, Config
+from crm.config import PLANS
 from crm.resources import tenant
 from crm.resources.leads.record import HONEYPOT
 from crm.tenancy.counters import REQUESTS
 from crm.tenancy.database import time_text
 from tests.conftest import Api, Clock, key_for
+from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import send_request
 
 SHOP, BLOG, THIEF = (
@@ -27,8 +26,8 @@ BODY = {"name": "Марія", "phone": "067 123 45 67"}
 @pytest.fixture(scope="module")
 def app(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("forms") / "data"
-    shutil.copytree(furnished[0], folder)
-    found = create_app(Config(data=folder), Clock(), sends=False)
+    copy_installation(furnished[0], folder)
+    found = create_app(config_for(folder), Clock(), sends=False)
     yield found
     found.tenants.forget_idle()
 
@@ -323,8 +322,8 @@ def test_the_visitors_of_tenants_are_counted_apart(app, shop):
 
 
 def test_a_visitor_is_counted_without_a_limit_of_the_plan(furnished, tmp_path):
-    shutil.copytree(furnished[0], tmp_path / "data")
-    config = Config(data=tmp_path / "data", plans={**PLANS, "business": 0})
+    copy_installation(furnished[0], tmp_path / "data")
+    config = config_for(tmp_path / "data", plans={**PLANS, "business": 0})
     free = create_app(config, Clock(), sends=False)
     site = Api(free, "acme", key_for(free, "acme", "leads:create", origins=SHOP))
     seen = [post(site) for _ in range(MAX_FORM_REQUESTS + 1)]

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from crm import cli
 from tests.history import CURRENCY, STAGES, Connection, Played, moment, play, sku_of, table, upload
+from tests.installations import environ_for
 from tests.server_process import run_server
 
 pytestmark = pytest.mark.process
@@ -26,7 +27,7 @@ PRICES = {sku_of(row["product"]): int(row["sales_price"]) for row in table("prod
 
 def command(data: Path, *words: str) -> str:
     """The last line that a command prints."""
-    done = CliRunner().invoke(cli.group, [*words, "--data", str(data)])
+    done = CliRunner().invoke(cli.group, [*words, "--data", str(data)], env=environ_for(data))
     assert done.exit_code == 0, done.output
     return done.stdout.splitlines()[-1]
 

@@ -12,16 +12,17 @@ from ipaddress import ip_network
 import pytest
 
 from crm.access import rights
-from crm.config import LOOPBACK, Allow, Config
+from crm.config import LOOPBACK, Allow
 from crm.json import loads
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.outbox.subscriptions import Webhook
 from crm.tenancy.database import now, row, rows
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
+from tests.installations import config_for
 
 URL = "https://erp.example.com/crm"
 BODY = {"url": URL}
@@ -406,7 +407,9 @@ def allow(crm, clock):
 
     def become(allowed):
         crm.tenants.forget_idle()
-        crm.tenants = Tenants(Config(data=crm.tenants.config.data, webhook_allow=allowed), clock)
+        crm.tenants = open_tenants(
+            config_for(crm.tenants.config.data, webhook_allow=allowed), clock
+        )
 
     return become
 

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from tests import external_programs
 from tests.cases import loop_over
+from tests.installations import copy_installation, environ_for
 from tests.raw_wsgi import send_request
 from tests.server_process import ROOT, TIMEOUT_SECONDS, find_free_port, wait_until_listening
 
@@ -88,8 +88,9 @@ def served(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Served]:
     folder, port = tmp_path_factory.mktemp(request.param), find_free_port()
-    shutil.copytree(furnished[0], folder / "data")
+    copy_installation(furnished[0], folder / "data")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+    environ |= environ_for(folder / "data") | {"CRM_DATA": str(folder / "data")}
     module, *options = (SERVERS[request.param] % port).split()
     program = [sys.executable, "-m", module]
     if module == "uwsgi":
@@ -97,7 +98,7 @@ def served(
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(
             [*program, *options],
-            cwd=ROOT, env=environ | {"CRM_DATA": str(folder / "data")}, stdout=log, stderr=log,
+            cwd=ROOT, env=environ, stdout=log, stderr=log,
         )  # fmt: skip
         try:
             wait_until_listening(port, server)

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import socket
 import ssl
 import subprocess
@@ -26,6 +25,7 @@ from click.testing import CliRunner
 from crm import cli
 from crm.access.limits import MAX_FAILED_KEYS
 from tests import external_programs
+from tests.installations import copy_installation
 from tests.server_process import TIMEOUT_SECONDS, find_free_port, run_server, wait_until_listening
 
 pytestmark = pytest.mark.process
@@ -150,7 +150,7 @@ def front(
 ) -> Iterator[Front]:
     nginx()
     folder, port = tmp_path_factory.mktemp("plain"), find_free_port()
-    shutil.copytree(furnished[0], folder / "data")
+    copy_installation(furnished[0], folder / "data")
     place = f"127.0.0.1:{port}"
     settings = needed(printed("--plain", place))
     with run_server(folder / "data", **settings) as behind:
@@ -390,7 +390,7 @@ def test_by_tls_the_service_knows_of_it(
     furnished: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     nginx()
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     client = certified(tmp_path)
     plain, secure = find_free_port(), find_free_port()
     with run_server(tmp_path / "data", **needed(printed())) as behind:
@@ -470,7 +470,7 @@ def printed_for_caddy(*words: str) -> str:
 def test_caddy_serves_and_logs_no_link(
     furnished: tuple[Path, dict[str, str]], tmp_path: Path, secure: bool
 ) -> None:
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     port, other = find_free_port(), find_free_port()
     ports = (other, port) if secure else (port, other)
     words = () if secure else ("--plain", f"127.0.0.1:{port}")

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from crm import CRMApp, create_app
-from crm.config import Config
 from crm.resources import tenant
 from crm.spreadsheets import exporter, find_resource
 from crm.tenancy import reading
 from crm.tenancy.database import current_session, execute, transaction
 from crm.tenancy.reading import MAX_SPOOLED_FILES, SpooledFile, snapshot
 from tests.conftest import Api, key_for
+from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
 ROWS = 50_000
@@ -66,7 +66,7 @@ finally:
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A data folder in which acme has 50,000 records of each noun and globex none, and a key."""
     folder = tmp_path_factory.mktemp("large")
-    crm = create_app(Config(data=folder), sends=False)
+    crm = create_app(config_for(folder), sends=False)
     for label in ("acme", "globex"):
         tenant.open_tenant(crm.tenants, label, plan="business")
     with crm.tenants.session("acme"), transaction():
@@ -80,8 +80,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def command(folder: Path, *words: str, to: Path) -> float:
     """Run a command, its output into a file; the most memory that it took, in MiB."""
     called = [sys.executable, "-c", MEASURED, *words, "--data", str(folder)]
+    environ = os.environ | environ_for(folder)
     with to.open("wb") as file:
-        ran = subprocess.run(called, stdout=file, stderr=subprocess.PIPE, cwd=ROOT, timeout=300)
+        ran = subprocess.run(
+            called, stdout=file, stderr=subprocess.PIPE, cwd=ROOT, env=environ, timeout=300
+        )
     assert ran.returncode == 0, ran.stderr
     return int(ran.stderr.splitlines()[-1]) / 1024
 
@@ -116,7 +119,9 @@ def server(large) -> Iterator[tuple[int, int]]:
     words = ["serve", "--data", str(large[0]), "--port", str(port), "--workers", "1"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     called = [sys.executable, "app.py", *words]
-    with run_listening_process(called, port, cwd=ROOT, env=environ) as process:
+    with run_listening_process(
+        called, port, cwd=ROOT, env=environ | environ_for(large[0])
+    ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         yield port, int(children[0])
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from crm import demo
-from crm.config import Config
 from crm.errors import Invalid, TooLarge
 from crm.outbox import events
 from crm.resources import tasks, tenant, users
@@ -21,6 +20,7 @@ from crm.resources.tasks import TASK
 from crm.spreadsheets import all_resources, find_resource, read_file
 from crm.spreadsheets.references import source_tenant
 from crm.tenancy.database import execute, row, rows, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Api, key_for
@@ -37,6 +37,7 @@ from tests.csv_helpers import (
     said,
     send,
 )
+from tests.installations import config_for
 
 NAMES = [resource.plural for resource in all_resources()]
 NOUNS = [plural for plural in NAMES if plural != "products"]  # products: test_import_products
@@ -674,7 +675,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
 @pytest.fixture(scope="module")
 def demo_tenants(tmp_path_factory) -> Tenants:
     """The two businesses of the demo, to whom hostile texts and gaps were added."""
-    tenants = Tenants(Config(data=tmp_path_factory.mktemp("demo")))
+    tenants = open_tenants(config_for(tmp_path_factory.mktemp("demo")))
     demo.prepare(tenants)
     with tenants.session("acme") as here:
         here.user_id = OLENA

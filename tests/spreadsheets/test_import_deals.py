@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from crm import create_app
-from crm.config import Config
 from crm.resources import pipelines, tenant, users
 from crm.resources.clients.record import CLIENT
 from crm.resources.deals.items import ITEM
@@ -18,6 +17,7 @@ from crm.tenancy.database import row, rows
 from tests.conftest import OLENA, TARAS
 from tests.csv_helpers import counts, errors, exported, file_of, load, said, send
 from tests.history import CURRENCY, STAGES, moment, price_list, sku_of, table
+from tests.installations import config_for
 
 pytestmark = pytest.mark.slow
 
@@ -437,7 +437,7 @@ DEALS = written(
 @pytest.fixture(scope="module")
 def office(tmp_path_factory) -> Any:
     """A tenant with the whole history, imported from four files."""
-    crm = create_app(Config(data=tmp_path_factory.mktemp("office")), sends=False)
+    crm = create_app(config_for(tmp_path_factory.mktemp("office")), sends=False)
     tenant.open_tenant(crm.tenants, "office", plan="business")
     with crm.tenants.session("office"):
         for found in table("sales_teams"):

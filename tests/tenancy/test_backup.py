@@ -26,8 +26,9 @@ from crm.tenancy import backup, backup_run, disk, migrations
 from crm.tenancy.copies import list_copies
 from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.engines import sqlite
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import start_python, wait_for_processes
+from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 
@@ -61,7 +62,9 @@ def query(path: Path, *texts: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0, told: str | None = None) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder], input=told)
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], input=told, env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
@@ -508,7 +511,7 @@ def test_a_test_restore_and_a_verification_of_nothing_fail(crm, copies):
 SLOWLY = """
 import sys, time
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
 from crm.tenancy.tenants import Tenants
@@ -519,7 +522,7 @@ def slowly(path):
     delete_logs(path)
 disk.delete_logs = slowly
 data, copy, label = sys.argv[1:]
-backup.restore(Tenants(Config(data=Path(data))), Path(copy), label, hold_all_deliveries)
+backup.restore(open_tenants(config_for(Path(data))), Path(copy), label, hold_all_deliveries)
 """
 DIE = SLOWLY.replace("    time.sleep(0.5)\n", "    import os; os.kill(os.getpid(), 9)\n")
 
@@ -537,7 +540,7 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
     assert time.monotonic() - begun > 0.3
     assert wait_for_processes(restores) == [""]
     assert names(crm, "acme") == ["Kept", "Just then"]
-    others = Tenants(crm.tenants.config)
+    others = open_tenants(crm.tenants.config)
     with others.session("acme"):
         assert [lead["name"] for lead in LEAD.every("TRUE ORDER BY id")] == ["Kept", "Just then"]
     others.forget_idle()
@@ -575,7 +578,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
                 create({"name": kind, "phone": PHONE})
         both.append(make_copy(crm, label, copies))
     crm.tenants.forget_idle()
-    opening = Tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
+    opening = open_tenants(replace(crm.tenants.config, max_idle_connections=0), clock)
     written: list[str] = []
     wrong: list[object] = []
     stop = threading.Event()
@@ -678,7 +681,11 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     def run(*words: object) -> str:
         program = [sys.executable, "-W", "error", str(ROOT / "app.py"), *map(str, words)]
         ran = subprocess.run(
-            [*program, "--data", str(data)], capture_output=True, text=True, timeout=60
+            [*program, "--data", str(data)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | environ_for(data),
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
@@ -715,7 +722,7 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
     assert {"First", *written} == kept[0] | kept[1] | live
     for path in (*befores, data / "tenants" / "acme.db"):
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
-    assert {path.name for path in Tenants(crm.tenants.config).folder.glob("*acme*")} <= {
+    assert {path.name for path in open_tenants(crm.tenants.config).folder.glob("*acme*")} <= {
         *("acme.db", "acme.lock"),
     }
 

@@ -18,7 +18,8 @@ from crm.tenancy import backup, backup_run
 from crm.tenancy.backup_run import INDEX_NAME, BackupRun, NewCopy
 from crm.tenancy.copies import BadCopy, check_copy, list_copies
 from crm.tenancy.database import execute, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
+from tests.installations import environ_for
 
 DAY = 86_400
 PHONE = "+380671234567"
@@ -42,7 +43,7 @@ def settle() -> None:
 
 def run(crm, copies: Path, keep: int = 99) -> dict[str, NewCopy]:
     """A run over all tenants, by a process of its own as far as SQLite knows."""
-    home = Tenants(crm.tenants.config, crm.tenants.clock)
+    home = open_tenants(crm.tenants.config, crm.tenants.clock)
     made = BackupRun(copies, keep, home.clock, home.steady_clock.erasing_now())
     try:
         found = [each for label in home.labels() for each in made.add(home.tenant(label))]
@@ -264,7 +265,7 @@ def test_a_bad_file_stops_no_other_and_leaves_nothing(crm, copies):
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 16_384)
-    home = Tenants(crm.tenants.config)
+    home = open_tenants(crm.tenants.config)
     made = BackupRun(copies, 9, home.clock, 0.0)
     with pytest.raises((BadCopy, TenantUnavailable, sqlite3.DatabaseError)):
         made.add(home.tenant("acme"))
@@ -278,7 +279,10 @@ def test_the_command_reports_what_did_not_change(crm, copies):
     crm.tenants.forget_idle()
     time.sleep(0.1)
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
-    first, second = (CliRunner().invoke(cli.group, words) for _ in range(2))
+    first, second = (
+        CliRunner().invoke(cli.group, words, env=environ_for(crm.tenants.config.data))
+        for _ in range(2)
+    )
     assert first.exit_code == second.exit_code == 0
     assert "not changed" not in first.stderr
     assert "not changed since their last copy: 2 of 2" in second.stderr
@@ -289,7 +293,7 @@ def test_a_long_command_reports_its_progress(crm, copies, monkeypatch):
     monkeypatch.setattr("crm.cli.commands.Progress.INTERVAL_SECONDS", 0.0)
     crm.tenants.forget_idle()
     words = ["backup", "create", "--data", str(crm.tenants.config.data), "--to", str(copies)]
-    told = CliRunner().invoke(cli.group, words)
+    told = CliRunner().invoke(cli.group, words, env=environ_for(crm.tenants.config.data))
     assert "copied 1 of 2\ncopied 2 of 2\n" in told.stderr
 
 

@@ -17,14 +17,15 @@ import yaml
 from click.testing import CliRunner, Result
 
 from crm import cli
-from crm.config import Config
 from crm.resources import tenant, users
 from crm.tenancy import integrity, litestream
 from crm.tenancy.database import transaction
 from crm.tenancy.engines.sqlite import CHECKPOINT_BYTES
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import PAGE_BYTES, Tenants
 from crm.timed_checks import FAULT, OK, WARNING
 from tests import storage
+from tests.installations import config_for, environ_for
 from tests.readme import ROOT, read
 
 PATIENCE = 20  # seconds
@@ -33,7 +34,7 @@ PATIENCE = 20  # seconds
 @pytest.fixture
 def tenants(tmp_path: Path) -> Tenants:
     """An installation with two tenants."""
-    found = Tenants(Config(data=tmp_path / "data"))
+    found = open_tenants(config_for(tmp_path / "data"))
     for label in ("acme", "globex"):
         tenant.open_tenant(found, label, name=label, owner={"name": "Olena"})
     found.forget_idle()
@@ -46,7 +47,7 @@ def place(tmp_path: Path) -> storage.Storage:
 
 
 def crm_(data: Path, *words: str, code: int = 0) -> Result:
-    found = CliRunner().invoke(cli.group, [*words, "--data", str(data)])
+    found = CliRunner().invoke(cli.group, [*words, "--data", str(data)], env=environ_for(data))
     assert found.exit_code == code, (found.output, found.exception)
     return found
 
@@ -85,7 +86,7 @@ def restored(place: storage.Storage, data: Path) -> dict[str, set[str]]:
     """The users of each tenant that the copies have."""
     crm_(data, "litestream", "restore", "--from", place.url)
     found = {}
-    for label in Tenants(Config(data=data)).labels():
+    for label in open_tenants(config_for(data)).labels():
         with closing(sqlite3.connect(data / "tenants" / f"{label}.db")) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             found[label] = {name for (name,) in file.execute("SELECT name FROM user")}
@@ -409,7 +410,7 @@ def run_guide(title: str, machine: Path, url: str) -> str:
 @pytest.mark.process
 def test_the_guide_leads_from_one_machine_to_another(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    tenants = Tenants(Config(data=one / "var/lib/crm"))
+    tenants = open_tenants(config_for(one / "var/lib/crm"))
     (one / "var/lib").mkdir(parents=True)
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, name=label.title(), owner={"name": "Olena"})

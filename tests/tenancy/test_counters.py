@@ -5,7 +5,6 @@ import http.client
 import logging
 import os
 import select
-import shutil
 import stat
 import sys
 import threading
@@ -17,6 +16,7 @@ from crm.errors import TooMany
 from crm.tenancy import counters as counters_module
 from crm.tenancy.counters import FILE_BYTES, PASSWORDS, REQUESTS, Counters
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
+from tests.installations import copy_installation, environ_for
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
 each = pytest.mark.parametrize
@@ -328,11 +328,12 @@ def test_without_a_key_requests_are_counted_in_memory(tmp_path, caplog):
 @pytest.mark.process
 def test_two_processes_of_gunicorn_give_a_tenant_exactly_its_plan(furnished, tmp_path):
     """Any WSGI server's: the counts come with the application."""
-    shutil.copytree(furnished[0], tmp_path / "data")
+    copy_installation(furnished[0], tmp_path / "data")
     port = find_free_port()
     command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--workers", "2"]
     command += ["--threads", "4", "-b", f"127.0.0.1:{port}", "app:app"]
     settings = {"CRM_DATA": str(tmp_path / "data"), "CRM_PLANS": "business=100"}
+    settings |= environ_for(tmp_path / "data")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     headers = {"Host": "acme.localhost", "Authorization": f"Bearer {furnished[1]['olena']}"}
 

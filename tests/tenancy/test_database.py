@@ -3,7 +3,6 @@
 import contextlib
 import contextvars
 import random
-import shutil
 import sqlite3
 import threading
 import time
@@ -12,7 +11,6 @@ import peewee
 import pytest
 
 from crm import create_app
-from crm.config import Config
 from crm.errors import Busy
 from crm.resources import tenant
 from crm.resources.leads.record import LEAD, Lead, create
@@ -27,9 +25,10 @@ from crm.tenancy.database import (
     rows,
     transaction,
 )
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
+from tests.installations import config_for, copy_installation
 
 HOLD = """
 import fcntl, os, sys
@@ -41,10 +40,10 @@ sys.stdin.readline()
 WRITE = """
 import sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.resources.leads.record import create
 from crm.tenancy.tenants import Tenants
-tenants = Tenants(Config(data=Path(sys.argv[1])))
+tenants = open_tenants(config_for(Path(sys.argv[1])))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(200):
@@ -84,8 +83,8 @@ def names_in(crm, label: str) -> list[str]:
 
 
 def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, clock):
-    shutil.copytree(furnished[0], tmp_path / "data")
-    crm = create_app(Config(data=tmp_path / "data", max_idle_connections=2), clock, sends=False)
+    copy_installation(furnished[0], tmp_path / "data")
+    crm = create_app(config_for(tmp_path / "data", max_idle_connections=2), clock, sends=False)
     keys = {"acme": furnished[1]["olena"], "globex": furnished[1]["ivan"]}
 
     def work(number: int) -> None:
@@ -106,7 +105,7 @@ def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, c
 
 @pytest.mark.slow
 def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
-    crm = create_app(Config(data=tmp_path, max_idle_connections=4), clock, sends=False)
+    crm = create_app(config_for(tmp_path, max_idle_connections=4), clock, sends=False)
     labels = [f"tenant{number}" for number in range(20)]
     for label in labels:
         tenant.open_tenant(crm.tenants, label)
@@ -450,7 +449,7 @@ def test_a_killed_process_loses_its_open_change_and_no_other(crm):
 @pytest.mark.process
 def test_two_processes_lose_no_row(crm):
     folder = crm.tenants.config.data
-    tenants = Tenants(crm.tenants.config)  # by the true clock, as the others
+    tenants = open_tenants(crm.tenants.config)  # by the true clock, as the others
     writers = [start_python(WRITE, folder, name) for name in ("one", "two")]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"

@@ -14,10 +14,11 @@ from tests.concurrency import kill_process, run_in_threads, start_python
 HOLD = """
 import sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.tenancy.heavy_work import heavy_work
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
-tenants = Tenants(Config(data=Path(sys.argv[1])))
+tenants = open_tenants(config_for(Path(sys.argv[1])))
 with tenants.session("acme"), heavy_work():
     print("held", flush=True)
     sys.stdin.readline()

@@ -9,7 +9,6 @@ import pytest
 
 from crm import create_app
 from crm.access import api_keys, codes, known_browsers, links, sessions
-from crm.config import Config
 from crm.outbox import deliveries
 from crm.resources import webhooks
 from crm.spreadsheets.import_run import IMPORT_RUN
@@ -19,19 +18,20 @@ from crm.tenancy.engines.sqlite import connect
 from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
+from tests.installations import config_for
 from tests.raw_wsgi import send_request
 
 OPEN = """
 import os, sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.tenancy import migrations
 from crm.tenancy.database import row, rows
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(
     ("next", ["CREATE TABLE once (id INTEGER) STRICT", "INSERT INTO once VALUES (1)"])
 )
-tenants = Tenants(Config(data=Path(sys.argv[1])))
+tenants = open_tenants(config_for(Path(sys.argv[1])))
 gate, opened = os.pipe()
 children = []
 for number in range(4):
@@ -361,7 +361,7 @@ def test_a_language_is_one_of_the_pages_or_none(crm):
 
 
 def test_an_app_starts_without_touching_a_file(tmp_path):
-    app = create_app(Config(data=tmp_path / "data"), sends=False)
+    app = create_app(config_for(tmp_path / "data"), sends=False)
     assert Api(app, "acme", "x").get("/leads").status_code == 404
     assert send_request(app, host="acme.localhost").status == 404
     assert list(tmp_path.iterdir()) == []

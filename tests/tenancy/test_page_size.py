@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from crm.config import Config
 from crm.tenancy import tenants as rules
 from crm.tenancy.database import execute, transaction
 from crm.tenancy.engines.sqlite import CHECKPOINT_BYTES, connect
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
+from tests.installations import config_for
 
 
 def test_an_empty_tenant_takes_little_room(tmp_path):
-    tenants = Tenants(Config(data=tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     tenants.create("acme")
     assert size(tenants, "acme") <= 200_000
     with tenants.session("acme"), transaction():
@@ -32,7 +33,7 @@ def size(tenants: Tenants, label: str) -> int:
 def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
     """Files of earlier releases keep their larger pages."""
     monkeypatch.setattr(rules, "PAGE_BYTES", page)
-    tenants = Tenants(Config(data=tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     tenants.create("acme")
     path = tenants.path("acme")
     connection = connect(path)
@@ -43,7 +44,7 @@ def test_the_log_is_as_long_whatever_the_pages(tmp_path, monkeypatch, page):
 
 
 def test_a_tenant_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    tenants = Tenants(Config(data=tmp_path))
+    tenants = open_tenants(config_for(tmp_path))
     tenants.folder.mkdir(parents=True)
     synced, sync = [], rules.disk.sync
 

@@ -11,8 +11,9 @@ from crm.errors import StorageQuota
 from crm.resources import leads, tenant
 from crm.tenancy import quota
 from crm.tenancy.database import execute, transaction
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 from tests.conftest import OLENA
+from tests.installations import config_for
 from tests.page_client import Person
 
 LONG = "x" * 5_000
@@ -22,7 +23,7 @@ LONG = "x" * 5_000
 def small(crm, clock):
     """Acme is on the plan start, which may take 1 MB here; business has no limit."""
     storage = {"start": 1, "base": 2, "pro": 0, "business": 0}
-    crm.tenants = Tenants(Config(data=crm.tenants.config.data, storage=storage), clock)
+    crm.tenants = open_tenants(config_for(crm.tenants.config.data, storage=storage), clock)
     with crm.tenants.session("acme"):
         tenant.change_plan("start")
     return crm

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from crm import CRMApp
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.outbox import events
 from crm.outbox.sender import Sender
 from crm.tenancy import backup, migrations, upgrades
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.migrations import RENAMED_TABLES
-from crm.tenancy.tenants import Tenants
 from tests import releases
 from tests.full_tenant import LABEL, Caller, Clock, missing_values
+from tests.installations import config_for
 from tests.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.slow
@@ -50,8 +51,8 @@ def frozen(request: pytest.FixtureRequest, crm: CRMApp, tmp_path: Path) -> Itera
     expected = releases.unpack(request.param, file)
     releases.install(file, data)
     crm.tenants.forget_idle()
-    config = Config(data=data, webhook_allow=LOOPBACK)
-    crm.tenants = Tenants(config, Clock(expected["asked_at"]))
+    config = config_for(data, webhook_allow=LOOPBACK)
+    crm.tenants = open_tenants(config, Clock(expected["asked_at"]))
     (version,) = query(file, "PRAGMA user_version")[0]
     yield Frozen(crm, Caller(crm, expected["key"]), file, expected, version)
 

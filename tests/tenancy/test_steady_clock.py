@@ -16,9 +16,9 @@ from crm.resources.leads import record as leads
 from crm.tenancy import sweeps, uploads
 from crm.tenancy.counters import PASSWORDS
 from crm.tenancy.database import now, row, rows, transaction
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.steady_clock import SteadyClock
-from crm.tenancy.tenants import Tenants
 
 HOUR, DAY = 3600, 86_400
 FORTY_DAYS = 40 * DAY
@@ -227,7 +227,7 @@ def acme(crm, machine):
 
 def start_anew(crm, machine) -> None:
     """A new process of the server begins."""
-    crm.tenants = Tenants(crm.tenants.config, lambda: machine.wall, lambda: machine.up)
+    crm.tenants = open_tenants(crm.tenants.config, lambda: machine.wall, lambda: machine.up)
 
 
 def count(table: str) -> int:

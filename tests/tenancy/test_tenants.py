@@ -18,6 +18,7 @@ from crm.resources import tenant
 from crm.resources.leads.record import LEAD, create
 from crm.tenancy import backup, trash
 from crm.tenancy.files import UnknownTenant
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.tenancy.wakeup import WakeupPipe
@@ -25,13 +26,14 @@ from crm.tenancy.writer_lock import WriterLock
 from tests.cases import loop_over
 from tests.concurrency import run_in_threads
 from tests.conftest import key_for
+from tests.installations import config_for
 from tests.raw_wsgi import make_api_caller, send_request
 
 each = pytest.mark.parametrize
 
 
 def tenants(tmp_path, domain: str = "localhost", **more) -> Tenants:
-    return Tenants(Config(data=tmp_path, base_domain=domain, **more))
+    return open_tenants(config_for(tmp_path, base_domain=domain, **more))
 
 
 def files(folder) -> set[str]:
@@ -181,7 +183,7 @@ def test_a_host_is_not_taken_from_other_headers(crm, furnished):
 
 
 def test_behind_a_trusted_proxy_its_host_counts(crm, furnished, clock):
-    app = create_app(Config(data=crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
+    app = create_app(config_for(crm.tenants.config.data, trusted_proxies=1), clock, sends=False)
     headers = {"Authorization": f"Bearer {furnished[1]['olena']}"}
     forwarded = headers | {"X-Forwarded-Host": "acme.localhost"}
     assert send_request(app, headers=forwarded, host="10.0.0.7:8000").status == 200
@@ -190,7 +192,7 @@ def test_behind_a_trusted_proxy_its_host_counts(crm, furnished, clock):
 
 
 def test_one_tenant_may_be_served_on_every_host(crm, furnished, clock):
-    app = create_app(Config(data=crm.tenants.config.data, tenant="acme"), clock, sends=False)
+    app = create_app(config_for(crm.tenants.config.data, tenant="acme"), clock, sends=False)
     for host in [*NOT_A_TENANTS_HOST, "globex.localhost", "acme.localhost", None]:
         host = host and host.encode("utf-8").decode("latin-1")
         call = make_api_caller(app, furnished[1]["olena"])
@@ -201,12 +203,12 @@ def test_one_tenant_may_be_served_on_every_host(crm, furnished, clock):
 
 
 def test_the_one_tenant_must_exist(crm, clock):
-    app = create_app(Config(data=crm.tenants.config.data, tenant="nobody"), clock, sends=False)
+    app = create_app(config_for(crm.tenants.config.data, tenant="nobody"), clock, sends=False)
     assert send_request(app, host="acme.localhost").status == 404
 
 
 def test_links_are_never_made_from_the_request(tmp_path):
-    assert Config(data=tmp_path).url_of("acme") == "http://acme.localhost:8000"
+    assert config_for(tmp_path).url_of("acme") == "http://acme.localhost:8000"
     assert Config(base_domain="crm.ua", port=80).url_of("acme") == "http://acme.crm.ua:80"
     assert Config(public_url="https://{label}.crm.ua").url_of("acme") == "https://acme.crm.ua"
     assert Config(public_url="https://crm.ua/x").url_of("acme") == "https://crm.ua/x"
@@ -240,7 +242,7 @@ def test_an_api_request_never_makes_a_tenant(crm, furnished):
 
 
 def test_without_a_data_folder_nothing_is_made(tmp_path):
-    app = create_app(Config(data=tmp_path / "none"), sends=False)
+    app = create_app(config_for(tmp_path / "none"), sends=False)
     assert send_request(app, host="acme.localhost").status == 404
     assert not (tmp_path / "none").exists()
     assert app.tenants.labels() == []
@@ -432,13 +434,13 @@ def serve_nobody(data: Path) -> None:
 
 
 FIRST_USES = {
-    "a tenant": lambda data, copy: Tenants(Config(data=data)).create("acme"),
-    "the key": lambda data, copy: Tenants(Config(data=data)).secret_key(),
-    "the base host": lambda data, copy: Tenants(Config(data=data)).tenant(BASE_HOST_FILE),
+    "a tenant": lambda data, copy: open_tenants(config_for(data)).create("acme"),
+    "the key": lambda data, copy: open_tenants(config_for(data)).secret_key(),
+    "the base host": lambda data, copy: open_tenants(config_for(data)).tenant(BASE_HOST_FILE),
     "a sender": lambda data, copy: WakeupPipe(data).listening().__enter__(),
     "the server": lambda data, copy: serve_nobody(data),
     "a restore": lambda data, copy: backup.restore(
-        Tenants(Config(data=data)), copy, "acme", lambda: 0
+        open_tenants(config_for(data)), copy, "acme", lambda: 0
     ),
 }
 
@@ -541,7 +543,7 @@ def test_strange_files_are_no_tenants(crm):
 
 
 def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm):
-    tenants = Tenants(crm.tenants.config)
+    tenants = open_tenants(crm.tenants.config)
     folder = tenants.folder
     for number, name in enumerate(("acme.db", "globex.db"), 1):
         os.utime(folder / name, (number, number))
@@ -550,4 +552,4 @@ def test_tenants_written_to_last_come_first_also_by_what_is_still_in_the_log(crm
     assert tenants.recent_first() == ["globex", "acme"]
     (folder / "acme.db-wal").touch()
     assert tenants.recent_first() == ["acme", "globex"]
-    assert Tenants(Config(data=folder / "none")).recent_first() == []
+    assert open_tenants(config_for(folder / "none")).recent_first() == []

@@ -22,6 +22,7 @@ from crm.tenancy.engines.sqlite import connect
 from tests import releases
 from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api
+from tests.installations import environ_for
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port, wait_until_listening
 
@@ -31,12 +32,13 @@ STEP = ("next.sql", ["CREATE TABLE next (id INTEGER) STRICT"])
 DIE = """
 import os, sqlite3, sys
 from pathlib import Path
-from crm.config import Config
+from tests.installations import config_for
 from crm.tenancy import migrations, upgrades
+from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 migrations.STEPS.append(("next", ["CREATE TABLE next (id INTEGER) STRICT"]))
 upgrades._check = lambda *_: os.kill(os.getpid(), 9)
-Tenants(Config(data=Path(sys.argv[1]))).session("acme").__enter__()
+open_tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 SERVE = """
@@ -69,7 +71,9 @@ def query(path: Path, sql: str) -> list[tuple]:
 def command(crm, *words: object, code: int = 0) -> Result:
     crm.tenants.forget_idle()
     folder = str(crm.tenants.config.data)
-    found = CliRunner().invoke(cli.group, [*map(str, words), "--data", folder])
+    found = CliRunner().invoke(
+        cli.group, [*map(str, words), "--data", folder], env=environ_for(folder)
+    )
     assert found.exit_code == code, (found.output, found.exception)
     return found
 

@@ -102,7 +102,8 @@ class Connection(psycopg.Connection[Any]):
             if value is None:
                 values.append(None)
             elif isinstance(value, str):
-                values.append(value.encode())
+                # A text ends at NUL there; losing the rest silently would be worse.
+                values.append(value.replace("\0", "\ufffd").encode())
             elif isinstance(value, (bytes, bytearray, memoryview)):
                 formats = formats or [0] * len(params)
                 formats[len(values)] = 1

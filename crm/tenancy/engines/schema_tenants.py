@@ -76,10 +76,14 @@ class SchemaTenants(Tenants):
             return None
         name = rows[0][0]
         for database in self.databases:
-            if database.name == name:
+            if self.name_of(database) == name:
                 return self.prepared(database)
         log.error("%s lives in the database %s, which CRM_DATABASE does not name", label, name)
         raise TenantUnavailable
+
+    def name_of(self, database: Database) -> str:
+        """Return what the directory calls a database: itself nothing, so that it may be renamed."""
+        return "" if database is self.databases[0] else database.name
 
     def choose_database(self) -> Database:
         """Return the first database with room for another tenant. Raises Conflict."""
@@ -204,7 +208,7 @@ class SchemaTenants(Tenants):
             schema.lock_directory(directory)
             if self._is_taken(directory, label):
                 raise label_taken(label)
-            _enter(directory, label, draft.database)
+            self.enter(directory, label, draft.database)
             if draft.database is self.directory:
                 schema.rename(directory, draft.label, label, schema.schema_name(label))
         # In another database the directory has the label first: if this process dies here, the
@@ -213,18 +217,27 @@ class SchemaTenants(Tenants):
             with schema.writing(draft.database) as connection:
                 schema.rename(connection, draft.label, label, schema.schema_name(label))
 
+    def enter(self, directory: Connection, label: str, database: Database) -> None:
+        """Note in the directory, inside a transaction, where a tenant lives."""
+        if label != BASE_HOST_FILE:
+            directory.run(
+                "INSERT INTO crm.directory (label, database) VALUES ($1, $2)"
+                " ON CONFLICT (label) DO UPDATE SET database = excluded.database",
+                (label, self.name_of(database)),
+            )
+
     def _is_taken(self, directory: Connection, label: str) -> bool:
         if super().lives_in_file(label):
             return True
         rows = directory.run("SELECT database FROM crm.directory WHERE label = $1", (label,))
         names = [name for (name,) in rows]
         if label == BASE_HOST_FILE:
-            names.append(self.databases[0].name)
+            names.append("")
         exists = "SELECT 1 FROM crm.tenant WHERE label = $1"
         return any(
             self._query(exists, (label,), database)
             for database in self.databases
-            if database.name in names
+            if self.name_of(database) in names
         )
 
     def delete_draft(self, draft: SchemaTenant) -> None:
@@ -281,13 +294,3 @@ def _draft_schema(label: str) -> str:
 def _label_of(draft: SchemaTenant) -> str:
     """Return the label that a draft is to have: `acme` of `.new-acme-0123abcd`."""
     return draft.label.removeprefix(".new-").rpartition("-")[0]
-
-
-def _enter(directory: Connection, label: str, database: Database) -> None:
-    """Note in the directory, inside a transaction, where a tenant lives."""
-    if label != BASE_HOST_FILE:
-        directory.run(
-            "INSERT INTO crm.directory (label, database) VALUES ($1, $2)"
-            " ON CONFLICT (label) DO UPDATE SET database = excluded.database",
-            (label, database.name),
-        )

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS crm.tenant (
     created_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 
--- The database that each tenant lives in; used in the first database only.
+-- The database that each tenant lives in, '' for this one; used in the first database only.
 CREATE TABLE IF NOT EXISTS crm.directory (
     label    TEXT COLLATE "C" PRIMARY KEY,
     database TEXT NOT NULL

@@ -8,6 +8,7 @@ import pytest
 from crm import CRM
 from crm.cabinet import languages
 from crm.errors import Invalid
+from tests.installations import settings_for
 
 MARIIA = {"name": "Марія", "phone": "+380671234567"}
 
@@ -72,7 +73,7 @@ def test_pages_have_it_with_its_label(api, olena):
 
 
 def test_python_has_it(crm):
-    code = CRM(data=crm.tenants.config.data, sends=False)
+    code = CRM(**settings_for(crm.tenants.config.data), sends=False)
     with code.tenant("acme"):
         assert code.leads.create(**MARIIA, budget=1500.5)["budget"] == 1500.5
         with pytest.raises(Invalid) as refused:

@@ -4,6 +4,7 @@ from crm import CRM
 from crm.access import rights
 from crm.embedding import stub
 from tests.conftest import Api, key_for
+from tests.installations import settings_for
 
 SAWMILL = {"name": "ТОВ Лісопилка", "phone": "044 111 00 02", "external_id": "S-1"}
 
@@ -64,7 +65,7 @@ def test_keys_are_given_its_rights_by_name(olena):
 
 
 def test_python_has_it(crm):
-    code = CRM(data=crm.tenants.config.data, sends=False)
+    code = CRM(**settings_for(crm.tenants.config.data), sends=False)
     with code.tenant("acme"):
         supplier = code.suppliers.create(**SAWMILL)
         assert code.suppliers.update(supplier["id"], name="Ялинка")["version"] == 2

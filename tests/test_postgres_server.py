@@ -1,0 +1,142 @@
+"""The PostgreSQL that tests start: it is fast, clean, and ends with them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.concurrency import ROOT
+from tests.pgbouncer_server import PgBouncer
+from tests.postgres_server import MEMORY_FOLDER, Postgres, _is_running
+
+pytestmark = pytest.mark.process
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Postgres) -> Iterator[str]:
+    postgres.create_database("acme")
+    yield "acme"
+    for name in postgres.names():
+        postgres.drop_database(name)
+
+
+def test_text_is_that_of_production(postgres: Postgres, database: str) -> None:
+    postgres.execute("CREATE EXTENSION pg_trgm", database)
+    assert len(postgres.execute("SELECT unnest(show_trgm('їжак'))", database)) == 5
+    encoding = "SELECT pg_encoding_to_char(encoding), datctype FROM pg_database WHERE datname = "
+    assert postgres.execute(f"{encoding}'acme'") == [("UTF8", "C.UTF-8")]
+    postgres.execute("CREATE COLLATION nocase (provider = icu, locale = 'und')", database)
+
+
+def test_a_database_is_a_copy_of_its_template(postgres: Postgres, database: str) -> None:
+    postgres.execute("CREATE TABLE lead AS SELECT 1 AS id", database)
+    with psycopg.connect(postgres.url(database), autocommit=True) as busy:
+        busy.execute("SELECT 1")
+        url = postgres.create_database("copy", template=database)
+        with psycopg.connect(url) as copy:
+            assert copy.execute("SELECT * FROM lead").fetchall() == [(1,)]
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            busy.execute("SELECT 1")
+    postgres.execute("INSERT INTO lead VALUES (2)", "copy")
+    assert postgres.create_database("copy") == url  # it stays as it is
+    assert len(postgres.execute("SELECT * FROM lead", "copy")) == 2
+    assert len(postgres.execute("SELECT * FROM lead", database)) == 1
+    assert postgres.names() == {"acme", "copy"}
+    postgres.drop_database("copy")
+    postgres.drop_database("copy")
+    assert postgres.names() == {"acme"}
+
+
+def test_a_killed_server_recovers_what_was_committed() -> None:
+    with Postgres(durable=True) as server:
+        assert server.execute("SHOW fsync") == [("on",)]
+        assert MEMORY_FOLDER not in server.folder.parents
+        server.execute("CREATE TABLE lead (id int)")
+        with psycopg.connect(server.url()) as open_transaction:
+            open_transaction.execute("INSERT INTO lead VALUES (1)")
+            server.execute("INSERT INTO lead VALUES (2)")
+            pids = server.pids
+            assert len(pids) > 2
+            server.kill()
+            assert server.pids == [] and not any(map(_is_running, pids))
+            with pytest.raises(psycopg.OperationalError):
+                server.execute("SELECT 1")
+            with pytest.raises(psycopg.OperationalError):
+                open_transaction.execute("SELECT 1")
+        server.start()
+        assert server.execute("SELECT id FROM lead") == [(2,)]
+        for mode in ("smart", "fast", "immediate"):
+            server.stop(mode)
+            server.start()
+        assert server.execute("SELECT id FROM lead") == [(2,)]
+
+
+def test_why_it_does_not_start_is_told() -> None:
+    server = Postgres(settings={"shared_buffers": "a lot"})
+    with pytest.raises(RuntimeError, match="shared_buffers"), server:
+        pass
+    assert server.pids == [] and not server.folder.exists()
+
+
+HELD = """
+import time
+from tests.pgbouncer_server import PgBouncer
+from tests.postgres_server import Postgres
+server = Postgres()
+server.start()
+print(server.folder, *server.pids, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_test_run_leaves_no_server() -> None:
+    command = [sys.executable, "-c", HELD]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        name, *words = run.stdout.readline().split()
+        folder, pids = Path(name), list(map(int, words))
+        assert folder.is_dir() and all(map(_is_running, pids))
+        os.kill(run.pid, signal.SIGKILL)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while any(map(_is_running, pids)):
+        assert time.monotonic() < until, "the server goes on"
+        time.sleep(0.05)
+    assert folder.is_dir()
+    Postgres().remove()
+    assert not folder.exists()
+
+
+def test_pgbouncer_shares_connections_between_transactions(
+    postgres: Postgres, database: str
+) -> None:
+    with (
+        PgBouncer(postgres, pool_size=1) as pool,
+        psycopg.connect(pool.url(database), prepare_threshold=None) as one,
+        psycopg.connect(pool.url(database), prepare_threshold=None) as other,
+    ):
+        backends = set()
+        for connection in (one, other, one):
+            (backend,) = connection.execute("SELECT pg_backend_pid()").fetchone() or ()
+            connection.execute("SET LOCAL search_path TO nowhere")
+            connection.commit()
+            backends.add(backend)
+        assert len(backends) == 1
+        assert one.execute("SHOW search_path").fetchone() == ('"$user", public',)
+        one.commit()
+        one.execute("SET search_path TO nowhere")  # of the session, which is not its own
+        one.commit()
+        assert other.execute("SHOW search_path").fetchone() == ("nowhere",)
+    assert not pool.folder.exists()
