@@ -1,23 +1,20 @@
 """A PostgreSQL with the shared schema, and a tenant's schema in it."""
 
 from collections.abc import Iterator
-from importlib import resources
 
 import psycopg
 import pytest
 
-from crm.tenancy import engines
+from crm.tenancy.engines.schema import shared_sql
+from tests.postgres_server import Postgres
 from tests.tenancy.engines.schemas import make_schema
-from tests.tenancy.engines.server import start_postgres
 
 
 @pytest.fixture(scope="package")
 def address() -> Iterator[str]:
-    with start_postgres() as address:
-        with psycopg.connect(address, autocommit=True) as connection:
-            shared = resources.files(engines).joinpath("shared.sql").read_text("utf-8")
-            connection.execute(shared.encode())
-        yield address
+    with Postgres() as server:
+        server.execute(shared_sql().encode())
+        yield server.address
 
 
 @pytest.fixture
