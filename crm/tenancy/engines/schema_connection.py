@@ -64,17 +64,27 @@ def _statement(sql: str, returns_id: bool = False) -> Statement:
 class Result:
     """The rows of a statement, as a cursor of sqlite3 gives them; all are in memory."""
 
-    __slots__ = ("_position", "_receive", "_rowcount", "_rows", "description")
+    __slots__ = ("_position", "_received", "_receive", "_rowcount", "_rows")
 
     def __init__(
         self,
         rows: list[tuple[Any, ...]],
         rowcount: int | None,
         receive: Callable[[], object] | None = None,
+        received: Any = None,
     ):
-        self._rows, self._rowcount, self._receive = rows, rowcount, receive
+        """`receive` is called for the number of rows; `received` is libpq's result."""
+        self._rows, self._rowcount = rows, rowcount
+        self._receive, self._received = receive, received
         self._position = 0
-        self.description: Any = ()
+
+    @property
+    def description(self) -> list[tuple[str]]:
+        """The names of the columns, for peewee."""
+        if self._received is None:
+            return []
+        columns = range(self._received.nfields)
+        return [(self._received.fname(number).decode(),) for number in columns]
 
     @property
     def rowcount(self) -> int:
@@ -366,4 +376,4 @@ def _end(connection: Connection) -> None:
 
 def _result(connection: Connection, result: Any) -> Result:
     rows = connection.rows(result)
-    return Result(rows, result.command_tuples or 0)
+    return Result(rows, result.command_tuples or 0, received=result)
