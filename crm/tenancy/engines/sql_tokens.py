@@ -14,7 +14,7 @@ PATTERN = re.compile(
     |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?![\w.]))
     |(?P<word>[A-Za-z_]\w*)
     |(?P<parameter>\?\d*)
-    |(?P<operator>\|\||<>|<=|>=|!=|==|~~|[-+*/%=<>(),.;])
+    |(?P<operator>\|\||<>|<=|>=|!=|==|~~|-(?!>)|[+*/%=<>(),.;])
     """,
     re.VERBOSE | re.DOTALL,
 )
