@@ -3,8 +3,6 @@
 import re
 from typing import NamedTuple
 
-from crm.errors import CRMError
-
 PATTERN = re.compile(
     r"""
     (?P<space>(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)+)
@@ -20,10 +18,8 @@ PATTERN = re.compile(
 )
 
 
-class TranslationError(CRMError):
+class TranslationError(RuntimeError):
     """A statement has something that has no translation: an error of this program."""
-
-    code = "untranslatable_sql"
 
 
 class Token(NamedTuple):
