@@ -15,6 +15,7 @@ from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 MEGABYTE = 1 << 20
+LOCKS_FOLDER = "locks"  # in the data folder
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 
 
@@ -38,7 +39,7 @@ class SchemaTenant:
         self.next_sweep_at = 0.0  # seconds of uptime
         # Of this node alone: it protects this machine's processor.
         self.heavy_work_lock = HeavyWorkLock(
-            self.config.data / "locks" / f"{label.lstrip('.')}.lock"
+            self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"
         )
         self._unavailable = installation.unavailable
         self._find_again = find_again

@@ -18,7 +18,7 @@ from crm.tenancy import disk
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Connection, Database
-from crm.tenancy.engines.schema_tenant import SchemaTenant
+from crm.tenancy.engines.schema_tenant import LOCKS_FOLDER, SchemaTenant
 from crm.tenancy.file_errors import Cause, ServerError, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
@@ -161,7 +161,8 @@ class SchemaTenants(Tenants):
         database = self.find_database(label)
         if database is None:
             return super()._open(label)
-        disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
+        # For counters and files on their way to clients, and for the locks of heavy work.
+        disk.make_folder(self.config.data / LOCKS_FOLDER)
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
         return self.schema_tenant(label, database)
