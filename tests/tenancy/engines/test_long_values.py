@@ -5,7 +5,6 @@ import random
 import pytest
 
 from tests.conftest import Api
-from tests.installations import on_postgres
 
 # PostgreSQL compresses what repeats; letters of four bytes at random cannot be made shorter.
 LETTERS = [chr(code) for code in range(0x20000, 0x2A000)]
