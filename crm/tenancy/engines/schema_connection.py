@@ -27,7 +27,7 @@ WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 READ_ONLY = "25006"
 ALLOCATED_BYTES, USED_BYTES = "SELECT crm.allocated_bytes()", "SELECT crm.used_bytes()"
-MAX_UNREAD = 64  # statements sent before their results are received
+MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
 
