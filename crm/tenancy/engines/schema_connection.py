@@ -20,7 +20,6 @@ from crm.tenancy.engines.postgres import Connection, ConnectionLost, Database
 from crm.tenancy.engines.translate import translate, translate_insert
 from crm.tenancy.file_errors import ServerError
 
-VERSION = len(migrations.STEPS)
 READ_TENANT = "SELECT crm.read_tenant($1, $2)"
 USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
@@ -264,7 +263,7 @@ class SchemaConnection:
             database = self.tenant.database
             connection = database.take()
             try:
-                connection.send(READ_TENANT, (self.tenant.label, VERSION))
+                connection.send(READ_TENANT, (self.tenant.label, len(migrations.STEPS)))
                 connection.send(sql, params)
                 results = connection.receive()
                 if self._generation is None:
@@ -321,12 +320,13 @@ class SchemaConnection:
     def begin(self, wait_seconds: float) -> None:
         """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
         milliseconds = int(wait_seconds * 1000)
-        self._begin("BEGIN", WRITE_TENANT, (self.tenant.label, VERSION, milliseconds))
+        version = len(migrations.STEPS)
+        self._begin("BEGIN", WRITE_TENANT, (self.tenant.label, version, milliseconds))
         self._writes = True
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
-        self._begin(BEGIN_SNAPSHOT, USE_TENANT, (self.tenant.label, VERSION))
+        self._begin(BEGIN_SNAPSHOT, USE_TENANT, (self.tenant.label, len(migrations.STEPS)))
 
     def _begin(self, begin: str, use: str, params: Sequence[Any]) -> None:
         for is_last in self._tries():
