@@ -181,7 +181,10 @@ def test_a_file_of_a_newer_release_is_refused_and_left_alone(crm, api, ivan):
         f" this release knows {KNOWN}: upgrade it",
         refused.value.detail,
     )
-    for answer in (api.get("/leads"), api.post("/leads", {"name": "x"}), api.get("/docs")):
+    answers = [api.get("/leads"), api.post("/leads", {"name": "x"})]
+    if not on_postgres():  # where a page that reads nothing of the tenant does not ask for it
+        answers.append(api.get("/docs"))
+    for answer in answers:
         assert answer.status_code == 503
         assert answer.mimetype == "application/problem+json"
         assert answer.json["code"] == "newer_file"
