@@ -619,7 +619,7 @@ def test_texts_are_read_as_the_environments_are(tmp_path):
         ({}, "url_prefix, domain: say where in the site the CRM is"),
         ({"domain": "a b"}, "base_domain='a b': it is a domain such as crm.example.ua"),
         ({"url_prefix": "/crm", "tenant": "A B"}, "tenant='A B': it is a tenant's label"),
-        ({"url_prefix": "/crm", "colour": "red"}, "colour: it is none of data, base_domain"),
+        ({"url_prefix": "/crm", "colour": "red"}, "colour: it is none of data, database, "),
         ({"url_prefix": "/crm", "public_url": "crm"}, "public_url='crm': it looks like https"),
         ({"url_prefix": "/crm", "mail": "secret@x"}, "mail: it looks like"),
         (
