@@ -5,6 +5,10 @@ webhook only the earliest has a `due_at`; the next one gets it when that one was
 failed for good. A sender claims deliveries by a lease in the row, which expires if it dies.
 `due_at` and `leased_until` are times of the steady clock, so a step of the machine's clock makes
 nothing due sooner or later.
+
+Where several nodes send a tenant's deliveries, all of them count what the others have in flight,
+and only the end of a lease frees it. Claiming is a transaction, which is one at a time per tenant,
+so it needs no SKIP LOCKED: a second sender sees what the first has claimed.
 """
 
 import math
@@ -49,18 +53,31 @@ COUNT_UNFINISHED = """
     SELECT status, count(*), min(created_at) FROM delivery
     WHERE status IN ('pending', 'held', 'failed') GROUP BY status ORDER BY status
 """
+# A lease ends with its time. Where one sender runs at a time, one by another name has ended too:
+# its sender is dead.
+ENDED = "(lease IS NOT NULL AND leased_until < ?1)"
+ENDED_OF_ONE_SENDER = "(lease IS NOT NULL AND (leased_until < ?1 OR lease <> ?2))"
+VALID = "(lease IS NOT NULL AND leased_until >= ?1)"
+VALID_OF_ONE_SENDER = "(lease = ?2 AND leased_until >= ?1)"
 WEBHOOK_STATES = f"""
     SELECT id, failing_since IS NOT NULL,
-        (SELECT count(*) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
-        (SELECT count(*) {OF_HOOK} lease IS NOT NULL AND (lease <> ?1 OR leased_until < ?2)),
-        (SELECT min(leased_until) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
+        (SELECT count(*) {OF_HOOK} {{valid}}),
+        (SELECT count(*) {OF_HOOK} {{ended}}),
+        (SELECT min(leased_until) {OF_HOOK} {{valid}}),
         (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
     FROM webhook
 """
-FREE_EXPIRED_LEASES = """
-    UPDATE delivery SET lease = NULL, leased_until = NULL
-    WHERE webhook_id = ? AND lease IS NOT NULL AND (lease <> ? OR leased_until < ?)
-"""
+FREE_ENDED_LEASES = "UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ended}"
+STATEMENTS = {  # by whether one sender runs at a time
+    True: (
+        WEBHOOK_STATES.format(valid=VALID_OF_ONE_SENDER, ended=ENDED_OF_ONE_SENDER),
+        FREE_ENDED_LEASES.format(ended=ENDED_OF_ONE_SENDER),
+    ),
+    False: (
+        WEBHOOK_STATES.format(valid=VALID, ended=ENDED),
+        FREE_ENDED_LEASES.format(ended=ENDED),
+    ),
+}
 CLAIM_DUE = """
     UPDATE delivery SET lease = ?, leased_until = ? WHERE id IN (
         SELECT id FROM delivery WHERE webhook_id = ? AND status = 'pending' AND due_at <= ?
@@ -107,9 +124,9 @@ class WebhookState(NamedTuple):
 
     id: int
     failing: int  # 1 or 0
-    in_flight: int  # claimed by this sender
-    expired_leases: int  # of a sender that died
-    leased_until: str | None  # the earliest end of a lease of this sender
+    in_flight: int  # claimed by senders that may be at work
+    ended_leases: int  # of senders that died or lost hold of a delivery
+    leased_until: str | None  # the earliest end of a lease in flight
     due_at: str | None  # the earliest of the unclaimed deliveries
 
     @property
@@ -138,24 +155,32 @@ def claim_due(
 ) -> tuple[list[ClaimedDelivery], float | None]:
     """Claim up to `max_deliveries` that are due, `max_probes` of them to failing webhooks.
 
-    `lease` is the random name of the sender. Only one sender runs at a time, so leases by other
-    names are those of senders that died. The second value is the time in epoch seconds to call
+    `lease` is the random name of the sender. The second value is the time in epoch seconds to call
     this again if nothing else happens: in the past if more was due than could be claimed, None if
     there is nothing to wait for.
     """
+    source = current_session().source
     moment = steady_now()
-    states = _read_webhook_states(lease, moment)
-    if not any(
-        state.expired_leases or (state.due_at and state.due_at <= moment) for state in states
-    ):
-        return [], _next_check_time(states)
+    params = (moment, lease) if source.has_one_sender else (moment,)
+    select_states, free_ended_leases = STATEMENTS[source.has_one_sender]
+
+    def read_states() -> list[WebhookState]:
+        return [WebhookState(*values) for values in rows(select_states, params)]
+
+    states = read_states()
+    next_check = _next_check_time(states)
+    is_due = any(
+        state.ended_leases or (state.due_at and state.due_at <= moment) for state in states
+    )
+    if not is_due and source.is_due_noted(next_check):
+        return [], next_check
     with transaction():
-        for state in states:
-            if state.expired_leases:
-                execute(FREE_EXPIRED_LEASES, (state.id, lease, moment))
+        if any(state.ended_leases for state in states):
+            execute(free_ended_leases, params)
+        states = read_states()
         claimed: list[ClaimedDelivery] = []
         tenant_slots = MAX_IN_FLIGHT_PER_TENANT - sum(state.in_flight for state in states)
-        for state in _read_webhook_states(lease, moment):
+        for state in states:
             minimum = 0 if state.in_flight else 1  # no webhook waits for the others of its tenant
             slots = min(state.free_slots, max(tenant_slots, minimum), max_deliveries)
             if state.failing:
@@ -165,11 +190,9 @@ def claim_due(
             max_deliveries -= len(batch)
             tenant_slots -= len(batch)
             max_probes -= len(batch) if state.failing else 0
-        return claimed, _next_check_time(_read_webhook_states(lease, moment))
-
-
-def _read_webhook_states(lease: str, moment: str) -> list[WebhookState]:
-    return [WebhookState(*values) for values in rows(WEBHOOK_STATES, (lease, moment))]
+        next_check = _next_check_time(read_states())
+        source.note_due(next_check)
+        return claimed, next_check
 
 
 def _next_check_time(states: list[WebhookState]) -> float | None:

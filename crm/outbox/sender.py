@@ -1,10 +1,13 @@
 """The sender: a pool of threads that sends the deliveries of the outbox (D15).
 
-One process of an installation sends: the one that holds the lock of the wake-up pipe. When it
+One process of a data folder sends: the one that holds the lock of the wake-up pipe. When it
 starts, a scan looks at every tenant once and wakes the dispatcher for those with pending
 deliveries. The dispatcher claims deliveries of tenants that it is woken for or that have one due;
 it does not poll. A thread of the pool sends each one outside of any transaction
 and records the outcome. What a process had claimed when it died, the next one claims again.
+
+Several nodes, each with a data folder, may share tenants: then the senders of all of them claim
+deliveries, and each is woken for what the others leave.
 """
 
 import atexit
@@ -98,7 +101,8 @@ class Sender:
         while not self._stopped.is_set():
             try:
                 with self.tenants.wakeup_pipe.listening() as listener:
-                    self._dispatch(listener)
+                    with self.tenants.follow_nodes():
+                        self._dispatch(listener)
                     # Before another process may listen: it takes leases of this one as expired.
                     self._wait_for_in_flight()
             except Exception:
@@ -132,7 +136,7 @@ class Sender:
         return min(waits, default=None)
 
     def _start_scan(self) -> None:
-        """Look for pending deliveries in the files of all tenants, by threads of their own."""
+        """Look for pending deliveries of tenants that may have some, by threads of their own."""
         # Most of what is to be sent is in files that were written to lately.
         labels = deque(self.tenants.recent_first())
         for _ in range(STARTUP_SCAN_THREADS):
@@ -176,7 +180,7 @@ class Sender:
         except NotFound:
             return
         except (StorageFull, TenantUnavailable):  # it is in the log already
-            next_check = self.tenants.clock() + UNAVAILABLE_RETRY_SECONDS
+            next_check = self.tenants.steady_clock.now() + UNAVAILABLE_RETRY_SECONDS
         except Busy:
             next_check = self.tenants.steady_clock.now() + BUSY_RETRY_SECONDS
         except Exception:
@@ -214,6 +218,8 @@ class Sender:
                     self._probing -= delivery.probes
                     self._lock.notify_all()
                 self.tenants.wakeup_pipe.notify(label)
+                if self._stopped.is_set():  # the next delivery is another node's
+                    self.tenants.notify_nodes(label)
 
     def _deliver(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         started = int(self.tenants.clock())

@@ -117,7 +117,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(acme, folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(uploads, "_touch", full)
+    monkeypatch.setattr(uploads, "_set_time", full)
     with pytest.raises(StorageFull):
         uploads.save(1, b"sku")
     assert not list(folder.iterdir())
