@@ -14,12 +14,10 @@ so it needs no SKIP LOCKED: a second sender sees what the first has claimed.
 import math
 import random
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
 
 from crm.errors import NotFound
 from crm.json import dumps
-from crm.outbox import events
+from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
 from crm.outbox.expiry import MAKE_NEXT_DUE
 from crm.outbox.subscriptions import Webhook
@@ -41,43 +39,16 @@ from crm.values.ids import integer_id
 RETRY_DELAYS_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 MAX_JITTER = 0.1  # the part of a delay that chance may add to it
 MAX_RETRY_AFTER_SECONDS = 86_400  # of a receiver's Retry-After
-MAX_IN_FLIGHT_PER_WEBHOOK = 4  # to a healthy webhook; to a failing one it is 1
 MAX_IN_FLIGHT_PER_TENANT = 12  # above it, each webhook has at most 1
 LEASE_SECONDS = 60
 TEST_KIND = "webhook.test"
 
 EVENT_ID = "coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))"
-OF_HOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
 HAS_PENDING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
 COUNT_UNFINISHED = """
     SELECT status, count(*), min(created_at) FROM delivery
     WHERE status IN ('pending', 'held', 'failed') GROUP BY status ORDER BY status
 """
-# A lease ends with its time. Where one sender runs at a time, one by another name has ended too:
-# its sender is dead.
-ENDED = "(lease IS NOT NULL AND leased_until < ?1)"
-ENDED_OF_ONE_SENDER = "(lease IS NOT NULL AND (leased_until < ?1 OR lease <> ?2))"
-VALID = "(lease IS NOT NULL AND leased_until >= ?1)"
-VALID_OF_ONE_SENDER = "(lease = ?2 AND leased_until >= ?1)"
-WEBHOOK_STATES = f"""
-    SELECT id, failing_since IS NOT NULL,
-        (SELECT count(*) {OF_HOOK} {{valid}}),
-        (SELECT count(*) {OF_HOOK} {{ended}}),
-        (SELECT min(leased_until) {OF_HOOK} {{valid}}),
-        (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
-    FROM webhook
-"""
-FREE_ENDED_LEASES = "UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ended}"
-STATEMENTS = {  # by whether one sender runs at a time
-    True: (
-        WEBHOOK_STATES.format(valid=VALID_OF_ONE_SENDER, ended=ENDED_OF_ONE_SENDER),
-        FREE_ENDED_LEASES.format(ended=ENDED_OF_ONE_SENDER),
-    ),
-    False: (
-        WEBHOOK_STATES.format(valid=VALID, ended=ENDED),
-        FREE_ENDED_LEASES.format(ended=ENDED),
-    ),
-}
 CLAIM_DUE = """
     UPDATE delivery SET lease = ?, leased_until = ? WHERE id IN (
         SELECT id FROM delivery WHERE webhook_id = ? AND status = 'pending' AND due_at <= ?
@@ -119,22 +90,6 @@ class ClaimedDelivery:
     key_id: int | None
 
 
-class WebhookState(NamedTuple):
-    """What is in flight to a webhook, and when more is due; a row of WEBHOOK_STATES."""
-
-    id: int
-    failing: int  # 1 or 0
-    in_flight: int  # claimed by senders that may be at work
-    ended_leases: int  # of senders that died or lost hold of a delivery
-    leased_until: str | None  # the earliest end of a lease in flight
-    due_at: str | None  # the earliest of the unclaimed deliveries
-
-    @property
-    def free_slots(self) -> int:
-        """How many more deliveries may be in flight to it."""
-        return (1 if self.failing else MAX_IN_FLIGHT_PER_WEBHOOK) - self.in_flight
-
-
 def count_unfinished() -> list[tuple[str, int, str]]:
     """Return (status, count, created_at of the oldest) of failed, held and pending deliveries."""
     return rows(COUNT_UNFINISHED)
@@ -159,16 +114,9 @@ def claim_due(
     this again if nothing else happens: in the past if more was due than could be claimed, None if
     there is nothing to wait for.
     """
-    source = current_session().source
-    moment = steady_now()
-    params = (moment, lease) if source.has_one_sender else (moment,)
-    select_states, free_ended_leases = STATEMENTS[source.has_one_sender]
-
-    def read_states() -> list[WebhookState]:
-        return [WebhookState(*values) for values in rows(select_states, params)]
-
-    states = read_states()
-    next_check = _next_check_time(states)
+    moment, source = steady_now(), current_session().source
+    states = in_flight.read_states(lease, moment)
+    next_check = in_flight.next_check_time(states)
     is_due = any(
         state.ended_leases or (state.due_at and state.due_at <= moment) for state in states
     )
@@ -176,8 +124,8 @@ def claim_due(
         return [], next_check
     with transaction():
         if any(state.ended_leases for state in states):
-            execute(free_ended_leases, params)
-        states = read_states()
+            in_flight.free_ended_leases(lease, moment)
+        states = in_flight.read_states(lease, moment)
         claimed: list[ClaimedDelivery] = []
         tenant_slots = MAX_IN_FLIGHT_PER_TENANT - sum(state.in_flight for state in states)
         for state in states:
@@ -190,29 +138,13 @@ def claim_due(
             max_deliveries -= len(batch)
             tenant_slots -= len(batch)
             max_probes -= len(batch) if state.failing else 0
-        next_check = _next_check_time(read_states())
+        next_check = in_flight.next_check_time(in_flight.read_states(lease, moment))
         source.note_due(next_check)
         return claimed, next_check
 
 
-def _next_check_time(states: list[WebhookState]) -> float | None:
-    """Return when a webhook with free slots has more due, or when a lease expires.
-
-    The end of a delivery in flight needs no time here: it wakes the sender.
-    """
-    due = [state.due_at for state in states if state.due_at and state.free_slots > 0]
-    expiring = [state.leased_until for state in states if state.leased_until]
-    times = [_epoch_seconds(text) for text in due]
-    times += [_epoch_seconds(text) + 1 for text in expiring]
-    return min(times, default=None)
-
-
-def _epoch_seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
 def _claim_for_webhook(
-    lease: str, state: WebhookState, max_deliveries: int
+    lease: str, state: in_flight.WebhookState, max_deliveries: int
 ) -> list[ClaimedDelivery]:
     leased_until = steady_before(-LEASE_SECONDS)
     params = (lease, leased_until, state.id, steady_now(), max_deliveries)

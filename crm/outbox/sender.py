@@ -20,7 +20,7 @@ import time
 from collections import deque
 from queue import SimpleQueue
 
-from crm.errors import Busy, NotFound, StorageFull, TenantUnavailable
+from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.outbox import call, deliveries, signature
 from crm.tenancy.database import time_text
 from crm.tenancy.tenants import Tenants
@@ -31,10 +31,13 @@ STARTUP_SCAN_THREADS = 2
 WRITER_WAIT_SECONDS = 0.2  # for the writer lock of one tenant, while the others wait
 BUSY_RETRY_SECONDS = 0.5  # until the next look at a tenant whose lock was taken
 UNAVAILABLE_RETRY_SECONDS = 60.0  # until the next look at a file that cannot be used
+DATABASE_RETRY_SECONDS = 5.0  # the same for a database server
 BACKLOG_INTERVAL_SECONDS = 1.0  # between looks at tenants that found no free thread
 STOP_TIMEOUT_SECONDS = call.CALL_TIMEOUT_SECONDS + 3  # to finish and record those in flight
 MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock, is noticed
-RECORD_DELAYS_SECONDS = (0.0, 1.0, 5.0)  # before each try to record an outcome
+# Before each try to record an outcome. With waits, at most a lease, after which it is sent again; a
+# database server that is started anew is back before.
+RECORD_DELAYS_SECONDS = (0.0, 1.0, 3.0, 6.0)
 USER_AGENT = "crm-webhooks/1"
 
 log = logging.getLogger("crm")
@@ -179,6 +182,8 @@ class Sender:
                 claimed, next_check = deliveries.claim_due(self.lease, free, probes)
         except NotFound:
             return
+        except DatabaseUnavailable:  # it is in the log already, and comes back sooner than a file
+            next_check = self.tenants.steady_clock.now() + DATABASE_RETRY_SECONDS
         except (StorageFull, TenantUnavailable):  # it is in the log already
             next_check = self.tenants.steady_clock.now() + UNAVAILABLE_RETRY_SECONDS
         except Busy:
@@ -237,7 +242,7 @@ class Sender:
                 with self.tenants.session(label):
                     deliveries.record_outcome(delivery, time_text(started), outcome)
                 return
-            except Busy:
+            except (Busy, DatabaseUnavailable):
                 continue
             except TenantUnavailable:
                 break

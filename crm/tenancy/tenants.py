@@ -189,7 +189,9 @@ class Tenants:
         session.lock_wait_seconds = 0
         try:
             uploads.delete_expired()
-            finished = not sweeps.is_due() or any(sweeps.run() for _ in range(MAX_SWEEPS))
+            finished = not sweeps.is_due() or any(
+                sweeps.run(if_due=True) for _ in range(MAX_SWEEPS)
+            )
         except Busy:
             finished = False
         except Exception as error:

@@ -12,7 +12,7 @@ import pytest
 
 from crm import create_app
 from crm.config import LOOPBACK
-from crm.outbox import deliveries
+from crm.outbox import deliveries, in_flight
 from crm.outbox.sender import Sender
 from crm.resources import tasks, webhooks
 from crm.resources.leads.record import create as create_lead
@@ -234,7 +234,7 @@ def test_the_pool_grows_with_the_work_and_no_further(sending, hook):
     hook.wait_for(40)
     settled(sending.tenants, 40)
     # Of four endpoints three may fill the tenant's share, and the fourth keeps its one.
-    assert deliveries.MAX_IN_FLIGHT_PER_WEBHOOK <= most <= deliveries.MAX_IN_FLIGHT_PER_TENANT + 1
+    assert in_flight.MAX_PER_WEBHOOK <= most <= deliveries.MAX_IN_FLIGHT_PER_TENANT + 1
 
 
 @pytest.mark.process

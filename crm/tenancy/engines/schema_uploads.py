@@ -1,6 +1,6 @@
 """Waiting uploads of a tenant in a schema, in its database: the next page may be another node's."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Database
@@ -70,6 +70,6 @@ class SchemaUploads:
         sql = "DELETE FROM crm.upload WHERE saved_at <= $1"
         schema.read(self._tenant.database, sql, (moment,))
 
-    def _run(self, sql: str, name: str, session_id: int, *more: float) -> list[tuple[object, ...]]:
+    def _run(self, sql: str, name: str, session_id: int, *more: float) -> list[tuple[Any, ...]]:
         params = (name, self._tenant.label, session_id, *more)
         return schema.read(self._tenant.database, sql, params)
