@@ -353,7 +353,7 @@ def test_it_is_due_after_a_day(acme, clock):
 
 def test_a_visitor_tidies_a_tenant_once_a_day(crm, api, clock, monkeypatch):
     gone, tidy = [], sweeps.run
-    monkeypatch.setattr(sweeps, "run", lambda: gone.append(1) or tidy())
+    monkeypatch.setattr(sweeps, "run", lambda **given: gone.append(1) or tidy(**given))
     for hours, times in ((0, 0), (23, 0), (1, 1), (1, 1), (22, 1), (1, 2), (24, 3)):
         clock.tick(hours * 3600)
         for _ in range(3):
