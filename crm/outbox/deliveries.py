@@ -341,7 +341,7 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         execute(
             "INSERT INTO delivery (webhook_id, sequence, noun, record_id, status, cause, user_id,"
             " key_id, created_at) SELECT ?1, sequence, noun, record_id, 'pending', 'recover', ?4,"
-            " ?5, ?6" + FROM_SUBSCRIBED_EVENTS.format("NOT", ""),
+            f" ?5, ?6 {FROM_SUBSCRIBED_EVENTS.format('NOT', '')} ORDER BY sequence",
             (*params, session.user_id, session.key_id, moment),
         )
         execute(SET_DUE_TIMES, (steady_now(), webhook.id))

@@ -20,7 +20,7 @@ WEBHOOK_STATES = f"""
         (SELECT count(*) {OF_HOOK} {{ended}}),
         (SELECT min(leased_until) {OF_HOOK} {{valid}}),
         (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
-    FROM webhook
+    FROM webhook ORDER BY id
 """
 FREE_ENDED_LEASES = "UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ended}"
 # By whether one sender runs at a time.
