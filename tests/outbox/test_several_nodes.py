@@ -243,16 +243,17 @@ def test_the_limits_of_what_is_in_flight_hold_for_all_nodes_together(make_node, 
 
 
 def test_what_a_killed_node_had_in_flight_is_sent_by_another(
-    make_node, hook, address, tmp_path, fast_poll
+    make_node, hook, address, server, tmp_path, fast_poll
 ):
     node = make_node()
     node.add_webhook(hook.url)
     dead = threading.Event()
     hook.answer = lambda _: dead.wait(10) and 204
+    node.start()
+    wait_for(lambda: not server.execute(DUE, "nodes"))  # it has looked, and does so no more
     with run_node(tmp_path / "killed", address, lease_seconds=4) as killed:
         killed.add_leads(10)
         hook.wait_for(in_flight.MAX_PER_WEBHOOK)
-        node.start()
         time.sleep(1)
         assert len(hook.received) == in_flight.MAX_PER_WEBHOOK  # they are in flight there
         killed.process.kill()
@@ -337,9 +338,9 @@ def test_nodes_whose_clocks_differ_take_no_lease_of_each_other(
         run_node(tmp_path / "1", address, **settings, **machines[1].settings) as behind,
     ):
         begun = time.monotonic()
-        ahead.add_leads(6)
         behind.add_leads(6)
-        hook.wait_for(1, 2)  # it is due at once by both clocks
+        hook.wait_for(4, 3)  # by its clock
+        ahead.add_leads(6)
         hook.wait_for(12)
         assert time.monotonic() - begun < 15
         watching.wait_until_delivered(12)
@@ -455,6 +456,7 @@ def test_behind_a_pooler_that_passes_no_notifications_the_poll_finds_all(
             for count in range(1, 4):
                 writing.add_leads()
                 hook.wait_for(count, 3)
+                wait_for(lambda: not server.execute(DUE, "nodes"))  # the sender looks no more
             assert not is_listening(server)
         finally:
             sending.close()
