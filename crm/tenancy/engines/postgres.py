@@ -31,6 +31,7 @@ CONNECT_TIMEOUT_SECONDS = 3
 POOL_TIMEOUT_SECONDS = 10.0  # that a session waits for a connection before Busy
 FIRST_WAIT_SECONDS = 0.5  # after which is checked whether a connection can be made at all
 RETRY_SECONDS = 1.0  # after a failed connection, for which no other one is tried
+MAX_CLOCK_ERROR_SECONDS = 0.25
 MAX_STATEMENTS = 512  # prepared in one connection
 # Of a connection whose machine is gone, unless the address says otherwise.
 DEFAULTS = {
@@ -74,7 +75,8 @@ class Connection(psycopg.Connection[Any]):
         ):
             self.adapters.register_loader(name, loader)
         self.keeps_statements = True
-        self.clock_offset = 0.0  # from this machine's uptime to the server's epoch seconds
+        # Seconds from this machine's uptime to the server's epoch, and by how much they may be off.
+        self.clock_offset = self.clock_error = 0.0
         self._names: dict[str, bytes] = {}
         self._count = 0
         self._sent: list[
@@ -96,7 +98,9 @@ class Connection(psycopg.Connection[Any]):
         ((pid, server_time),) = self.execute(
             "SELECT pg_backend_pid(), extract(epoch FROM clock_timestamp())::float8"
         ).fetchall()
-        self.clock_offset = server_time - (sent_at + boot_seconds()) / 2
+        received_at = boot_seconds()
+        self.clock_offset = server_time - (sent_at + received_at) / 2
+        self.clock_error = (received_at - sent_at) / 2
         self.keeps_statements = pid == self.pgconn.backend_pid
         self.pgconn.enter_pipeline_mode()
 
@@ -227,7 +231,7 @@ class Database:
         self._pid = 0
         self._failed_at = float("-inf")
         self._failure = ""
-        # Of the newest connection; None until there was one.
+        # Of the newest connection that gave it exactly; None until there was one.
         self.clock_offset: float | None = None
 
     def take(self) -> Connection:
@@ -272,7 +276,8 @@ class Database:
 
     def _start(self, connection: Connection) -> None:
         connection.start()
-        self.clock_offset = connection.clock_offset
+        if self.clock_offset is None or connection.clock_error < MAX_CLOCK_ERROR_SECONDS:
+            self.clock_offset = connection.clock_offset
 
     def close(self) -> None:
         """Close all idle connections."""
