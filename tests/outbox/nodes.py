@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.outbox.sender import Sender
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
@@ -19,6 +19,7 @@ from crm.tenancy.database import rows
 from crm.tenancy.engines.schema_tenants import SchemaTenants
 from crm.tenancy.installation import open_tenants
 from tests.concurrency import ROOT
+from tests.installations import config_on
 
 TIMEOUT_SECONDS = 30
 LABELS = ("acme", "globex")
@@ -42,8 +43,7 @@ class Node:
     """A node in this process. Its sender runs from start() to close()."""
 
     def __init__(self, folder: Path, address: str):
-        config = Config(data=folder, database=(address,), webhook_allow=LOOPBACK)
-        tenants = open_tenants(config)
+        tenants = open_tenants(config_on(address, folder, webhook_allow=LOOPBACK))
         assert isinstance(tenants, SchemaTenants)
         self.tenants, self.address = tenants, address
         self.sender = CountingSender(tenants)

@@ -24,6 +24,7 @@ from crm.tenancy.engines import due_watcher, schema
 from tests.concurrency import ROOT, kill_process, run_in_threads, start_python
 from tests.external_programs import path_of
 from tests.faults.test_clock import Machine
+from tests.installations import environ_on
 from tests.outbox.nodes import (
     LABELS,
     Node,
@@ -399,7 +400,7 @@ def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
     subprocess.run(
         [*command, "--data", str(tmp_path / "elsewhere")],
         cwd=ROOT,
-        env=os.environ | {"CRM_DATABASE": address},
+        env=os.environ | environ_on(address),
         check=True,
         capture_output=True,
     )

@@ -402,7 +402,7 @@ def test_the_answer_does_not_wait_for_a_writer(crm, api, clock):
 
 
 def test_a_visit_does_not_fail_for_it(crm, clock, monkeypatch, caplog):
-    def fail():
+    def fail(**_):
         raise OSError("disk full")
 
     monkeypatch.setattr(sweeps, "run", fail)

@@ -13,10 +13,11 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.access import passwords
-from crm.config import LOOPBACK, Config
+from crm.config import LOOPBACK
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
 from crm.tenancy.database import transaction
+from tests.installations import config_on
 from tests.page_client import Person
 from tests.postgres_server import Postgres
 from tests.webhook_receiver import WebhookReceiver
@@ -45,9 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def app(server: Postgres, folder: Path, hook: WebhookReceiver) -> Iterator[CRMApp]:
-    config = Config(
-        data=folder,
-        database=(server.url("crm"),),
+    config = config_on(
+        server.url("crm"),
+        folder,
         webhook_allow=LOOPBACK,
         sms="http",
         sms_url=hook.url,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from crm.config import Config
 from crm.errors import NotFound
 from crm.resources import tenant
 from crm.tenancy import uploads
@@ -14,6 +13,7 @@ from crm.tenancy.engines import schema
 from crm.tenancy.installation import open_tenants
 from tests.concurrency import run_in_threads
 from tests.conftest import Clock
+from tests.installations import config_on
 from tests.postgres_server import Postgres
 
 pytestmark = pytest.mark.process
@@ -27,7 +27,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def nodes(address: str, tmp_path: Path, clock: Clock) -> Iterator[list[Any]]:
-    both = [open_tenants(Config(data=tmp_path / name, database=(address,)), clock) for name in "ab"]
+    both = [open_tenants(config_on(address, tmp_path / name), clock) for name in "ab"]
     for label in ("acme", "globex"):
         if not both[0].exists(label):
             tenant.open_tenant(both[0], label)
