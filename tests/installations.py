@@ -39,9 +39,10 @@ def config_for(data: Path | str, **settings: Any) -> Config:
     return Config(**settings_for(data), **settings)
 
 
-def config_on(address: str, data: Path | str, **settings: Any) -> Config:
-    """Return the Config of a node: a data folder on a database that the test has made itself."""
-    return Config(data=Path(data), database=(address,), **settings)
+def config_on(address: str | tuple[str, ...], data: Path | str, **settings: Any) -> Config:
+    """Return the Config of a node: a data folder on databases that the test has made itself."""
+    addresses = (address,) if isinstance(address, str) else address
+    return Config(data=Path(data), database=addresses, **settings)
 
 
 def environ_on(address: str) -> dict[str, str]:

@@ -16,15 +16,18 @@ from typing import Any
 
 import pytest
 
+from crm.config import LOOPBACK
 from crm.outbox import deliveries, in_flight
+from crm.outbox.sender import Sender
 from crm.resources import tasks
 from crm.tenancy import sweeps
 from crm.tenancy.database import execute, execute_many, transaction
 from crm.tenancy.engines import due_watcher, schema
+from crm.tenancy.installation import open_tenants
 from tests.concurrency import ROOT, kill_process, run_in_threads, start_python
 from tests.external_programs import path_of
 from tests.faults.test_clock import Machine
-from tests.installations import environ_on
+from tests.installations import config_on, environ_on
 from tests.outbox.nodes import (
     LABELS,
     Node,
@@ -535,3 +538,17 @@ def test_a_sweep_ends_when_another_node_has_finished(make_node, monkeypatch):
         with transaction():
             execute("UPDATE tenant SET tidied_at = ?", (deliveries.now(),))
         assert sweeps.run(if_due=True)
+
+
+def test_a_database_that_cannot_be_reached_delays_no_tenant_of_another(
+    make_node, hook, server, address, tmp_path, fast_poll
+):
+    make_node().add_webhook(hook.url)
+    addresses = (address, server.url("missing"))
+    tenants = open_tenants(config_on(addresses, tmp_path / "two", webhook_allow=LOOPBACK))
+    sender = Sender(tenants)
+    sender.start()
+    make_node().add_leads(2)
+    hook.wait_for(2)
+    sender.close()
+    tenants.forget_idle()

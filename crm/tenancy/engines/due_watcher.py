@@ -17,7 +17,6 @@ from typing import Any
 
 import psycopg
 
-from crm.errors import CRMError
 from crm.tenancy.engines.postgres import Database
 from crm.tenancy.file_errors import ServerError
 
@@ -31,7 +30,7 @@ log = logging.getLogger("crm.tenants")
 class DueWatcher:
     """A thread that calls `notify(label)` for each tenant that is due, inside a `with` block.
 
-    `list_due` returns the labels of tenants that are due now; it may raise CRMError or ServerError.
+    `list_due` returns the labels of tenants that are due now.
     """
 
     def __init__(
@@ -61,20 +60,16 @@ class DueWatcher:
     def _run(self) -> None:
         try:
             while not self._is_stopped:
-                # Listening begins before the poll: what is noted in between is told twice.
-                self._listen()
-                self._poll()
+                try:
+                    # Listening begins before the poll: what is noted in between is told twice.
+                    self._listen()
+                    for label in self._list_due():
+                        self._notify(label)
+                except Exception:
+                    log.exception("what is due on other nodes is looked for again")
                 self._wait(time.monotonic() + POLL_SECONDS)
         finally:
             self._disconnect()
-
-    def _poll(self) -> None:
-        try:
-            labels = self._list_due()
-        except (CRMError, ServerError):
-            return  # it is in the log, and tried again
-        for label in labels:
-            self._notify(label)
 
     def _listen(self) -> None:
         """Make the connection that listens, if it is time to try."""

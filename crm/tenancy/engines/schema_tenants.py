@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from crm.config import LABEL, Config
@@ -146,20 +146,21 @@ class SchemaTenants(Tenants):
     def due_labels(self, until: float) -> list[str]:
         """List the labels of tenants in schemas that are to be looked at until then.
 
-        `until` is in epoch seconds of the steady clock.
+        `until` is in epoch seconds of the steady clock. A database that cannot be reached, which is
+        in the log then, is left out.
         """
-        return [
-            label
-            for database in self.databases
-            for (label,) in self._query(DUE_LABELS, (until,), database)
-        ]
+        labels = []
+        for database in self.databases:
+            with suppress(CRMError, ServerError):
+                labels += [label for (label,) in self._query(DUE_LABELS, (until,), database)]
+        return labels
 
     def notify_nodes(self, label: str) -> None:
         """Notify the senders of all nodes of work for a tenant in a schema. Never raises."""
         try:
             self._query("SELECT pg_notify($1, $2)", (CHANNEL, label))
-        except (CRMError, ServerError):
-            log.debug("no node was notified of work for %s", label, exc_info=True)
+        except Exception as error:  # after a commit: the poll finds it
+            log.debug("no node was notified of work for %s: %s", label, error)
 
     def follow_nodes(self) -> AbstractContextManager[object]:
         """In a `with` block, notify the sender of this process of what is due on any node."""
