@@ -90,18 +90,25 @@ def taken(tenants: SchemaTenants, look: Callable[[Connection], Any]) -> Any:
         tenants.databases[0].give(connection)
 
 
-def settings(connection: Connection) -> tuple[int, set[tuple[str, str]]]:
-    return connection.pgconn.backend_pid, set(connection.run(SETTINGS))
+def backend(connection: Connection) -> int:
+    return connection.pgconn.backend_pid
+
+
+def settings(connection: Connection) -> set[tuple[str, str]]:
+    return set(connection.run(SETTINGS))
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 def test_nothing_of_a_session_is_left_in_its_connection(
     tenants: SchemaTenants, act: Callable[[], None]
 ) -> None:
-    before = taken(tenants, settings)
+    with tenants.databases[0].connect() as connection:
+        new = set(connection.execute(SETTINGS).fetchall())
+    before = taken(tenants, backend)
     with tenants.session("acme"):
         act()
-    assert taken(tenants, settings) == before  # of the same connection
+    assert taken(tenants, settings) == new
+    assert taken(tenants, backend) == before  # it was this connection
     with pytest.raises(ServerError, match="lead") as refused:
         taken(tenants, lambda connection: connection.run("SELECT name FROM lead"))
     assert refused.value.sqlstate == "42P01"  # there is no such table
