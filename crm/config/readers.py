@@ -243,6 +243,12 @@ def positive(text: str) -> int:
     return count(text)
 
 
+def switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError("is on or off")
+    return text == "on"
+
+
 def count(text: str) -> int:
     if not COUNT.match(text.strip()):
         raise ValueError("is a whole number, 0 or more")

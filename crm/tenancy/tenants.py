@@ -8,14 +8,14 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import Token
 from pathlib import Path
 from typing import Any
 
 from crm.config import LABEL, PLANS, Config
-from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
+from crm.errors import Busy, Conflict, CRMError, Invalid, TenantUnavailable
 from crm.tenancy import disk, litestream, migrations, sweeps, uploads
 from crm.tenancy.connection_pool import ConnectionPool
 from crm.tenancy.counters import Counters
@@ -253,6 +253,13 @@ class Tenants:
     def secret_key(self) -> bytes:
         """Return the installation's secret key, creating it if needed. Raises StorageFull."""
         return load_secret_key(self.config.data)
+
+    def check_databases(self) -> Iterator[CRMError | None]:
+        """Yield for each database whether it is ready: None, or the error that its tenants get.
+
+        Files have no server to ask.
+        """
+        yield from ()
 
     def forget_idle(self) -> None:
         """Close every idle connection, for a clean stop."""

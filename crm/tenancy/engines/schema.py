@@ -12,7 +12,8 @@ from typing import Any
 
 from crm.errors import Busy
 from crm.tenancy import migrations
-from crm.tenancy.engines.postgres import Connection, Database
+from crm.tenancy.engines import requirements
+from crm.tenancy.engines.postgres import Connection, ConnectionLost, CursorConnection, Database
 from crm.tenancy.engines.translate_migrations import translate_step
 from crm.tenancy.file_errors import ServerError
 
@@ -74,26 +75,43 @@ def shared_version() -> bytes:
 
 
 def prepare_database(database: Database) -> None:
-    """Make the shared schema of a database, or bring it up to date. Raises ServerError."""
-    with database.connect() as connection:
-        version = _shared_version(connection)
-        if version == shared_version():
+    """Make the shared schema of a database, or bring it up to date.
+
+    Raises ConnectionLost, Unsuitable for a database that lacks what is needed, ServerError.
+    """
+    user = ""
+    try:
+        with database.connect() as connection:
+            user = connection.info.user
+            if installed_version(connection) != shared_version():
+                _make_shared_schema(connection)
+            # Each time: it may be restored into a database of another locale.
+            requirements.require(requirements.find_missing_letters(connection))
+    except ConnectionLost:
+        raise
+    except ServerError as error:
+        raise requirements.explain(error, database, user) from None
+
+
+def _make_shared_schema(connection: CursorConnection) -> None:
+    requirements.require(requirements.find_missing(connection))
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (SHARED_LOCK,))
+        if installed_version(connection) == shared_version():
             return
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (SHARED_LOCK,))
-            if _shared_version(connection) == shared_version():
-                return
-            connection.execute(shared_sql().encode())
-            connection.execute(
-                "INSERT INTO crm.setting (name, value) VALUES ('shared_version', %s)"
-                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (shared_version(),),
-            )
+        connection.execute(shared_sql().encode())
+        requirements.require(requirements.find_missing_letters(connection))
+        connection.execute(
+            "INSERT INTO crm.setting (name, value) VALUES ('shared_version', %s)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (shared_version(),),
+        )
 
 
-def _shared_version(connection: Any) -> bytes | None:
-    exists = connection.execute("SELECT to_regclass('crm.setting') IS NOT NULL").fetchone()[0]
-    if not exists:
+def installed_version(connection: CursorConnection) -> bytes | None:
+    """Return the version of the shared schema of a database; None if it has none."""
+    exists = connection.execute("SELECT to_regclass('crm.setting') IS NOT NULL").fetchone()
+    if exists is None or not exists[0]:
         return None
     row = connection.execute("SELECT value FROM crm.setting WHERE name = 'shared_version'")
     value = row.fetchone()

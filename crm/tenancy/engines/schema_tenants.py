@@ -8,16 +8,17 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from crm.config import LABEL, Config
-from crm.errors import Conflict, TenantUnavailable
+from crm.config import LABEL, Config, ConfigError
+from crm.errors import Conflict, CRMError, TenantUnavailable
+from crm.tenancy import file_errors
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_tenant import SchemaTenant
-from crm.tenancy.file_errors import Cause, ServerError, cause_of
+from crm.tenancy.file_errors import ServerError, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
 from crm.tenancy.tenants import BASE_HOST_FILE, INSERT_TENANT, Tenants, label_taken
@@ -37,9 +38,7 @@ class SchemaTenants(Tenants):
         uptime: Callable[[], float] | None = None,
     ):
         super().__init__(config, clock, uptime)
-        self.databases = [
-            Database(address, config.database_connections) for address in config.database
-        ]
+        self.databases = list(_databases(config))
         self._prepared: set[str] = set()
         self._preparing = threading.Lock()
 
@@ -53,16 +52,40 @@ class SchemaTenants(Tenants):
     def prepared(self, database: Database) -> Database:
         """Return the database once its shared schema is there and up to date.
 
-        Raises DatabaseUnavailable.
+        Raises DatabaseUnavailable, Busy if the server has no connection left, StorageFull.
         """
         if database.name not in self._prepared:
             with self._preparing:
                 try:
+                    database.require_no_recent_failure()
                     schema.prepare_database(database)
                 except ServerError as error:
-                    raise self.unavailable.report_server(database.name, error) from error
+                    raise self._refusal(database, error) from error
                 self._prepared.add(database.name)
         return database
+
+    def _refusal(self, database: Database, error: ServerError) -> CRMError:
+        """Return the error to raise for an error of a database as a whole."""
+        refusal = file_errors.refusal(error)
+        if refusal is None or isinstance(refusal, TenantUnavailable):
+            return self.unavailable.report_server(database.name, error)
+        self.unavailable.report_refusal(database.name, error)
+        return refusal
+
+    def check_databases(self) -> Iterator[CRMError | None]:
+        """Yield for each database whether it is ready: None, or the error that its tenants get.
+
+        One whose connections are all in use is ready. Each takes some milliseconds; one that does
+        not answer, CONNECT_TIMEOUT_SECONDS.
+        """
+        for database in self.databases:
+            try:
+                self.prepared(database).ping()
+                yield None
+            except ServerError as error:
+                yield self._refusal(database, error)
+            except CRMError as error:
+                yield error
 
     def find_database(self, label: str) -> Database | None:
         """Return the database that a tenant lives in; None if it lives in a file or nowhere.
@@ -103,9 +126,9 @@ class SchemaTenants(Tenants):
         try:
             return schema.read(database, sql, params)
         except ServerError as error:
-            if cause_of(error) is Cause.NO_SERVER:
-                raise self.unavailable.report_server(database.name, error) from error
-            raise
+            if cause_of(error) is None:
+                raise
+            raise self._refusal(database, error) from error
 
     # Which tenants there are
 
@@ -285,6 +308,15 @@ class SchemaTenants(Tenants):
         super().forget_idle()
         for database in self.databases:
             database.close()
+
+
+def _databases(config: Config) -> Iterator[Database]:
+    for number, address in enumerate(config.database, 1):
+        which = f" (number {number})" if len(config.database) > 1 else ""
+        try:
+            yield Database(address, config.database_connections, config.database_roles)
+        except ValueError as error:
+            raise ConfigError(f"CRM_DATABASE{which}: {error}") from None
 
 
 def _draft_schema(label: str) -> str:
