@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from urllib.parse import urlsplit
 
-from crm.errors import CRMError, StorageReadOnly
+from crm.errors import StorageReadOnly
 from crm.tenancy.database import row
 from crm.tenancy.file_errors import Cause, cause_of
 from crm.tenancy.hosts import is_host
@@ -83,9 +83,9 @@ class _Check(threading.Thread):
             return
         databases = self._tenants.check_databases()
         self.slow = NO_DATABASE
-        error = next(databases, None)
-        if error is not None:
-            is_read_only = isinstance(error, StorageReadOnly)
+        refusal = next(databases, None)
+        if refusal is not None:
+            is_read_only = isinstance(refusal, StorageReadOnly)
             self.problem = DATABASE_READ_ONLY if is_read_only else NO_DATABASE
             return
         self.slow = SLOW
@@ -94,8 +94,8 @@ class _Check(threading.Thread):
         self.slow = None
         # Without one of the others, a load balancer must not stop this machine for all tenants.
         self.databases = len(self._tenants.config.database) - 1
-        for error in databases:
-            self.databases -= error is None
+        for refusal in databases:
+            self.databases -= refusal is None
 
     def _try_files(self) -> None:
         for label in _labels(self._tenants):

@@ -173,6 +173,21 @@ class Tenants:
         assert row is not None  # SQLite always answers this
         return row[0]
 
+    def has_base_host(self) -> bool:
+        """Whether the base host's file is there; the first request to that host makes it."""
+        return self.path(BASE_HOST_FILE).is_file()
+
+    def migrate(self, label: str) -> int:
+        """Bring a tenant's file up to date, and return the version that it had.
+
+        Raises NewerFile, UnknownTenant, TenantUnavailable, StorageFull, Busy.
+        """
+        version = self.version(label)  # before the session, which migrates it
+        with self.session(label):
+            pass
+        self.pool.forget(self.tenant(label))
+        return version
+
     def sweep(self, tenant: Any, session: TenantSession) -> None:
         """Delete expired rows at the end of a session, which must neither wait nor fail for it."""
         tenant.next_sweep_at = self.steady_clock.uptime() + SWEEP_INTERVAL_SECONDS

@@ -25,5 +25,7 @@ def read_address(address: str) -> dict[str, Any]:
     # Several servers of one database: host1:5432,host2:5432
     for port in str(parts.get("port", "")).split(","):
         if port and not (port.isascii() and port.isdecimal() and 0 < int(port) <= MAX_PORT):
-            raise ValueError(f"{EXAMPLE}; its port is not a number, or / in the password is not %2F")
+            raise ValueError(
+                f"{EXAMPLE}; its port is not a number, or / in the password is not %2F"
+            )
     return parts

@@ -252,7 +252,7 @@ class Database:
     """
 
     def __init__(self, address: str, max_connections: int, makes_roles: bool = False):
-        parts = DEFAULTS | read_address(address)
+        parts: dict[str, Any] = {**DEFAULTS, **read_address(address)}
         self.address = make_conninfo("", **parts)
         self.name: str = parts.get("dbname") or parts.get("user") or "postgres"
         self.makes_roles = makes_roles

@@ -12,7 +12,8 @@ from typing import Any
 
 from crm.errors import Busy
 from crm.tenancy import migrations
-from crm.tenancy.engines import requirements
+from crm.tenancy.engines import requirements, roles
+from crm.tenancy.engines.names import quoted
 from crm.tenancy.engines.postgres import Connection, ConnectionLost, CursorConnection, Database
 from crm.tenancy.engines.translate_migrations import translate_step
 from crm.tenancy.file_errors import ServerError
@@ -28,11 +29,6 @@ def schema_name(label: str) -> str:
     if len(name) <= MAX_NAME_BYTES:
         return name
     return f"{name[: MAX_NAME_BYTES - 9]}_{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-
-
-def quoted(name: str) -> str:
-    """Return an identifier in quotes, as labels with hyphens need it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -70,8 +66,19 @@ def shared_sql() -> str:
 
 
 def shared_version() -> bytes:
-    """Return the version of the shared schema that this code makes."""
-    return hashlib.sha256(shared_sql().encode()).hexdigest()[:16].encode()
+    """Return the version of the shared schema that this code makes: its number and a digest."""
+    text = shared_sql()
+    number = int(text.split(None, 3)[2].rstrip("."))  # of the first line: -- Version 1.
+    return b"%04d:%s" % (number, hashlib.sha256(text.encode()).hexdigest()[:16].encode())
+
+
+def is_up_to_date(installed: bytes | None) -> bool:
+    """Whether a shared schema of this version is what the code needs.
+
+    That of a newer release is: nodes of both run side by side during an upgrade.
+    """
+    own = shared_version()
+    return installed is not None and (installed == own or installed[:5] > own[:5])
 
 
 def prepare_database(database: Database) -> None:
@@ -83,7 +90,7 @@ def prepare_database(database: Database) -> None:
     try:
         with database.connect() as connection:
             user = connection.info.user
-            if installed_version(connection) != shared_version():
+            if not is_up_to_date(installed_version(connection)):
                 _make_shared_schema(connection)
             # Each time: it may be restored into a database of another locale.
             requirements.require(requirements.find_missing_letters(connection))
@@ -97,7 +104,7 @@ def _make_shared_schema(connection: CursorConnection) -> None:
     requirements.require(requirements.find_missing(connection))
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SHARED_LOCK,))
-        if installed_version(connection) == shared_version():
+        if is_up_to_date(installed_version(connection)):
             return
         connection.execute(shared_sql().encode())
         requirements.require(requirements.find_missing_letters(connection))
@@ -125,7 +132,10 @@ def step_statements(number: int) -> tuple[str, ...]:
 
 
 def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
-    """Create a tenant's schema with all tables, of the newest version or of an older one."""
+    """Create a tenant's schema with all tables, of the newest version or of an older one.
+
+    With a role of its own if the database makes roles.
+    """
     version = len(migrations.STEPS) if version is None else version
     with writing(database) as connection:
         connection.send(f"CREATE SCHEMA {quoted(schema)}")
@@ -137,6 +147,8 @@ def create(database: Database, label: str, schema: str, version: int | None = No
             (label, schema, version),
         )
         connection.receive()
+        if database.makes_roles:
+            roles.give(connection, label)
 
 
 def run_step(connection: Connection, number: int) -> None:
@@ -156,14 +168,16 @@ def migrate(database: Database, label: str, name: str, wait_seconds: float) -> i
         with writing(database) as connection:
             lock(connection, label, wait_seconds)
             rows = connection.run(
-                "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
+                "SELECT schema, version, role FROM crm.tenant WHERE label = $1", (label,)
             )
             if not rows:
                 raise ServerError("there is no such tenant", NO_TENANT)
-            schema, version = rows[0]
+            schema, version, role = rows[0]
             if version > len(migrations.STEPS):
-                raise migrations.newer(name, version)
+                raise migrations.newer(name, version, "schema")
             if version == len(migrations.STEPS):
+                if database.makes_roles and role is None:  # the setting is newer than the tenant
+                    roles.give(connection, label)
                 return taken
             connection.run("SELECT set_config('search_path', $1, true)", (quoted(schema),))
             run_step(connection, version + 1)
@@ -187,11 +201,15 @@ def lock_directory(connection: Connection) -> None:
 
 
 def drop(connection: Connection, label: str) -> None:
-    """Drop a tenant's schema and its row, inside a transaction."""
-    rows = connection.run("DELETE FROM crm.tenant WHERE label = $1 RETURNING schema", (label,))
-    for (schema,) in rows:
+    """Drop a tenant's schema, its role and its row, inside a transaction."""
+    rows = connection.run(
+        "DELETE FROM crm.tenant WHERE label = $1 RETURNING schema, role", (label,)
+    )
+    for schema, role in rows:
         connection.send_once(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
         connection.receive()
+        if role is not None:
+            roles.drop(connection, role)
 
 
 def rename(connection: Connection, label: str, new_label: str, new_schema: str) -> None:

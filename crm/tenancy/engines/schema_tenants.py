@@ -13,8 +13,15 @@ from typing import Any
 
 from crm.config import LABEL, Config, ConfigError
 from crm.errors import Conflict, CRMError, TenantUnavailable
-from crm.tenancy import file_errors
-from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
+from crm.tenancy import file_errors, migrations
+from crm.tenancy.database import (
+    MAX_LOCK_WAIT_SECONDS,
+    TenantSession,
+    begin_session,
+    end_session,
+    time_text,
+    transaction,
+)
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_tenant import SchemaTenant
@@ -169,6 +176,26 @@ class SchemaTenants(Tenants):
             raise UnknownTenant
         return rows[0][0]
 
+    def has_base_host(self) -> bool:
+        """Whether the base host has a schema; the first request to that host makes it."""
+        return bool(self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (BASE_HOST_FILE,)))
+
+    def migrate(self, label: str) -> int:
+        """Bring a tenant's schema or file up to date, and return the version that it had.
+
+        A schema that has no role gets one, with CRM_DATABASE_ROLES.
+        """
+        database = self.find_database(label)
+        if database is None:
+            return super().migrate(label)
+        try:
+            taken = schema.migrate(database, label, label, MAX_LOCK_WAIT_SECONDS)
+        except ServerError as error:
+            if error.sqlstate == schema.NO_TENANT:
+                raise UnknownTenant from None
+            raise
+        return len(migrations.STEPS) - taken
+
     def read_first_row(
         self, label: str, sql: str, wait_seconds: float = 0
     ) -> tuple[Any, ...] | None:
@@ -272,7 +299,7 @@ class SchemaTenants(Tenants):
             log.warning("a draft of %s stays in its database: %s", _label_of(draft), error)
 
     def _create_base_host_file(self) -> None:
-        if self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (BASE_HOST_FILE,)):
+        if self.has_base_host():
             return
         draft = self.draft(BASE_HOST_FILE)
         try:

@@ -68,10 +68,10 @@ def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     return frozenset(connection.execute(sql).fetchall())
 
 
-def newer(name: str, version: int) -> NewerFile:
-    """Make the error to raise for a file of a later version than this code knows."""
+def newer(name: str, version: int, kind: str = "file") -> NewerFile:
+    """Make the error to raise for a file or `schema` of a later version than this code knows."""
     return NewerFile(
-        f"the file of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
+        f"the {kind} of {name} has version {version}, this release knows {len(STEPS)}: upgrade it"
     )
 
 
