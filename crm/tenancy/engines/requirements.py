@@ -17,6 +17,10 @@ FACTS = """
             WHERE extname = 'pg_trgm'),
         EXISTS (SELECT 1 FROM pg_collation WHERE collprovider = 'i')
 """
+NO_LETTERS = (
+    "its LC_CTYPE does not know Cyrillic letters, so that search would find nothing:"
+    f" make another by {NEW_DATABASE}"
+)
 # An array without elements has no length. By LC_CTYPE C no Cyrillic letter is a letter.
 HAS_TRIGRAMS = "SELECT COALESCE(array_length(crm.show_trgm('олена'), 1), 0) > 0"
 # SQLSTATEs: no right, and what is there belongs to another user.
@@ -47,10 +51,7 @@ def find_missing_letters(connection: Any) -> Iterator[str]:
     """Yield a fault, with advice, if search would find no Cyrillic letter in a database that has
     the shared schema."""
     if not connection.execute(HAS_TRIGRAMS).fetchone()[0]:
-        yield (
-            "its LC_CTYPE does not know Cyrillic letters, so that search would find nothing:"
-            f" make another by {NEW_DATABASE}"
-        )
+        yield NO_LETTERS
 
 
 def require(missing: Iterator[str]) -> None:

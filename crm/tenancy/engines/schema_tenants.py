@@ -22,15 +22,22 @@ from crm.tenancy.database import (
     time_text,
     transaction,
 )
-from crm.tenancy.engines import schema
+from crm.tenancy.engines import installation_checks, schema, schema_checks
+from crm.tenancy.engines.installation_checks import MAX_TENANTS_PER_DATABASE
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_tenant import SchemaTenant
-from crm.tenancy.file_errors import ServerError, cause_of
+from crm.tenancy.file_errors import UNSUITABLE, ServerError, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
-from crm.tenancy.tenants import BASE_HOST_FILE, INSERT_TENANT, Tenants, label_taken
+from crm.tenancy.tenants import (
+    BASE_HOST_FILE,
+    INSERT_TENANT,
+    DatabaseCheck,
+    Tenants,
+    label_taken,
+)
 
-MAX_TENANTS_PER_DATABASE = 1000
+NOT_MADE = ("42P01", "3F000")  # SQLSTATEs where there is no shared schema yet
 
 log = logging.getLogger("crm.tenants")
 
@@ -46,6 +53,7 @@ class SchemaTenants(Tenants):
     ):
         super().__init__(config, clock, uptime)
         self.databases = list(_databases(config))
+        self.changes_nothing = False  # a shared schema is used as it is; for the doctor
         self._prepared: set[str] = set()
         self._preparing = threading.Lock()
 
@@ -65,7 +73,8 @@ class SchemaTenants(Tenants):
             with self._preparing:
                 try:
                     database.require_no_recent_failure()
-                    schema.prepare_database(database)
+                    if not self.changes_nothing:
+                        schema.prepare_database(database)
                 except ServerError as error:
                     raise self._refusal(database, error) from error
                 self._prepared.add(database.name)
@@ -94,10 +103,29 @@ class SchemaTenants(Tenants):
             except CRMError as error:
                 yield error
 
+    def database_checks(self) -> list[DatabaseCheck]:
+        """Return the doctor's checks of databases: the name of each, and a function."""
+        self.changes_nothing = True
+        return installation_checks.checks_of(self)
+
+    def place(self, label: str) -> str:
+        """Return where a tenant's data is, for the operator."""
+        database = self.find_database(label)
+        if database is None:
+            return super().place(label)
+        return f"{schema.schema_name(label)} in {database.name}"
+
+    def check_schema(self, label: str, full: bool) -> tuple[int, list[str]]:
+        """Return the version of a tenant's schema, and what is wrong with it."""
+        database = self.find_database(label)
+        if database is None:
+            raise UnknownTenant
+        return schema_checks.check(database, label, full)
+
     def find_database(self, label: str) -> Database | None:
         """Return the database that a tenant lives in; None if it lives in a file or nowhere.
 
-        Raises TenantUnavailable for a database that CRM_DATABASE does not name.
+        Raises DatabaseUnavailable, also for a database that CRM_DATABASE does not name.
         """
         if label == BASE_HOST_FILE:
             return self.directory
@@ -108,8 +136,9 @@ class SchemaTenants(Tenants):
         for database in self.databases:
             if self.name_of(database) == name:
                 return self.prepared(database)
-        log.error("%s lives in the database %s, which CRM_DATABASE does not name", label, name)
-        raise TenantUnavailable
+        raise self.unavailable.report_server(
+            name, ServerError("CRM_DATABASE does not name it", UNSUITABLE)
+        )
 
     def name_of(self, database: Database) -> str:
         """Return what the directory calls a database: itself nothing, so that it may be renamed."""
@@ -133,6 +162,8 @@ class SchemaTenants(Tenants):
         try:
             return schema.read(database, sql, params)
         except ServerError as error:
+            if self.changes_nothing and error.sqlstate in NOT_MADE:
+                return []
             if cause_of(error) is None:
                 raise
             raise self._refusal(database, error) from error
@@ -142,7 +173,7 @@ class SchemaTenants(Tenants):
     def labels(self) -> list[str]:
         """List the labels of all tenants in alphabetical order."""
         in_schemas = [label for (label,) in self._query("SELECT label FROM crm.directory")]
-        return sorted({*super().labels(), *in_schemas})
+        return sorted({*self.file_labels(), *in_schemas})
 
     def recent_first(self) -> list[str]:
         """List the labels of tenants that may have deliveries to be sent.
