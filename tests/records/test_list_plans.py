@@ -28,7 +28,7 @@ from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.files, pytest.mark.slow]
 
 OLD, LATER = "2020-01-01T00:00:00Z", "2036-01-01T00:00:00Z"
 MOMENT = "2026-03-02T09:00:03Z"  # some records are older, some newer

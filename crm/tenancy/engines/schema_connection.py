@@ -64,17 +64,27 @@ def _statement(sql: str, returns_id: bool = False) -> Statement:
 class Result:
     """The rows of a statement, as a cursor of sqlite3 gives them; all are in memory."""
 
-    __slots__ = ("_position", "_receive", "_rowcount", "_rows", "description")
+    __slots__ = ("_position", "_received", "_receive", "_rowcount", "_rows")
 
     def __init__(
         self,
         rows: list[tuple[Any, ...]],
         rowcount: int | None,
         receive: Callable[[], object] | None = None,
+        received: Any = None,
     ):
-        self._rows, self._rowcount, self._receive = rows, rowcount, receive
+        """`receive` is called for the number of rows; `received` is libpq's result."""
+        self._rows, self._rowcount = rows, rowcount
+        self._receive, self._received = receive, received
         self._position = 0
-        self.description: Any = ()
+
+    @property
+    def description(self) -> list[tuple[str]]:
+        """The names of the columns, for peewee."""
+        if self._received is None:
+            return []
+        columns = range(self._received.nfields)
+        return [(self._received.fname(number).decode(),) for number in columns]
 
     @property
     def rowcount(self) -> int:
@@ -197,6 +207,15 @@ class SchemaConnection:
         note = Statement("SELECT crm.note_due($1)", returns_rows=False, is_kept=True)
         self._send(self._connection, note, (self.tenant.label,))
 
+    def analyze(self, table: str) -> None:
+        """Have the planner's statistics of a table made in the transaction.
+
+        Autovacuum does it within a minute or two; until then a list may sort the whole table.
+        """
+        assert self._connection is not None
+        analyze = f'ANALYZE "{table}"'
+        self._send(self._connection, Statement(analyze, returns_rows=False, is_kept=False), ())
+
     def cursor(self) -> Cursor:
         """Return a cursor for peewee."""
         return Cursor(self)
@@ -220,11 +239,15 @@ class SchemaConnection:
     ) -> Generator[tuple[Any, ...], None, None]:
         self._receive()
         name = f"rows_{next(_cursor_numbers)}"
-        connection.send(f"DECLARE {name} NO SCROLL CURSOR FOR {_statement(sql).sql}", params)
+        connection.send_once(f"DECLARE {name} NO SCROLL CURSOR FOR {_statement(sql).sql}", params)
         connection.receive()
         try:
-            while rows := connection.run(f"FETCH {FETCH_ROWS} FROM {name}"):
+            while True:
+                connection.send_once(f"FETCH {FETCH_ROWS} FROM {name}")
+                rows = connection.rows(connection.receive()[-1])
                 yield from rows
+                if len(rows) < FETCH_ROWS:
+                    return
         finally:
             if connection is self._connection:
                 connection.send_once(f"CLOSE {name}")
@@ -366,4 +389,4 @@ def _end(connection: Connection) -> None:
 
 def _result(connection: Connection, result: Any) -> Result:
     rows = connection.rows(result)
-    return Result(rows, result.command_tuples or 0)
+    return Result(rows, result.command_tuples or 0, received=result)

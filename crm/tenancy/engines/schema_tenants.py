@@ -13,7 +13,7 @@ from typing import Any
 
 from crm.config import LABEL, Config, ConfigError
 from crm.errors import Conflict, CRMError, TenantUnavailable
-from crm.tenancy import file_errors, migrations
+from crm.tenancy import disk, file_errors, migrations
 from crm.tenancy.database import (
     MAX_LOCK_WAIT_SECONDS,
     TenantSession,
@@ -240,6 +240,7 @@ class SchemaTenants(Tenants):
         database = self.find_database(label)
         if database is None:
             return super()._open(label)
+        disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
         return self.schema_tenant(label, database)
