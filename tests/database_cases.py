@@ -44,13 +44,17 @@ def run_command(data: Path, database: str, *words: Any, **settings: str) -> Resu
     )
 
 
+def clean_environ() -> dict[str, str]:
+    """Return the environment without settings, for a process."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
+
+
 def _run_process(data: Path, database: str, *words: Any, **settings: str) -> Any:
-    others = {name: value for name, value in os.environ.items() if not name.startswith("CRM_")}
     command = [sys.executable, "app.py", *map(str, words), "--data", str(data)]
     ran = subprocess.run(
         [*command, "--port", str(find_free_port())],
         cwd=ROOT,
-        env=others | {"CRM_DATABASE": database} | settings,
+        env=clean_environ() | {"CRM_DATABASE": database} | settings,
         capture_output=True,
         text=True,
         timeout=30,
