@@ -34,6 +34,9 @@ UNKNOWN_SCHEMAS = """
         AND NOT EXISTS (SELECT 1 FROM crm.tenant WHERE schema = nspname) ORDER BY nspname
 """
 WITHOUT_ROLE = "SELECT label FROM crm.tenant WHERE role IS NULL ORDER BY label"
+LOST_ROLES = """
+    SELECT label FROM crm.tenant WHERE role NOT IN (SELECT rolname FROM pg_roles) ORDER BY label
+"""
 OLD_DRAFTS = """
     SELECT label FROM crm.tenant
     WHERE label LIKE '.new-%' AND created_at < now() - interval '1 day' ORDER BY label
@@ -53,8 +56,7 @@ def check_database(
             yield from _check_shared_schema(database, connection)
             if schema.installed_version(connection) is not None:
                 yield from _check_schemas(connection, max_tenants)
-                if database.makes_roles and (without := _names(connection, WITHOUT_ROLE)):
-                    yield WARNING, f"without a role of its own: {list_names(without)}: run migrate"
+                yield from _check_roles(connection, database.makes_roles)
     except ServerError as error:
         yield FAULT, describe(error)
 
@@ -140,6 +142,13 @@ def _check_schemas(connection: CursorConnection, max_tenants: int) -> Iterator[L
             f"{len(drafts)} drafts are older than a day, left by processes that ended:"
             f" {list_names(drafts)}; DROP SCHEMA … CASCADE, and DELETE FROM crm.tenant",
         )
+
+
+def _check_roles(connection: CursorConnection, makes_roles: bool) -> Iterator[LevelAndDetail]:
+    if lost := _names(connection, LOST_ROLES):
+        yield FAULT, f"the roles of {list_names(lost)} are not there: run migrate"
+    if makes_roles and (without := _names(connection, WITHOUT_ROLE)):
+        yield WARNING, f"without a role of its own: {list_names(without)}: run migrate"
 
 
 def _server_of(database: Database) -> str:

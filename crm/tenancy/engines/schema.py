@@ -168,15 +168,15 @@ def migrate(database: Database, label: str, name: str, wait_seconds: float) -> i
         with writing(database) as connection:
             lock(connection, label, wait_seconds)
             rows = connection.run(
-                "SELECT schema, version, role FROM crm.tenant WHERE label = $1", (label,)
+                "SELECT schema, version FROM crm.tenant WHERE label = $1", (label,)
             )
             if not rows:
                 raise ServerError("there is no such tenant", NO_TENANT)
-            schema, version, role = rows[0]
+            schema, version = rows[0]
             if version > len(migrations.STEPS):
                 raise migrations.newer(name, version, "schema")
             if version == len(migrations.STEPS):
-                if database.makes_roles and role is None:  # the setting is newer than the tenant
+                if roles.is_missing(connection, label, database.makes_roles):
                     roles.give(connection, label)
                 return taken
             connection.run("SELECT set_config('search_path', $1, true)", (quoted(schema),))
