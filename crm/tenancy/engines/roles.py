@@ -7,7 +7,6 @@ CRM_DATABASE, who migrates them. Roles are of the whole server, so a name has th
 from crm.tenancy.engines.names import quoted
 from crm.tenancy.engines.postgres import Connection
 
-
 # A dump of a database has no roles.
 IS_MISSING = """
     SELECT role IS NOT NULL AND role NOT IN (SELECT rolname FROM pg_roles)
