@@ -116,7 +116,11 @@ def test_only_config_reads_the_environment():
 
 
 def test_only_tenancy_uses_sqlite_s_own_sql():
-    dialect = re.compile(r"PRAGMA|json_(each|group)|sqlite_|import sqlite3|MATCH \?|\browid", re.I)
+    dialect = re.compile(
+        r"PRAGMA|json_(each|group)|sqlite_|import sqlite3|MATCH \?|\browid|lastrowid|INSERT OR "
+        r"|\bINDEXED\b|(?-i:FROM|JOIN|INTO|UPDATE) user\b|strftime\('|group_concat|ifnull",
+        re.I,
+    )
     modules_with_dialect = {
         name_of(path)
         for path in MODULES

@@ -77,8 +77,9 @@ def expected_objects(database: Database) -> frozenset[str]:
     with _rolled_back(database) as connection:
         connection.send_once(f"CREATE SCHEMA {quoted(name)}")
         connection.send("SELECT set_config('search_path', $1, true)", (quoted(name),))
-        for number in range(1, len(migrations.STEPS) + 1):
-            schema.run_step(connection, number)
+        for statement in schema.creating_statements(len(migrations.STEPS)):
+            connection.send_once(statement)
+        connection.receive()
         return _objects(connection, name)
 
 

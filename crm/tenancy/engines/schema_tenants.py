@@ -4,6 +4,7 @@ The first database has the directory, which says in which database each tenant l
 is not in it lives in a file, as without CRM_DATABASE, until `tenant move` moves it.
 """
 
+import errno
 import logging
 import secrets
 import threading
@@ -346,7 +347,16 @@ class SchemaTenants(Tenants):
     # What nodes share
 
     def secret_key(self) -> bytes:
-        """Return the installation's secret key, which all nodes share, creating it if needed."""
+        """Return the installation's secret key, which all nodes share, creating it if needed.
+
+        Raises OSError if the database cannot be reached, as for a file that cannot be read.
+        """
+        try:
+            return self._load_secret_key()
+        except TenantUnavailable as error:
+            raise OSError(errno.EHOSTUNREACH, "the database cannot be reached") from error
+
+    def _load_secret_key(self) -> bytes:
         sql = "SELECT value FROM crm.setting WHERE name = 'secret_key'"
         rows = self._query(sql)
         if not rows:
