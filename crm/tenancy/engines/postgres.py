@@ -11,6 +11,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -353,7 +354,7 @@ class Database:
             if self._pool is None or self._pid != os.getpid():
                 # After a fork the parent's connections are the parent's.
                 self._pid = os.getpid()
-                self._pool = ConnectionPool(
+                self._pool = pool = ConnectionPool(
                     self.address,
                     connection_class=Connection,
                     kwargs={"autocommit": True},
@@ -367,7 +368,14 @@ class Database:
                     check=Connection.require_open,
                     open=True,
                 )
+                # The pool itself would wait for its threads, maybe in one of these.
+                weakref.finalize(self, _close_apart, pool, self._pid).atexit = False
             return self._pool
+
+
+def _close_apart(pool: "ConnectionPool[Connection]", pid: int) -> None:
+    if pid == os.getpid():
+        threading.Thread(target=pool.close, daemon=True).start()
 
 
 def _encode(params: Sequence[Any]) -> tuple[list[bytes | None], list[int] | None]:

@@ -15,6 +15,7 @@ from crm.tenancy.files import UnknownTenant
 MAX_FAULTS = 3  # of one schema; after them the check stops
 MAX_TEXT = 120  # of one missing object
 # Everything that a migration makes, one text each; names are without the schema, by search_path.
+# Constraints are without their names, which keep those of tables that were renamed.
 OBJECTS = """
     SELECT 'table ' || relname FROM pg_class
         WHERE relnamespace = CAST($1 AS regnamespace) AND relkind = 'r'
@@ -34,9 +35,9 @@ OBJECTS = """
             || CASE WHEN indisvalid THEN '' ELSE ' INVALID' END
         FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
         WHERE relnamespace = CAST($1 AS regnamespace)
+            AND indexrelid NOT IN (SELECT conindid FROM pg_constraint WHERE contype IN ('p', 'u'))
     UNION ALL
-    SELECT 'constraint ' || conname || ' of ' || conrelid::regclass || ' '
-            || pg_get_constraintdef(oid)
+    SELECT 'constraint of ' || conrelid::regclass || ': ' || pg_get_constraintdef(oid)
         FROM pg_constraint WHERE connamespace = CAST($1 AS regnamespace)
 """
 TABLES = """
