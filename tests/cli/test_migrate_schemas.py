@@ -150,6 +150,20 @@ def test_several_commands_and_servers_migrate_each_tenant_once(server, name, tmp
         crm.tenants.forget_idle()
 
 
+def test_of_many_at_once_each_step_is_taken_by_one(server, name):
+    databases = [Database(server.url(name), 1) for _ in range(6)]
+    for label in LABELS[:6]:
+
+        def migrate(number: int, label: str = label) -> int:
+            return schema.migrate(databases[number], label, label, 30)
+
+        taken = run_in_threads(6, migrate)
+        assert sum(taken) == NEWEST - OLD
+    assert_whole(server, name, LABELS[:6])
+    for database in databases:
+        database.close()
+
+
 def test_the_base_host_is_migrated_too(server, tmp_path):
     name = new_database(server)
     database = Database(server.url(name), 2)

@@ -306,9 +306,8 @@ def test_idle_connections_that_the_server_has_closed_are_not_used(server, tmp_pa
     assert set(answers) == {200}
     server.disconnect(name)
     time.sleep(0.2)
-    for _ in range(3):
-        assert Api(crm, "acme", key).get("/leads").status_code == 200
-        assert crm.tenants.labels() == ["acme"]
+    assert crm.tenants.labels() == ["acme"]  # one statement, which is not tried again
+    assert Api(crm, "acme", key).get("/leads").status_code == 200
 
 
 def test_errors_have_no_values_of_rows(server, tmp_path, caplog):
