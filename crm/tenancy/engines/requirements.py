@@ -14,8 +14,7 @@ FACTS = """
         (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()),
         EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'),
         (SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
-            WHERE extname = 'pg_trgm'),
-        EXISTS (SELECT 1 FROM pg_collation WHERE collprovider = 'i')
+            WHERE extname = 'pg_trgm')
 """
 NO_LETTERS = (
     "its LC_CTYPE does not know Cyrillic letters, so that search would find nothing:"
@@ -30,7 +29,7 @@ PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 def find_missing(connection: Any) -> Iterator[str]:
     """Yield what a database lacks before the shared schema can be made, each with advice."""
-    encoding, has_trgm, trgm_schema, has_icu = connection.execute(FACTS).fetchone()
+    encoding, has_trgm, trgm_schema = connection.execute(FACTS).fetchone()
     if encoding != "UTF8":
         yield f"its encoding is {encoding}, it must be UTF8: make another by {NEW_DATABASE}"
     if trgm_schema is None and not has_trgm:
@@ -43,8 +42,6 @@ def find_missing(connection: Any) -> Iterator[str]:
             f"its extension pg_trgm is in the schema {trgm_schema}:"
             " CREATE SCHEMA IF NOT EXISTS crm; ALTER EXTENSION pg_trgm SET SCHEMA crm"
         )
-    if not has_icu:
-        yield "its server is built without ICU, whose collations are needed: use another build"
 
 
 def find_missing_letters(connection: Any) -> Iterator[str]:

@@ -186,11 +186,7 @@ def test_the_extension_in_another_schema_is_moved_by_the_advice(server, tmp_path
     open_tenant(open_installation(tmp_path, server.url(name)), "acme")
 
 
-def test_a_server_without_icu_or_contrib_is_refused(server, tmp_path):
-    name = new_database(server)
-    server.execute("DELETE FROM pg_collation WHERE collprovider = 'i'", name)
-    assert "without ICU" in error_line(run_command(tmp_path, server.url(name), "serve"))
-    assert_doctor_says(tmp_path, server.url(name), "without ICU")
+def test_a_server_without_contrib_is_refused(tmp_path):
     with without_contrib() as bare, bare:
         name = new_database(bare)
         line = error_line(run_command(tmp_path, bare.url(name), "serve"))
