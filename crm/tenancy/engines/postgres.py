@@ -13,12 +13,12 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import adapt, pq
 from psycopg.conninfo import make_conninfo
-from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from crm.errors import Busy
@@ -33,7 +33,9 @@ from crm.tenancy.engines.server_errors import (
     error_of_result,
     first_line,
 )
+from crm.tenancy.engines.wire_values import LOADERS, encode
 from crm.tenancy.file_errors import ServerError
+from crm.tenancy.steady_clock import boot_seconds
 from crm.tenancy.unavailable import LogLimit
 
 __all__ = ["Connection", "ConnectionLost", "CursorConnection", "Database"]
@@ -46,6 +48,7 @@ POOL_TIMEOUT_SECONDS = 10.0  # that a session waits for a connection before Busy
 FIRST_WAIT_SECONDS = 0.5  # after which is checked whether a connection can be made at all
 RETRY_SECONDS = 1.0  # after a failed connection, for which no other one is tried
 SHARED_TIMEOUT_SECONDS = 2.0  # for one of this process's connections if the server gives no more
+MAX_CLOCK_ERROR_SECONDS = 0.25
 MAX_STATEMENTS = 512  # prepared in one connection
 # Of a connection whose machine is gone, unless the address says otherwise.
 DEFAULTS = {
@@ -62,34 +65,16 @@ log = logging.getLogger("crm.tenants")
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns at each try to connect
 
 
-class BooleanLoader(adapt.Loader):
-    """Booleans are read as SQLite has them: 0 and 1."""
-
-    def load(self, data: Any) -> int:
-        return 1 if bytes(data) == b"t" else 0
-
-
-class NumericLoader(adapt.Loader):
-    """The sum of integers is read as an integer."""
-
-    def load(self, data: Any) -> int | float:
-        text = bytes(data)
-        return float(text) if b"." in text or b"N" in text else int(text)
-
-
 class Connection(psycopg.Connection[Any]):
     """One connection to a database, which sessions of any tenant use in turn."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        for name, loader in (
-            ("json", TextLoader),
-            ("jsonb", TextLoader),
-            ("bool", BooleanLoader),
-            ("numeric", NumericLoader),
-        ):
+        for name, loader in LOADERS:
             self.adapters.register_loader(name, loader)
         self.keeps_statements = True
+        # Seconds from this machine's uptime to the server's epoch, and by how much they may be off.
+        self.clock_offset = self.clock_error = 0.0
         self._names: dict[str, bytes] = {}
         self._count = 0
         self._sent: list[
@@ -104,8 +89,14 @@ class Connection(psycopg.Connection[Any]):
         self.pgconn.nonblocking = 0
         # A pooler such as PgBouncer has its own process numbers, and may run each transaction in
         # another backend, which does not know this connection's prepared statements.
-        (row,) = self.execute("SELECT pg_backend_pid()").fetchall()
-        self.keeps_statements = row[0] == self.pgconn.backend_pid
+        sent_at = boot_seconds()
+        ((pid, server_time),) = self.execute(
+            "SELECT pg_backend_pid(), extract(epoch FROM clock_timestamp())::float8"
+        ).fetchall()
+        received_at = boot_seconds()
+        self.clock_offset = server_time - (sent_at + received_at) / 2
+        self.clock_error = (received_at - sent_at) / 2
+        self.keeps_statements = pid == self.pgconn.backend_pid
         self.pgconn.enter_pipeline_mode()
 
     def require_open(self) -> None:
@@ -116,7 +107,7 @@ class Connection(psycopg.Connection[Any]):
 
     def send(self, sql: str, params: Sequence[Any] = ()) -> None:
         """Send a statement in PostgreSQL's dialect; receive() gives its result."""
-        values, formats = _encode(params)
+        values, formats = encode(params)
         pgconn = self.pgconn
         try:
             if not self.keeps_statements:
@@ -172,7 +163,7 @@ class Connection(psycopg.Connection[Any]):
 
     def send_once(self, sql: str, params: Sequence[Any] = ()) -> None:
         """Send a statement that is not kept prepared, such as CREATE TABLE."""
-        values, formats = _encode(params)
+        values, formats = encode(params)
         try:
             self.pgconn.send_query_params(sql.encode(), values, param_formats=formats)
         except psycopg.OperationalError as error:
@@ -252,6 +243,8 @@ class Database:
         self._failed_at = float("-inf")
         self._failure: ConnectionLost | None = None
         self._log_limit = LogLimit()
+        # Of the newest connection that gave it exactly; None until there was one.
+        self.clock_offset: float | None = None
 
     def take(self) -> Connection:
         """Take an idle connection, or make one. Raises ConnectionLost, Unsuitable, Busy."""
@@ -364,7 +357,7 @@ class Database:
                     timeout=POOL_TIMEOUT_SECONDS,
                     reconnect_timeout=RETRY_SECONDS,
                     num_workers=1,
-                    configure=Connection.start,
+                    configure=partial(_start, weakref.ref(self)),
                     check=Connection.require_open,
                     open=True,
                 )
@@ -378,20 +371,11 @@ def _close_apart(pool: "ConnectionPool[Connection]", pid: int) -> None:
         threading.Thread(target=pool.close, daemon=True).start()
 
 
-def _encode(params: Sequence[Any]) -> tuple[list[bytes | None], list[int] | None]:
-    """Return the values of parameters as libpq takes them, and their formats."""
-    values: list[bytes | None] = []
-    formats = None  # all texts
-    for value in params:
-        if value is None:
-            values.append(None)
-        elif isinstance(value, str):
-            # A text ends at NUL there; losing the rest silently would be worse.
-            values.append(value.replace("\0", "\ufffd").encode())
-        elif isinstance(value, (bytes, bytearray, memoryview)):
-            formats = formats or [0] * len(params)
-            formats[len(values)] = 1
-            values.append(bytes(value))
-        else:  # int, float and bool; True is 1, as SQLite has it
-            values.append(repr(+value).encode())
-    return values, formats
+def _start(reference: "weakref.ref[Database]", connection: Connection) -> None:
+    """Begin to use a connection. The pool must not keep its Database alive."""
+    connection.start()
+    database = reference()
+    if database is not None:
+        is_exact = connection.clock_error < MAX_CLOCK_ERROR_SECONDS
+        if database.clock_offset is None or is_exact:
+            database.clock_offset = connection.clock_offset

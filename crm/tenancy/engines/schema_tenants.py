@@ -6,15 +6,16 @@ is not in it lives in a file, as without CRM_DATABASE, until `tenant move` moves
 
 import errno
 import logging
+import math
 import secrets
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from crm.config import LABEL, Config, ConfigError
+from crm.config import LABEL, Config
 from crm.errors import Conflict, CRMError, TenantUnavailable
-from crm.tenancy import disk, file_errors, migrations
+from crm.tenancy import disk, migrations
 from crm.tenancy.database import (
     MAX_LOCK_WAIT_SECONDS,
     TenantSession,
@@ -23,27 +24,31 @@ from crm.tenancy.database import (
     time_text,
     transaction,
 )
-from crm.tenancy.engines import installation_checks, schema, schema_checks
-from crm.tenancy.engines.installation_checks import MAX_TENANTS_PER_DATABASE
+from crm.tenancy.engines import schema, schema_checks
+from crm.tenancy.engines.database_tenants import DatabaseTenants
+from crm.tenancy.engines.due_watcher import CHANNEL, DueWatcher
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_tenant import SchemaTenant
-from crm.tenancy.file_errors import UNSUITABLE, ServerError, cause_of
+from crm.tenancy.file_errors import ServerError
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
+from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import (
     BASE_HOST_FILE,
     INSERT_TENANT,
-    DatabaseCheck,
-    Tenants,
     label_taken,
 )
 
-NOT_MADE = ("42P01", "3F000")  # SQLSTATEs where there is no shared schema yet
+# Drafts have notes too, and have labels that begin with a dot.
+DUE_LABELS = """
+    SELECT label FROM crm.due JOIN crm.tenant USING (label)
+    WHERE at <= $1 AND label !~ '^[.]' ORDER BY at
+"""
 
 log = logging.getLogger("crm.tenants")
 
 
-class SchemaTenants(Tenants):
+class SchemaTenants(DatabaseTenants):
     """All tenants of an installation with CRM_DATABASE."""
 
     def __init__(
@@ -53,61 +58,14 @@ class SchemaTenants(Tenants):
         uptime: Callable[[], float] | None = None,
     ):
         super().__init__(config, clock, uptime)
-        self.databases = list(_databases(config))
-        self.changes_nothing = False  # a shared schema is used as it is; for the doctor
-        self._prepared: set[str] = set()
-        self._preparing = threading.Lock()
-
-    # The databases
-
-    @property
-    def directory(self) -> Database:
-        """The database that has the directory: the first of CRM_DATABASE."""
-        return self.prepared(self.databases[0])
-
-    def prepared(self, database: Database) -> Database:
-        """Return the database once its shared schema is there and up to date.
-
-        Raises DatabaseUnavailable, Busy if the server has no connection left, StorageFull.
-        """
-        if database.name not in self._prepared:
-            with self._preparing:
-                try:
-                    database.require_no_recent_failure()
-                    if not self.changes_nothing:
-                        schema.prepare_database(database)
-                except ServerError as error:
-                    raise self._refusal(database, error) from error
-                self._prepared.add(database.name)
-        return database
-
-    def _refusal(self, database: Database, error: ServerError) -> CRMError:
-        """Return the error to raise for an error of a database as a whole."""
-        refusal = file_errors.refusal(error)
-        if refusal is None or isinstance(refusal, TenantUnavailable):
-            return self.unavailable.report_server(database.name, error)
-        self.unavailable.report_refusal(database.name, error)
-        return refusal
-
-    def check_databases(self) -> Iterator[CRMError | None]:
-        """Yield for each database whether it is ready: None, or the error that its tenants get.
-
-        One whose connections are all in use is ready. Each takes some milliseconds; one that does
-        not answer, CONNECT_TIMEOUT_SECONDS.
-        """
-        for database in self.databases:
-            try:
-                self.prepared(database).ping()
-                yield None
-            except ServerError as error:
-                yield self._refusal(database, error)
-            except CRMError as error:
-                yield error
-
-    def database_checks(self) -> list[DatabaseCheck]:
-        """Return the doctor's checks of databases: the name of each, and a function."""
-        self.changes_nothing = True
-        return installation_checks.checks_of(self)
+        if clock is time.time:
+            # Nodes whose clocks differ would take each other's leases as expired.
+            self.steady_clock = SteadyClock(
+                self.server_time,
+                boot_seconds,
+                config.data / "clock",
+                is_new=lambda: not self.labels(),
+            )
 
     def place(self, label: str) -> str:
         """Return where a tenant's data is, for the operator."""
@@ -123,52 +81,6 @@ class SchemaTenants(Tenants):
             raise UnknownTenant
         return schema_checks.check(database, label, full)
 
-    def find_database(self, label: str) -> Database | None:
-        """Return the database that a tenant lives in; None if it lives in a file or nowhere.
-
-        Raises DatabaseUnavailable, also for a database that CRM_DATABASE does not name.
-        """
-        if label == BASE_HOST_FILE:
-            return self.directory
-        rows = self._query("SELECT database FROM crm.directory WHERE label = $1", (label,))
-        if not rows:
-            return None
-        name = rows[0][0]
-        for database in self.databases:
-            if self.name_of(database) == name:
-                return self.prepared(database)
-        raise self.unavailable.report_server(
-            name, ServerError("CRM_DATABASE does not name it", UNSUITABLE)
-        )
-
-    def name_of(self, database: Database) -> str:
-        """Return what the directory calls a database: itself nothing, so that it may be renamed."""
-        return "" if database is self.databases[0] else database.name
-
-    def choose_database(self) -> Database:
-        """Return the first database with room for another tenant. Raises Conflict."""
-        for database in self.databases:
-            ((count,),) = self._query("SELECT count(*) FROM crm.tenant", (), database)
-            if count < MAX_TENANTS_PER_DATABASE:
-                return self.prepared(database)
-        raise Conflict(
-            f"each database has {MAX_TENANTS_PER_DATABASE} tenants: add one to CRM_DATABASE",
-            "databases_full",
-        )
-
-    def _query(
-        self, sql: str, params: tuple[Any, ...] = (), database: Database | None = None
-    ) -> list[tuple[Any, ...]]:
-        database = self.prepared(database or self.databases[0])
-        try:
-            return schema.read(database, sql, params)
-        except ServerError as error:
-            if self.changes_nothing and error.sqlstate in NOT_MADE:
-                return []
-            if cause_of(error) is None:
-                raise
-            raise self._refusal(database, error) from error
-
     # Which tenants there are
 
     def labels(self) -> list[str]:
@@ -181,12 +93,45 @@ class SchemaTenants(Tenants):
 
         Those in files, the last written to first, and those in schemas that are noted as due.
         """
-        due = [
-            label
-            for database in self.databases
-            for (label,) in self._query("SELECT label FROM crm.due ORDER BY at", (), database)
-        ]
+        due = self.due_labels(math.inf)
         return [*due, *(label for label in super().recent_first() if label not in due)]
+
+    # Senders of several nodes
+
+    def due_labels(self, until: float) -> list[str]:
+        """List the labels of tenants in schemas that are to be looked at until then.
+
+        `until` is in epoch seconds of the steady clock. A database that cannot be reached, which is
+        in the log then, is left out.
+        """
+        labels = []
+        for database in self.databases:
+            with suppress(CRMError, ServerError):
+                labels += [label for (label,) in self._query(DUE_LABELS, (until,), database)]
+        return labels
+
+    def notify_nodes(self, label: str) -> None:
+        """Notify the senders of all nodes of work for a tenant in a schema. Never raises."""
+        try:
+            self._query("SELECT pg_notify($1, $2)", (CHANNEL, label))
+        except Exception as error:  # after a commit: the poll finds it
+            log.debug("no node was notified of work for %s: %s", label, error)
+
+    def follow_nodes(self) -> AbstractContextManager[object]:
+        """In a `with` block, notify the sender of this process of what is due on any node."""
+        return DueWatcher(
+            self.databases[0],
+            list_due=lambda: self.due_labels(self.steady_clock.now()),
+            notify=self.wakeup_pipe.notify,
+        )
+
+    def server_time(self) -> float:
+        """Return epoch seconds by the clock of the first database's server.
+
+        By this machine's clock until there was a connection to it.
+        """
+        offset = self.databases[0].clock_offset
+        return time.time() if offset is None else boot_seconds() + offset
 
     def exists(self, label: str) -> bool:
         """Whether there is a tenant of that label."""
@@ -248,7 +193,7 @@ class SchemaTenants(Tenants):
 
     def schema_tenant(self, label: str, database: Database) -> SchemaTenant:
         """Return a tenant, or a draft of one, in this database."""
-        return SchemaTenant(label, database, self, self._forget)
+        return SchemaTenant(label, database, self, self._forget, self.notify_nodes)
 
     def _forget(self, label: str) -> Database | None:
         """Forget where a tenant lived that is not there; return where it lives now."""
@@ -377,15 +322,6 @@ class SchemaTenants(Tenants):
         super().forget_idle()
         for database in self.databases:
             database.close()
-
-
-def _databases(config: Config) -> Iterator[Database]:
-    for number, address in enumerate(config.database, 1):
-        which = f" (number {number})" if len(config.database) > 1 else ""
-        try:
-            yield Database(address, config.database_connections, config.database_roles)
-        except ValueError as error:
-            raise ConfigError(f"CRM_DATABASE{which}: {error}") from None
 
 
 def _draft_schema(label: str) -> str:
