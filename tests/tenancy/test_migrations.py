@@ -15,7 +15,7 @@ from crm.spreadsheets.import_run import IMPORT_RUN
 from crm.tenancy import migrations, sweeps
 from crm.tenancy.database import current_session, execute, row, rows, transaction
 from crm.tenancy.engines.sqlite import connect
-from crm.tenancy.installation import open_tenants
+from crm.tenancy.tenants import Tenants
 from tests.concurrency import run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api
 from tests.installations import config_for
