@@ -195,10 +195,7 @@ class SchemaConnection:
                 self._send(self._connection, statement, values)
 
     def used_bytes(self) -> int:
-        """Return the size of the tenant's tables and indexes without what deleted rows left.
-
-        An estimate from some pages of each table, including the current transaction.
-        """
+        """Return the size of the tables and indexes without what deleted rows left: an estimate."""
         return self.execute(USED_BYTES).fetchall()[0][0]
 
     def allocated_bytes(self) -> int:
