@@ -75,15 +75,16 @@ def newer(name: str, version: int) -> NewerFile:
     )
 
 
-def migrate(connection: sqlite3.Connection, name: str) -> int:
-    """Bring an open file up to date; the caller holds its writer lock.
+def migrate(connection: sqlite3.Connection, name: str, to_version: int | None = None) -> int:
+    """Bring an open file up to date, or to an older version; the caller holds its writer lock.
 
     `name` is what errors call the file. Returns the number of steps taken. Raises NewerFile.
     """
     version_before = version(connection)
     if version_before > len(STEPS):
         raise newer(name, version_before)
-    for number, (_, statements) in enumerate(STEPS[version_before:], version_before + 1):
+    steps = STEPS[version_before:to_version]
+    for number, (_, statements) in enumerate(steps, version_before + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
             for statement in statements:
@@ -93,4 +94,4 @@ def migrate(connection: sqlite3.Connection, name: str) -> int:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-    return len(STEPS) - version_before
+    return len(steps)
