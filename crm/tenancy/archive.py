@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 from crm.errors import Conflict
 from crm.tenancy import disk, migrations
-from crm.tenancy.backup_run import copy_pages
 from crm.tenancy.copies import check_copy
 from crm.tenancy.database import current_session
-from crm.tenancy.engines.sqlite import Connection
 from crm.tenancy.tenants import PAGE_BYTES
 
 HASH_BYTES = 16  # of a row; hashes of a table's rows are added
@@ -54,20 +52,14 @@ def write(to: Path) -> None:
 
     Raises BadCopy, or errors of the engine and the disk.
     """
-    session = current_session()
-    if isinstance(session.reader, Connection):
-        copy_pages(session.reader, to)
-        check_copy(to)
-        disk.sync(to)
-    else:
-        session.source.write_archive(to)
+    current_session().source.write_archive(to)
 
 
 def tables(file: sqlite3.Connection) -> list[Table]:
     """List the tables of an archive in which rows are stored, in alphabetical order."""
     listed = file.execute(
-        "SELECT l.name, s.sql FROM pragma_table_list AS l JOIN sqlite_schema AS s ON s.name = l.name"
-        " WHERE l.schema = 'main' AND l.type = 'table' AND s.sql IS NOT NULL"
+        "SELECT l.name, s.sql FROM pragma_table_list AS l"
+        " JOIN sqlite_schema AS s ON s.name = l.name WHERE l.schema = 'main' AND l.type = 'table' AND s.sql IS NOT NULL"
         " AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY l.name"
     ).fetchall()
     found = []

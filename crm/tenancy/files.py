@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from crm.config import Config
 from crm.errors import Busy, CRMError, NotFound, StorageFull, TenantUnavailable
-from crm.tenancy import disk, file_errors, litestream, migrations, upgrades
+from crm.tenancy import copies, disk, file_errors, litestream, migrations, upgrades
 from crm.tenancy.connection_pool import ConnectionPool
 from crm.tenancy.database import TenantSession, session_or_none
 from crm.tenancy.engines.sqlite import Connection, connect, file_at
@@ -169,6 +169,20 @@ class Tenant:
 
     def note_due(self) -> None:
         """Nothing to note: the sender looks into the file when it is woken or starts."""
+
+    def write_archive(self, to: Path) -> None:
+        """Copy the file to a path where nothing is: checked, synced, readable by its owner."""
+        session = session_or_none()
+        if session is not None and session.source is self:
+            copies.copy_pages(session.reader, to)
+        else:
+            connection = self.take(writes=False)
+            try:
+                copies.copy_pages(connection, to)
+            finally:
+                self.give(connection, writes=False)
+        copies.check_copy(to)
+        disk.sync(to)
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error in using this file; None if it is another's.

@@ -231,6 +231,11 @@ class Tenants:
         self.steady_clock.now()
         return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
 
+    def schema_store(self, label: str) -> Any:
+        """Return what replaces and deletes a tenant that lives in no file, or creates one there:
+        an `engines.schema_store.SchemaStore`; None for a file."""
+        return None
+
     def publish(self, draft: Any) -> None:
         """Give a draft's file its name. Raises Conflict if the label was taken meanwhile."""
         path = self.path(draft.label)

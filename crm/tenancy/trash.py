@@ -1,5 +1,7 @@
 """The trash: files of deleted tenants, and files replaced by a restore, whole and dated.
 
+Of a tenant that lived in a schema it has the archive, which is such a file too.
+
 Nothing in it is removed automatically, and everything can be restored like any other copy.
 """
 
@@ -29,14 +31,16 @@ def new_path(tenants: Tenants, label: str, reason: str) -> Path:
 
 
 def delete(tenants: Tenants, label: str) -> Path:
-    """Move a tenant's file to the trash and delete what else is kept of it; returns the new path.
+    """Move a tenant to the trash and delete what else is kept of it; returns its file's path.
 
     Its next requests get 404 from all processes; a session that waits to write gets Busy. Raises
     UnknownTenant, or Busy when the file is in use for too long; nothing has changed then.
     """
-    path = tenants.path(label)
     if not tenants.exists(label):
         raise UnknownTenant
+    if store := tenants.schema_store(label):
+        return store.delete()
+    path = tenants.path(label)
     data = tenants.config.data
     with litestream.released(data, path), Tenant(label, path, tenants).lock():
         if not path.exists():

@@ -78,9 +78,7 @@ class Snapshot:
 
     def digests(self) -> dict[str, Digest]:
         """Return the digests of all tables, by name."""
-        return {
-            table.name: archive.digest(self.rows(table)) for table in _tables_of(self.version)
-        }
+        return {table.name: archive.digest(self.rows(table)) for table in _tables_of(self.version)}
 
 
 @cache
@@ -115,11 +113,10 @@ def write(database: Database, label: str, to: Path) -> None:
 
     Nobody waits for it. Raises BadCopy, NewerFile, ServerError, or what SQLite and the disk say.
     """
-    with snapshot(database, label) as source:
-        with archive.writing(to, source.version) as file:
-            for table in file.tables:
-                file.fill(table, source.rows(table))
-            file.set_numbers(source.numbers())
+    with snapshot(database, label) as source, archive.writing(to, source.version) as file:
+        for table in file.tables:
+            file.fill(table, source.rows(table))
+        file.set_numbers(source.numbers())
 
 
 def load(database: Database, label: str, name: str, path: Path) -> None:
@@ -232,4 +229,4 @@ def _use(connection: PlainConnection, name: str) -> None:
 
 
 def _text(statement: str) -> sql.SQL:
-    return sql.SQL(statement)  # type: ignore[arg-type]  # not a literal: made of the data model
+    return sql.SQL(statement)

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from crm.errors import CRMError
-from crm.tenancy import file_errors
+from crm.tenancy import file_errors, upgrades
 from crm.tenancy.database import TenantSession, current_session
-from crm.tenancy.engines import schema
+from crm.tenancy.engines import schema, schema_archive
 from crm.tenancy.engines.postgres import Database
 from crm.tenancy.engines.schema_connection import SchemaConnection
 from crm.tenancy.file_errors import Cause, ServerError
@@ -40,7 +41,7 @@ class SchemaTenant:
         self.heavy_work_lock = HeavyWorkLock(
             self.config.data / "locks" / f"{label.lstrip('.')}.lock"
         )
-        self._unavailable = installation.unavailable
+        self._unavailable, self._clock = installation.unavailable, installation.clock
         self._find_again = find_again
         self._size = 0, float("-inf")  # bytes, and when they were measured
 
@@ -86,13 +87,37 @@ class SchemaTenant:
             self._size = measure(), time.monotonic()
         return self._size[0]
 
+    def write_archive(self, to: Path) -> None:
+        """Write the tenant to a path where nothing is, as one SQLite file of the same version.
+
+        Raises UnknownTenant, DatabaseUnavailable, BadCopy, or what SQLite and the disk say.
+        """
+        try:
+            schema_archive.write(self.database, self.label, to)
+        except ServerError as error:
+            to.unlink(missing_ok=True)
+            if not self.recover(error):
+                raise self.refusal(error) or error from error
+            schema_archive.write(self.database, self.label, to)
+
+    def _copy_before_upgrade(self, version: int) -> None:
+        upgrades.keep_archive(
+            self.label, version, self.config.data, self._clock(), self.write_archive
+        )
+
     def recover(self, error: ServerError) -> bool:
         """Remove the cause of an error of selecting the tenant; returns whether to try again.
 
         A schema of an older version is migrated, and a tenant that was moved is found.
         """
         if error.sqlstate == schema.OTHER_VERSION:
-            schema.migrate(self.database, self.label, self.label, MAX_LOCK_WAIT_SECONDS)
+            schema.migrate(
+                self.database,
+                self.label,
+                self.label,
+                MAX_LOCK_WAIT_SECONDS,
+                self._copy_before_upgrade,
+            )
             return True
         if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
             database = self._find_again(self.label)

@@ -16,6 +16,7 @@ from crm.errors import Conflict, TenantUnavailable
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Connection, Database
+from crm.tenancy.engines.schema_store import SchemaStore
 from crm.tenancy.engines.schema_tenant import SchemaTenant
 from crm.tenancy.file_errors import Cause, ServerError, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
@@ -201,6 +202,15 @@ class SchemaTenants(Tenants):
             end_session(token)
             draft.give(connection, writes=True)
 
+    def schema_store(self, label: str) -> SchemaStore | None:
+        """Return the tenant as a whole, or the place for a new one; None if it is in a file."""
+        database = self.find_database(label)
+        if database is None:
+            if super().lives_in_file(label):
+                return None
+            database = self.choose_database()
+        return SchemaStore(self, label, database, self.directory)
+
     def publish(self, draft: SchemaTenant) -> None:
         """Give a draft its label. Raises Conflict if the label was taken meanwhile."""
         label = _label_of(draft)
@@ -240,8 +250,11 @@ class SchemaTenants(Tenants):
             if self.name_of(database) in names
         )
 
-    def delete_draft(self, draft: SchemaTenant) -> None:
+    def delete_draft(self, draft: SchemaTenant | Tenant) -> None:
         """Delete what is left of a draft: everything, unless it was published."""
+        if isinstance(draft, Tenant):
+            super().delete_draft(draft)
+            return
         try:
             with schema.writing(draft.database) as connection:
                 schema.drop(connection, draft.label)
