@@ -59,7 +59,8 @@ def tables(file: sqlite3.Connection) -> list[Table]:
     """List the tables of an archive in which rows are stored, in alphabetical order."""
     listed = file.execute(
         "SELECT l.name, s.sql FROM pragma_table_list AS l"
-        " JOIN sqlite_schema AS s ON s.name = l.name WHERE l.schema = 'main' AND l.type = 'table' AND s.sql IS NOT NULL"
+        " JOIN sqlite_schema AS s ON s.name = l.name"
+        " WHERE l.schema = 'main' AND l.type = 'table' AND s.sql IS NOT NULL"
         " AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY l.name"
     ).fetchall()
     found = []

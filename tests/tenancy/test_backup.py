@@ -514,7 +514,7 @@ from pathlib import Path
 from tests.installations import config_for
 from crm.outbox.subscriptions import hold_all_deliveries
 from crm.tenancy import backup, disk
-from crm.tenancy.tenants import Tenants
+from crm.tenancy.installation import open_tenants
 delete_logs = disk.delete_logs
 def slowly(path):
     print("half way", flush=True)
