@@ -4,9 +4,12 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from crm.tenancy.database import transaction
+from crm.tenancy.tenants import Tenants
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +38,26 @@ def run_in_threads(count: int, function: Callable[[int], Any]) -> list[Any]:
     if errors:
         raise errors[0]
     return results
+
+
+@contextlib.contextmanager
+def writing(tenants: Tenants, label: str) -> Iterator[None]:
+    """Let another thread be in a transaction of a tenant until the block ends."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with tenants.session(label, sweeps_expired=False), transaction():
+            begun.set()
+            ended.wait()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert begun.wait(30), "its turn does not come"
+        yield
+    finally:
+        ended.set()
+        writer.join()
 
 
 def start_python(code: str, *arguments: Any) -> subprocess.Popen:

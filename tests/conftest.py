@@ -23,7 +23,12 @@ from tests.installations import config_for, copy_installation
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 
-pytest_plugins = ["tests.database_switch", "tests.log_leaks", "tests.markers"]
+pytest_plugins = [
+    "tests.database_switch",
+    "tests.log_leaks",
+    "tests.markers",
+    "tests.redis_server",
+]
 collect_ignore = ["data"]  # files that a test puts elsewhere
 
 OLENA, TARAS = 1, 2  # user ids at acme

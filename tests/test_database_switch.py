@@ -34,7 +34,7 @@ def note(**found):
         file.write(json.dumps({"server": parent, "worker": os.getpid(), **found}) + "\\n")
 
 def query(folder, sql):
-    with psycopg.connect(settings_for(folder)["database"], autocommit=True) as connection:
+    with psycopg.connect(environ_for(folder)["CRM_DATABASE"], autocommit=True) as connection:
         cursor = connection.execute(sql)
         return cursor.fetchall() if cursor.description else []
 
@@ -47,22 +47,22 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("turn", range(3))
 def test_each_copy_is_its_own(made, tmp_path, turn):
-    with psycopg.connect(settings_for(made)["database"]):  # a pool that is still open
+    with psycopg.connect(environ_for(made)["CRM_DATABASE"]):  # a pool that is still open
         copy = copy_installation(made, tmp_path / "data")
     assert query(copy, "SELECT * FROM lead") == [(1,)]
     query(copy, "INSERT INTO lead VALUES (2)")
     assert len(query(made, "SELECT * FROM lead")) == 1
-    url = settings_for(copy)["database"]
+    url = environ_for(copy)["CRM_DATABASE"]
     assert EARLIER.isdisjoint(Databases(os.environ["CRM_TEST_DATABASE"]).names())
     EARLIER.add(url.rpartition("/")[2])
     note(database=url)
 
 def test_the_folder_names_the_database(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    url = settings_for(tmp_path / "data")["database"]
-    assert settings_for("data") == {"data": Path("data"), "database": url}
-    assert environ_for(tmp_path / "data") == {"CRM_DATABASE": url}
-    assert settings_for(tmp_path / "other")["database"] != url
+    url = environ_for(tmp_path / "data")["CRM_DATABASE"]
+    assert settings_for("data") == {"data": Path("data"), "database": (url,)}
+    assert environ_for("data") == {"CRM_DATABASE": url}
+    assert environ_for(tmp_path / "other")["CRM_DATABASE"] != url
     code = "from tests.installations import environ_for; print(environ_for('data'))"
     command = [sys.executable, "-c", code]
     environ = os.environ | {"PYTHONPATH": os.environ["ROOT"]}

@@ -116,7 +116,11 @@ def test_only_config_reads_the_environment():
 
 
 def test_only_tenancy_uses_sqlite_s_own_sql():
-    dialect = re.compile(r"PRAGMA|json_(each|group)|sqlite_|import sqlite3|MATCH \?|\browid", re.I)
+    dialect = re.compile(
+        r"PRAGMA|json_(each|group)|sqlite_|import sqlite3|MATCH \?|\browid|lastrowid|INSERT OR "
+        r"|\bINDEXED\b|(?-i:FROM|JOIN|INTO|UPDATE) user\b|strftime\('|group_concat|ifnull",
+        re.I,
+    )
     modules_with_dialect = {
         name_of(path)
         for path in MODULES
@@ -160,3 +164,23 @@ def test_endpoints_and_pages_open_no_transaction():
     paths = [path for edge in edges for path in ([edge] if edge.is_file() else edge.rglob("*.py"))]
     users = {name_of(path) for path in paths if "transaction()" in path.read_text("utf-8")}
     assert users <= allowed
+
+
+INSTALLATIONS_OF_THEIR_OWN = {
+    *("tests/installations.py", "tests/test_house.py", "tests/config/test_config.py"),
+    *("tests/cli/test_deployment.py", "tests/docs/test_package.py"),  # settings, other folders
+    *("tests/storage.py", "tests/faults/traced_runs.py"),  # only files
+}
+
+
+@loop_over("path", sorted((ROOT / "tests").rglob("*.py")))
+def test_tests_take_the_settings_of_installations_from_one_module(path):
+    """What passes it by would use files in a run on PostgreSQL too."""
+    name, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+    if name in INSTALLATIONS_OF_THEIR_OWN or "/benchmarks/" in name or "/screenshots/" in name:
+        return
+    assert not re.search(r'\bConfig\(\s*data=(?!Path\("unused"\))', text), "config_for(folder)"
+    assert not re.search(r"copytree\((?!ROOT)", text), "copy_installation(source, target)"
+    if '"--data"' in text and "pytestmark = pytest.mark.files" not in text:
+        files_alone = "pytestmark = [pytest.mark.files" in text
+        assert files_alone or "environ_for(" in text, "environ_for(folder)"

@@ -1,16 +1,26 @@
 """Rate limits, counted for all processes of an installation together: requests per minute of a
 tenant (spec: Limits, D13), invalid keys, website forms, and tries of passwords and e-mails.
 
-The counts are in `crm.tenancy.counters`. `moment` is the machine's uptime in seconds, and windows
-are fixed parts of it, so a step of the wall clock starts no new window.
+The counts are in the tables of `Tenants.counters`: those of this machine, or with `CRM_LIMITS`
+those of a Redis that several machines share. `moment` is the machine's uptime in seconds, and
+windows are fixed parts of it, so a step of the wall clock starts no new window. In Redis they are
+parts of its own clock, so that they are the same for all machines.
 """
 
+import math
 from typing import NamedTuple
 
 from crm.errors import TooMany
 from crm.networks import networks_of
-from crm.tenancy.counters import ACCOUNTS, FORM_VISITORS, PAGES, PASSWORDS, REQUESTS, Counters
-from crm.tenancy.counters import FAILED_KEYS as FAILED_KEYS_TABLE
+from crm.tenancy.count_tables import (
+    ACCOUNTS,
+    FORM_VISITORS,
+    PAGES,
+    PASSWORDS,
+    REQUESTS,
+    CountTables,
+)
+from crm.tenancy.count_tables import FAILED_KEYS as FAILED_KEYS_TABLE
 
 WINDOW_SECONDS = 60
 # Invalid keys a minute, after which keys are refused unread: from one address or IPv6 /64, and
@@ -27,13 +37,13 @@ class RateLimit(NamedTuple):
     allowed: bool
     limit: int
     remaining: int
-    reset: int  # the end of the window, in seconds of uptime
+    seconds_left: float  # until the window ends
 
 
 class Limiter:
-    """Counts requests exactly: a count is read and written under one lock."""
+    """Counts requests exactly: a count is read and written by one atomic operation."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: CountTables) -> None:
         self._requests = counters.tables[REQUESTS]  # all of a tenant, and those of its forms
         self._failed_keys = counters.tables[FAILED_KEYS_TABLE]
         self._form_visitors = counters.tables[FORM_VISITORS]
@@ -48,32 +58,25 @@ class Limiter:
         they cannot lock the integrations out. `refused`: it is refused for another reason, so it
         is not counted, and the result only shows what is left.
         """
-        requests = self._requests
-        with requests.lock(label):
-            window, count, forms = requests.get(label, int(moment) // WINDOW_SECONDS)
-            remaining = limit - count
-            if form:
-                remaining = min(remaining, max(1, limit // 2) - forms)
-            allowed = remaining > 0 and not refused
-            if allowed:
-                requests.put(label, window, count + 1, forms + form)
-                remaining -= 1
-        return RateLimit(
-            allowed, limit, remaining if remaining > 0 else 0, (window + 1) * WINDOW_SECONDS
+        part = max(1, limit // 2) if form else None
+        allowed, remaining, seconds_left = self._requests.take(
+            label, WINDOW_SECONDS, moment, limit, part, not refused
         )
+        return RateLimit(allowed, limit, remaining, seconds_left)
 
     def get_count(self, label: str, moment: float) -> int:
         """Return how many requests of a tenant were counted in this minute."""
-        with self._requests.lock(label):
-            return self._requests.get(label, int(moment) // WINDOW_SECONDS)[1]
+        return self._requests.read(label, WINDOW_SECONDS, moment)
 
-    def count_form_request(self, label: str, address: str, moment: float) -> bool:
-        """Count one request of a website form from an address; return True if there are too many.
+    def count_form_request(self, label: str, address: str, moment: float) -> float:
+        """Count one request of a website form from an address.
 
-        Without it, one robot could use up the forms' half of the tenant's limit.
+        Returns 0, or the seconds to wait if there are too many. Without it, one robot could use up
+        the forms' half of the tenant's limit.
         """
         visitor = f"{label}/{network_of(address)}"
-        return self._form_visitors.add(visitor, int(moment) // WINDOW_SECONDS) > MAX_FORM_REQUESTS
+        count, seconds_left = self._form_visitors.add(visitor, WINDOW_SECONDS, moment)
+        return seconds_left if count > MAX_FORM_REQUESTS else 0
 
     def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
         """Count one page request of a session, or of a stranger if `session_id` is None.
@@ -81,22 +84,23 @@ class Limiter:
         Strangers are counted per network only, because together they must not lock out the
         tenant's own users. Raises TooMany.
         """
-        window = int(moment) // WINDOW_SECONDS
         visitor = f"session {session_id}" if session_id else f"network {network_of(address)}"
-        pages = self._pages.add(f"{label}/{visitor}", window)
+        pages, seconds_left = self._pages.add(f"{label}/{visitor}", WINDOW_SECONDS, moment)
         too_many = pages > MAX_SESSION_PAGES
         if session_id and not too_many:
-            too_many = self._pages.add(label, window) > MAX_TENANT_PAGES
+            pages, seconds_left = self._pages.add(label, WINDOW_SECONDS, moment)
+            too_many = pages > MAX_TENANT_PAGES
         if too_many:
-            raise TooMany(
-                "too many pages in this minute", "", WINDOW_SECONDS - int(moment) % WINDOW_SECONDS
-            )
+            raise TooMany("too many pages in this minute", "", math.ceil(seconds_left))
 
-    def count_failed_key(self, address: str, moment: float) -> bool:
-        """Count an invalid key; return True if its networks sent too many in this minute."""
-        window = int(moment) // WINDOW_SECONDS
-        counts = [self._failed_keys.add(network, window) for network in networks_of(address)]
-        return counts[0] > MAX_FAILED_KEYS or counts[-1] > MAX_FAILED_KEYS_PER_48
+    def count_failed_key(self, address: str, moment: float) -> float:
+        """Count an invalid key; return 0, or the seconds to wait if its networks sent too many."""
+        counts = [
+            self._failed_keys.add(network, WINDOW_SECONDS, moment)
+            for network in networks_of(address)
+        ]
+        too_many = counts[0][0] > MAX_FAILED_KEYS or counts[-1][0] > MAX_FAILED_KEYS_PER_48
+        return counts[0][1] if too_many else 0
 
 
 class TryLimits:
@@ -105,23 +109,16 @@ class TryLimits:
     A try is counted before the work that it costs, whether it succeeds or not.
     """
 
-    def __init__(self, counters: Counters, table: str, seconds: int, **limits: int) -> None:
+    def __init__(self, counters: CountTables, table: str, seconds: int, **limits: int) -> None:
         """`seconds` is the length of the window, `limits` the number of tries by kind."""
         self._table = counters.tables[table]
         self._seconds, self._limits = seconds, limits
 
     def count_try(self, moment: float, **names: str) -> None:
         """Count a try under names of each kind. Raises TooMany, and then counts nothing."""
-        table, now = self._table, int(moment) // self._seconds
-        with table.lock():
-            rows = [(kind, f"{kind}/{name}") for kind, name in names.items()]
-            counts = [table.get(row, now) for _, row in rows]
-            for (kind, _), (window, count, _) in zip(rows, counts, strict=True):
-                if count >= self._limits[kind]:
-                    retry_after = (window + 1) * self._seconds - int(moment)
-                    raise TooMany("too many tries", "too_many_tries", retry_after)
-            for (_, row), (window, count, _) in zip(rows, counts, strict=True):
-                table.put(row, window, count + 1)
+        limits = [(f"{kind}/{name}", self._limits[kind]) for kind, name in names.items()]
+        if seconds_left := self._table.take_all(limits, self._seconds, moment):
+            raise TooMany("too many tries", "too_many_tries", math.ceil(seconds_left))
 
     def reset(self, **names: str) -> None:
         """Reset the counts of these names after a success.
@@ -129,9 +126,7 @@ class TryLimits:
         Only for users who are logged in: at a login the reset would show strangers who tried that
         somebody has logged in.
         """
-        with self._table.lock():
-            for kind, name in names.items():
-                self._table.reset(f"{kind}/{name}")
+        self._table.reset([f"{kind}/{name}" for kind, name in names.items()])
 
 
 class PasswordLimits:
@@ -141,7 +136,7 @@ class PasswordLimits:
     stranger elsewhere does not lock the user out. A known browser has a limit of its own.
     """
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: CountTables) -> None:
         self._account = TryLimits(counters, ACCOUNTS, 3600, account=100)
         # Of one /48 fewer than lock the account: 80 an hour.
         self._tries = TryLimits(

@@ -133,7 +133,7 @@ def list_unused(purpose: str) -> list[tuple[int, str, str]]:
     """
     return rows(
         "SELECT user_id, max(created_at), max(expires_at) FROM one_time_link"
-        " WHERE purpose = ? AND ended_at IS NULL GROUP BY user_id",
+        " WHERE purpose = ? AND ended_at IS NULL GROUP BY user_id ORDER BY user_id",
         (purpose,),
     )
 

@@ -28,10 +28,9 @@ from crm.tenancy.sms_log import (
     REQUEST_KINDS,
     RESERVE,
     SIGNUP,
-    UNSENT,
-    WARNED,
-    SmsLog,
-    SmsRecords,
+    AnySmsLog,
+    RecordLimit,
+    SmsRequest,
 )
 
 HOUR = 3600
@@ -49,21 +48,25 @@ class Budget:
     kinds: tuple[int, ...]
     tenant: str = ""
 
-    def count_used(self, records: SmsRecords) -> int:
+    @property
+    def records(self) -> RecordLimit:
+        """The limit of its records in the log."""
         names = {"tenant": self.tenant} if self.tenant else {}
-        return records.count(DAY_SECONDS, self.kinds, **names)
+        return RecordLimit(self.limit, DAY_SECONDS, self.kinds, names)
 
-    def has_room(self, records: SmsRecords) -> bool:
-        return self.count_used(records) < self.limit
+    @property
+    def warned_from(self) -> int:
+        """How many SMS are so many that the operator is warned."""
+        return max(1, -(-self.limit * WARNING_PERCENT // 100))
 
     def is_nearly_used_up(self, used: int) -> bool:
-        return used * 100 >= self.limit * WARNING_PERCENT > 0
+        return used >= self.warned_from and self.limit > 0
 
 
 class SmsLimits:
-    """Counts SMS exactly: the log is read and written under one lock."""
+    """Counts SMS exactly: one atomic operation reads the log and writes the record."""
 
-    def __init__(self, sms_log: SmsLog, limits: Mapping[str, int] = SMS_LIMITS) -> None:
+    def __init__(self, sms_log: AnySmsLog, limits: Mapping[str, int] = SMS_LIMITS) -> None:
         """`limits` are numbers by the names of SMS_LIMITS."""
         self._log = sms_log
         self._limits = limits
@@ -90,28 +93,35 @@ class SmsLimits:
         label of the user's tenant, None for a sign-up. `known` is False if no user has the phone,
         so that no SMS will be sent. `browser` names a known browser. Raises StorageFull.
         """
-        with self._log.locked(moment) as records:
-            kind = self._kind(records, tenant, browser)
-            names = {"recipient": f"browser/{tenant}/{browser}"}
-            if browser is None:
-                networks = networks_of(address)
-                names = {
-                    "recipient": f"phone/{phone}",
-                    "network": networks[0],
-                    "network48": networks[-1],
-                }
-            allowed = self._may_request(records, names) and kind is not None
-            if kind is not None and allowed and known:
-                records.add(kind, **names, tenant=tenant or "")
-            elif allowed:
-                records.add(UNSENT, **names)
-            warnings = list(self._warn(records, tenant))
-        for budget, used in warnings:
+        names = {"recipient": f"browser/{tenant}/{browser}"}
+        if browser is None:
+            networks = networks_of(address)
+            names = {
+                "recipient": f"phone/{phone}",
+                "network": networks[0],
+                "network48": networks[-1],
+            }
+        budgets = {budget.name: budget for budget in self._shared() if budget.limit}
+        if tenant is not None:
+            own = self._tenant(tenant)
+            budgets[own.name] = own
+        allowed, warnings = self._log.take(
+            SmsRequest(
+                names,
+                tenant or "",
+                self._request_limits(names),
+                self._kinds(tenant, browser),
+                known,
+                {name: (budget.records, budget.warned_from) for name, budget in budgets.items()},
+            ),
+            moment,
+        )
+        for name, used in warnings.items():
             log.warning(
                 "%d of %d SMS in 24 hours are used by %s (CRM_SMS_LIMITS)",
                 used,
-                budget.limit,
-                budget.name,
+                budgets[name].limit,
+                name,
             )
         return allowed
 
@@ -119,12 +129,12 @@ class SmsLimits:
         self, moment: float, tenants: Iterable[str]
     ) -> Iterator[tuple[Budget, int, bool]]:
         """Yield each budget, how many SMS of it are used, and whether it is nearly used up."""
-        records = self._log.read(moment)
-        for budget in (*self._shared(), *map(self._tenant, tenants)):
-            used = budget.count_used(records)
+        budgets = [*self._shared(), *map(self._tenant, tenants)]
+        counts = self._log.count([budget.records for budget in budgets], moment)
+        for budget, used in zip(budgets, counts, strict=True):
             yield budget, used, budget.is_nearly_used_up(used)
 
-    def _may_request(self, records: SmsRecords, names: Mapping[str, str]) -> bool:
+    def _request_limits(self, names: Mapping[str, str]) -> list[RecordLimit]:
         recipient, limits = {"recipient": names["recipient"]}, self._limits
         checks = [
             (HOUR, limits["phone_hour"], recipient),
@@ -138,33 +148,20 @@ class SmsLimits:
                 (HOUR, limits["network_hour"], {"network": names["network"]}),
                 (HOUR, limits["network48_hour"], {"network48": names["network48"]}),
             ]
-        return all(
-            records.count(seconds, REQUEST_KINDS, **by) < limit for seconds, limit, by in checks
-        )
+        return [RecordLimit(limit, seconds, REQUEST_KINDS, by) for seconds, limit, by in checks]
 
-    def _kind(self, records: SmsRecords, tenant: str | None, browser: str | None) -> int | None:
-        """Return the kind by which an SMS is counted; None if no budget has room for it."""
-        general_has_room = self._general.has_room(records)
+    def _kinds(
+        self, tenant: str | None, browser: str | None
+    ) -> list[tuple[int, list[RecordLimit]]]:
+        """Return the kinds that an SMS may be counted as, each with its budgets."""
         if tenant is None:
-            return SIGNUP if general_has_room and self._signup.has_room(records) else None
-        tenant_has_room = self._tenant(tenant).has_room(records)
-        if general_has_room and tenant_has_room:
-            return GENERAL
-        part = Budget("", self._limits["reserve_tenant"], (RESERVE,), tenant)
-        if not (tenant_has_room or browser is not None):
-            return None
-        return RESERVE if self._reserve.has_room(records) and part.has_room(records) else None
-
-    def _warn(self, records: SmsRecords, tenant: str | None) -> Iterator[tuple[Budget, int]]:
-        """Yield the budgets to warn the operator of now, each once a day, and how much is used."""
-        tenant_budgets = () if tenant is None else (self._tenant(tenant),)
-        for budget in (*self._shared(), *tenant_budgets):
-            used, name = budget.count_used(records), f"budget/{budget.name}"
-            if budget.is_nearly_used_up(used) and not records.count(
-                DAY_SECONDS, [WARNED], recipient=name
-            ):
-                records.add(WARNED, recipient=name)
-                yield budget, used
+            return [(SIGNUP, [self._general.records, self._signup.records])]
+        own = self._tenant(tenant).records
+        part = Budget("", self._limits["reserve_tenant"], (RESERVE,), tenant).records
+        reserve = [self._reserve.records, part]
+        if browser is None:
+            reserve.append(own)
+        return [(GENERAL, [self._general.records, own]), (RESERVE, reserve)]
 
     def _shared(self) -> tuple[Budget, ...]:
         return self._general, self._reserve, self._signup

@@ -5,6 +5,7 @@ The headers of every response are put into a list of the environ and added as th
 through werkzeug's Headers they would take a tenth of a request's time.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -61,10 +62,10 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         try:
             caller = g.caller = api_keys.authenticate(_read_bearer(environ))
         except Unauthorized:
-            if limiter.count_failed_key(request.remote_addr or "", moment):
+            if wait := limiter.count_failed_key(request.remote_addr or "", moment):
                 raise TooMany(
                     "too many requests with a bad key from this address",
-                    retry_after=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS,
+                    retry_after=math.ceil(wait),
                 ) from None
             raise
         is_form = caller.is_form
@@ -75,17 +76,15 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
                 ("Vary", "Origin"),
             )
         # A key that names no origin is a server's own, which sends for all of its visitors.
-        is_refused = bool(
-            is_form
-            and caller.origins
-            and limiter.count_form_request(session.label, request.remote_addr or "", moment)
-        )
+        wait = 0.0
+        if is_form and caller.origins:
+            wait = limiter.count_form_request(session.label, request.remote_addr or "", moment)
         if limit := config.plans[caller.plan]:
-            rate = limiter.count_request(session.label, limit, moment, is_form, is_refused)
-            headers += _build_limit_headers(rate, moment, session.clock())
-            is_refused = not rate.allowed
-        if is_refused:
-            raise TooMany(retry_after=WINDOW_SECONDS - int(moment) % WINDOW_SECONDS)
+            rate = limiter.count_request(session.label, limit, moment, is_form, wait > 0)
+            headers += _build_limit_headers(rate, session.clock())
+            wait = 0.0 if rate.allowed else rate.seconds_left
+        if wait:
+            raise TooMany(retry_after=math.ceil(wait))
         if is_form and caller.origins and origin not in caller.origins:
             raise Forbidden("this key is for forms of other sites", "origin_not_allowed")
         return None
@@ -122,14 +121,12 @@ def _answer_preflight(origin: str | None) -> Response:
     return response
 
 
-def _build_limit_headers(
-    rate: RateLimit, moment: float, wall_time: float
-) -> tuple[tuple[str, str], ...]:
-    """The headers of D13. `moment` is by the steady clock, as the window is; `wall_time` in UTC."""
+def _build_limit_headers(rate: RateLimit, now: float) -> tuple[tuple[str, str], ...]:
+    """The headers of D13; `now` in epoch seconds."""
     return (
         ("X-RateLimit-Limit", str(rate.limit)),
         ("X-RateLimit-Remaining", str(rate.remaining)),
-        ("X-RateLimit-Reset", str(rate.reset + round(wall_time - moment))),
+        ("X-RateLimit-Reset", str(round(now + rate.seconds_left))),
         ("RateLimit-Policy", f'"minute";q={rate.limit};w={WINDOW_SECONDS}'),
-        ("RateLimit", f'"minute";r={rate.remaining};t={max(0, rate.reset - int(moment))}'),
+        ("RateLimit", f'"minute";r={rate.remaining};t={max(0, math.ceil(rate.seconds_left))}'),
     )

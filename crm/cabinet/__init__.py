@@ -30,8 +30,7 @@ from crm.cabinet.rendering import OWNER, TENANT
 from crm.config import Config
 from crm.messages.queue import MessageQueue
 from crm.resources import tenant
-from crm.tenancy.counters import EMAILS, PASSWORDS
-from crm.tenancy.sms_log import SmsLog
+from crm.tenancy.count_tables import EMAILS, PASSWORDS
 
 BLUEPRINTS: tuple[Any, ...] = (
     start_page,
@@ -72,10 +71,9 @@ def install(app: Flask, config: Config, message_queue: MessageQueue) -> None:
 
 
 def begin_counting(app: Any) -> None:
-    """Limit SMS, tries of passwords and e-mails, by what is counted in the app's data folder."""
+    """Limit SMS, tries of passwords and e-mails, by what its tenants' stores count."""
     tenants = app.tenants
-    sms_log = SmsLog(tenants.config.data, tenants.secret_key)
-    app.sms_limits = SmsLimits(sms_log, tenants.config.sms_limits)
+    app.sms_limits = SmsLimits(tenants.sms_log, tenants.config.sms_limits)
     app.password_limits = PasswordLimits(tenants.counters)
     app.password_change_limits = TryLimits(
         tenants.counters, PASSWORDS, 900, account=10

@@ -173,7 +173,7 @@ def funnels() -> list[Funnel]:
         by_id.setdefault(id, Funnel(id, name, [])).stages.append(open_stage)
     for stage_id, *deals in rows(
         "SELECT stage_id, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
-        f" WHERE {OPEN} GROUP BY stage_id, currency"
+        f" WHERE {OPEN} GROUP BY stage_id, currency ORDER BY stage_id, currency"
     ):
         stages[stage_id].add(*deals)
     return list(by_id.values())
@@ -245,7 +245,8 @@ def _closed_in(spans: Sequence[Span]) -> list[dict[str, Deals]]:
         f"{_table_of(spans)} SELECT place, status, currency, count(*),"
         # CROSS JOIN: go through the spans, and look up the deals of each by the index.
         " coalesce(sum(amount / 100), 0) FROM span CROSS JOIN deal WHERE closed_at >= begins"
-        " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency",
+        " AND closed_at < ends AND deleted_at IS NULL GROUP BY place, status, currency"
+        " ORDER BY place, status, currency",
         _params_of(spans),
     ):
         closed[place][status].add(*deals)

@@ -31,7 +31,6 @@ from crm.tenancy.copies import list_copies
 from crm.tenancy.file_errors import FILE_ERRORS, describe
 from crm.tenancy.installation import open_tenants
 from crm.tenancy.quota import MEGABYTE, storage
-from crm.tenancy.sms_log import SmsLog
 from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from crm.timed_checks import (
     CHECK_TIMEOUT_SECONDS,
@@ -94,6 +93,7 @@ def findings(
     yield from run_check("disk", partial(integrity.check_disk, tenants))
     yield from run_check("clock", partial(_clock, tenants))
     yield from _tenants(tenants, full)
+    yield from run_check("limits", partial(_limits, config))
     yield from run_check("sms", partial(_sms, tenants))
     yield from run_check("backups", partial(integrity.check_copies, tenants, within))
     yield from run_check("litestream", partial(integrity.check_litestream, tenants))
@@ -218,10 +218,17 @@ def _age(moment: str, now: float) -> float:
     return now - datetime.fromisoformat(moment).timestamp()
 
 
+def _limits(config: Config) -> Iterator[LevelAndDetail]:
+    """The Redis of CRM_LIMITS. Without one there is nothing to check."""
+    if config.limits is not None:
+        from crm.tenancy.redis_check import check_redis
+
+        yield from check_redis(config.limits)
+
+
 def _sms(tenants: Tenants) -> Iterator[LevelAndDetail]:
     """The SMS limits: the shared ones, and those of tenants that are nearly used up."""
-    sms_log = SmsLog(tenants.config.data, tenants.secret_key)
-    limits = SmsLimits(sms_log, tenants.config.sms_limits)
+    limits = SmsLimits(tenants.sms_log, tenants.config.sms_limits)
     usage = []
     for budget, used, nearly_used_up in limits.list_budgets(tenants.clock(), tenants.labels()):
         text = f"{used} of {budget.limit} in 24 hours are used by {budget.name}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from email.headerregistry import Address
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +30,7 @@ from crm.config.readers import (
     XML,
     Allow,
     MailServer,
+    RedisAddress,
     body_type,
     fill_template,
     normalize_host,
@@ -50,6 +52,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "MailServer",
+    "RedisAddress",
     "body_type",
     "fill_template",
     "normalize_host",
@@ -75,6 +78,12 @@ def _read(metadata: Mapping[str, Any], name: str, text: str) -> Any:
     except ValueError as error:
         value = "" if metadata["secret"] else f"={text[:100]!r}"
         raise ConfigError(f"{name}{value}: it {error}") from None
+
+
+def _is_installed(package: str) -> bool:
+    """Whether a package can be imported; a folder of that name without one is none."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None
 
 
 def _setting(
@@ -129,6 +138,13 @@ class Config:
     storage: dict[str, int] = _setting(
         "CRM_STORAGE", "", readers.storage, "megabytes of a tenant's file per plan, 0 for no limit"
     )
+    limits: RedisAddress | None = _setting(
+        "CRM_LIMITS",
+        "",
+        readers.redis,
+        "redis://… that counts limits for several machines; by default each counts its own",
+        secret=True,
+    )
     trusted_proxies: int = _setting(
         "CRM_TRUSTED_PROXIES", "0", readers.count, "how many proxies in front add X-Forwarded-*"
     )
@@ -178,6 +194,8 @@ class Config:
             self._check_gateway()
         if self.mail and not self.mail_from:
             raise ConfigError("CRM_MAIL=smtp: it needs CRM_MAIL_FROM")
+        if self.limits and not _is_installed("redis"):
+            raise ConfigError("CRM_LIMITS needs the extra `redis`: pip install 'crm[redis]'")
 
     def _check_gateway(self) -> None:
         if not self.sms_url:

@@ -41,11 +41,18 @@ GATEWAY = re.compile(rf"https?://{_SERVER}(?:[/?][!-~]*)?\Z")
 MAIL_SERVER = re.compile(
     rf"(?P<scheme>smtps?)://(?:(?P<user>[^\s:@/]+):(?P<password>[^\s:@/]+)@)?{_SERVER}/?\Z"
 )
+REDIS_SERVER = re.compile(
+    r"(?:(?P<scheme>rediss?)|unix)://(?:(?P<user>[^\s:@/]*):(?P<password>[^\s:@/]+)@)?"
+    rf"(?(scheme){_SERVER}(?:/(?P<db>[0-9]{{1,5}})?)?|(?P<path>/[^\s?#]+)(?:\?db=(?P<path_db>[0-9]{{1,5}}))?)\Z"
+)
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 MAIL_FROM = re.compile(
     r"(?:(?P<name>[^<>@\"\x00-\x1f\x7f-\x9f\u2028\u2029]*)<)?"
     rf"(?P<user>{_ATOM}(?:\.{_ATOM})*)@(?P<domain>{_LABEL}(?:\.{_LABEL})*)(?(name)>)\Z"
+)
+REDIS_URL = (
+    "looks like redis://user:password@10.0.0.5:6379/0, rediss://… or unix:///run/redis.sock?db=0"
 )
 SMTP_URL = "looks like console, or smtp://user:password@mail.example.ua:587, all of it in ASCII"
 PLACEHOLDER = re.compile(r"\{(phone|digits|text)\}")
@@ -69,6 +76,24 @@ class MailServer:
     tls: bool
     user: str = ""
     password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """The Redis that counts limits. `path`: of its socket, then there is no host."""
+
+    host: str = ""
+    port: int = 6379
+    db: int = 0
+    tls: bool = False
+    path: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        """The address without user and password."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.path or f"{host}:{self.port}"
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
@@ -293,6 +318,18 @@ def headers(text: str) -> dict[str, str]:
     except (ValueError, TypeError, RecursionError):
         raise ValueError('looks like {"Authorization": "Bearer …"}, in ASCII') from None
     return values
+
+
+def redis(text: str) -> RedisAddress | None:
+    if not text.strip():
+        return None
+    match = REDIS_SERVER.match(text.strip())
+    if not match or not _is_port(match["port"]) or not WORD.match(text.strip()):
+        raise ValueError(REDIS_URL)
+    user, password = (unquote(match[part] or "") for part in ("user", "password"))
+    db, path = int(match["db"] or match["path_db"] or 0), unquote(match["path"] or "")
+    host, port = (match["host"] or "").strip("[]"), int(match["port"] or 6379)
+    return RedisAddress(host, port, db, match["scheme"] == "rediss", path, user, password)
 
 
 def mail(text: str) -> MailServer | None:

@@ -55,7 +55,7 @@ WEBHOOK_STATES = f"""
         (SELECT count(*) {OF_HOOK} lease IS NOT NULL AND (lease <> ?1 OR leased_until < ?2)),
         (SELECT min(leased_until) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
         (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
-    FROM webhook
+    FROM webhook ORDER BY id
 """
 FREE_EXPIRED_LEASES = """
     UPDATE delivery SET lease = NULL, leased_until = NULL
@@ -386,7 +386,7 @@ def recover(webhook_id: int | str, since: str, dry_run: bool = False) -> int:
         execute(
             "INSERT INTO delivery (webhook_id, sequence, noun, record_id, status, cause, user_id,"
             " key_id, created_at) SELECT ?1, sequence, noun, record_id, 'pending', 'recover', ?4,"
-            " ?5, ?6" + FROM_SUBSCRIBED_EVENTS.format("NOT", ""),
+            f" ?5, ?6 {FROM_SUBSCRIBED_EVENTS.format('NOT', '')} ORDER BY sequence",
             (*params, session.user_id, session.key_id, moment),
         )
         execute(SET_DUE_TIMES, (steady_now(), webhook.id))

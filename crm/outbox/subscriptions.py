@@ -41,7 +41,7 @@ INSERT_DELIVERIES = f"""
     SELECT id, ?1, ?2, ?3, 'pending', CASE WHEN EXISTS (
         SELECT 1 FROM delivery WHERE webhook_id = webhook.id AND noun = ?2 AND record_id = ?3
             AND status = 'pending') THEN NULL ELSE ?4 END, 'event', ?5
-    FROM webhook WHERE {IS_SUBSCRIBED}
+    FROM webhook WHERE {IS_SUBSCRIBED} ORDER BY id
 """
 
 
@@ -216,7 +216,7 @@ def switch_all_off() -> None:
     For a copy of a tenant beside the original, whose receivers must not get events of both.
     """
     hold_all_deliveries()
-    for (id,) in rows("SELECT id FROM webhook WHERE active = 1"):
+    for (id,) in rows("SELECT id FROM webhook WHERE active = 1 ORDER BY id"):
         update(id, {"active": 0})
 
 

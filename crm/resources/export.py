@@ -34,7 +34,7 @@ SHEET = "{name}   CSV, UTF-8, a header line, commas"
 def write(tenants: Tenants, label: str, to: Path) -> None:
     """Write the archive of a tenant, readable by its owner only, and name it when it is complete.
 
-    Raises UnknownTenant, BadCopy, or what SQLite and the disk say.
+    Raises UnknownTenant, BadCopy, or what the database and the disk say.
     """
     _require(tenants, label)
     disk.delete_abandoned(to.parent, f".export-{label}-*", tenants.steady_clock.erasing_now())

@@ -94,5 +94,5 @@ def name_for_file(id: int, texts: Iterable[str | None], find: Callable[[str], in
 
 
 def _live_ids(table: str, column: str, value: Any) -> list[int]:
-    sql = f"SELECT id FROM {table} WHERE {column} = ? AND deleted_at IS NULL"
+    sql = f"SELECT id FROM {table} WHERE {column} = ? AND deleted_at IS NULL ORDER BY id"
     return [id for (id,) in rows(sql, (value,))]

@@ -13,6 +13,9 @@ kind of name has a table of its own: strangers' addresses never replace a tenant
 
 Where the file cannot be created, as on a full disk, each process counts in its own memory, and
 tries the file again every RETRY_SECONDS.
+
+`crm.tenancy.redis_limits` has the same tables for all machines that share a Redis (`CRM_LIMITS`),
+and counts here while it cannot be used.
 """
 
 import errno
@@ -31,8 +34,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-REQUESTS, FAILED_KEYS, FORM_VISITORS = "requests", "failed_keys", "form_visitors"
-PASSWORDS, ACCOUNTS, EMAILS, PAGES = "passwords", "accounts", "emails", "pages"
+from crm.tenancy.count_tables import (
+    ACCOUNTS,
+    EMAILS,
+    FAILED_KEYS,
+    FORM_VISITORS,
+    PAGES,
+    PASSWORDS,
+    REQUESTS,
+)
+
 # Name: buckets, locks. A request of every tenant takes a lock of the first one.
 TABLES = {
     REQUESTS: (256, 32),
@@ -204,7 +215,10 @@ class Counters:
 
 
 class Table:
-    """Rows of one kind of names. The caller of get() and put() holds the lock of the name."""
+    """Rows of one kind of names. The caller of get() and put() holds the lock of the name.
+
+    take_all() and reset() are for the tables that have one lock for all names.
+    """
 
     def __init__(self, counters: Counters, bucket: int, buckets: int, lock: int, locks: int):
         self._counters = counters
@@ -212,6 +226,58 @@ class Table:
         self._lock, self._locks = lock, locks
         # Name: digest, start of the bucket, number of the lock, offset of the row when last found.
         self._cache: dict[str, list[Any]] = {}
+
+    def take(
+        self,
+        name: str,
+        seconds: int,
+        moment: float,
+        limit: int,
+        part_limit: int | None = None,
+        adds: bool = True,
+    ) -> tuple[bool, int, float]:
+        """See CountTable.take()."""
+        with self.lock(name):
+            window, count, part = self.get(name, int(moment) // seconds)
+            remaining = limit - count
+            if part_limit is not None:
+                remaining = min(remaining, part_limit - part)
+            taken = remaining > 0 and adds
+            if taken:
+                self.put(name, window, count + 1, part + (part_limit is not None))
+                remaining -= 1
+        return taken, remaining if remaining > 0 else 0, (window + 1) * seconds - moment
+
+    def add(self, name: str, seconds: int, moment: float) -> tuple[int, float]:
+        """See CountTable.add()."""
+        with self.lock(name):
+            window, first, second = self.get(name, int(moment) // seconds)
+            self.put(name, window, first + 1, second)
+        return first + 1, (window + 1) * seconds - moment
+
+    def take_all(self, limits: Sequence[tuple[str, int]], seconds: int, moment: float) -> float:
+        """See CountTable.take_all()."""
+        now = int(moment) // seconds
+        with self.lock():
+            counts = [self.get(name, now) for name, _ in limits]
+            for (_, limit), (window, count, _) in zip(limits, counts, strict=True):
+                if count >= limit:
+                    return (window + 1) * seconds - moment
+            for (name, _), (window, count, _) in zip(limits, counts, strict=True):
+                self.put(name, window, count + 1)
+        return 0.0
+
+    def read(self, name: str, seconds: int, moment: float) -> int:
+        """See CountTable.read()."""
+        with self.lock(name):
+            return self.get(name, int(moment) // seconds)[1]
+
+    def reset(self, names: Sequence[str]) -> None:
+        """See CountTable.reset()."""
+        with self.lock():
+            for name in names:
+                if self._find(self._cache.get(name) or self._locate(name)):
+                    self.put(name, 0, 0)
 
     def lock(self, name: str = "") -> AbstractContextManager[Any]:
         """Return the lock of a name's row; some tables have one for all rows. Not reentrant."""
@@ -253,18 +319,6 @@ class Table:
         else:
             offset = place[3] = self._slot_to_replace(place[1], window)
             memory[offset : offset + SLOT.size] = SLOT.pack(place[0], window, first, second)
-
-    def reset(self, name: str) -> None:
-        """Set the counts of a name to zero, if it has a row."""
-        if self._find(self._cache.get(name) or self._locate(name)):
-            self.put(name, 0, 0)
-
-    def add(self, name: str, window: int) -> int:
-        """Add one to the first count under the row's lock, and return that count."""
-        with self.lock(name):
-            window, first, second = self.get(name, window)
-            self.put(name, window, first + 1, second)
-        return first + 1
 
     def clear_cache(self) -> None:
         self._cache = {}

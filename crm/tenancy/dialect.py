@@ -89,6 +89,7 @@ def filling(table: str, rebuild_indexes: bool) -> Iterator[None]:
     if not has_full_text_tables():
         # There dropping an index would keep all readers out until the end of the transaction.
         yield
+        connection.analyze(table)
         return
     indexes = connection.execute(INDEXES_OF, (table,)).fetchall() if rebuild_indexes else []
     (cache_size,) = connection.execute("PRAGMA cache_size").fetchone()

@@ -78,10 +78,10 @@ class BoundedRows:
         if self._cannot_be_cut:
             self.rows += rows(sql, params)
             return
-        with closing(current_session().connection.stream(sql, params)) as rows_of_query:
+        with closing(current_session().connection.execute(sql, params)) as cursor:
             while remaining := self.remaining:
                 safe = self._bytes_left // self._row_bytes  # so many rows certainly fit
-                part = list(islice(rows_of_query, min(remaining, max(1, safe))))
+                part = cursor.fetchmany(min(remaining, max(1, safe)))
                 self.rows += part
                 if not part or len(part) == remaining <= safe:
                     return

@@ -1,4 +1,4 @@
-"""SMS of the last day for all processes of an installation: `<data>/sms.log`.
+"""SMS of the last day for all processes of this machine: `<data>/sms.log`.
 
 The file is a header and records of one size: a time, the kind of the record, and the keyed digests
 of the recipient (a phone, or a known browser), of the requesting networks, and of the tenant. A
@@ -8,15 +8,20 @@ as long as a sent one. WARNED notes that the operator was warned of a budget.
 The whole file is read under a lock, as SMS are rare. A new record replaces an expired one, else it
 is appended. Sent SMS are bounded by their budgets. Strangers can cause any number of UNSENT ones:
 beyond MAX_UNSENT a new one replaces the oldest of them.
+
+`crm.tenancy.redis_sms_log` keeps the same records for all machines that share a Redis
+(`CRM_LIMITS`), and uses this file while it cannot be used.
 """
 
 import errno
 import fcntl
 import os
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from crm.errors import StorageFull
 from crm.tenancy.counters import keyed_digest
@@ -36,13 +41,78 @@ DAY_SECONDS = 86_400
 Record = tuple[float, int, bytes, bytes, bytes, bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class RecordLimit:
+    """Fewer records than `limit` of these kinds and names in the last `seconds` have room for one.
+
+    Either `kinds` are REQUEST_KINDS, or each is one of SENT and `names` has at most a tenant.
+    """
+
+    limit: int
+    seconds: int  # at most DAY_SECONDS
+    kinds: tuple[int, ...]
+    names: Mapping[str, str] = field(default_factory=dict)  # by the keywords of POSITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class SmsRequest:
+    """An SMS that is asked for, and the limits that decide on it."""
+
+    names: Mapping[str, str]  # recipient and networks, by the keywords of POSITIONS
+    tenant: str  # empty for a sign-up
+    limits: Sequence[RecordLimit]  # all must have room
+    # Kinds of SENT with limits: it is counted as the first kind whose limits all have room.
+    kinds: Sequence[tuple[int, Sequence[RecordLimit]]]
+    is_sent: bool  # else it is counted as UNSENT, if it could be sent
+    # Limits to warn of once a day, and from how many records on; by name.
+    warnings: Mapping[str, tuple[RecordLimit, int]]
+
+
+class AnySmsLog(Protocol):
+    """Records of the last 24 hours, wherever they are."""
+
+    def take(self, request: SmsRequest, moment: float) -> tuple[bool, dict[str, int]]:
+        """Add a record of an SMS if the limits have room for it, by one atomic operation.
+
+        `moment` is in epoch seconds. Returns whether it was added, and the warnings that are due
+        now: by name how many records there are. Raises StorageFull.
+        """
+        ...
+
+    def count(self, limits: Sequence[RecordLimit], moment: float) -> list[int]:
+        """Return how many records each limit counts; nothing is written."""
+        ...
+
+
 class SmsLog:
-    """Records of the last 24 hours."""
+    """Records of the last 24 hours in a file, which a lock keeps for one reader or writer."""
 
     def __init__(self, folder: Path, secret: Callable[[], bytes]):
         """`secret` returns the installation's key, with which names are digested."""
         self._path = folder / "sms.log"
         self._secret = secret
+
+    def take(self, request: SmsRequest, moment: float) -> tuple[bool, dict[str, int]]:
+        """See AnySmsLog.take()."""
+        with self.locked(moment) as records:
+            kind = next((kind for kind, limits in request.kinds if records.have_room(limits)), None)
+            allowed = records.have_room(request.limits) and kind is not None
+            if allowed and kind is not None and request.is_sent:
+                records.add(kind, **request.names, tenant=request.tenant)
+            elif allowed:
+                records.add(UNSENT, **request.names)
+            warnings = {}
+            for name, (limit, enough) in request.warnings.items():
+                used, row = records.count_of(limit), f"budget/{name}"
+                if used >= enough and not records.count(DAY_SECONDS, [WARNED], recipient=row):
+                    records.add(WARNED, recipient=row)
+                    warnings[name] = used
+        return allowed, warnings
+
+    def count(self, limits: Sequence[RecordLimit], moment: float) -> list[int]:
+        """See AnySmsLog.count()."""
+        records = self.read(moment)
+        return [records.count_of(limit) for limit in limits]
 
     @contextmanager
     def locked(self, moment: float) -> Iterator["SmsRecords"]:
@@ -99,10 +169,18 @@ class SmsRecords:
         The keywords of `names` are those of POSITIONS.
         """
         since, records = self._moment - seconds, self._records
-        for field, name in names.items():  # first: they leave the fewest
-            position, digest = POSITIONS[field], self._digest(field, name)
+        for keyword, name in names.items():  # first: they leave the fewest
+            position, digest = POSITIONS[keyword], self._digest(keyword, name)
             records = [record for record in records if record[position] == digest]
         return sum(record[1] in kinds and record[0] > since for record in records)
+
+    def count_of(self, limit: RecordLimit) -> int:
+        """Count the records that a limit is about."""
+        return self.count(limit.seconds, limit.kinds, **limit.names)
+
+    def have_room(self, limits: Sequence[RecordLimit]) -> bool:
+        """Whether one more record is allowed by all limits."""
+        return all([self.count_of(limit) < limit.limit for limit in limits])
 
     def add(self, kind: int, **names: str) -> None:
         """Add a record: an SMS that is about to be sent, or another kind."""

@@ -18,7 +18,6 @@ from crm.config import LABEL, PLANS, Config
 from crm.errors import Busy, Conflict, Invalid, TenantUnavailable
 from crm.tenancy import disk, litestream, migrations, sweeps, uploads
 from crm.tenancy.connection_pool import ConnectionPool
-from crm.tenancy.counters import Counters
 from crm.tenancy.database import (
     MAX_LOCK_WAIT_SECONDS,
     TenantSession,
@@ -31,6 +30,7 @@ from crm.tenancy.engines.sqlite import connect, read_first_row
 from crm.tenancy.file_errors import FILE_ERRORS, Cause, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.hosts import HOST
+from crm.tenancy.limit_stores import open_limit_stores
 from crm.tenancy.reserved_labels import RESERVED
 from crm.tenancy.secret_key import load_secret_key
 from crm.tenancy.steady_clock import SteadyClock, boot_seconds
@@ -77,7 +77,7 @@ class Tenants:
             clock, uptime, config.data / "clock", is_new=lambda: not self.labels()
         )
         self.wakeup_pipe = WakeupPipe(config.data)
-        self.counters = Counters(config.data, self.secret_key)
+        self.counters, self.sms_log = open_limit_stores(config, self.secret_key)
         self.pool = ConnectionPool(config.max_idle_connections)
         self.unavailable = Unavailable(config.data)
         self.on_event: OnEvent | None = None  # to be set before the first session

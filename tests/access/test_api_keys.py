@@ -37,6 +37,7 @@ def test_a_key_is_crm_and_40_characters_and_6_of_checksum():
 
 
 @pytest.mark.process
+@pytest.mark.files
 def test_the_file_has_the_hash_and_nowhere_the_key(crm):
     with crm.tenants.session("acme"):
         _, key = api_keys.create("site", "*", OLENA)

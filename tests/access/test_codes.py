@@ -11,7 +11,8 @@ from crm.access import codes, tokens
 from crm.access.codes import LOGIN, PHONE, SIGNUP
 from crm.errors import TooMany
 from crm.tenancy.database import current_session, execute, row, rows, transaction
-from tests.concurrency import run_in_threads
+from tests.concurrency import run_in_threads, writing
+from tests.tables import traced_statements
 
 parametrize = pytest.mark.parametrize
 MARIA, PETRO = "+380671234567", "+380501234567"
@@ -147,11 +148,8 @@ def test_a_code_without_a_browser_is_not_made(acme):
 
 
 def test_nobody_is_looked_up(acme):
-    statements: list[str] = []
-    with transaction():
-        current_session().connection.set_trace_callback(statements.append)
+    with transaction(), traced_statements() as statements:
         ask()
-        current_session().connection.set_trace_callback(None)
     assert any("INSERT INTO sms_code" in text for text in statements)
     assert not [text for text in statements if re.search(r"\buser\b", text)]
 
@@ -194,7 +192,7 @@ def test_a_guess_at_no_good_code_waits_for_no_writer(crm, clock):
         for _ in range(5):
             check(wrong(code))
         session.lock_wait_seconds = 0
-        with crm.tenants.tenant("acme").lock():
+        with writing(crm.tenants, "acme"):
             assert not check(code)
             assert not check(code, browser=CHROME)
 

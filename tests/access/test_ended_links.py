@@ -16,7 +16,7 @@ from crm.errors import NotFound
 from crm.resources import users
 from crm.resources.users import User
 from crm.tenancy import backup
-from crm.tenancy.database import current_session, row, rows, transaction
+from crm.tenancy.database import current_session, execute, row, rows, transaction
 from tests.concurrency import run_in_threads
 from tests.conftest import OLENA, TARAS
 from tests.installations import environ_for
@@ -166,7 +166,7 @@ def test_a_change_ends_the_link_and_a_new_one_works(crm, change, purpose):
     if change in BEFORE:
         given = (passwords.hash_new(OLD_PASSWORD),) if "?" in BEFORE[change] else ()
         with crm.tenants.session("acme"), transaction():
-            current_session().connection.execute(BEFORE[change], given)
+            execute(BEFORE[change], given)
     with crm.tenants.session("acme"):
         maria = users.create({"name": "Марія"}).id
     taras, olena = Person(crm, user_id=TARAS), Person(crm, user_id=OLENA)

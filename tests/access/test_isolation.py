@@ -6,13 +6,10 @@ with ids from FOREIGN on that acme lacks. Whoever asks at acme must never read M
 able to tell a foreign id from one that nobody has, and must leave globex's file as it was.
 """
 
-import hashlib
 import io
 import json
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +20,13 @@ from crm.access import api_keys, rights
 from crm.config import PLANS, Config
 from crm.json import dumps
 from crm.resources import AUDITED_VIEWS, BLUEPRINTS, tenant, users
-from crm.tenancy.database import transaction
+from crm.tenancy.database import execute, transaction
 from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.full_tenant import Caller, Clock, fill_tenant
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
+from tests.tables import Tables, read_records, read_rows, read_tables, start_ids_after
 
 pytestmark = pytest.mark.slow
 
@@ -80,32 +78,37 @@ def two_tenants(tmp_path_factory) -> tuple[Path, float, str]:
     with crm.tenants.session("globex"):
         key = api_keys.create("tests", "*", 1)[1]
     crm.tenants.forget_idle()
-    with closing(sqlite3.connect(data / "tenants" / "globex.db")) as file, file:
-        file.execute("UPDATE sqlite_sequence SET seq = ?", (FOREIGN,))
+    start_ids_after(crm.tenants, "globex", FOREIGN)
     add_foreign(Caller(crm, key, "globex"))
     with crm.tenants.session("globex"):
         users.create({"name": MARKER})
+    mark(crm, "globex")
     crm.tenants.forget_idle()
-    with closing(sqlite3.connect(data / "tenants" / "globex.db")) as file, file:
-        mark(file)
     return data, clock.moment, key
 
 
-def mark(file: sqlite3.Connection) -> None:
+def mark(app: CRMApp, label: str) -> None:
     """Put MARKER into the texts of a tenant's records."""
-    columns = file.execute(
-        "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_info(t.name) c"
-        " WHERE t.type = 'table' AND t.strict AND t.name <> 'tenant'"
-        f" AND c.name IN {MARKED_COLUMNS}"
-    ).fetchall()
+    columns = [
+        (table, column)
+        for table, records in read_records(app.tenants, label).items()
+        if records and table != "tenant"
+        for column in records[0]
+        if column in MARKED_COLUMNS
+    ]
     assert len(columns) > 20
+    with app.tenants.session(label, sweeps_expired=False), transaction():
+        mark_columns(columns)
+
+
+def mark_columns(columns: list[tuple[str, str]]) -> None:
     for table, column in columns:
-        file.execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
+        execute(f"UPDATE {table} SET {column} = '{MARKER} ' || coalesce({column}, '')")
     for table, column in (
         ("event", "data"), ("event", "previous"),
         ("audit_entry", "before"), ("audit_entry", "after"),
     ):  # fmt: skip
-        file.execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
+        execute(f"""UPDATE {table} SET {column} = replace({column}, '":"', '":"{MARKER} ')""")
 
 
 FILLED = ("leads", "clients", "deals", "products", "tasks", "pipelines", "webhooks")
@@ -146,15 +149,12 @@ def crm_copy(wired_copy, two_tenants, tmp_path) -> Iterator[CRMApp]:
     wired_copy.tenants.forget_idle()
 
 
-def file_of(app: CRMApp, label: str) -> Path:
-    return app.tenants.path(label)
-
-
-def digest(path: Path) -> str:
-    """Of all that a tenant's file holds but the time at which its keys were used."""
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("UPDATE api_key SET last_used_at = NULL")
-        return hashlib.sha256("\n".join(file.iterdump()).encode()).hexdigest()
+def tables_of(app: CRMApp, label: str) -> Tables:
+    """All that a tenant has but the time at which its keys were used."""
+    tables = read_tables(app.tenants, label)
+    for key in tables["api_key"]:
+        del key["last_used_at"]
+    return tables
 
 
 def keys_for(app: CRMApp, needs: tuple[str, ...], globex: str) -> dict[str, str | None]:
@@ -202,21 +202,22 @@ def ids_of(app: CRMApp, name: str) -> dict[str, dict[str, str]]:
     table = TABLES[path.split("/")[1]]
     live = " AND deleted_at IS NULL" if path.split("/")[1] in AUDITED_VIEWS else ""
     for kind, label, least in (("own", "acme", 0), ("foreign", "globex", FOREIGN)):
-        with closing(sqlite3.connect(file_of(app, label))) as file:
-            where = f"id > {least}{live}"
-            if path.endswith("errors.csv"):
-                where += " AND rejects IS NOT NULL"
-            if len(parameters) > 1:
-                part, column = PARTS[parameters[1]]
-                of = f" AND noun = '{table}'" if part == "note" else ""
-                part_id, id = file.execute(
-                    f"SELECT id, {column} FROM {part} WHERE id > {least}{of} AND {column} IN"
-                    f" (SELECT id FROM {table} WHERE {where}) LIMIT 1"
-                ).fetchone()
-                found[kind][parameters[1]] = str(part_id)
-            else:
-                (id,) = file.execute(f"SELECT id FROM {table} WHERE {where} LIMIT 1").fetchone()
-            found[kind]["id"] = str(id)
+        where = f"id > {least}{live}"
+        if path.endswith("errors.csv"):
+            where += " AND rejects IS NOT NULL"
+        if len(parameters) > 1:
+            part, column = PARTS[parameters[1]]
+            of = f" AND noun = '{table}'" if part == "note" else ""
+            sql = (
+                f"SELECT id, {column} FROM {part} WHERE id > {least}{of} AND {column} IN"
+                f" (SELECT id FROM {table} WHERE {where}) LIMIT 1"
+            )
+            ((part_id, id),) = read_rows(app.tenants, label, sql)
+            found[kind][parameters[1]] = str(part_id)
+        else:
+            sql = f"SELECT id FROM {table} WHERE {where} LIMIT 1"
+            ((id,),) = read_rows(app.tenants, label, sql)
+        found[kind]["id"] = str(id)
     return found
 
 
@@ -245,7 +246,7 @@ def test_no_key_reaches_another_tenant(crm_copy, two_tenants, name):
     operation = OPERATIONS[name]
     needs = tuple(re.findall(r"`([a-z*]+:?[a-z]*)`", operation.get("description", "")))
     needs = tuple(scope for scope in needs if scope in rights.SCOPES)
-    before = digest(file_of(crm_copy, "globex"))
+    before = tables_of(crm_copy, "globex")
     keys = keys_for(crm_copy, needs, two_tenants[2])
     assert tuple(keys) == KEYS
     ids = ids_of(crm_copy, name)
@@ -269,7 +270,7 @@ def test_no_key_reaches_another_tenant(crm_copy, two_tenants, name):
         if kind in REFUSED:
             assert {status for status, _ in found.values()} == {401}, kind
     crm_copy.tenants.forget_idle()
-    assert digest(file_of(crm_copy, "globex")) == before
+    assert tables_of(crm_copy, "globex") == before
 
 
 def references() -> Iterator[tuple[str, str]]:
@@ -298,12 +299,13 @@ def own_path(app: CRMApp, name: str) -> str:
 
 @loop_over(("name", "field"), sorted(set(references())))
 def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(crm_copy, name, field):
-    with closing(sqlite3.connect(file_of(crm_copy, "globex"))) as file:
-        (foreign,) = file.execute(f"SELECT max(id) FROM {REFERENCES[field]}").fetchone()
+    ((foreign,),) = read_rows(
+        crm_copy.tenants, "globex", f"SELECT max(id) FROM {REFERENCES[field]}"
+    )
     assert foreign > FOREIGN
     with crm_copy.tenants.session("acme"):
         key = api_keys.create("tests", "*", 1)[1]
-    before = digest(file_of(crm_copy, "globex"))
+    before = tables_of(crm_copy, "globex")
     method, path = name.partition(" ")[0], own_path(crm_copy, name)
     example = body_of(OPERATIONS[name])["json"]
     answers = []
@@ -318,7 +320,7 @@ def test_a_foreign_id_in_a_body_is_as_unknown_as_nobodys(crm_copy, name, field):
             assert answer.status_code == 422
             answers.append(comparable(answer, {field: str(id)}))
     assert answers[:1] == answers[1:]
-    assert digest(file_of(crm_copy, "globex")) == before
+    assert tables_of(crm_copy, "globex") == before
 
 
 FILTERS = sorted(

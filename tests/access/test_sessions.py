@@ -11,9 +11,10 @@ from crm.errors import Forbidden, NotFound
 from crm.resources import tenant
 from crm.resources.leads.record import Lead, create
 from crm.resources.users import User
-from crm.tenancy.database import current_session, execute, row, rows, time_text, transaction
-from tests.concurrency import run_in_threads
+from crm.tenancy.database import execute, row, rows, time_text, transaction
+from tests.concurrency import run_in_threads, writing
 from tests.conftest import OLENA, TARAS
+from tests.tables import traced_statements
 
 parametrize = pytest.mark.parametrize
 DAY = 86_400
@@ -234,7 +235,7 @@ def test_a_reader_waits_for_no_writer(crm, clock):
     with crm.tenants.session("acme"):
         token = sessions.open(TARAS, FIREFOX)
     clock.tick(3600)
-    with crm.tenants.tenant("acme").lock(), crm.tenants.session("acme") as session:
+    with writing(crm.tenants, "acme"), crm.tenants.session("acme") as session:
         patience, begun = session.lock_wait_seconds, time.monotonic()
         found_session = sessions.find(token)
         assert time.monotonic() - begun < 0.5
@@ -344,8 +345,6 @@ def test_a_session_that_is_ended_from_elsewhere_leaves_no_row(acme):
 
 def test_a_page_costs_one_prepared_text(acme):
     token = sessions.open(TARAS, FIREFOX)
-    statements: list[str] = []
-    current_session().connection.set_trace_callback(statements.append)
-    sessions.find(token)
-    current_session().connection.set_trace_callback(None)
+    with traced_statements() as statements:
+        sessions.find(token)
     assert len(statements) == 1

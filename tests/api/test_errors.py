@@ -10,8 +10,8 @@ from crm import create_app, errors
 from crm.api.problems import STATUS
 from crm.tenancy import database
 from crm.tenancy.database import NoTenant, transaction
-from crm.tenancy.writer_lock import WriterLock
 from tests.cases import loop_over
+from tests.concurrency import writing
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
 from tests.raw_wsgi import make_api_caller, send_request
@@ -266,8 +266,7 @@ def test_503_when_busy_says_when_to_come_back(call, name):
 
 def test_503_when_the_writers_turn_does_not_come(crm, call, monkeypatch):
     monkeypatch.setattr(database, "MAX_LOCK_WAIT_SECONDS", 0.02)
-    lock = WriterLock(crm.tenants.path("acme").with_suffix(".lock"))
-    with lock():
+    with writing(crm.tenants, "acme"):
         answer = call("POST", body=b'{"name": "a", "phone": "+380671234567"}')
     check(answer, 503, "busy")
     assert answer.headers["Retry-After"]
@@ -390,6 +389,7 @@ def test_nothing_is_html(crm, api):
                 assert answer.mimetype != "text/html" or not answer.data, (method, path)
 
 
+@pytest.mark.files
 def test_a_full_disk_is_503_and_loses_nothing(crm, api):
     api.create("/leads", name="Марія", phone="+380671234567")
     before = {lead["id"] for lead in api.read("/leads")}

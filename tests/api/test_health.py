@@ -132,6 +132,7 @@ def test_a_full_disk_is_told(bare: CRMApp, monkeypatch: pytest.MonkeyPatch) -> N
     assert reason(bare) is None
 
 
+@pytest.mark.files
 def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
     damage(crm, "acme")
     assert reason(crm) is None
@@ -139,6 +140,7 @@ def test_one_damaged_file_stops_nobody_else(crm: CRMApp) -> None:
     assert reason(crm) == "file_unreadable"
 
 
+@pytest.mark.files
 def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
     with crm.tenants.session(BASE_HOST_FILE):
         pass
@@ -149,6 +151,7 @@ def test_the_base_hosts_file_is_enough(crm: CRMApp) -> None:
     assert reason(crm) == "file_unreadable"
 
 
+@pytest.mark.files
 def test_the_one_tenant_that_is_served_must_be_readable(
     tmp_path: Path, furnished: tuple[Path, dict[str, str]]
 ) -> None:
@@ -161,6 +164,7 @@ def test_the_one_tenant_that_is_served_must_be_readable(
     assert reason(app) == "file_unreadable"
 
 
+@pytest.mark.files
 def test_strangers_get_one_word_and_the_log_the_rest(
     crm: CRMApp, caplog: pytest.LogCaptureFixture
 ) -> None:

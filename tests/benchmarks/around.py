@@ -1,10 +1,11 @@
 """What stands around the CRM, as ratios of one run: `python -m tests.benchmarks.around`.
 
 A site that embeds the CRM, the log's line of a request, and imports, each against the
-same without it; and what it takes to count a request against its limit.
+same without it; and what it takes to count a request against its limit, by a Redis too.
 """
 
 import logging
+import shutil
 import statistics
 import tempfile
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import redis
 from flask import Flask
 
 from crm import CRM, CRMApp, create_app, log
@@ -25,7 +27,9 @@ from crm.spreadsheets import export_csv, import_file, read_file
 from crm.tenancy.counters import Counters
 from crm.tenancy.database import transaction
 from crm.tenancy.reading import SpooledFile
+from crm.tenancy.redis_limits import TAKE, RedisCounters
 from tests.benchmarks.hot_path import caller, in_turns
+from tests.redis_server import run_redis
 
 ROWS = 10_000
 HEADER = "external_id,name,phone,email,company,source,comment\n"
@@ -111,7 +115,7 @@ def logging_requests(folder: Path, ask: Callable[[], None]) -> None:
 
 
 def limits(folder: Path) -> None:
-    """Counted in the file that all processes share, and in memory."""
+    """Counted in the file that all processes share, in memory, and in a Redis on this machine."""
     shared = Limiter(Counters(folder, lambda: b"a key"))
     logging.getLogger("crm").setLevel(logging.ERROR)  # that it cannot be made is meant
     alone = Limiter(Counters(folder / "nowhere", lambda: b"a key"))
@@ -123,6 +127,25 @@ def limits(folder: Path) -> None:
     print(
         f"a request counted for all processes, against in memory:"
         f" {shared_seconds / alone_seconds:.2f}   {shared_seconds * 1e6:.1f} µs"
+    )
+    if shutil.which("redis-server") is None:
+        print("a request counted in Redis: apt-get install redis-server")
+        return
+    with run_redis(folder) as server:
+        in_redis = Limiter(RedisCounters(server.address, folder, lambda: b"a key"))
+        client = redis.Redis(port=server.port)
+        script = client.register_script(TAKE.text)
+        pairs = {
+            "redis": lambda _: in_redis.count_request("acme", 10**9, MOMENT),
+            "client": lambda _: script(keys=["a row"], args=[60, 10**9, -1, 1]),
+            "shared": pairs["shared"],
+        }
+        redis_seconds, client_seconds, shared_seconds = in_turns(pairs, *BATCHES).values()
+        client.close()
+    print(
+        f"a request counted in Redis, against for all processes of a machine:"
+        f" {redis_seconds / shared_seconds:.1f}   {redis_seconds * 1e6:.1f} µs;"
+        f" by redis-py's client {client_seconds * 1e6:.1f} µs"
     )
 
 

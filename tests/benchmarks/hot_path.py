@@ -30,9 +30,9 @@ WORDS = ("хоче", "стіл", "диван", "замовлення", "дост
 STATUSES = ("new", "in_progress", "qualified", "unqualified")
 
 
-def leads() -> Iterator[dict[str, Any]]:
+def leads(rows: int = ROWS) -> Iterator[dict[str, Any]]:
     dice = random.Random(7)
-    for number in range(ROWS):
+    for number in range(rows):
         yield {
             "name": f"{dice.choice(FIRST)} {dice.choice(LAST)}",
             "phone": f"+380{dice.choice((50, 63, 66, 67, 93, 97))}{dice.randrange(10**7):07}",

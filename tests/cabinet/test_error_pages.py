@@ -112,6 +112,7 @@ def test_a_stranger_and_another_tenants_session_see_no_menu(crm, olena):
     assert '<header class="menu">' not in page and "Olena" not in page
 
 
+@pytest.mark.files
 def test_a_page_about_a_broken_file_does_without_the_menu(failing, monkeypatch):
     """The menu reads the tenant's name, which may be what failed."""
     person = Person(failing, user_id=OLENA)

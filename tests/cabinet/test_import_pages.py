@@ -22,6 +22,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA
 from tests.csv_helpers import load
 from tests.page_client import TOKEN, Person, cells, counts, file, sent_whole
+from tests.tables import SEQUENCES, read_tables
 
 HOSTILE = "<script>alert(1)</script>"
 NBSP = "\u00a0"
@@ -65,8 +66,9 @@ def everything(crm: Any) -> list[Any]:
     """What an import could write at acme."""
     tables = ("lead", "client", "contact", "deal", "deal_item", "task", "event", "import_run")
     with crm.tenants.session("acme"):
-        ids = "SELECT * FROM sqlite_sequence WHERE name <> 'session'"
-        return [*(rows(f"SELECT * FROM {table}") for table in tables), rows(ids)]
+        found = [rows(f"SELECT * FROM {table}") for table in tables]
+    ids = read_tables(crm.tenants, "acme").get(SEQUENCES, [])
+    return [*found, [row for row in ids if row["name"] != "session"]]
 
 
 def kinds(crm: Any) -> list[str]:

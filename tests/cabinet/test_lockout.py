@@ -17,6 +17,7 @@ from tests.cases import loop_over
 from tests.conftest import OLENA, TARAS, Clock
 from tests.installations import config_for
 from tests.page_client import Person, Recorder
+from tests.tables import traced_statements
 
 pytestmark = pytest.mark.slow
 
@@ -163,16 +164,14 @@ def test_an_unknown_phone_is_told_the_same_while_the_budgets_are_used_up(crm, po
 def test_an_unknown_phone_takes_the_same_steps(crm, post, monkeypatch):
     def steps(phone: str) -> tuple[list[str], int]:
         """The statements that the answer takes, and by how much the log has grown."""
-        log, seen = crm.tenants.config.data / "sms.log", []
+        log = crm.tenants.config.data / "sms.log"
         person = plant(Person(crm), "1." + "0" * 64)
         person.get("/login")
         size = log.stat().st_size if log.exists() else 0
-        with crm.tenants.session("acme") as here:
-            here.connection.set_trace_callback(lambda text: seen.append(text.split()[0]))
+        with crm.tenants.session("acme"), traced_statements() as statements:
             status = send(person, "/login", HOME, phone=phone)
-            here.connection.set_trace_callback(None)
         assert status == 303
-        return seen, log.stat().st_size - size
+        return [text.split()[0] for text in statements], log.stat().st_size - size
 
     steps("+380670000001")  # makes the log
     assert steps(OLENAS) == steps("+380670000002")

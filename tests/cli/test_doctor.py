@@ -34,6 +34,7 @@ from crm.timed_checks import FAULT, OK, WARNING, CheckResult, run_check
 from tests.installations import config_for, copy_installation, environ_for
 from tests.messages.test_messages import MailBox, listening, mailing, replying
 from tests.raw_wsgi import send_request
+from tests.redis_server import run_redis
 from tests.server.test_proxy import nginx, printed, proxying
 from tests.server_process import ROOT, find_free_port, run_server
 
@@ -138,6 +139,30 @@ def test_nothing_is_wrong(data: Path, crm: CRMApp) -> None:
     assert {path: path.read_bytes() for path in sorted(data.rglob("*.db"))} == before
 
 
+@pytest.mark.process
+def test_it_checks_the_redis_of_the_limits(data: Path, tmp_path: Path) -> None:
+    assert doctor(data).of("limits") == []
+    with run_redis(tmp_path, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru") as server:
+        found = doctor(data, CRM_LIMITS=server.url)
+        (first, (level, warning)) = found.of("limits")
+        assert first[0] == OK and re.fullmatch(
+            rf"(Redis|Valkey) [0-9.]+ at 127.0.0.1:{server.port} counts them for all machines"
+            " with this secret.key",
+            first[1],
+        )
+        assert level == WARNING and "allkeys-lru" in warning
+        assert found.of("sms")[0][0] == OK
+    before = sorted(os.listdir(data))
+    found = doctor(data, CRM_LIMITS=f"redis://:s3cret@127.0.0.1:{server.port}")
+    level, detail = found.one("limits")
+    assert level == FAULT and detail.startswith(f"Redis at 127.0.0.1:{server.port} cannot be used:")
+    assert "s3cret" not in detail
+    assert sorted(os.listdir(data)) == before  # it changes nothing
+    with run_redis(tmp_path, "--replicaof", "127.0.0.1 1") as server:
+        level, detail = doctor(data, CRM_LIMITS=server.url).one("limits")
+    assert level == FAULT and "replica" in detail
+
+
 def test_it_tells_how_many_sms_are_used(data: Path) -> None:
     config = config_for(data)
     tenants = open_tenants(config)
@@ -198,6 +223,7 @@ def test_a_folder_that_cannot_be_written_is_a_fault_and_the_rest_is_looked_at(
     assert found.of("server")
 
 
+@pytest.mark.files
 def test_tenants_that_cannot_be_listed_are_a_fault(reachable: Path) -> None:
     (reachable / "tenants").chmod(0o000)
     with as_an_ordinary_user(reachable):
@@ -221,6 +247,7 @@ def test_nothing_is_touched_in_somebody_elses_folder(
     assert sorted(data.rglob("*")) == names
 
 
+@pytest.mark.files
 def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid():  # who is not root cannot give a file away
         monkeypatch.setattr(integrity, "_files", lambda _: [Path("/etc/passwd")])
@@ -231,6 +258,7 @@ def test_files_of_another_user_are_a_fault(data: Path, monkeypatch: pytest.Monke
     assert said.endswith("'s as the folder is: " + ("passwd" if os.geteuid() else "acme.db"))
 
 
+@pytest.mark.files
 def test_files_that_others_may_read_are_told(data: Path) -> None:
     (data / "tenants" / "acme.db").chmod(0o644)
     assert (OK, "nobody else may look into it") in doctor(data).of("folder")
@@ -272,6 +300,7 @@ def test_a_disk_without_room_is_told(
     assert found[0] == level and said in found[1]
 
 
+@pytest.mark.files
 def test_what_sqlite_lacks_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         integrity, "REQUIRED_STATEMENTS", ("CREATE VIRTUAL TABLE a USING of_tomorrow (b)",)
@@ -291,6 +320,7 @@ def test_a_wrong_year_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 # The tenants
 
 
+@pytest.mark.files
 def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     (data / "tenants" / "acme.db").write_bytes(b"not a database " * 1000)
     found = doctor(data)
@@ -303,6 +333,7 @@ def test_a_damaged_file_is_a_fault_and_no_other(data: Path) -> None:
     assert found.one("tenants")[1] == "1 of 2 files are whole and up to date"
 
 
+@pytest.mark.files
 def test_a_damaged_page_is_found(data: Path) -> None:
     path = data / "tenants" / "acme.db"
     with path.open("r+b") as file:
@@ -337,6 +368,7 @@ def without_index(data: Path, name: str) -> Iterator[None]:
     schema("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
 
 
+@pytest.mark.files
 def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
     change(data, "PRAGMA user_version = 1")
     for _ in range(2):
@@ -346,6 +378,7 @@ def test_an_older_file_is_a_warning_and_stays_as_it_is(data: Path) -> None:
         )
 
 
+@pytest.mark.files
 def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
     path = data / "tenants" / "empty.db"
     path.touch()
@@ -353,6 +386,7 @@ def test_an_empty_file_is_a_fault_and_stays_as_it_is(data: Path) -> None:
     assert path.stat().st_size == 0
 
 
+@pytest.mark.files
 def test_a_newer_file_is_a_fault(data: Path) -> None:
     change(data, "PRAGMA user_version = 99")
     said = f"version 99 is of a newer release, this one knows {len(migrations.STEPS)}"

@@ -34,11 +34,13 @@ from tests.concurrency import run_in_threads, start_python
 from tests.conftest import Api, key_for
 from tests.installations import environ_for
 from tests.server_process import ROOT, run_server
+from tests.tables import assert_whole, read_rows
 
 PHONE = "+380671234567"
 DIE = """
 import os, sys
 from pathlib import Path
+from tests.tables import assert_whole, read_rows
 from tests.installations import config_for
 from crm.tenancy import disk, trash, uploads
 from crm.tenancy.installation import open_tenants
@@ -206,9 +208,15 @@ def test_a_clone_has_everything_and_neither_hears_of_the_other(crm, busy):
     assert names(crm, "acme") == ["Марія", "Under way", "Only here"]
     assert [event["sequence"] for event in own.events()] == [1, 2, 3]
     assert {event["tenant"] for event in own.events()} == {"tryout"}
-    for path in (crm.tenants.path("tryout"), crm.tenants.path("acme")):
-        assert look(path, "PRAGMA integrity_check") == [("ok",)]
+    for label in ("tryout", "acme"):
+        assert_whole(crm.tenants, label)
+
+
+@pytest.mark.files
+def test_a_clones_file_is_the_owners_only(crm):
+    tenant.clone(crm.tenants, "acme", "tryout")
     assert crm.tenants.path("tryout").stat().st_mode & 0o777 == 0o600
+    assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
 
 
 def test_a_clone_lets_nobody_in_whom_it_did_not_let_in_itself(crm, busy, furnished):
@@ -314,13 +322,18 @@ def test_a_deleted_tenant_is_in_the_trash_whole_and_its_label_is_free(crm, api, 
     assert api.get("/leads").status_code == 404
     assert ivan.get("/leads").status_code == 200
     assert crm.tenants.labels() == ["globex"]
+    tenant.open_tenant(crm.tenants, "acme")
+    assert names(crm, "acme") == []
+    assert look(kept, "SELECT name FROM lead") == [("In the log",)]
+
+
+@pytest.mark.files
+def test_of_a_deleted_tenants_files_the_lock_stays(crm):
+    trash.delete(crm.tenants, "acme")
     assert files(crm.tenants.folder) == [
         "acme.lock",
         *(n for n in files(crm.tenants.folder) if "g" in n),
     ]
-    tenant.open_tenant(crm.tenants, "acme")
-    assert names(crm, "acme") == []
-    assert look(kept, "SELECT name FROM lead") == [("In the log",)]
 
 
 def test_a_deleted_tenant_is_restored_from_the_trash(crm, api, clock):
@@ -352,9 +365,11 @@ def test_only_a_tenant_can_be_deleted(crm, label):
         pass
     with pytest.raises(UnknownTenant):
         trash.delete(crm.tenants, label)
-    assert crm.tenants.path("_front").exists()
+    with crm.tenants.session("_front"):
+        pass
 
 
+@pytest.mark.files
 def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
     data = crm.tenants.config.data
     for label in ("acme", "globex"):
@@ -369,6 +384,7 @@ def test_what_else_is_kept_of_a_tenant_goes_and_of_no_other(crm):
     assert files(data / "upgrades") == ["globex"]
 
 
+@pytest.mark.files
 def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open(
     crm, api, monkeypatch
 ):
@@ -400,6 +416,7 @@ def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open
     assert kept.stat().st_ino not in opened
 
 
+@pytest.mark.files
 def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_changed(
     crm, api, monkeypatch
 ):
@@ -417,6 +434,7 @@ def test_a_reader_that_does_not_make_way_stops_a_deletion_and_nothing_has_change
     assert files(crm.tenants.config.data / "trash") == []
 
 
+@pytest.mark.files
 def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
     crm.tenants.forget_idle()
     path = crm.tenants.path("acme")
@@ -429,6 +447,7 @@ def test_a_damaged_tenant_can_be_deleted_with_its_log(crm):
     assert names(crm, "acme") == []
 
 
+@pytest.mark.files
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "name", "deleted"),
@@ -521,15 +540,16 @@ def test_beside_a_server_with_writers_nothing_acknowledged_is_lost(crm, furnishe
                 thread.join()
     assert not odd
     assert seen >= {201, 404}
-    live = data / "tenants" / "acme.db"
-    found = [name for (name,) in look(live, "SELECT name FROM lead ORDER BY id")]
-    assert sorted(found) == sorted(written)
-    for path in (*deleted, live):
+    assert sorted(names(crm, "acme")) == sorted(written)
+    assert_whole(crm.tenants, "acme")
+    for path in deleted:
         assert look(path, "PRAGMA integrity_check") == [("ok",)]
-    sequences = [n for (n,) in look(live, "SELECT sequence FROM event ORDER BY sequence")]
+    found = read_rows(crm.tenants, "acme", "SELECT sequence FROM event ORDER BY sequence")
+    sequences = [sequence for (sequence,) in found]
     assert sequences == list(range(1, len(written) + 1))
 
 
+@pytest.mark.files
 def test_a_copy_under_a_second_name_of_the_tenants_file_is_refused(crm, api):
     """As a killed restore leaves it in the trash."""
     api.create("/leads", name="Live", phone=PHONE)

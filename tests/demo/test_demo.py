@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import sqlite3
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,10 +20,12 @@ from crm.errors import Conflict
 from crm.outbox import events
 from crm.resources import notes, tenant, users
 from crm.resources.leads import record as leads
+from crm.tenancy import trash
 from crm.tenancy.installation import open_tenants
 from tests.conftest import Api, Clock
 from tests.installations import config_for, copy_installation
 from tests.page_client import Person
+from tests.tables import read_records
 
 pytestmark = pytest.mark.slow
 
@@ -72,17 +73,7 @@ def key_in(text: str) -> str:
 
 def tables(folder: Path, label: str) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table but those of the search index."""
-    file = sqlite3.connect(folder / "tenants" / f"{label}.db")
-    file.row_factory = sqlite3.Row
-    names = file.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table'"
-        " AND name NOT LIKE '%search%' AND name NOT LIKE 'sqlite%'"
-    ).fetchall()
-    rows = {
-        name: list(map(dict, file.execute(f"SELECT * FROM {name} ORDER BY 1"))) for (name,) in names
-    }
-    file.close()
-    return rows
+    return read_records(open_tenants(config_for(folder)), label)
 
 
 def counts(folder: Path, label: str) -> dict[str, int]:
@@ -314,8 +305,7 @@ def test_only_the_demos_own_key_is_revoked(folder):
 
 def test_what_is_missing_is_made_and_the_rest_left_alone(folder):
     tenants = open_tenants(config_for(folder), Clock())
-    for path in tenants.folder.glob("globex.*"):
-        path.unlink()
+    trash.delete(tenants, "globex")
     tenant.open_tenant(tenants, "shop", name="Крамниця")
     with tenants.session("acme"):
         lead_id = leads.create({"name": "Марія", "phone": "+380671234567"})

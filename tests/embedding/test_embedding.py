@@ -20,9 +20,10 @@ from crm import CRM, create_app
 from crm.access import sessions
 from crm.config import Config, ConfigError
 from crm.resources.leads import endpoints as leads_endpoints
+from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
 from tests.conftest import OLENA, set_clock
-from tests.installations import config_for, copy_installation, settings_for
+from tests.installations import config_for, copy_installation, environ_for, settings_for
 from tests.raw_wsgi import WsgiResponse, send_request
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port
@@ -772,7 +773,8 @@ def test_the_sites_command_line_has_the_crms_commands(tmp_path):
         return subprocess.run(
             [sys.executable, "-m", "flask", "--app", "shop", *words],
             cwd=tmp_path, capture_output=True, text=True, timeout=60,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+            | environ_for(tmp_path / "instance" / "crm"),
         )  # fmt: skip
 
     made = flask("crm", "tenant", "create", "acme", "--owner-name", "Олена")
@@ -813,10 +815,16 @@ def test_the_guides_lines_work_as_they_stand(tmp_path):
     lines = commands.replace(".venv/bin/flask", f"{sys.executable} -m flask")
     lines = lines.replace("5000", str(find_free_port()))
     lines = lines.replace(" &\n", " & SERVER=$!\ntrap 'kill $SERVER' EXIT\n")
-    said = run(f"{lines}\n{sys.executable} won.py", tmp_path, PYTHONPATH=str(ROOT), CRM_DATA="")
+    said = run(
+        f"{lines}\n{sys.executable} won.py",
+        tmp_path,
+        PYTHONPATH=str(ROOT),
+        CRM_DATA="",
+        **environ_for(tmp_path / "instance" / "crm"),
+    )
     assert '{"status":"ok"}{"lead":"1"}' in said
     assert said.endswith("['Подякувати: Столи']\n")
-    assert (tmp_path / "instance" / "crm" / "tenants" / "acme.db").is_file()
+    assert open_tenants(config_for(tmp_path / "instance" / "crm")).labels() == ["acme"]
 
 
 # The server's side

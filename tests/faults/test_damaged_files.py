@@ -21,6 +21,8 @@ from tests.conftest import OLENA, Api
 from tests.page_client import Person
 from tests.webhook_receiver import WebhookReceiver
 
+pytestmark = pytest.mark.files
+
 PAGE = 4096
 
 

@@ -36,7 +36,7 @@ from tests.page_client import Person
 from tests.server_process import ROOT, run_server
 from tests.webhook_receiver import WebhookReceiver
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.files, pytest.mark.process]
 
 LABELS = ("open", "closed", "logged", "bare")
 

@@ -30,6 +30,7 @@ from tests.faults.losses import faults_inside, losses
 from tests.faults.traffic import Caller, Strange, Writer
 from tests.installations import config_for, environ_for
 from tests.server_process import ROOT, run_server
+from tests.tables import file_of
 
 pytestmark = pytest.mark.process
 
@@ -283,8 +284,10 @@ def check_copies(data: Path) -> set[str]:
 
 def check(data: Path, writers: list[Writer]) -> None:
     """The files are whole, and have each record once."""
-    assert list(faults_inside(data / "tenants" / "acme.db")) == []
-    assert list(faults_inside(data / "tenants" / "globex.db", has_gaps=True)) == []
+    tenants = open_tenants(config_for(data))
+    acme, globex = (file_of(tenants, label) for label in ("acme", "globex"))
+    assert list(faults_inside(acme)) == []
+    assert list(faults_inside(globex, has_gaps=True)) == []
     made: Counter[str] = Counter()
     for what in (each.what for writer in writers for each in writer.operations):
         if what.startswith("POST") and what.endswith("/convert"):
@@ -295,7 +298,7 @@ def check(data: Path, writers: list[Writer]) -> None:
             made["product.imported"] += 1
         elif what.endswith("/complete"):
             made["task.completed"] += 1
-    with contextlib.closing(sqlite3.connect(data / "tenants" / "acme.db")) as file:
+    with contextlib.closing(sqlite3.connect(acme)) as file:
         found = dict(
             file.execute(
                 "SELECT type, count(*) FROM event WHERE noun <> 'lead' OR type <> 'lead.created'"

@@ -8,7 +8,6 @@ import contextlib
 import http.client
 import json
 import random
-import sqlite3
 import threading
 import time
 from collections import Counter, defaultdict
@@ -20,8 +19,11 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from crm.tenancy.installation import open_tenants
 from tests.faults.killing import killed
+from tests.installations import config_for
 from tests.server_process import run_server
+from tests.tables import assert_whole, read_rows
 from tests.webhook_receiver import Received, WebhookReceiver
 
 pytestmark = pytest.mark.process
@@ -217,12 +219,10 @@ def test_every_committed_event_arrives_through_twenty_kills(
     for id in (id for writer in writers for id in writer.made):
         assert [kind for kind, _ in told[id]] == ["client.created", *["client.updated"] * 2]
         assert [was.get("comment") for _, was in told[id]] == [None, None, "first"]
-    with contextlib.closing(sqlite3.connect(tmp_path / "tenants" / "acme.db")) as file:
-        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
-        assert file.execute("SELECT count(*) FROM delivery WHERE lease IS NOT NULL").fetchone() == (
-            0,
-        )
+    tenants = open_tenants(config_for(tmp_path))
+    assert_whole(tenants, "acme")
+    leased = read_rows(tenants, "acme", "SELECT count(*) FROM delivery WHERE lease IS NOT NULL")
+    assert leased == [(0,)]
 
 
 def finish(caller: Caller, webhook: str, moody: Moody) -> None:

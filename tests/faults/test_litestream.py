@@ -28,7 +28,7 @@ from tests.installations import config_for
 from tests.server_process import ROOT, find_free_port, run_server, wait_until_listening
 from tests.webhook_receiver import WebhookReceiver
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.files, pytest.mark.process]
 
 BURN_SECONDS = float(os.environ.get("CRM_BURN_SECONDS", "3"))
 LOSS_SECONDS = 2.0  # of writes, at most

@@ -18,7 +18,7 @@ from crm.open_files import divide_open_files
 from tests.concurrency import run_in_threads
 from tests.server_process import ROOT, find_free_port, run_listening_process
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.files, pytest.mark.process]
 
 LIMIT, TENANTS, SILENT = 1024, 400, 500
 

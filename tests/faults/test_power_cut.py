@@ -28,7 +28,7 @@ from tests.faults.power_cuts import NOT_PROMISED, Cut, Disk, Trace, build_tracer
 from tests.faults.traced_runs import Recovered, Run, at_names, cut, places, server, told
 from tests.faults.traffic import Caller, Operation, Writer
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.files, pytest.mark.process]
 
 CUTS = int(os.environ.get("CUTS", 20))
 WRITERS = 3

@@ -20,6 +20,8 @@ from crm.tenancy.tenants import BASE_HOST_FILE, Tenants
 from tests.concurrency import run_in_threads
 from tests.installations import config_for
 
+pytestmark = pytest.mark.files
+
 UNUSABLE = {"empty": b"", "cut": b"a" * 16, "long": b"a" * 64}
 
 

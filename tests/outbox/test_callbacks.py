@@ -15,6 +15,7 @@ from flask import current_app, g, has_app_context, has_request_context
 from crm import CRM
 from crm.errors import NotFound
 from crm.outbox import callbacks, events
+from crm.tenancy import trash
 from crm.tenancy.database import after_commit, current_session, database
 from tests.embedding.test_embedding import copied
 from tests.installations import environ_for, settings_for
@@ -402,8 +403,7 @@ def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
         crm.leads.create(**MARIIA)
     with crm.tenant("globex"):
         crm.leads.create(**MARIIA)
-    for path in (crm.config.data / "tenants").glob("globex.db*"):
-        path.unlink()
+    trash.delete(crm.app.tenants, "globex")
     with crm.tenant("acme"):
         crm.leads.create(**MARIIA)
     gate.set()

@@ -160,6 +160,7 @@ def test_a_tenant_that_is_being_written_delays_no_other(crm, hook):
     sender.close()
 
 
+@pytest.mark.files
 def test_a_broken_file_is_told_and_delays_no_other(crm, hook, caplog):
     tenants = open_to_loopback(crm)
     endpoint(tenants, "globex", hook)

@@ -157,7 +157,7 @@ def test_show_equals_the_row_function_for_plain_columns(acme_session, view):
 
 @each_view
 def test_the_select_can_be_asked(acme_session, view):
-    for live in ("1", view.live):
+    for live in ("TRUE", view.live):
         found = view.every(f"{live} LIMIT 3")
         for shown in found:
             assert dumps(shown)

@@ -165,6 +165,7 @@ def test_a_server_takes_little_memory_for_a_large_export(large, server, noun):
 
 
 @pytest.mark.process
+@pytest.mark.files
 def test_who_reads_slowly_holds_no_connection_to_the_database(large, server):
     port, process = server
     connection = asking(port, large[1], "/leads/export")

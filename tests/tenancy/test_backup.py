@@ -31,6 +31,7 @@ from tests.concurrency import start_python, wait_for_processes
 from tests.installations import environ_for
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
+from tests.tables import assert_whole, file_of
 
 PHONE = "+380671234567"
 
@@ -106,6 +107,7 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name(crm, copies, monkeypatch):
     assert last == (copies, [copy.name])
 
 
+@pytest.mark.files
 def test_a_copy_is_made_while_another_writes_and_holds_nobody_up(crm, copies):
     with crm.tenants.session("acme") as here, here.source.lock():
         assert backup.check_copy(backup.create(copies))
@@ -144,6 +146,7 @@ def test_older_copies_stay_when_the_new_one_is_not_good(crm, clock, copies, monk
     assert files(copies) == [old.name]
 
 
+@pytest.mark.files
 def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
     def no_room(connection: sqlite3.Connection, to: Path) -> None:
         to.touch()
@@ -158,6 +161,7 @@ def test_a_copy_that_fails_leaves_nothing(crm, copies, monkeypatch):
     assert files(copies) == []
 
 
+@pytest.mark.files
 def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies, tmp_path):
     def leave(folder: Path, name: str) -> None:
         for age, mark in ((90_000, "0"), (60, "1")):
@@ -187,6 +191,7 @@ def test_what_a_dead_process_left_unfinished_goes_after_a_day(crm, clock, copies
     assert left(tmp_path) == [".export-acme-11111111", ".export-acme-11111111-journal"]
 
 
+@pytest.mark.files
 def test_a_tenant_that_fails_does_not_stop_the_others(crm):
     crm.tenants.forget_idle()
     crm.tenants.path("acme").write_bytes(b"not a database " * 1000)
@@ -261,6 +266,7 @@ def test_what_is_no_tenants_file_is_neither_verified_nor_restored(crm, api, copi
     assert not (crm.tenants.config.data / "trash").exists()
 
 
+@pytest.mark.files
 def test_a_part_of_a_file_is_no_copy(crm, api, copies):
     """As `cp` takes it from a live one: without its log, or with it."""
     api.create("/leads", name="In the log", phone=PHONE)
@@ -325,6 +331,7 @@ def test_numbers_that_were_given_are_not_given_again(crm, api, copies):
     assert [event["sequence"] for event in after] == [last + 1, last + 2]
 
 
+@pytest.mark.files
 def test_numbers_of_a_file_that_was_not_upgraded_are_not_given_again(crm, copies, monkeypatch):
     """Its tables may have had other names."""
     copy = make_copy(crm, "acme", copies)
@@ -343,15 +350,23 @@ def test_a_copy_makes_a_new_tenant(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
     api.create("/leads", name="Later", phone=PHONE)
-    for suffix in (".db-wal", ".db-shm"):  # left by one that was there before
-        log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
-        crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
     assert restore(crm, copy, "hooli").before is None
     assert names(crm, "hooli") == ["Kept"]
     api.label = "hooli"
     assert api.create("/leads", name="Own", phone=PHONE)
     assert names(crm, "hooli") == ["Kept", "Own"]
     assert names(crm, "acme") == ["Kept", "Later"]
+
+
+@pytest.mark.files
+def test_a_copy_makes_a_new_tenant_beside_the_log_of_one_that_was_there(crm, api, copies):
+    api.create("/leads", name="Kept", phone=PHONE)
+    copy = make_copy(crm, "acme", copies)
+    for suffix in (".db-wal", ".db-shm"):
+        log = crm.tenants.path("acme").with_suffix(suffix).read_bytes()
+        crm.tenants.path("hooli").with_suffix(suffix).write_bytes(log)
+    restore(crm, copy, "hooli")
+    assert names(crm, "hooli") == ["Kept"]
 
 
 @pytest.mark.parametrize("label", ["www", "ACME", "../acme", "a.b", ""])
@@ -369,11 +384,12 @@ def test_a_copy_of_an_older_release_is_brought_up_to_this_one(crm, copies, monke
     monkeypatch.setattr(migrations, "STEPS", steps)
     assert backup.check_copy(copy) == len(steps) - 1
     restore(crm, copy, "acme")
-    assert query(crm.tenants.path("acme"), "PRAGMA user_version") == [(len(steps),)]
+    assert query(file_of(crm.tenants, "acme"), "PRAGMA user_version") == [(len(steps),)]
     assert backup.check_copy(copy) == len(steps) - 1
     assert names(crm, "acme") == []
 
 
+@pytest.mark.files
 def test_a_damaged_tenant_is_replaced_and_kept_with_its_log(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
@@ -387,6 +403,7 @@ def test_a_damaged_tenant_is_replaced_and_kept_with_its_log(crm, api, copies):
     assert Path(f"{done.before}-wal").read_bytes() == b"its log"
 
 
+@pytest.mark.files
 def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
     crm, api, copies, monkeypatch
 ):
@@ -406,6 +423,7 @@ def test_a_reader_that_does_not_finish_stops_a_restore_and_nothing_has_changed(
     assert not [name for name in files(crm.tenants.folder) if name.startswith(".")]
 
 
+@pytest.mark.files
 def test_a_restore_waits_for_a_writer(crm, copies):
     copy = make_copy(crm, "acme", copies)
     with crm.tenants.session("acme") as here, here.source.lock():
@@ -549,6 +567,7 @@ def test_a_file_opened_during_a_restore_is_read_with_its_own_log(crm, api, copie
 
 
 @pytest.mark.process
+@pytest.mark.files
 def test_a_restore_killed_during_the_exchange_has_happened_and_no_write_is_lost(crm, api, copies):
     api.create("/leads", name="Kept", phone=PHONE)
     copy = make_copy(crm, "acme", copies)
@@ -626,7 +645,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
     assert not wrong
     assert written
     found: list[str] = []
-    for path in (*befores, crm.tenants.path("acme")):
+    for path in (*befores, file_of(crm.tenants, "acme")):
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
         assert len(query(path, "SELECT DISTINCT name FROM lead")) == 1
         ids = "SELECT external_id FROM lead WHERE external_id IS NOT NULL"
@@ -714,14 +733,16 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
             assert call(link, "GET", "/leads?q=First")[1]["data"][0]["name"] == "First"
     assert not odd
     kept = [{name for (name,) in query(path, "SELECT name FROM lead")} for path in befores]
-    live = {name for (name,) in query(data / "tenants" / "acme.db", "SELECT name FROM lead")}
+    live = set(names(crm, "acme"))
     copied = {name for (name,) in query(Path(copy), "SELECT name FROM lead")}
     assert copied < kept[0]
     assert copied < kept[1]
     assert copied < live
     assert {"First", *written} == kept[0] | kept[1] | live
-    for path in (*befores, data / "tenants" / "acme.db"):
+    assert_whole(crm.tenants, "acme")
+    for path in befores:
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    crm.tenants.forget_idle()
     assert {path.name for path in open_tenants(crm.tenants.config).folder.glob("*acme*")} <= {
         *("acme.db", "acme.lock"),
     }

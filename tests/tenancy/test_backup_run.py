@@ -22,6 +22,8 @@ from crm.tenancy.database import execute, transaction
 from crm.tenancy.installation import open_tenants
 from tests.installations import environ_for
 
+pytestmark = pytest.mark.files
+
 DAY = 86_400
 PHONE = "+380671234567"
 SETTLED_SECONDS = 0.05  # far above the ticks of the file system's clock

@@ -28,6 +28,8 @@ from tests import storage
 from tests.installations import config_for, environ_for
 from tests.readme import ROOT, read
 
+pytestmark = pytest.mark.files
+
 PATIENCE = 20  # seconds
 
 

@@ -218,7 +218,7 @@ def test_rows_of_windows_that_are_over_go_first(limiter):
     for number in range(2000):  # as many as fit, each of them once
         limiter.count_failed_key(f"10.1.{number >> 8}.{number & 255}", START + 60)
     seen = [
-        limiter._failed_keys.add(f"10.1.{number >> 8}.{number & 255}", START // 60 + 1)
+        limiter._failed_keys.add(f"10.1.{number >> 8}.{number & 255}", 60, START + 60)[0]
         for number in range(2000)
     ]
     assert set(seen) == {2}

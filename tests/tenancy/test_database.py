@@ -29,6 +29,7 @@ from crm.tenancy.installation import open_tenants
 from tests.concurrency import kill_process, run_in_threads, start_python, wait_for_processes
 from tests.conftest import Api, key_for
 from tests.installations import config_for, copy_installation
+from tests.tables import assert_whole, read_rows
 
 HOLD = """
 import fcntl, os, sys
@@ -76,10 +77,8 @@ def held_elsewhere(crm, label: str):
 
 
 def names_in(crm, label: str) -> list[str]:
-    with contextlib.closing(sqlite3.connect(crm.tenants.path(label))) as file:
-        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
-        return [name for (name,) in file.execute("SELECT name FROM lead ORDER BY id")]
+    assert_whole(crm.tenants, label)
+    return [name for (name,) in read_rows(crm.tenants, label, "SELECT name FROM lead ORDER BY id")]
 
 
 def test_two_tenants_and_32_threads_over_http_mix_no_rows(furnished, tmp_path, clock):
@@ -130,6 +129,7 @@ def test_twenty_tenants_and_32_threads_mix_no_rows(tmp_path, clock):
         assert names_in(crm, label) == [label] * made.count(label)
 
 
+@pytest.mark.files
 def test_idle_connections_are_few(crm):
     crm.tenants.pool._size = 3
     for number in range(6):
@@ -150,6 +150,7 @@ def test_a_connection_is_kept_for_the_next_session(crm):
 
 
 @pytest.mark.process
+@pytest.mark.files
 def test_an_idle_connection_of_a_busy_tenant_is_closed_later(crm):
     with crm.tenants.session("globex"):
         lead("x")
@@ -481,6 +482,7 @@ def test_noting_a_keys_use_waits_for_nobody(crm, furnished):
         assert row("SELECT last_used_at FROM api_key ORDER BY id DESC LIMIT 1") != (None,)
 
 
+@pytest.mark.files
 def test_a_commit_is_on_the_disk(crm):
     with crm.tenants.session("acme"), transaction():
         here = current_session().connection

@@ -21,6 +21,8 @@ from tests.conftest import Api
 from tests.installations import config_for
 from tests.raw_wsgi import send_request
 
+pytestmark = pytest.mark.files
+
 OPEN = """
 import os, sys
 from pathlib import Path

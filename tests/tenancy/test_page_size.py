@@ -11,6 +11,8 @@ from crm.tenancy.installation import open_tenants
 from crm.tenancy.tenants import Tenants
 from tests.installations import config_for
 
+pytestmark = pytest.mark.files
+
 
 def test_an_empty_tenant_takes_little_room(tmp_path):
     tenants = open_tenants(config_for(tmp_path))

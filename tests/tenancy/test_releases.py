@@ -23,7 +23,7 @@ from tests.full_tenant import LABEL, Caller, Clock, missing_values
 from tests.installations import config_for
 from tests.webhook_receiver import WebhookReceiver
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.files, pytest.mark.slow]
 
 VERSIONS = sorted(path.name.removesuffix(".db.gz") for path in releases.FOLDER.glob("*.db.gz"))
 CHECK = "VALUES ('integrity-check', 1)"  # of a search index against its table

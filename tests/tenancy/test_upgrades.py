@@ -26,6 +26,8 @@ from tests.installations import environ_for
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port, wait_until_listening
 
+pytestmark = pytest.mark.files
+
 KNOWN = len(migrations.STEPS)
 PHONE = "+380671234567"
 STEP = ("next.sql", ["CREATE TABLE next (id INTEGER) STRICT"])

@@ -139,7 +139,7 @@ def _figures(pipeline_id: str) -> dict[str, list[tuple[str, str, int, int]]]:
     for stage_id, *figure in rows(
         "SELECT stage_id, status, currency, count(*), coalesce(sum(amount / 100), 0) FROM deal"
         " WHERE pipeline_id = ? AND deleted_at IS NULL GROUP BY stage_id, status, currency"
-        " ORDER BY count(*) DESC, currency",
+        " ORDER BY count(*) DESC, currency, status",
         (int(pipeline_id),),
     ):
         figures.setdefault(str(stage_id), []).append(tuple(figure))

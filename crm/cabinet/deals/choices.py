@@ -47,7 +47,8 @@ def reasons() -> list[str]:
     """Why deals were lost, the most common reasons first."""
     counted = rows(
         "SELECT lost_reason FROM deal WHERE status = 'lost' AND deleted_at IS NULL"
-        " AND lost_reason IS NOT NULL GROUP BY lost_reason ORDER BY count(*) DESC LIMIT 20"
+        " AND lost_reason IS NOT NULL GROUP BY lost_reason"
+        " ORDER BY count(*) DESC, lost_reason LIMIT 20"
     )
     return [reason for (reason,) in counted]
 
@@ -68,7 +69,8 @@ def newest_clients() -> list[dict[str, Any]]:
 
 def clients(text: str) -> list[dict[str, Any]]:
     """Return the clients that match the text, those of exactly this name first."""
-    named = LISTED_CLIENT.every("deleted_at IS NULL AND name = ? LIMIT ?", text, MAX_CANDIDATES)
+    exact = "deleted_at IS NULL AND name = ? ORDER BY id LIMIT ?"
+    named = LISTED_CLIENT.every(exact, text, MAX_CANDIDATES)
     return _add_search_results(named, LISTED_CLIENT, CLIENT_FILTER, text)
 
 
@@ -98,7 +100,10 @@ def first_products() -> list[dict[str, Any]]:
 
 def products(text: str) -> list[dict[str, Any]]:
     """Return active products that match the text: that of this SKU, those of this name, others."""
-    exact = "deleted_at IS NULL AND active = 1 AND (sku = ? OR name = ?) ORDER BY sku <> ? LIMIT ?"
+    exact = (
+        "deleted_at IS NULL AND active = 1 AND (sku = ? OR name = ?)"
+        " ORDER BY sku <> ? NULLS LAST, id LIMIT ?"
+    )
     named = PRODUCT.every(exact, text, text, text, MAX_CANDIDATES)
     return _add_search_results(named, PRODUCT, PRODUCT_FILTER, text, active="true")
 

@@ -145,7 +145,7 @@ def replace(
 
 def _replace(deal: Deal, entries: list[dict[str, Any]]) -> None:
     before = items_of(deal)
-    items = {item.id: item for item in DealItem.every("deal_id = ?", deal.id)}
+    items = {item.id: item for item in DealItem.every("deal_id = ? ORDER BY id", deal.id)}
     listed: set[int] = set()
 
     # All entries are checked before the first is stored, so that one response names all faults.

@@ -202,7 +202,7 @@ class LeadIn(Body):
 def with_known_assignee(data: dict[str, Any]) -> dict[str, Any]:
     """A new lead as sent; the id of an assignee who doesn't exist goes into `extra` (D4)."""
     assignee = data.get("assigned_to")
-    if assignee is None or row("SELECT 1 FROM user WHERE id = ?", (assignee,)):
+    if assignee is None or row('SELECT 1 FROM "user" WHERE id = ?', (assignee,)):
         return data
     extra = with_extra(data.get("extra"), {"assigned_to": str(assignee)})
     return {**data, "assigned_to": None, "extra": extra}

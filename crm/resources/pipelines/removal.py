@@ -49,7 +49,7 @@ def delete(id: int | str, move_to: int | None = None, expected_version: int | No
         if deals and move_to is None:
             raise record.make_in_use_conflict("pipeline", deals)
         candidates = (
-            Stage.every("pipeline_id <> ?", pipeline.id)
+            Stage.every("pipeline_id <> ? ORDER BY id", pipeline.id)
             if move_to
             else Pipeline.default().list_stages()
         )

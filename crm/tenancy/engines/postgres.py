@@ -96,20 +96,7 @@ class Connection(psycopg.Connection[Any]):
 
     def send(self, sql: str, params: Sequence[Any] = ()) -> None:
         """Send a statement in PostgreSQL's dialect; receive() gives its result."""
-        values: list[bytes | None] = []
-        formats = None
-        for value in params:
-            if value is None:
-                values.append(None)
-            elif isinstance(value, str):
-                # A text ends at NUL there; losing the rest silently would be worse.
-                values.append(value.replace("\0", "\ufffd").encode())
-            elif isinstance(value, (bytes, bytearray, memoryview)):
-                formats = formats or [0] * len(params)
-                formats[len(values)] = 1
-                values.append(bytes(value))
-            else:  # int, float and bool; True is 1, as SQLite has it
-                values.append(repr(+value).encode())
+        values, formats = _encode(params)
         pgconn = self.pgconn
         try:
             if not self.keeps_statements:
@@ -163,10 +150,11 @@ class Connection(psycopg.Connection[Any]):
             raise _server_error(failure)
         return results
 
-    def send_once(self, sql: str) -> None:
-        """Send a statement without parameters that is not kept prepared, such as CREATE TABLE."""
+    def send_once(self, sql: str, params: Sequence[Any] = ()) -> None:
+        """Send a statement that is not kept prepared, such as CREATE TABLE."""
+        values, formats = _encode(params)
         try:
-            self.pgconn.send_query_params(sql.encode(), None)
+            self.pgconn.send_query_params(sql.encode(), values, param_formats=formats)
         except psycopg.OperationalError as error:
             raise self.lost(error) from error
         self._sent.append(None)
@@ -300,6 +288,25 @@ class Database:
                     open=True,
                 )
             return self._pool
+
+
+def _encode(params: Sequence[Any]) -> tuple[list[bytes | None], list[int] | None]:
+    """Return the values of parameters as libpq takes them, and their formats."""
+    values: list[bytes | None] = []
+    formats = None  # all texts
+    for value in params:
+        if value is None:
+            values.append(None)
+        elif isinstance(value, str):
+            # A text ends at NUL there; losing the rest silently would be worse.
+            values.append(value.replace("\0", "\ufffd").encode())
+        elif isinstance(value, (bytes, bytearray, memoryview)):
+            formats = formats or [0] * len(params)
+            formats[len(values)] = 1
+            values.append(bytes(value))
+        else:  # int, float and bool; True is 1, as SQLite has it
+            values.append(repr(+value).encode())
+    return values, formats
 
 
 def _server_error(result: pq.abc.PGresult) -> ServerError:

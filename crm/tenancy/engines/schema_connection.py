@@ -207,6 +207,15 @@ class SchemaConnection:
         note = Statement("SELECT crm.note_due($1)", returns_rows=False, is_kept=True)
         self._send(self._connection, note, (self.tenant.label,))
 
+    def analyze(self, table: str) -> None:
+        """Have the planner's statistics of a table made in the transaction.
+
+        Autovacuum does it within a minute or two; until then a list may sort the whole table.
+        """
+        assert self._connection is not None
+        analyze = f'ANALYZE "{table}"'
+        self._send(self._connection, Statement(analyze, returns_rows=False, is_kept=False), ())
+
     def cursor(self) -> Cursor:
         """Return a cursor for peewee."""
         return Cursor(self)
@@ -230,11 +239,15 @@ class SchemaConnection:
     ) -> Generator[tuple[Any, ...], None, None]:
         self._receive()
         name = f"rows_{next(_cursor_numbers)}"
-        connection.send(f"DECLARE {name} NO SCROLL CURSOR FOR {_statement(sql).sql}", params)
+        connection.send_once(f"DECLARE {name} NO SCROLL CURSOR FOR {_statement(sql).sql}", params)
         connection.receive()
         try:
-            while rows := connection.run(f"FETCH {FETCH_ROWS} FROM {name}"):
+            while True:
+                connection.send_once(f"FETCH {FETCH_ROWS} FROM {name}")
+                rows = connection.rows(connection.receive()[-1])
                 yield from rows
+                if len(rows) < FETCH_ROWS:
+                    return
         finally:
             if connection is self._connection:
                 connection.send_once(f"CLOSE {name}")

@@ -4,6 +4,7 @@ The first database has the directory, which says in which database each tenant l
 is not in it lives in a file, as without CRM_DATABASE, until `tenant move` moves it.
 """
 
+import errno
 import logging
 import secrets
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 from crm.config import LABEL, Config
 from crm.errors import Conflict, TenantUnavailable
+from crm.tenancy import disk
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Connection, Database
@@ -160,6 +162,7 @@ class SchemaTenants(Tenants):
         database = self.find_database(label)
         if database is None:
             return super()._open(label)
+        disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
         return self.schema_tenant(label, database)
@@ -277,7 +280,16 @@ class SchemaTenants(Tenants):
     # What nodes share
 
     def secret_key(self) -> bytes:
-        """Return the installation's secret key, which all nodes share, creating it if needed."""
+        """Return the installation's secret key, which all nodes share, creating it if needed.
+
+        Raises OSError if the database cannot be reached, as for a file that cannot be read.
+        """
+        try:
+            return self._load_secret_key()
+        except TenantUnavailable as error:
+            raise OSError(errno.EHOSTUNREACH, "the database cannot be reached") from error
+
+    def _load_secret_key(self) -> bytes:
         sql = "SELECT value FROM crm.setting WHERE name = 'secret_key'"
         rows = self._query(sql)
         if not rows:

@@ -3,8 +3,6 @@
 import re
 from typing import NamedTuple
 
-from crm.errors import CRMError
-
 PATTERN = re.compile(
     r"""
     (?P<space>(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)+)
@@ -14,16 +12,14 @@ PATTERN = re.compile(
     |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?![\w.]))
     |(?P<word>[A-Za-z_]\w*)
     |(?P<parameter>\?\d*)
-    |(?P<operator>\|\||<>|<=|>=|!=|==|~~|[-+*/%=<>(),.;])
+    |(?P<operator>\|\||<>|<=|>=|!=|==|~~|-(?!>)|[+*/%=<>(),.;])
     """,
     re.VERBOSE | re.DOTALL,
 )
 
 
-class TranslationError(CRMError):
+class TranslationError(RuntimeError):
     """A statement has something that has no translation: an error of this program."""
-
-    code = "untranslatable_sql"
 
 
 class Token(NamedTuple):

@@ -113,7 +113,9 @@ def _translate_one(tokens: list[Token], index: int, result: list[Token]) -> int:
     elif word == "not" and following[:1] == ("indexed",):
         return index + 2
     elif word == "+" and before in BEFORE_OPERAND:
-        return index + 1  # it only keeps SQLite from using an index
+        # It only keeps SQLite from using an index.
+        tokens[index + 1] = tokens[index + 1]._replace(spaced=token.spaced)
+        return index + 1
     elif word == "is" and not _is_standard(following):
         negated = following[0] == "not"
         result.append(token._replace(text=f"IS {'' if negated else 'NOT '}DISTINCT FROM"))
