@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from crm.config import Config
@@ -49,6 +49,9 @@ class Installation(Protocol):
     on_event: OnEvent | None
     steady_clock: SteadyClock
     clock: Callable[[], float]
+
+    def find_moved(self, label: str) -> Any:
+        """Return the tenant anew that is not where it was; None if there is no such tenant."""
 
 
 class Unusable(NamedTuple):
@@ -98,6 +101,7 @@ class Tenant:
             self._open_file = _open_files.setdefault(self._name, OpenFile())
         self._unavailable = installation.unavailable
         self._unusable: Unusable | None = None
+        self._find_moved = installation.find_moved
 
     def take(self, writes: bool) -> Connection:
         """Take an open connection to the file that is there now, to read or also to write.
@@ -126,7 +130,12 @@ class Tenant:
 
         Raises Busy, and what take() does.
         """
-        writer = self.take(writes=True)
+        try:
+            writer = self.take(writes=True)
+        except UnknownTenant:
+            if self._find_moved(self.label) is None:
+                raise
+            raise Busy from None  # the next session finds it where it is now
         try:
             self.lock.acquire(session.lock_wait_seconds)
         except BaseException as error:

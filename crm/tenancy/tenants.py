@@ -232,8 +232,7 @@ class Tenants:
         return Tenant(label, self.folder / f".new-{label}-{secrets.token_hex(4)}", self)
 
     def schema_store(self, label: str) -> Any:
-        """Return what replaces and deletes a tenant that lives in no file, or creates one there:
-        an `engines.schema_store.SchemaStore`; None for a file."""
+        """Return the `SchemaStore` of a tenant that lives in no file, or will; None for a file."""
         return None
 
     def publish(self, draft: Any) -> None:
@@ -307,6 +306,10 @@ class Tenants:
         assert isinstance(tenant, Tenant), label
         return tenant
 
+    def find_moved(self, label: str) -> Any:
+        """Return a tenant anew that is not where it was, or None; raises Busy if on its way."""
+        return None
+
     def lives_in_file(self, label: str) -> bool:
         """Whether a tenant, or the base host, lives in a file of this machine."""
         return self.path(label).is_file()
@@ -359,8 +362,14 @@ class TenantSessionContext:
             and outer.thread_id == threading.get_ident()
         ):
             return outer
-        self._tenant = tenant = self._tenants.tenant(self.label)
-        self._connection = tenant.take(writes=False)
+        tenant = self._tenants.tenant(self.label)
+        try:
+            self._connection = tenant.take(writes=False)
+        except UnknownTenant:
+            if (tenant := self._tenants.find_moved(self.label)) is None:
+                raise
+            self._connection = tenant.take(writes=False)
+        self._tenant = tenant
         try:
             self._session = TenantSession(self.label, self._connection, tenant, self._tenants.clock)
             self._token = begin_session(self._session)

@@ -38,7 +38,7 @@ class SchemaStore:
         schema.drop_abandoned(self.database)
         token = secrets.token_hex(4)
         draft = SchemaTenant(
-            f".new-{self.label}-{token}", self.database, self._tenants, lambda label: None
+            f".new-{self.label}-{token}", self.database, self._tenants, lambda label, database: None
         )
         try:
             schema_archive.load(self.database, draft.label, f"draft_{token}", path)

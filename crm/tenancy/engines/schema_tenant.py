@@ -29,10 +29,10 @@ class SchemaTenant:
         label: str,
         database: Database,
         installation: Installation,
-        find_again: Callable[[str], Database | None],
+        find_again: Callable[[str, Database], Database | None],
     ):
         """`find_again` is called when the schema is not in the database (any more), and returns
-        the database that it is in now."""
+        the database to look in now; None if there is no such tenant."""
         self.label, self.database = label, database
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
@@ -120,8 +120,8 @@ class SchemaTenant:
             )
             return True
         if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
-            database = self._find_again(self.label)
-            if database is not None and database is not self.database:
+            database = self._find_again(self.label, self.database)
+            if database is not None:
                 self.database = database
                 return True
         return False

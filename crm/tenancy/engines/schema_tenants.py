@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crm.config import LABEL, Config
-from crm.errors import Conflict, TenantUnavailable
+from crm.errors import Busy, Conflict, TenantUnavailable
 from crm.tenancy import disk
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
@@ -43,6 +43,8 @@ class SchemaTenants(Tenants):
         self.databases = [
             Database(address, config.database_connections) for address in config.database
         ]
+        # Ends the move of a tenant that is not found; returns whether there was one.
+        self.resolve_move: Callable[[str], bool] = lambda label: False
         self._prepared: set[str] = set()
         self._preparing = threading.Lock()
 
@@ -78,10 +80,16 @@ class SchemaTenants(Tenants):
         if not rows:
             return None
         name = rows[0][0]
+        if name in map(self.name_of, self.databases):
+            return self.database_named(name)
+        log.error("%s lives in the database %s, which CRM_DATABASE does not name", label, name)
+        raise TenantUnavailable
+
+    def database_named(self, name: str) -> Database:
+        """Return the database that the directory calls so. Raises TenantUnavailable."""
         for database in self.databases:
             if self.name_of(database) == name:
                 return self.prepared(database)
-        log.error("%s lives in the database %s, which CRM_DATABASE does not name", label, name)
         raise TenantUnavailable
 
     def name_of(self, database: Database) -> str:
@@ -114,7 +122,8 @@ class SchemaTenants(Tenants):
 
     def labels(self) -> list[str]:
         """List the labels of all tenants in alphabetical order."""
-        in_schemas = [label for (label,) in self._query("SELECT label FROM crm.directory")]
+        sql = "SELECT label FROM crm.directory UNION SELECT label FROM crm.move"
+        in_schemas = [label for (label,) in self._query(sql)]
         return sorted({*super().labels(), *in_schemas})
 
     def recent_first(self) -> list[str]:
@@ -133,7 +142,9 @@ class SchemaTenants(Tenants):
         """Whether there is a tenant of that label."""
         if not LABEL.match(label):
             return False
-        return super().exists(label) or self.find_database(label) is not None
+        if super().exists(label) or self.find_database(label) is not None:
+            return True
+        return self.resolve_move(label) and self.exists(label)
 
     def lives_in_file(self, label: str) -> bool:
         """Whether a tenant lives in a file of this machine."""
@@ -161,7 +172,12 @@ class SchemaTenants(Tenants):
     def _open(self, label: str) -> Any:
         database = self.find_database(label)
         if database is None:
-            return super()._open(label)
+            try:
+                return super()._open(label)
+            except UnknownTenant:
+                if not self.resolve_move(label):
+                    raise
+                return self._open(label)
         disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
@@ -169,12 +185,30 @@ class SchemaTenants(Tenants):
 
     def schema_tenant(self, label: str, database: Database) -> SchemaTenant:
         """Return a tenant, or a draft of one, in this database."""
-        return SchemaTenant(label, database, self, self._forget)
+        return SchemaTenant(label, database, self, self._find_again)
 
-    def _forget(self, label: str) -> Database | None:
-        """Forget where a tenant lived that is not there; return where it lives now."""
+    def forget(self, label: str) -> None:
+        """Forget where a tenant lived."""
         self._tenants.pop(label, None)
-        return self.find_database(label)
+
+    def find_moved(self, label: str) -> Any:
+        """Return the tenant anew that is not where it was; None if there is no such tenant."""
+        self.forget(label)
+        self.resolve_move(label)
+        try:
+            return self.tenant(label)
+        except UnknownTenant:
+            return None
+
+    def _find_again(self, label: str, before: Database) -> Database | None:
+        """Return the database to look in for a tenant whose schema is not in the one before."""
+        is_resolved = self.resolve_move(label)
+        tenant = self.find_moved(label)
+        if tenant is None:
+            return None
+        if isinstance(tenant, Tenant):
+            raise Busy  # a session cannot go on in a file; the next one finds it
+        return tenant.database if is_resolved or tenant.database is not before else None
 
     # Creating and deleting
 
