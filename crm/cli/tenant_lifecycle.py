@@ -69,10 +69,13 @@ def tenant_move(config: Config, label: str, to: str) -> None:
         raise Conflict("CRM_DATABASE is not set: all tenants live in files")
     with tenant_file(config, label) as tenants:
         moved = move_tenant(tenants, label, to)
-    click.echo(
-        f"{label} is in {moved.place}: {moved.rows} rows compared, "
-        f"nobody could write for {moved.seconds:.1f} s"
-    )
+    if moved.rows is None:
+        click.echo(f"{label} is in {moved.place}: a move that was interrupted is finished")
+    else:
+        click.echo(
+            f"{label} is in {moved.place}: {moved.rows} rows compared, "
+            f"nobody could write for {moved.seconds:.1f} s"
+        )
     click.echo(f"its file from before: {moved.before}")
 
 

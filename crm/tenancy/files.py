@@ -227,13 +227,29 @@ class Tenant:
         """Return the error to raise for an error in opening the file or its lock."""
         return file_errors.refusal(error, self.path) or self._mark_unusable(error)
 
-    def _mark_unusable(self, error: BaseException) -> TenantUnavailable:
+    def _mark_unusable(self, error: BaseException) -> CRMError:
+        if refused := self._refusal_if_gone():
+            return refused
         is_temporary = file_errors.is_temporary(error)
         retry_at = time.monotonic() + RETRY_SECONDS if is_temporary else math.inf
         file_identity = self._unavailable.add(self.label, self.path, error)
         self._unusable = Unusable(file_errors.describe(error), file_identity, retry_at)
         self._pool.forget(self, wait_seconds=0)
         return TenantUnavailable()
+
+    def _refusal_if_gone(self) -> CRMError | None:
+        """Return the error to raise if the file was deleted or moved; None if it is there."""
+        try:
+            file_at(self._name)
+            return None
+        except FileNotFoundError:
+            try:
+                # If it was moved, the next session finds it.
+                return UnknownTenant() if self._find_moved(self.label) is None else Busy()
+            except CRMError as refused:
+                return refused
+        except OSError:
+            return None
 
     def require_usable(self) -> None:
         """Raise TenantUnavailable while the file is as it was when it could not be used."""

@@ -7,6 +7,7 @@ Nothing in it is removed automatically, and everything can be restored like any 
 
 import os
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 from crm.errors import Busy
@@ -28,6 +29,18 @@ def new_path(tenants: Tenants, label: str, reason: str) -> Path:
     if path.exists():
         raise Busy("that was done in this very second, try again in a moment")
     return path
+
+
+def free_path(tenants: Tenants, label: str, reason: str) -> Path:
+    """Return a path as new_path() does; if that is taken, with the next second that is free.
+
+    For what has happened already and must not fail because of a name.
+    """
+    folder = tenants.config.data / "trash"
+    disk.make_folder(folder)
+    stamps = (disk.stamp(tenants.clock() + seconds) for seconds in count())
+    paths = (folder / f"{label}.{reason}-{stamp}.db" for stamp in stamps)
+    return next(path for path in paths if not path.exists())
 
 
 def delete(tenants: Tenants, label: str) -> Path:

@@ -31,10 +31,11 @@ log = logging.getLogger("crm.tenants")
 
 
 class Moved(NamedTuple):
-    """What a move did: the seconds in which nobody could write, and where the old one is."""
+    """What a move did: the rows compared, the seconds in which nobody could write, and where the
+    old one is. No rows: all but the last was done by a process that died."""
 
     place: str
-    rows: int
+    rows: int | None
     seconds: float
     before: Path
 
@@ -50,8 +51,10 @@ def move(tenants: SchemaTenants, label: str, to: str) -> Moved:
     if not tenants.exists(label):
         raise UnknownTenant
     with _lock(tenants, label):
-        _end_move(tenants, label)  # of a process that died
+        before = _end_move(tenants, label)  # of a process that died
         source = _place_of(tenants, label)
+        if before and _is_named(source, to):
+            return Moved(source.description, None, 0.0, before)
         target = _target(tenants, label, to, source)
         with tenants.session(label, sweeps_expired=False) as session:
             session.connection.execute("SELECT id FROM tenant").fetchall()  # brings it up to date
@@ -64,7 +67,13 @@ def move(tenants: SchemaTenants, label: str, to: str) -> Moved:
             except (CRMError, OSError, *FILE_ERRORS) as error:
                 log.error("the move of %s is undone when it is opened: %s", label, error)
             raise
-        before = source.discard()
+        try:
+            before = source.discard()
+        except (CRMError, OSError, *FILE_ERRORS) as error:
+            raise CRMError(
+                f"{label} is in {target.description} now, but what it was before cannot be put"
+                f" into the trash: {error}; the same command tries that again"
+            ) from error
         _forget(tenants, label)
     tenants.forget(label)
     tenants.wakeup_pipe.notify(label)
@@ -130,18 +139,24 @@ def resolve(tenants: SchemaTenants, label: str) -> bool:
     return True
 
 
-def _end_move(tenants: SchemaTenants, label: str) -> None:
-    """Undo or finish the move that is under way, if there is one; the caller holds its lock."""
+def _end_move(tenants: SchemaTenants, label: str) -> Path | None:
+    """Undo or finish the move that is under way, if there is one; the caller holds its lock.
+
+    Returns where the old one is if the move is finished.
+    """
+    before = None
     for source_name, target_name in _journal(tenants, label):
         source = _place(tenants, label, source_name)
         target = _place(tenants, label, target_name)
         if source.is_hidden() and target.is_published():
-            log.warning("%s was moved by a process that died: %s", label, source.discard())
+            before = source.discard()
+            log.warning("%s was moved by a process that died: %s", label, before)
         elif source.is_hidden():
             log.warning("%s is back where it was: a process that moved it died", label)
             _point(tenants, label, source)
             source.unhide()
         _forget(tenants, label)
+    return before
 
 
 def _journal(tenants: SchemaTenants, label: str) -> list[tuple[Any, ...]]:
@@ -180,13 +195,20 @@ def _place_of(tenants: SchemaTenants, label: str) -> Place:
     return SchemaPlace(tenants, label, database)
 
 
+def _is_named(place: Place, to: str) -> bool:
+    """Whether the command's word for a place means this one."""
+    if isinstance(place, SchemaPlace):
+        return to in (TO_ANY_DATABASE, place.database.name)
+    return to == TO_FILES
+
+
 def _target(tenants: SchemaTenants, label: str, to: str, source: Place) -> Place:
     names = [database.name for database in tenants.databases]
     target: Place
+    if _is_named(source, to):
+        raise Conflict(f"{label} is in {source.description} already")
     if to == TO_FILES:
         target = FilePlace(tenants, label)
-    elif to == TO_ANY_DATABASE and isinstance(source, SchemaPlace):
-        raise Conflict(f"{label} is in {source.description} already: name another database")
     elif to == TO_ANY_DATABASE:
         target = SchemaPlace(tenants, label, tenants.choose_database())
     elif to in names:
@@ -194,6 +216,4 @@ def _target(tenants: SchemaTenants, label: str, to: str, source: Place) -> Place
         target = SchemaPlace(tenants, label, database)
     else:
         raise Conflict(f"there is no {to}: files, postgres, or one of {', '.join(names)}")
-    if target.name == source.name:
-        raise Conflict(f"{label} is in {source.description} already")
     return target

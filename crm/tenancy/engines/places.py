@@ -96,7 +96,7 @@ class FilePlace:
             if not self._path.exists():
                 raise UnknownTenant
             # From here on the file has all: its log is empty.
-            trashed = trash.new_path(self._tenants, self._label, REASON)
+            trashed = trash.free_path(self._tenants, self._label, REASON)
             if trash.checkpoint(self._path, trashed) is None:
                 raise TenantUnavailable
             yield
@@ -156,7 +156,7 @@ class FilePlace:
         return self._path.exists() and self._tenants.find_database(self._label) is None
 
     def discard(self) -> Path:
-        trashed = trash.new_path(self._tenants, self._label, REASON)
+        trashed = trash.free_path(self._tenants, self._label, REASON)
         os.rename(self._hidden, trashed)
         disk.sync(trashed.parent)
         disk.sync(self._hidden.parent)
@@ -169,18 +169,18 @@ class SchemaPlace:
     """A tenant's schema in a database."""
 
     def __init__(self, tenants: SchemaTenants, label: str, database: Database):
-        self._tenants, self._label, self._database = tenants, label, database
+        self._tenants, self._label, self.database = tenants, label, database
         self._store = SchemaStore(tenants, label, database, tenants.directory)
         self._hidden = f".moved-{label}"
         self._hidden_schema = schema.schema_name(f"{label}_moved")
 
     @property
     def name(self) -> str:
-        return self._tenants.name_of(self._database)
+        return self._tenants.name_of(self.database)
 
     @property
     def description(self) -> str:
-        return f"the database {self._database.name}"
+        return f"the database {self.database.name}"
 
     def require_free(self) -> None:
         if self._store.exists() or self._has(self._hidden):
@@ -190,19 +190,19 @@ class SchemaPlace:
         return self._store.locked()
 
     def write(self, to: Path) -> None:
-        schema_archive.write(self._database, self._label, to)
+        schema_archive.write(self.database, self._label, to)
 
     def load(self, path: Path) -> Any:
         return self._store.load(path)
 
     def digests(self, draft: Any = None) -> dict[str, Digest]:
         label = draft.label if draft else self._label
-        with schema_archive.snapshot(self._database, label) as snapshot:
+        with schema_archive.snapshot(self.database, label) as snapshot:
             return snapshot.digests()
 
     def numbers(self, draft: Any = None) -> dict[str, int]:
         label = draft.label if draft else self._label
-        with schema_archive.snapshot(self._database, label) as snapshot:
+        with schema_archive.snapshot(self.database, label) as snapshot:
             return snapshot.numbers()
 
     def hide(self, hold: Connection) -> None:
@@ -213,36 +213,36 @@ class SchemaPlace:
         return self._has(self._hidden)
 
     def unhide(self) -> None:
-        with schema.writing(self._database) as connection:
+        with schema.writing(self.database) as connection:
             schema.rename(connection, self._hidden, self._label, schema.schema_name(self._label))
 
     def enter(self, directory: Connection) -> None:
-        self._tenants.enter(directory, self._label, self._database)
+        self._tenants.enter(directory, self._label, self.database)
 
     def publish(self, draft: Any) -> None:
-        with schema.writing(self._database) as connection:
+        with schema.writing(self.database) as connection:
             schema.rename(connection, draft.label, self._label, schema.schema_name(self._label))
             # What is still to be delivered is looked for.
             connection.run("SELECT crm.note_due($1)", (self._label,))
 
     def is_published(self) -> bool:
-        return self._tenants.find_database(self._label) is self._database and self._store.exists()
+        return self._tenants.find_database(self._label) is self.database and self._store.exists()
 
     def discard(self) -> Path:
-        path = trash.new_path(self._tenants, self._label, REASON)
+        path = trash.free_path(self._tenants, self._label, REASON)
         draft = path.with_name(f".new-{self._label}-{secrets.token_hex(4)}")
         try:
-            schema_archive.write(self._database, self._hidden, draft)
+            schema_archive.write(self.database, self._hidden, draft)
             disk.name_file(draft, path)
         finally:
             draft.unlink(missing_ok=True)
         token = secrets.token_hex(4)
         old_label = f".old-{self._label}-{token}"
-        with schema.writing(self._database) as connection:
+        with schema.writing(self.database) as connection:
             schema.rename(connection, self._hidden, old_label, f"old_{token}")
-        drop(self._database, old_label)
+        drop(self.database, old_label)
         return path
 
     def _has(self, label: str) -> bool:
         sql = "SELECT 1 FROM crm.tenant WHERE label = $1"
-        return bool(schema.read(self._database, sql, (label,)))
+        return bool(schema.read(self.database, sql, (label,)))

@@ -71,7 +71,7 @@ class Snapshot:
             ).fetchone()
             if last and last[0]:
                 given[table] = last[0]
-        last = self._connection.execute("SELECT last FROM event_sequence").fetchone()
+        last = self._connection.execute("SELECT crm.last_sequence()").fetchone()
         if last and last[0]:
             given["event"] = last[0]
         return given
