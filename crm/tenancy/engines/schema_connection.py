@@ -144,7 +144,7 @@ class SchemaOwner(Protocol):
     label: str
     database: Database
 
-    def recover(self, error: ServerError) -> bool: ...
+    def recover(self, error: ServerError, database: Database) -> bool: ...
 
     def recent_bytes(self, measure: Callable[[], int]) -> int: ...
 
@@ -269,7 +269,7 @@ class SchemaConnection:
                 if is_last:
                     raise
             except ServerError as error:
-                if is_last or not self.tenant.recover(error):
+                if is_last or not self.tenant.recover(error, database):
                     raise
             finally:
                 database.give(connection)
@@ -342,7 +342,7 @@ class SchemaConnection:
                 if error.sqlstate == "55P03":
                     raise Busy from error
                 _end(connection)
-                if is_last or not self.tenant.recover(error):
+                if is_last or not self.tenant.recover(error, database):
                     raise
             finally:
                 if is_begun:

@@ -92,11 +92,12 @@ class SchemaTenant:
 
         Raises UnknownTenant, DatabaseUnavailable, BadCopy, or what SQLite and the disk say.
         """
+        database = self.database
         try:
-            schema_archive.write(self.database, self.label, to)
+            schema_archive.write(database, self.label, to)
         except ServerError as error:
             to.unlink(missing_ok=True)
-            if not self.recover(error):
+            if not self.recover(error, database):
                 raise self.refusal(error) or error from error
             schema_archive.write(self.database, self.label, to)
 
@@ -105,14 +106,15 @@ class SchemaTenant:
             self.label, version, self.config.data, self._clock(), self.write_archive
         )
 
-    def recover(self, error: ServerError) -> bool:
+    def recover(self, error: ServerError, database: Database) -> bool:
         """Remove the cause of an error of selecting the tenant; returns whether to try again.
 
-        A schema of an older version is migrated, and a tenant that was moved is found.
+        `database` is where the error came from. A schema of an older version is
+        migrated, and a tenant that was moved is found.
         """
         if error.sqlstate == schema.OTHER_VERSION:
             schema.migrate(
-                self.database,
+                database,
                 self.label,
                 self.label,
                 MAX_LOCK_WAIT_SECONDS,
@@ -120,8 +122,10 @@ class SchemaTenant:
             )
             return True
         if error.sqlstate == schema.NO_TENANT and not self.label.startswith("."):
-            database = self._find_again(self.label, self.database)
-            if database is not None:
-                self.database = database
+            if self.database is not database:
+                return True  # another thread has found it meanwhile
+            found = self._find_again(self.label, database)
+            if found is not None:
+                self.database = found
                 return True
         return False

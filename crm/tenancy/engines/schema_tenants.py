@@ -196,9 +196,11 @@ class SchemaTenants(Tenants):
         self.forget(label)
         self.resolve_move(label)
         try:
-            return self.tenant(label)
+            # Not tenant(): another thread may just put there again what it had found before.
+            tenant = self._tenants[label] = self._open(label)
         except UnknownTenant:
             return None
+        return tenant
 
     def _find_again(self, label: str, before: Database) -> Database | None:
         """Return the database to look in for a tenant whose schema is not in the one before."""
@@ -208,7 +210,11 @@ class SchemaTenants(Tenants):
             return None
         if isinstance(tenant, Tenant):
             raise Busy  # a session cannot go on in a file; the next one finds it
-        return tenant.database if is_resolved or tenant.database is not before else None
+        if is_resolved or tenant.database is not before:
+            return tenant.database
+        # A move may have come to its end since the schema was not found.
+        exists = self._query("SELECT 1 FROM crm.tenant WHERE label = $1", (label,), before)
+        return before if exists else None
 
     # Creating and deleting
 
