@@ -231,12 +231,14 @@ def test_of_writes_meanwhile_none_is_lost_and_no_request_gets_404(config, crm, s
             lead = LEAD | {"phone": f"+38067{number}{count:06}"}
             answer = call(app, key, "POST", "/leads", json=lead)
             statuses.add(answer.status_code)
+            time.sleep(0.05)  # a key may call some hundred times a minute
             if answer.status_code == 201:
                 created.append(answer.json["lead_id"])
 
     def read() -> None:
         while not stop.is_set():
             statuses.add(call(other, key, "GET", "/leads?limit=1").status_code)
+            time.sleep(0.05)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     threads.append(threading.Thread(target=read))
@@ -255,14 +257,14 @@ def test_of_writes_meanwhile_none_is_lost_and_no_request_gets_404(config, crm, s
         )
         assert ran.returncode == 0, ran.stderr
         moved, until = len(created), time.monotonic() + 15
-        while len(created) < moved + 8 and time.monotonic() < until:
+        while len(created) < moved + 4 and time.monotonic() < until:
             time.sleep(0.05)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    assert 0 < before <= moved < moved + 8 <= len(created)
-    assert statuses <= {200, 201, 503, 429}, statuses
+    assert 0 < before <= moved < moved + 4 <= len(created)
+    assert statuses <= {200, 201, 503}, statuses
     with crm.tenants.session("acme"):
         assert one_row("SELECT count(*) FROM lead")[0] == len(created) == len(set(created))
         assert one_row("SELECT max(id) FROM lead")[0] == len(created)

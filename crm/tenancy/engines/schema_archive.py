@@ -23,8 +23,6 @@ PlainConnection = psycopg.Connection[Any]
 TYPES = {"INTEGER": "int8", "TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
 VIOLATION = "23"  # class of the SQLSTATEs of rows that a constraint does not allow
 ANALYZED_ROWS = 500  # of a table from which the planner needs to know more than its size
-# From which on the indexes are made after the rows: for few rows making them twice takes longer.
-INDEXED_LATER_BYTES = 2 << 20
 IDENTITY_COLUMNS = """
     SELECT c.relname, pg_get_serial_sequence(quote_ident(c.relname), a.attname)
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -37,13 +35,6 @@ FOREIGN_KEYS = """
     WHERE k.contype = 'f'
         AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
     ORDER BY c.relname, k.conname
-"""
-INDEXES = """
-    SELECT c.relname, pg_get_indexdef(c.oid)
-    FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
-    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-        AND NOT EXISTS (SELECT 1 FROM pg_constraint AS k WHERE k.conindid = c.oid)
-    ORDER BY c.relname
 """
 
 
@@ -132,20 +123,16 @@ def load(database: Database, label: str, name: str, path: Path) -> None:
             connection.transaction(),
         ):
             _use(connection, name)
-            _fill(connection, file, path.stat().st_size >= INDEXED_LATER_BYTES)
+            _fill(connection, file)
     except ServerError as error:
         if error.sqlstate.startswith(VIOLATION):
             raise BadCopy(f"the archive cannot be loaded: {error}") from error
         raise
 
 
-def _fill(connection: PlainConnection, file: sqlite3.Connection, indexes_later: bool) -> None:
-    # Tables refer to each other in circles.
+def _fill(connection: PlainConnection, file: sqlite3.Connection) -> None:
+    # Tables refer to each other in circles. Making the indexes later too takes as long.
     later = []
-    if indexes_later:
-        for index, definition in connection.execute(INDEXES).fetchall():
-            connection.execute(_text(f"DROP INDEX {archive.quoted(index)}"))
-            later.append(definition)
     for table, constraint, definition in connection.execute(FOREIGN_KEYS).fetchall():
         key = archive.quoted(constraint)
         alter = f"ALTER TABLE {archive.quoted(table)}"
