@@ -156,7 +156,7 @@ class SchemaConnection:
         self.tenant = tenant
         self._connection: Connection | None = None  # of the transaction or snapshot
         self._database: Database | None = None  # that the connection is of
-        self._generation: int | None = None  # of the schema, as first seen
+        self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Result] = []
         self._writes = False
 
@@ -262,8 +262,10 @@ class SchemaConnection:
                 connection.send(READ_TENANT, (self.tenant.label, VERSION))
                 connection.send(sql, params)
                 results = connection.receive()
-                if self._generation is None:
-                    self._generation = connection.rows(results[0])[0][0]
+                generation = results[0].get_value(0, 0)
+                if self._generation not in (None, generation):
+                    raise Busy  # restored meanwhile: a session reads one tenant, not two
+                self._generation = generation
                 return _result(connection, results[-1])
             except ConnectionLost:
                 if is_last:
@@ -329,7 +331,7 @@ class SchemaConnection:
             try:
                 connection.send(begin)
                 connection.send(use, params)
-                generation = connection.rows(connection.receive()[-1])[0][0]
+                generation = connection.receive()[-1].get_value(0, 0)
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: what was read so far is of the schema before
                 self._generation = generation
