@@ -30,7 +30,7 @@ from crm.config import LOOPBACK
 from crm.outbox import deliveries, signature
 from crm.outbox.call import Outcome
 from crm.resources import webhooks
-from crm.tenancy import backup, migrations
+from crm.tenancy import archive, migrations
 from crm.tenancy.database import execute, now, transaction
 from crm.tenancy.installation import open_tenants
 from tests.cases import loop_over
@@ -212,7 +212,7 @@ def test_every_command_tells_its_data_folder_on_stderr(
     for name, text in FILES.items():
         Path(name).write_text(text)
     with folder.session("globex"):
-        backup.write(Path("globex-20260302T090000Z.db"))
+        archive.write(Path("globex-20260302T090000Z.db"))
     webhook = folder.webhook()
     with folder.session():
         deliveries.send_test(webhook)

@@ -28,7 +28,7 @@ from crm.tenancy.database import row, rows, transaction
 from crm.tenancy.engines import sqlite
 from crm.tenancy.installation import open_tenants
 from tests.concurrency import start_python, wait_for_processes
-from tests.installations import environ_for
+from tests.installations import environ_for, on_postgres
 from tests.readme import ROOT, blocks, run, section
 from tests.server_process import run_server
 from tests.tables import assert_whole, file_of
@@ -700,7 +700,8 @@ def test_a_server_goes_on_with_the_restored_file_and_loses_nothing_in_silence(
         with calling() as link:
             while not stop.is_set():
                 status, told = call(link, "GET", "/leads?limit=1")
-                if status != 200:
+                # In a schema, a request that has read before the restore reads no more after it.
+                if status != 200 and not (on_postgres() and told["code"] == "busy"):
                     odd.append((status, told))
 
     def run(*words: object) -> str:
