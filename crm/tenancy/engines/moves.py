@@ -77,6 +77,8 @@ def move(tenants: SchemaTenants, label: str, to: str) -> Moved:
         _forget(tenants, label)
     tenants.forget(label)
     tenants.wakeup_pipe.notify(label)
+    if isinstance(target, SchemaPlace):
+        tenants.notify_nodes(label)
     return Moved(target.description, rows, seconds, before)
 
 

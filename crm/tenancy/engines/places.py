@@ -207,7 +207,6 @@ class SchemaPlace:
 
     def hide(self, hold: Connection) -> None:
         schema.rename(hold, self._label, self._hidden, self._hidden_schema)
-        hold.run("DELETE FROM crm.due WHERE label = $1", (self._label,))
 
     def is_hidden(self) -> bool:
         return self._has(self._hidden)
@@ -222,8 +221,6 @@ class SchemaPlace:
     def publish(self, draft: Any) -> None:
         with schema.writing(self.database) as connection:
             schema.rename(connection, draft.label, self._label, schema.schema_name(self._label))
-            # What is still to be delivered is looked for.
-            connection.run("SELECT crm.note_due($1)", (self._label,))
 
     def is_published(self) -> bool:
         return self._tenants.find_database(self._label) is self.database and self._store.exists()

@@ -215,8 +215,6 @@ def rename(connection: Connection, label: str, new_label: str, new_schema: str) 
         "UPDATE crm.tenant SET label = $2, schema = $3 WHERE label = $1",
         (label, new_label, new_schema),
     )
-    connection.run(
-        "INSERT INTO crm.due (label, at) SELECT $2, at FROM crm.due WHERE label = $1"
-        " ON CONFLICT (label) DO UPDATE SET at = least(due.at, excluded.at)",
-        (label, new_label),
-    )
+    connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
+    if not new_label.startswith("."):  # it may have come with pending deliveries
+        connection.run("SELECT crm.note_due($1, 0)", (new_label,))

@@ -38,7 +38,11 @@ class SchemaStore:
         schema.drop_abandoned(self.database)
         token = secrets.token_hex(4)
         draft = SchemaTenant(
-            f".new-{self.label}-{token}", self.database, self._tenants, lambda label, database: None
+            f".new-{self.label}-{token}",
+            self.database,
+            self._tenants,
+            find_again=lambda label, database: None,
+            notify_nodes=lambda label: None,
         )
         try:
             schema_archive.load(self.database, draft.label, f"draft_{token}", path)
