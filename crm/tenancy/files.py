@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from crm.config import Config
@@ -27,7 +27,7 @@ from crm.tenancy.engines.sqlite import Connection, connect, file_at
 from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.steady_clock import SteadyClock
-from crm.tenancy.unavailable import Unavailable, identity
+from crm.tenancy.unavailable import Unavailable, Unusable, identity
 from crm.tenancy.uploads import FileUploads
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
@@ -53,14 +53,6 @@ class Installation(Protocol):
 
     def find_moved(self, label: str) -> Any:
         """Return the tenant anew that is not where it was; None if there is no such tenant."""
-
-
-class Unusable(NamedTuple):
-    """Why a file is not opened: as long as it has this identity, or until `retry_at`."""
-
-    cause: str
-    identity: str
-    retry_at: float  # monotonic seconds
 
 
 class OpenFile:
