@@ -145,7 +145,7 @@ class SchemaOwner(Protocol):
     label: str
     database: Database
 
-    def recover(self, error: ServerError) -> bool: ...
+    def recover(self, error: ServerError, database: Database) -> bool: ...
 
     def recent_bytes(self, measure: Callable[[], int]) -> int: ...
 
@@ -157,7 +157,7 @@ class SchemaConnection:
         self.tenant = tenant
         self._connection: Connection | None = None  # of the transaction or snapshot
         self._database: Database | None = None  # that the connection is of
-        self._generation: int | None = None  # of the schema, as first seen
+        self._generation: bytes | None = None  # of the schema, as first seen
         self._unread: list[Result] = []
         self._writes = False
 
@@ -265,8 +265,10 @@ class SchemaConnection:
                 connection.send(READ_TENANT, (self.tenant.label, len(migrations.STEPS)))
                 connection.send(sql, params)
                 results = connection.receive()
-                if self._generation is None:
-                    self._generation = connection.rows(results[0])[0][0]
+                generation = results[0].get_value(0, 0)
+                if self._generation not in (None, generation):
+                    raise Busy  # restored meanwhile: a session reads one tenant, not two
+                self._generation = generation
                 return _result(connection, results[-1])
             except ConnectionLost:
                 if is_last:
@@ -274,7 +276,7 @@ class SchemaConnection:
             except ServerError as error:
                 if error.sqlstate == READ_ONLY:  # that this transaction is, whatever the server
                     raise NoTenant("writing needs a transaction") from error
-                if is_last or not self.tenant.recover(error):
+                if is_last or not self.tenant.recover(error, database):
                     raise
             finally:
                 database.give(connection)
@@ -335,7 +337,7 @@ class SchemaConnection:
             try:
                 connection.send(begin)
                 connection.send(use, params)
-                generation = connection.rows(connection.receive()[-1])[0][0]
+                generation = connection.receive()[-1].get_value(0, 0)
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: what was read so far is of the schema before
                 self._generation = generation
@@ -348,7 +350,7 @@ class SchemaConnection:
                 if error.sqlstate == "55P03":
                     raise Busy from error
                 _end(connection)
-                if is_last or not self.tenant.recover(error):
+                if is_last or not self.tenant.recover(error, database):
                     raise
             finally:
                 if is_begun:

@@ -30,6 +30,14 @@ CREATE TABLE IF NOT EXISTS crm.directory (
     database TEXT NOT NULL
 );
 
+-- Tenants that are being moved, and between which places: as in the directory, or '/' for a file.
+-- Used in the first database only; a row stays if the mover dies, until the move is ended.
+CREATE TABLE IF NOT EXISTS crm.move (
+    label  TEXT COLLATE "C" PRIMARY KEY,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL
+);
+
 -- Tenants with deliveries to be sent, and when the next one is due, in epoch seconds.
 CREATE TABLE IF NOT EXISTS crm.due (
     label TEXT COLLATE "C" PRIMARY KEY,
