@@ -1333,7 +1333,7 @@ def test_the_demo_tells_what_to_try_and_it_works(empty: Folder, tmp_path: Path) 
         os.killpg(started.pid, signal.SIGINT)
         _, said = started.communicate(timeout=20)
         assert (started.returncode, said) == (0, f"data folder: {empty.path}\n")
-    with running(command, tmp_path) as started:
+    with running(command, tmp_path, **environ_for(empty.path)) as started:
         (new_key,) = set(KEY.findall(demo_text(started)))
         with calling(port, new_key) as call:
             assert call.get(f"/leads/{lead['lead_id']}")["name"] == "Марія Левченко"

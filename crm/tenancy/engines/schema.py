@@ -126,10 +126,14 @@ def installed_version(connection: CursorConnection) -> bytes | None:
     return value[0] if value else None
 
 
-@cache
 def step_statements(number: int) -> tuple[str, ...]:
     """Return the statements of a migration's step in PostgreSQL's dialect; steps begin at 1."""
-    return tuple(translate_step(migrations.STEPS[number - 1][1]))
+    return _translated(tuple(migrations.STEPS[number - 1][1]))
+
+
+@cache
+def _translated(statements: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(translate_step(statements))
 
 
 @cache

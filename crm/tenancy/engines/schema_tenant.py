@@ -17,6 +17,7 @@ from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS
 
 MEGABYTE = 1 << 20
+LOCKS_FOLDER = "locks"  # in the data folder
 OPERATORS_CAUSES = (Cause.FULL, Cause.READ_ONLY, Cause.UNUSABLE)  # which the operator removes
 SIZE_SECONDS = 30.0  # for which a tenant's size is not measured again
 
@@ -45,7 +46,7 @@ class SchemaTenant:
         self.uploads = SchemaUploads(self)
         # Of this node alone: it protects this machine's processor.
         self.heavy_work_lock = HeavyWorkLock(
-            self.config.data / "locks" / f"{label.lstrip('.')}.lock"
+            self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"
         )
         self._unavailable, self._clock = installation.unavailable, installation.clock
         self._find_again, self._notify_nodes = find_again, notify_nodes

@@ -28,7 +28,7 @@ from crm.tenancy.engines.database_tenants import DatabaseTenants
 from crm.tenancy.engines.due_watcher import CHANNEL, DueWatcher
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_store import SchemaStore
-from crm.tenancy.engines.schema_tenant import SchemaTenant
+from crm.tenancy.engines.schema_tenant import LOCKS_FOLDER, SchemaTenant
 from crm.tenancy.file_errors import ServerError
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
@@ -196,7 +196,8 @@ class SchemaTenants(DatabaseTenants):
                 if not self.resolve_move(label):
                     raise
                 return self._open(label)
-        disk.make_folder(self.config.data)  # for counters, locks and files on their way to clients
+        # For counters and files on their way to clients, and for the locks of heavy work.
+        disk.make_folder(self.config.data / LOCKS_FOLDER)
         if label == BASE_HOST_FILE:
             self._create_base_host_file()
         return self.schema_tenant(label, database)
