@@ -179,7 +179,9 @@ def migrate(
     """Bring a tenant's schema up to date in one transaction; returns the steps taken.
 
     So nobody else takes a step, or makes another copy, in between. `name` is what errors call it.
-    `before` is called with the version before the first step, when nobody else writes. Raises NewerFile, Busy, ServerError.
+    `before` is called with the version before the first step, when nobody else writes.
+
+    Raises NewerFile, NotUpgraded, Busy, ServerError.
     """
     with writing(database) as connection:
         lock(connection, label, wait_seconds)
