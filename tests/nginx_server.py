@@ -64,7 +64,8 @@ def needed(configuration: str) -> dict[str, str]:
 def for_nodes(configuration: str, upstream: str, nodes: Sequence[str]) -> str:
     """Return a configuration printed for one `upstream` as one for several nodes."""
     assert f"http://{upstream};" in configuration
-    servers = "".join(f"    server {node};\n" for node in nodes)
+    # By default a node that failed gets no request for 10 s, and if all did, nobody an answer.
+    servers = "".join(f"    server {node} fail_timeout=1s;\n" for node in nodes)
     group = f"upstream crm_nodes {{\n{servers}}}\n"
     return group + configuration.replace(f"http://{upstream};", "http://crm_nodes;")
 

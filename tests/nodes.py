@@ -25,7 +25,7 @@ from tests.server_process import ROOT, find_free_port, wait_until_listening
 TIMEOUT_SECONDS = 40  # to end
 UPSTREAM = "127.0.0.1:1"  # in the printed configuration, where the nodes are put in
 # The databases' own faults, which tests cause.
-DATABASE_FAILED = r"the database \S+ cannot be used|database .* cannot be reached"
+DATABASE_FAILED = r"the database \S+ cannot be used|could not be recorded: it goes again"
 
 
 class Node:
