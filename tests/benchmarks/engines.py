@@ -10,10 +10,9 @@ import json
 import os
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +26,14 @@ from crm.spreadsheets import import_file, read_file
 from crm.tenancy.database import transaction
 from crm.tenancy.dialect import filling
 from tests.benchmarks.hot_path import caller, leads
+from tests.benchmarks.servers import APP, Server
+from tests.benchmarks.wrk import ID, Request, run_wrk
 from tests.postgres_server import Postgres
 
 ROWS = int(os.environ.get("ROWS", 5_000))  # leads in the tenant that is measured
 IMPORT_ROWS = int(os.environ.get("IMPORT_ROWS", 20_000))
 CLIENTS = 8
-CLIENT_SECONDS = 3.0
+CLIENT_SECONDS = 2
 BATCHES, BATCH_CALLS = 15, 60
 TENANTS = 20  # that are created, for the time of one
 UNLIMITED = dict.fromkeys(("start", "base", "pro", "business"), 10**9)
@@ -64,23 +65,33 @@ class Installation:
         self.headers = {"Host": "acme.localhost", "Authorization": f"Bearer {key}"}
         self.call = caller(self.crm, self.headers)
 
-    def creates_a_second(self) -> float:
-        """Creates of one tenant by CLIENTS threads, a second."""
-        counts = [0] * CLIENTS
-        stop = time.perf_counter() + CLIENT_SECONDS
-
-        def work(number: int) -> None:
-            call = caller(self.crm, self.headers)
-            while time.perf_counter() < stop:
-                call("POST", "/api/v1/leads", LEAD)
-                counts[number] += 1
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return sum(counts) / CLIENT_SECONDS
+    @contextmanager
+    def served(self, folder: Path) -> Iterator[Server]:
+        """Serve the installation by one process of the real server."""
+        path, config = "/api/v1/leads", self.crm.tenants.config
+        environ = {"CRM_PLANS": "pro=0"}
+        if config.database:
+            environ["CRM_DATABASE"] = " ".join(config.database)
+        server = Server(
+            self.name,
+            "",
+            "",
+            lambda port: [
+                *APP, "serve", "--data", str(config.data), "--port", str(port), "--workers", "1"
+            ],
+            folder,
+            {
+                "GET one": Request("GET", f"{path}/{ID}", self.headers),
+                "list of 50": Request("GET", f"{path}?limit=50", self.headers),
+                "create": Request("POST", path, self.headers, LEAD.decode()),
+            },
+            environ=environ,
+        )  # fmt: skip
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
     def import_seconds(self) -> float:
         """Seconds to import IMPORT_ROWS new products from CSV."""
@@ -121,6 +132,13 @@ def measure(installations: list[Installation], call: Callable[[Installation], An
     return [Cost(*map(statistics.median, zip(*taken, strict=True))) for taken in costs]
 
 
+def run_once(server: Server, what: str, folder: Path) -> float:
+    """Requests a second of one run of wrk; every answer must be a good one."""
+    run = run_wrk(server.requests[what], server.port, CLIENTS, CLIENT_SECONDS, ROWS, 1, folder)
+    assert not run.errors, (server.name, what, run)
+    return run.requests / run.seconds
+
+
 @contextmanager
 def both(folder: Path) -> Iterator[list[Installation]]:
     """Make an installation on each engine."""
@@ -147,18 +165,26 @@ def main() -> None:
             "search": lambda each: each.call("GET", "/api/v1/leads?q=5001234"),
             "create": lambda each: each.call("POST", "/api/v1/leads", LEAD),
         }
-        print(f"{'':26}{'SQLite':>12}{'PostgreSQL':>12}{'ratio':>8}")
+        print(f"{'':36}{'SQLite':>12}{'PostgreSQL':>12}{'ratio':>8}")
         for what, call in requests.items():
             sqlite, postgres = measure(installations, call)
             line(f"{what}, CPU, µs", sqlite.cpu * 1e6, postgres.cpu * 1e6)
             line(f"{what}, in all, µs", sqlite.wall * 1e6, postgres.wall * 1e6)
-        line("creates by 8, a second", *(each.creates_a_second() for each in installations))
+        with ExitStack() as stack:
+            served = [stack.enter_context(each.served(Path(name))) for each in installations]
+            for what in served[0].requests:
+                runs = [[run_once(server, what, Path(name)) for server in served] for _ in range(5)]
+                sqlite_runs, postgres_runs = zip(*runs[1:], strict=True)  # the first warms up
+                line(
+                    f"{what}, served to {CLIENTS}, a second",
+                    *(statistics.median(runs) for runs in (sqlite_runs, postgres_runs)),
+                )
         line(f"import of {IMPORT_ROWS:,}, s", *(each.import_seconds() for each in installations))
         line("a new tenant, ms", *(1000 * each.tenant_seconds() for each in installations))
 
 
 def line(what: str, sqlite: float, postgres: float) -> None:
-    print(f"{what:26}{sqlite:12.1f}{postgres:12.1f}{postgres / sqlite:8.2f}", flush=True)
+    print(f"{what:36}{sqlite:12.1f}{postgres:12.1f}{postgres / sqlite:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -106,14 +106,20 @@ def step_statements(number: int) -> tuple[str, ...]:
     return tuple(translate_step(migrations.STEPS[number - 1][1]))
 
 
+@cache
+def creating_statements(version: int) -> tuple[str, ...]:
+    """Return the statements that create the tables of a version in PostgreSQL's dialect."""
+    return tuple(translate_step(migrations.statements_of(version)))
+
+
 def create(database: Database, label: str, schema: str, version: int | None = None) -> None:
     """Create a tenant's schema with all tables, of the newest version or of an older one."""
     version = len(migrations.STEPS) if version is None else version
     with writing(database) as connection:
         connection.send(f"CREATE SCHEMA {quoted(schema)}")
         connection.send("SELECT set_config('search_path', $1, true)", (quoted(schema),))
-        for number in range(1, version + 1):
-            run_step(connection, number)
+        for statement in creating_statements(version):
+            connection.send_once(statement)
         connection.send(
             "INSERT INTO crm.tenant (label, schema, version) VALUES ($1, $2, $3)",
             (label, schema, version),

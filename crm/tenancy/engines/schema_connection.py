@@ -28,7 +28,7 @@ SIZE_OF_TABLES = """
     SELECT CAST(sum(pg_total_relation_size(oid)) AS BIGINT) FROM pg_class WHERE relkind = 'r'
         AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
 """
-MAX_UNREAD = 64  # statements sent before their results are received
+MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
 

@@ -37,6 +37,7 @@ COUNTERS = {
         " FOR EACH STATEMENT EXECUTE FUNCTION crm.keep_sequence()",
     )
 }
+PENDING_KILOBYTES = 256
 FULL_TEXT_OPTIONS = {
     "content_rowid": "'id'",
     "tokenize": "'trigram case_sensitive 1'",
@@ -188,7 +189,11 @@ def _create_search_index(tokens: list[Token]) -> str:
     known = words(tokens, 4, 2) == ("using", "fts5") and values == FULL_TEXT_OPTIONS
     if not known or name != f"{table}_search" or len(column) != 1:
         raise TranslationError(f"an unknown kind of virtual table: {join(tokens)}")
-    return f"CREATE INDEX {name} ON {quote(table)} USING gin ({column[0].text} crm.gin_trgm_ops)"
+    # A search reads all new entries that are not sorted in yet, by default up to 4 MB of them.
+    return (
+        f"CREATE INDEX {name} ON {quote(table)} USING gin ({column[0].text} crm.gin_trgm_ops)"
+        f" WITH (gin_pending_list_limit = {PENDING_KILOBYTES})"
+    )
 
 
 def _set_default(tokens: list[Token]) -> str:

@@ -68,6 +68,19 @@ def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     return frozenset(connection.execute(sql).fetchall())
 
 
+@cache
+def statements_of(version: int) -> tuple[str, ...]:
+    """Return the statements that create a version at once, without the steps that lead to it."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, "", version)
+        shadow = "SELECT name FROM pragma_table_list WHERE type = 'shadow'"
+        sql = f"""
+            SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT IN ({shadow})
+                AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid
+        """
+        return tuple(statement for (statement,) in connection.execute(sql))
+
+
 def newer(name: str, version: int) -> NewerFile:
     """Make the error to raise for a file of a later version than this code knows."""
     return NewerFile(
@@ -75,15 +88,16 @@ def newer(name: str, version: int) -> NewerFile:
     )
 
 
-def migrate(connection: sqlite3.Connection, name: str) -> int:
+def migrate(connection: sqlite3.Connection, name: str, to: int | None = None) -> int:
     """Bring an open file up to date; the caller holds its writer lock.
 
-    `name` is what errors call the file. Returns the number of steps taken. Raises NewerFile.
+    `name` is what errors call the file, `to` a version that is not the newest. Returns the number
+    of steps taken. Raises NewerFile.
     """
     version_before = version(connection)
     if version_before > len(STEPS):
         raise newer(name, version_before)
-    for number, (_, statements) in enumerate(STEPS[version_before:], version_before + 1):
+    for number, (_, statements) in enumerate(STEPS[version_before:to], version_before + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
             for statement in statements:
@@ -93,4 +107,4 @@ def migrate(connection: sqlite3.Connection, name: str) -> int:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-    return len(STEPS) - version_before
+    return len(STEPS[version_before:to])

@@ -219,7 +219,10 @@ def test_full_text_index_becomes_an_index() -> None:
         "CREATE VIRTUAL TABLE lead_search USING fts5 (folded, content = 'lead', content_rowid ="
         " 'id', tokenize = 'trigram case_sensitive 1', detail = none, columnsize = 0);"
     )
-    created = ["CREATE INDEX lead_search ON lead USING gin (folded crm.gin_trgm_ops)"]
+    created = [
+        "CREATE INDEX lead_search ON lead USING gin (folded crm.gin_trgm_ops)"
+        " WITH (gin_pending_list_limit = 256)"
+    ]
     assert translate_migration(sql) == created
     assert translate_migration("DROP TABLE lead_search") == ["DROP INDEX lead_search"]
     assert translate_migration("DROP TABLE lead") == ["DROP TABLE lead"]
