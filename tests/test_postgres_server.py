@@ -38,7 +38,6 @@ def test_text_is_that_of_production(postgres: Postgres, database: str) -> None:
     assert len(postgres.execute("SELECT unnest(show_trgm('їжак'))", database)) == 5
     encoding = "SELECT pg_encoding_to_char(encoding), datctype FROM pg_database WHERE datname = "
     assert postgres.execute(f"{encoding}'acme'") == [("UTF8", "C.UTF-8")]
-    postgres.execute("CREATE COLLATION nocase (provider = icu, locale = 'und')", database)
 
 
 def test_a_database_is_a_copy_of_its_template(postgres: Postgres, database: str) -> None:

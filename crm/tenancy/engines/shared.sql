@@ -3,10 +3,6 @@
 CREATE SCHEMA IF NOT EXISTS crm;
 CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA crm;
 
--- Compares e-mail addresses without regard to case.
-CREATE COLLATION IF NOT EXISTS crm.nocase
-    (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
-
 -- What all nodes share: the secret key, the version of this file.
 CREATE TABLE IF NOT EXISTS crm.setting (
     name  TEXT PRIMARY KEY,

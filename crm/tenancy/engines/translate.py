@@ -7,6 +7,7 @@ translated by `translate_migrations`.
 
 from functools import lru_cache
 
+from crm.tenancy.engines.folded_columns import fold_comparisons
 from crm.tenancy.engines.sql_tokens import (
     Token,
     TranslationError,
@@ -21,7 +22,7 @@ from crm.tenancy.engines.sql_tokens import (
 MAX_CACHED_TEXTS = 4096
 STATEMENTS = frozenset({"select", "insert", "update", "delete", "with"})
 TYPES = {"integer": "BIGINT", "text": "TEXT", "real": "DOUBLE PRECISION", "blob": "BYTEA"}
-COLLATIONS = {"nocase": "crm.nocase", "binary": '"C"'}
+COLLATIONS = {"binary": '"C"'}
 # Called in the same way with the same result. `length` and `substr` count characters, and
 # `substr` is called with a start of at least 1.
 COMMON_FUNCTIONS = frozenset({"coalesce", "count", "exists", "length", "nullif", "substr", "sum"})
@@ -60,7 +61,7 @@ def translate(sql: str) -> str:
         raise TranslationError(f"this is no statement that is translated: {sql}")
     if words(tokens, 0, 2) == ("insert", "into") and is_search_table(tokens[2].text):
         return ""
-    return join(translate_tokens(_number_parameters(tokens)))
+    return join(translate_tokens(fold_comparisons(_number_parameters(tokens))))
 
 
 @lru_cache(MAX_CACHED_TEXTS)

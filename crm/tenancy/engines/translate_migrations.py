@@ -7,6 +7,7 @@ column of a new row becomes the column's default.
 
 from collections.abc import Sequence
 
+from crm.tenancy.engines.folded_columns import FOLDED_COLUMNS
 from crm.tenancy.engines.sql_tokens import (
     Token,
     TranslationError,
@@ -127,11 +128,12 @@ def _column(table: str, tokens: list[Token]) -> tuple[str, list[str]]:
         definition = COUNTED.get(table, IDENTITY)
         return " ".join([name, definition, *_rest(rest[3:])]), foreign_keys
     collation = []
-    if type_name == "text" and (index := _index_of(rest, "collate")) is not None:
-        collation = [f"COLLATE {_collation(rest[index + 1])}"]
-        rest = rest[:index] + rest[index + 2 :]
-    elif type_name == "text":
+    if type_name == "text":
         collation = [f"COLLATE {COLLATIONS['binary']}"]
+    if (index := _index_of(rest, "collate")) is not None:
+        if rest[index + 1].word != "nocase" or name not in FOLDED_COLUMNS:
+            raise TranslationError(f"{table}.{name} is not known to be compared by NOCASE")
+        rest = rest[:index] + rest[index + 2 :]
     return " ".join([name, TYPES[type_name], *collation, *_rest(rest)]), foreign_keys
 
 
@@ -141,12 +143,6 @@ def _rest(tokens: list[Token]) -> list[str]:
     if tokens and tokens[0].word not in known:
         raise TranslationError(f"an unknown part of a column: {join(tokens)}")
     return [join(translate_tokens(tokens))] if tokens else []
-
-
-def _collation(token: Token) -> str:
-    if token.word not in COLLATIONS:
-        raise TranslationError(f"the collation {token.text} has no translation")
-    return COLLATIONS[token.word]
 
 
 def _reference(tokens: list[Token], index: int) -> tuple[str, int]:
@@ -162,14 +158,20 @@ def _reference(tokens: list[Token], index: int) -> tuple[str, int]:
     return f"REFERENCES {target}{action}", end
 
 
+def _indexed(tokens: list[Token]) -> str:
+    """Translate a column or an expression of an index."""
+    column = join(translate_tokens(tokens))
+    return f"lower({column})" if column in FOLDED_COLUMNS else column
+
+
 def _create_index(tokens: list[Token], at: int) -> str:
     """Translate CREATE [UNIQUE] INDEX, whose name stands at `at`."""
     name, table = quote(tokens[at].text), quote(tokens[at + 2].text)
     if tokens[at + 1].word != "on":
         raise TranslationError(f"an unknown kind of index: {join(tokens)}")
     end = closing_index(tokens, at + 3)
-    columns = join(translate_tokens(tokens[at + 3 : end + 1]))
-    head = f"CREATE {'UNIQUE ' if at == 3 else ''}INDEX {name} ON {table} {columns}"
+    columns = ", ".join(map(_indexed, split(tokens[at + 4 : end])))
+    head = f"CREATE {'UNIQUE ' if at == 3 else ''}INDEX {name} ON {table} ({columns})"
     if end + 1 == len(tokens):
         return head
     if tokens[end + 1].word != "where":

@@ -80,9 +80,23 @@ TRANSLATIONS = {
     ),
     "equality in two letters": ("SELECT a == b FROM t", "SELECT a = b FROM t"),
     "bytes": ("SELECT x'00ff' FROM t", "SELECT '\\x00ff'::bytea FROM t"),
-    "comparison without letter case": (
-        "SELECT id FROM lead WHERE name = ? COLLATE NOCASE",
-        "SELECT id FROM lead WHERE name = $1 COLLATE crm.nocase",
+    "an e-mail address is compared without letter case": (
+        "SELECT email FROM client WHERE email = ? AND client.email <> email",
+        'SELECT email FROM client WHERE lower(email) = lower(CAST($1 AS TEXT) COLLATE "C")'
+        " AND lower(client.email) <> lower(email)",
+    ),
+    "an e-mail address in a list": (
+        "SELECT 1 FROM t WHERE t.email IN (?, ?) OR email NOT IN (SELECT a.email UNION SELECT email"
+        " FROM b)",
+        'SELECT 1 FROM t WHERE lower(t.email) IN (lower(CAST($1 AS TEXT) COLLATE "C"),'
+        ' lower(CAST($2 AS TEXT) COLLATE "C")) OR lower(email) NOT IN (SELECT lower(a.email)'
+        " UNION SELECT lower(email) FROM b)",
+    ),
+    "an e-mail address is assigned as it is": (
+        "UPDATE t SET email = ?, a = (SELECT 1 FROM b WHERE email = ?) WHERE email = ?",
+        "UPDATE t SET email = $1, a = (SELECT 1 FROM b WHERE lower(email) ="
+        ' lower(CAST($2 AS TEXT) COLLATE "C")) WHERE lower(email) ='
+        ' lower(CAST($3 AS TEXT) COLLATE "C")',
     ),
     "a list of a statement of its own": (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
@@ -193,11 +207,17 @@ def test_foreign_keys_come_last() -> None:
 
 
 def test_texts_are_compared_by_bytes_unless_said_otherwise() -> None:
-    sql = "CREATE TABLE t (a TEXT NOT NULL DEFAULT '', b TEXT COLLATE NOCASE UNIQUE) STRICT"
+    sql = "CREATE TABLE t (a TEXT NOT NULL DEFAULT '', email TEXT COLLATE NOCASE) STRICT"
     assert translate_migration(sql) == [
         "CREATE TABLE t (\n    a TEXT COLLATE \"C\" NOT NULL DEFAULT '',\n"
-        "    b TEXT COLLATE crm.nocase UNIQUE\n)"
+        '    email TEXT COLLATE "C"\n)'
     ]
+    index = "CREATE INDEX t_email ON t (email, id) WHERE email IS NOT NULL"
+    assert translate_migration(index) == [
+        "CREATE INDEX t_email ON t (lower(email), id) WHERE email IS NOT NULL"
+    ]
+    with pytest.raises(TranslationError):
+        translate_migration("CREATE TABLE t (a TEXT COLLATE NOCASE) STRICT")
 
 
 def test_index_of_what_is_marked_names_its_value() -> None:
