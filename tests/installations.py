@@ -39,6 +39,17 @@ def config_for(data: Path | str, **settings: Any) -> Config:
     return Config(**settings_for(data), **settings)
 
 
+def config_on(address: str | tuple[str, ...], data: Path | str, **settings: Any) -> Config:
+    """Return the Config of a node: a data folder on databases that the test has made itself."""
+    addresses = (address,) if isinstance(address, str) else address
+    return Config(data=Path(data), database=addresses, **settings)
+
+
+def environ_on(address: str) -> dict[str, str]:
+    """Return what the environment of a process on such a database needs beside the data folder."""
+    return {"CRM_DATABASE": address}
+
+
 def environ_for(data: Path | str) -> dict[str, str]:
     """Return what the environment of a process needs beside the data folder, which is not in it."""
     return {"CRM_DATABASE": _database_url(Path(data))} if on_postgres() else {}

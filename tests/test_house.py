@@ -183,4 +183,4 @@ def test_tests_take_the_settings_of_installations_from_one_module(path):
     assert not re.search(r"copytree\((?!ROOT)", text), "copy_installation(source, target)"
     if '"--data"' in text and "pytestmark = pytest.mark.files" not in text:
         files_alone = "pytestmark = [pytest.mark.files" in text
-        assert files_alone or "environ_for(" in text, "environ_for(folder)"
+        assert files_alone or re.search(r"environ_(for|on)\(", text), "environ_for(folder)"

@@ -5,17 +5,19 @@ webhook only the earliest has a `due_at`; the next one gets it when that one was
 failed for good. A sender claims deliveries by a lease in the row, which expires if it dies.
 `due_at` and `leased_until` are times of the steady clock, so a step of the machine's clock makes
 nothing due sooner or later.
+
+Where several nodes send a tenant's deliveries, all of them count what the others have in flight,
+and only the end of a lease frees it. Claiming is a transaction, which is one at a time per tenant,
+so it needs no SKIP LOCKED: a second sender sees what the first has claimed.
 """
 
 import math
 import random
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
 
 from crm.errors import NotFound
 from crm.json import dumps
-from crm.outbox import events
+from crm.outbox import events, in_flight
 from crm.outbox.call import Outcome
 from crm.outbox.expiry import MAKE_NEXT_DUE
 from crm.outbox.subscriptions import Webhook
@@ -37,29 +39,15 @@ from crm.values.ids import integer_id
 RETRY_DELAYS_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 MAX_JITTER = 0.1  # the part of a delay that chance may add to it
 MAX_RETRY_AFTER_SECONDS = 86_400  # of a receiver's Retry-After
-MAX_IN_FLIGHT_PER_WEBHOOK = 4  # to a healthy webhook; to a failing one it is 1
 MAX_IN_FLIGHT_PER_TENANT = 12  # above it, each webhook has at most 1
 LEASE_SECONDS = 60
 TEST_KIND = "webhook.test"
 
 EVENT_ID = "coalesce(test_id, (SELECT id FROM event WHERE sequence = delivery.sequence))"
-OF_HOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
 HAS_PENDING = "SELECT EXISTS (SELECT 1 FROM delivery WHERE status = 'pending')"
 COUNT_UNFINISHED = """
     SELECT status, count(*), min(created_at) FROM delivery
     WHERE status IN ('pending', 'held', 'failed') GROUP BY status ORDER BY status
-"""
-WEBHOOK_STATES = f"""
-    SELECT id, failing_since IS NOT NULL,
-        (SELECT count(*) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
-        (SELECT count(*) {OF_HOOK} lease IS NOT NULL AND (lease <> ?1 OR leased_until < ?2)),
-        (SELECT min(leased_until) {OF_HOOK} lease = ?1 AND leased_until >= ?2),
-        (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
-    FROM webhook ORDER BY id
-"""
-FREE_EXPIRED_LEASES = """
-    UPDATE delivery SET lease = NULL, leased_until = NULL
-    WHERE webhook_id = ? AND lease IS NOT NULL AND (lease <> ? OR leased_until < ?)
 """
 CLAIM_DUE = """
     UPDATE delivery SET lease = ?, leased_until = ? WHERE id IN (
@@ -102,22 +90,6 @@ class ClaimedDelivery:
     key_id: int | None
 
 
-class WebhookState(NamedTuple):
-    """What is in flight to a webhook, and when more is due; a row of WEBHOOK_STATES."""
-
-    id: int
-    failing: int  # 1 or 0
-    in_flight: int  # claimed by this sender
-    expired_leases: int  # of a sender that died
-    leased_until: str | None  # the earliest end of a lease of this sender
-    due_at: str | None  # the earliest of the unclaimed deliveries
-
-    @property
-    def free_slots(self) -> int:
-        """How many more deliveries may be in flight to it."""
-        return (1 if self.failing else MAX_IN_FLIGHT_PER_WEBHOOK) - self.in_flight
-
-
 def count_unfinished() -> list[tuple[str, int, str]]:
     """Return (status, count, created_at of the oldest) of failed, held and pending deliveries."""
     return rows(COUNT_UNFINISHED)
@@ -138,24 +110,25 @@ def claim_due(
 ) -> tuple[list[ClaimedDelivery], float | None]:
     """Claim up to `max_deliveries` that are due, `max_probes` of them to failing webhooks.
 
-    `lease` is the random name of the sender. Only one sender runs at a time, so leases by other
-    names are those of senders that died. The second value is the time in epoch seconds to call
+    `lease` is the random name of the sender. The second value is the time in epoch seconds to call
     this again if nothing else happens: in the past if more was due than could be claimed, None if
     there is nothing to wait for.
     """
-    moment = steady_now()
-    states = _read_webhook_states(lease, moment)
-    if not any(
-        state.expired_leases or (state.due_at and state.due_at <= moment) for state in states
-    ):
-        return [], _next_check_time(states)
+    moment, source = steady_now(), current_session().source
+    states = in_flight.read_states(lease, moment)
+    next_check = in_flight.next_check_time(states)
+    is_due = any(
+        state.ended_leases or (state.due_at and state.due_at <= moment) for state in states
+    )
+    if not is_due and source.is_due_noted(next_check):
+        return [], next_check
     with transaction():
-        for state in states:
-            if state.expired_leases:
-                execute(FREE_EXPIRED_LEASES, (state.id, lease, moment))
+        if any(state.ended_leases for state in states):
+            in_flight.free_ended_leases(lease, moment)
+        states = in_flight.read_states(lease, moment)
         claimed: list[ClaimedDelivery] = []
         tenant_slots = MAX_IN_FLIGHT_PER_TENANT - sum(state.in_flight for state in states)
-        for state in _read_webhook_states(lease, moment):
+        for state in states:
             minimum = 0 if state.in_flight else 1  # no webhook waits for the others of its tenant
             slots = min(state.free_slots, max(tenant_slots, minimum), max_deliveries)
             if state.failing:
@@ -165,31 +138,13 @@ def claim_due(
             max_deliveries -= len(batch)
             tenant_slots -= len(batch)
             max_probes -= len(batch) if state.failing else 0
-        return claimed, _next_check_time(_read_webhook_states(lease, moment))
-
-
-def _read_webhook_states(lease: str, moment: str) -> list[WebhookState]:
-    return [WebhookState(*values) for values in rows(WEBHOOK_STATES, (lease, moment))]
-
-
-def _next_check_time(states: list[WebhookState]) -> float | None:
-    """Return when a webhook with free slots has more due, or when a lease expires.
-
-    The end of a delivery in flight needs no time here: it wakes the sender.
-    """
-    due = [state.due_at for state in states if state.due_at and state.free_slots > 0]
-    expiring = [state.leased_until for state in states if state.leased_until]
-    times = [_epoch_seconds(text) for text in due]
-    times += [_epoch_seconds(text) + 1 for text in expiring]
-    return min(times, default=None)
-
-
-def _epoch_seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+        next_check = in_flight.next_check_time(in_flight.read_states(lease, moment))
+        source.note_due(next_check)
+        return claimed, next_check
 
 
 def _claim_for_webhook(
-    lease: str, state: WebhookState, max_deliveries: int
+    lease: str, state: in_flight.WebhookState, max_deliveries: int
 ) -> list[ClaimedDelivery]:
     leased_until = steady_before(-LEASE_SECONDS)
     params = (lease, leased_until, state.id, steady_now(), max_deliveries)

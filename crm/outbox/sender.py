@@ -1,10 +1,13 @@
 """The sender: a pool of threads that sends the deliveries of the outbox (D15).
 
-One process of an installation sends: the one that holds the lock of the wake-up pipe. When it
+One process of a data folder sends: the one that holds the lock of the wake-up pipe. When it
 starts, a scan looks at every tenant once and wakes the dispatcher for those with pending
 deliveries. The dispatcher claims deliveries of tenants that it is woken for or that have one due;
 it does not poll. A thread of the pool sends each one outside of any transaction
 and records the outcome. What a process had claimed when it died, the next one claims again.
+
+Several nodes, each with a data folder, may share tenants: then the senders of all of them claim
+deliveries, and each is woken for what the others leave.
 """
 
 import atexit
@@ -17,7 +20,7 @@ import time
 from collections import deque
 from queue import SimpleQueue
 
-from crm.errors import Busy, NotFound, StorageFull, TenantUnavailable
+from crm.errors import Busy, DatabaseUnavailable, NotFound, StorageFull, TenantUnavailable
 from crm.outbox import call, deliveries, signature
 from crm.tenancy.database import time_text
 from crm.tenancy.tenants import Tenants
@@ -28,10 +31,13 @@ STARTUP_SCAN_THREADS = 2
 WRITER_WAIT_SECONDS = 0.2  # for the writer lock of one tenant, while the others wait
 BUSY_RETRY_SECONDS = 0.5  # until the next look at a tenant whose lock was taken
 UNAVAILABLE_RETRY_SECONDS = 60.0  # until the next look at a file that cannot be used
+DATABASE_RETRY_SECONDS = 5.0  # the same for a database server
 BACKLOG_INTERVAL_SECONDS = 1.0  # between looks at tenants that found no free thread
 STOP_TIMEOUT_SECONDS = call.CALL_TIMEOUT_SECONDS + 3  # to finish and record those in flight
 MAX_SLEEP_SECONDS = 60.0  # after which a machine that slept, or a changed clock, is noticed
-RECORD_DELAYS_SECONDS = (0.0, 1.0, 5.0)  # before each try to record an outcome
+# Before each try to record an outcome. With waits, at most a lease, after which it is sent again; a
+# database server that is started anew is back before.
+RECORD_DELAYS_SECONDS = (0.0, 1.0, 3.0, 6.0)
 USER_AGENT = "crm-webhooks/1"
 
 log = logging.getLogger("crm")
@@ -98,7 +104,8 @@ class Sender:
         while not self._stopped.is_set():
             try:
                 with self.tenants.wakeup_pipe.listening() as listener:
-                    self._dispatch(listener)
+                    with self.tenants.follow_nodes():
+                        self._dispatch(listener)
                     # Before another process may listen: it takes leases of this one as expired.
                     self._wait_for_in_flight()
             except Exception:
@@ -132,7 +139,7 @@ class Sender:
         return min(waits, default=None)
 
     def _start_scan(self) -> None:
-        """Look for pending deliveries in the files of all tenants, by threads of their own."""
+        """Look for pending deliveries of tenants that may have some, by threads of their own."""
         # Most of what is to be sent is in files that were written to lately.
         labels = deque(self.tenants.recent_first())
         for _ in range(STARTUP_SCAN_THREADS):
@@ -175,8 +182,10 @@ class Sender:
                 claimed, next_check = deliveries.claim_due(self.lease, free, probes)
         except NotFound:
             return
+        except DatabaseUnavailable:  # it is in the log already, and comes back sooner than a file
+            next_check = self.tenants.steady_clock.now() + DATABASE_RETRY_SECONDS
         except (StorageFull, TenantUnavailable):  # it is in the log already
-            next_check = self.tenants.clock() + UNAVAILABLE_RETRY_SECONDS
+            next_check = self.tenants.steady_clock.now() + UNAVAILABLE_RETRY_SECONDS
         except Busy:
             next_check = self.tenants.steady_clock.now() + BUSY_RETRY_SECONDS
         except Exception:
@@ -214,6 +223,8 @@ class Sender:
                     self._probing -= delivery.probes
                     self._lock.notify_all()
                 self.tenants.wakeup_pipe.notify(label)
+                if self._stopped.is_set():  # the next delivery is another node's
+                    self.tenants.notify_nodes(label)
 
     def _deliver(self, label: str, delivery: deliveries.ClaimedDelivery) -> None:
         started = int(self.tenants.clock())
@@ -231,7 +242,7 @@ class Sender:
                 with self.tenants.session(label):
                     deliveries.record_outcome(delivery, time_text(started), outcome)
                 return
-            except Busy:
+            except (Busy, DatabaseUnavailable):
                 continue
             except TenantUnavailable:
                 break

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Protocol
 
 from peewee import SqliteDatabase, _ConnectionState
@@ -34,8 +34,10 @@ class ConnectionSource(Protocol):
     """Where a session takes its connections from: in production a `files.Tenant`."""
 
     engine_name: str  # "sqlite" or "postgres"
+    has_one_sender: bool  # else those of several nodes send the tenant's deliveries
     label: str
     heavy_work_lock: Any  # crm.tenancy.heavy_work.HeavyWorkLock
+    uploads: Any  # crm.tenancy.uploads.UploadStore
     config: Config
     wakeup_pipe: WakeupPipe
     on_event: OnEvent | None
@@ -56,8 +58,17 @@ class ConnectionSource(Protocol):
     def rollback(self, session: "TenantSession") -> None:
         """Undo the transaction."""
 
-    def note_due(self) -> None:
-        """Note in the current transaction that the tenant has deliveries to be sent."""
+    def note_due(self, at: float | None) -> None:
+        """Note in the current transaction when a sender is to look at the tenant's deliveries.
+
+        `at` is in epoch seconds of the steady clock; None: none is pending.
+        """
+
+    def is_due_noted(self, at: float | None) -> bool:
+        """Whether a sender is going to look at the tenant's deliveries then, and not before."""
+
+    def wake_sender(self) -> None:
+        """Notify a sender of work for the tenant. Never raises."""
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error of the engine; None if it is another's."""
@@ -215,8 +226,8 @@ def after_commit(callback: Callable[[], None]) -> None:
 def notify_after_commit() -> None:
     """Once the current transaction is committed, tell the sender that the tenant has work."""
     session = current_session()
-    session.source.note_due()
-    after_commit(partial(session.source.wakeup_pipe.notify, session.label))
+    session.source.note_due(0)
+    after_commit(session.source.wake_sender)
 
 
 def settings() -> Config:

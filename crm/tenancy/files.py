@@ -28,6 +28,7 @@ from crm.tenancy.file_errors import FILE_ERRORS, Cause
 from crm.tenancy.heavy_work import HeavyWorkLock
 from crm.tenancy.steady_clock import SteadyClock
 from crm.tenancy.unavailable import Unavailable, identity
+from crm.tenancy.uploads import FileUploads
 from crm.tenancy.wakeup import OnEvent, WakeupPipe
 from crm.tenancy.writer_lock import MAX_LOCK_WAIT_SECONDS, WriterLock
 
@@ -82,6 +83,7 @@ class Tenant:
     """
 
     engine_name = "sqlite"
+    has_one_sender = True  # the one that holds the lock of the wake-up pipe
 
     def __init__(self, label: str, path: Path, installation: Installation):
         self.label = label
@@ -90,6 +92,7 @@ class Tenant:
         self.lock = WriterLock(path.with_suffix(".lock"))
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.next_sweep_at = 0.0  # seconds of uptime
+        self.uploads = FileUploads(self.config.data, label)
         self.idle: dict[bool, list[Connection]] = {False: [], True: []}  # by whether they may write
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self._pool, self._clock = installation.pool, installation.clock
@@ -167,8 +170,16 @@ class Tenant:
         self.lock.release()
         self.give(writer, writes=True)
 
-    def note_due(self) -> None:
+    def note_due(self, at: float | None) -> None:
         """Nothing to note: the sender looks into the file when it is woken or starts."""
+
+    def is_due_noted(self, at: float | None) -> bool:
+        """Whether nothing is to be noted, which is so: see note_due()."""
+        return True
+
+    def wake_sender(self) -> None:
+        """Notify the sender of work for the tenant, if there is one. Never raises."""
+        self.wakeup_pipe.notify(self.label)
 
     def refusal(self, error: BaseException) -> CRMError | None:
         """Return the error to raise for an error in using this file; None if it is another's.

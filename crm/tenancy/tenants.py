@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import Token
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ class Tenants:
         return sorted(label for label in labels if self.exists(label))
 
     def recent_first(self) -> list[str]:
-        """List the labels of all tenants, those written to last first."""
+        """List the labels of all tenants in files, those written to last first."""
 
         def written_at(label: str) -> float:
             newest = 0.0
@@ -127,7 +127,17 @@ class Tenants:
                     newest = max(newest, os.stat(self.folder / name).st_mtime)
             return newest
 
-        return sorted(self.labels(), key=written_at, reverse=True)
+        return sorted(Tenants.labels(self), key=written_at, reverse=True)
+
+    def follow_nodes(self) -> AbstractContextManager[object]:
+        """In a `with` block, notify the sender of this process of what is due on any node.
+
+        Files have no other nodes.
+        """
+        return nullcontext()
+
+    def notify_nodes(self, label: str) -> None:
+        """Notify the senders of other nodes of work for a tenant. Never raises."""
 
     def exists(self, label: str) -> bool:
         """Whether there is a tenant of that label; raises OSError if the folder can't be read."""
@@ -179,7 +189,9 @@ class Tenants:
         session.lock_wait_seconds = 0
         try:
             uploads.delete_expired()
-            finished = not sweeps.is_due() or any(sweeps.run() for _ in range(MAX_SWEEPS))
+            finished = not sweeps.is_due() or any(
+                sweeps.run(if_due=True) for _ in range(MAX_SWEEPS)
+            )
         except Busy:
             finished = False
         except Exception as error:

@@ -31,14 +31,21 @@ class WakeupPipe:
         self._folder = folder
         self._pipe = folder / "bell"
 
-    def notify(self, label: str) -> None:
-        """Notify the sender of work for a tenant. Never waits, never raises."""
-        with contextlib.suppress(OSError):  # nobody listens, or the pipe is full
+    def notify(self, label: str) -> bool:
+        """Notify the sender of work for a tenant, and return whether anybody listens.
+
+        Never waits, never raises.
+        """
+        try:
             pipe = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
+        except OSError:
+            return False
+        try:
+            with contextlib.suppress(OSError):  # it is full, and its reader will notice
                 os.write(pipe, f"{label}\n".encode())
-            finally:
-                os.close(pipe)
+        finally:
+            os.close(pipe)
+        return True
 
     @contextmanager
     def listening(self) -> Iterator["WakeupListener"]:

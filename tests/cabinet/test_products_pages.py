@@ -20,6 +20,7 @@ from crm.tenancy.database import rows
 from tests.conftest import OLENA
 from tests.csv_helpers import file_of
 from tests.page_client import TOKEN, Person, cells, counts, file, hidden, sent_whole
+from tests.waiting_uploads import names_of_uploads
 
 HOSTILE = "<script>alert(1)</script>"
 LIST = """sku;name;price;unit;category;description;active
@@ -436,7 +437,7 @@ def test_strange_names_lead_nowhere(crm, olena):
 def test_another_file_may_be_sent_instead(crm, olena):
     path = sent(olena)
     assert olena.sends(f"{path}/drop") == "/products/import"
-    assert not list((crm.tenants.config.data / "uploads").iterdir())
+    assert not names_of_uploads(crm.tenants)
     assert olena.get(path).status_code == 303
 
 
@@ -455,7 +456,7 @@ def test_the_run_imports_once_and_tells_once(crm, manager):
         manager.get(again)
     assert manager.sends(path) == "/products/imports"
     assert kinds(crm) == [events.PRODUCT_IMPORTED]
-    assert not list((crm.tenants.config.data / "uploads").iterdir())
+    assert not names_of_uploads(crm.tenants)
 
 
 def test_what_the_run_does_is_decided_when_it_runs(crm, olena):
@@ -592,7 +593,7 @@ def test_every_form_has_its_token(crm, olena):
 
 def test_a_file_that_waits_is_small_and_few(crm, olena):
     paths = [sent(olena, f"sku,name,price\nS-{n},Стіл,1\n") for n in range(5)]
-    assert len(list((crm.tenants.config.data / "uploads").iterdir())) == uploads.MAX_PER_SESSION
+    assert len(names_of_uploads(crm.tenants)) == uploads.MAX_PER_SESSION
     assert olena.get(paths[-1]).status_code == 200
 
 

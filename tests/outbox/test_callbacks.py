@@ -390,6 +390,7 @@ def test_a_callback_cannot_spoil_the_event_for_the_next(crm):
     assert received[0]["type"] == "lead.created"
 
 
+@pytest.mark.files
 def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
     received: list[dict[str, Any]] = []
     gate = threading.Event()

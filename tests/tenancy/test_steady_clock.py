@@ -306,7 +306,7 @@ def test_a_sweep_goes_on_after_one_by_a_clock_ahead(acme, machine):
 
 def test_a_session_sweeps_again_an_hour_after_the_clock_was_wrong(acme, machine, monkeypatch):
     swept, tidy = [], sweeps.run
-    monkeypatch.setattr(sweeps, "run", lambda: swept.append(1) or tidy())
+    monkeypatch.setattr(sweeps, "run", lambda **given: swept.append(1) or tidy(**given))
 
     def come() -> None:
         with acme.session("acme"):

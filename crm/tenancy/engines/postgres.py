@@ -22,6 +22,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from crm.errors import Busy
 from crm.tenancy.file_errors import ServerError
+from crm.tenancy.steady_clock import boot_seconds
 
 MIN_SERVER_VERSION = 140_000  # pipelines and the functions of the shared schema were tried on 15
 # A backend that has worked for 1,000 schemas holds 0.4 to 0.9 GB, so none lives longer.
@@ -30,6 +31,7 @@ CONNECT_TIMEOUT_SECONDS = 3
 POOL_TIMEOUT_SECONDS = 10.0  # that a session waits for a connection before Busy
 FIRST_WAIT_SECONDS = 0.5  # after which is checked whether a connection can be made at all
 RETRY_SECONDS = 1.0  # after a failed connection, for which no other one is tried
+MAX_CLOCK_ERROR_SECONDS = 0.25
 MAX_STATEMENTS = 512  # prepared in one connection
 # Of a connection whose machine is gone, unless the address says otherwise.
 DEFAULTS = {
@@ -73,6 +75,8 @@ class Connection(psycopg.Connection[Any]):
         ):
             self.adapters.register_loader(name, loader)
         self.keeps_statements = True
+        # Seconds from this machine's uptime to the server's epoch, and by how much they may be off.
+        self.clock_offset = self.clock_error = 0.0
         self._names: dict[str, bytes] = {}
         self._count = 0
         self._sent: list[
@@ -90,8 +94,14 @@ class Connection(psycopg.Connection[Any]):
         self.pgconn.nonblocking = 0
         # A pooler such as PgBouncer has its own process numbers, and may run each transaction in
         # another backend, which does not know this connection's prepared statements.
-        (row,) = self.execute("SELECT pg_backend_pid()").fetchall()
-        self.keeps_statements = row[0] == self.pgconn.backend_pid
+        sent_at = boot_seconds()
+        ((pid, server_time),) = self.execute(
+            "SELECT pg_backend_pid(), extract(epoch FROM clock_timestamp())::float8"
+        ).fetchall()
+        received_at = boot_seconds()
+        self.clock_offset = server_time - (sent_at + received_at) / 2
+        self.clock_error = (received_at - sent_at) / 2
+        self.keeps_statements = pid == self.pgconn.backend_pid
         self.pgconn.enter_pipeline_mode()
 
     def send(self, sql: str, params: Sequence[Any] = ()) -> None:
@@ -221,6 +231,8 @@ class Database:
         self._pid = 0
         self._failed_at = float("-inf")
         self._failure = ""
+        # Of the newest connection that gave it exactly; None until there was one.
+        self.clock_offset: float | None = None
 
     def take(self) -> Connection:
         """Take an idle connection, or make one. Raises ConnectionLost, Busy."""
@@ -262,6 +274,11 @@ class Database:
         except psycopg.Error as error:
             raise ConnectionLost(_first_line(error), "08001") from error
 
+    def _start(self, connection: Connection) -> None:
+        connection.start()
+        if self.clock_offset is None or connection.clock_error < MAX_CLOCK_ERROR_SECONDS:
+            self.clock_offset = connection.clock_offset
+
     def close(self) -> None:
         """Close all idle connections."""
         with self._lock:
@@ -284,7 +301,7 @@ class Database:
                     timeout=POOL_TIMEOUT_SECONDS,
                     reconnect_timeout=RETRY_SECONDS,
                     num_workers=1,
-                    configure=Connection.start,
+                    configure=self._start,
                     open=True,
                 )
             return self._pool

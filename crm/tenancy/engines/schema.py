@@ -179,6 +179,8 @@ def drop(connection: Connection, label: str) -> None:
     rows = connection.run("DELETE FROM crm.tenant WHERE label = $1 RETURNING schema", (label,))
     for (schema,) in rows:
         connection.send_once(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+        connection.send("DELETE FROM crm.due WHERE label = $1", (label,))
+        connection.send("DELETE FROM crm.upload WHERE label = $1", (label,))
         connection.receive()
 
 
@@ -190,3 +192,6 @@ def rename(connection: Connection, label: str, new_label: str, new_schema: str) 
         "UPDATE crm.tenant SET label = $2, schema = $3 WHERE label = $1",
         (label, new_label, new_schema),
     )
+    # It may have come with pending deliveries.
+    connection.run("DELETE FROM crm.due WHERE label = $1", (label,))
+    connection.run("SELECT crm.note_due($1, 0)", (new_label,))

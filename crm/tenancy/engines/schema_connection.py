@@ -46,6 +46,9 @@ class Statement(NamedTuple):
     is_kept: bool  # prepared in the connection
 
 
+NOTE_DUE = Statement("SELECT crm.note_due($1, $2)", returns_rows=False, is_kept=True)
+
+
 @lru_cache(MAX_CACHED_TEXTS)
 def _translated(sql: str, returns_id: bool) -> Statement:
     text = translate_insert(sql) if returns_id else translate(sql)
@@ -201,11 +204,10 @@ class SchemaConnection:
         """Return the size of the tenant's tables and indexes, some seconds old at most."""
         return self.tenant.recent_bytes(self.used_bytes)
 
-    def note_due(self) -> None:
-        """Note in the transaction that the tenant has deliveries to be sent."""
+    def note_due(self, at: float | None) -> None:
+        """Note in the transaction when to look at the tenant's deliveries: None for never."""
         assert self._connection is not None
-        note = Statement("SELECT crm.note_due($1)", returns_rows=False, is_kept=True)
-        self._send(self._connection, note, (self.tenant.label,))
+        self._send(self._connection, NOTE_DUE, (self.tenant.label, at))
 
     def analyze(self, table: str) -> None:
         """Have the planner's statistics of a table made in the transaction.

@@ -9,6 +9,7 @@ from crm.tenancy.database import TenantSession, current_session
 from crm.tenancy.engines import schema
 from crm.tenancy.engines.postgres import Database
 from crm.tenancy.engines.schema_connection import SchemaConnection
+from crm.tenancy.engines.schema_uploads import SchemaUploads
 from crm.tenancy.file_errors import Cause, ServerError
 from crm.tenancy.files import Installation, UnknownTenant
 from crm.tenancy.heavy_work import HeavyWorkLock
@@ -22,6 +23,7 @@ class SchemaTenant:
     """A tenant's schema, as sessions use it."""
 
     engine_name = "postgres"
+    has_one_sender = False
 
     def __init__(
         self,
@@ -29,19 +31,21 @@ class SchemaTenant:
         database: Database,
         installation: Installation,
         find_again: Callable[[str], Database | None],
+        notify_nodes: Callable[[str], None],
     ):
         """`find_again` is called when the schema is not in the database (any more), and returns
-        the database that it is in now."""
+        the database that it is in now. `notify_nodes` notifies the senders of other nodes."""
         self.label, self.database = label, database
         self.config, self.wakeup_pipe = installation.config, installation.wakeup_pipe
         self.on_event, self.steady_clock = installation.on_event, installation.steady_clock
         self.next_sweep_at = 0.0  # seconds of uptime
+        self.uploads = SchemaUploads(self)
         # Of this node alone: it protects this machine's processor.
         self.heavy_work_lock = HeavyWorkLock(
             self.config.data / "locks" / f"{label.lstrip('.')}.lock"
         )
         self._unavailable = installation.unavailable
-        self._find_again = find_again
+        self._find_again, self._notify_nodes = find_again, notify_nodes
         self._size = 0, float("-inf")  # bytes, and when they were measured
 
     def take(self, writes: bool) -> SchemaConnection:
@@ -70,10 +74,27 @@ class SchemaTenant:
             return self._unavailable.report_server(self.database.name, error)
         return file_errors.refusal(error)
 
-    def note_due(self) -> None:
-        """Note in the current transaction that the tenant has deliveries to be sent."""
-        # What senders of other nodes find if this node fails.
-        current_session().connection.note_due()
+    def note_due(self, at: float | None) -> None:
+        """Note in the current transaction when a sender is to look at the tenant's deliveries.
+
+        Senders of all nodes find the note, also if this node fails.
+        """
+        current_session().connection.note_due(at)
+
+    def is_due_noted(self, at: float | None) -> bool:
+        """Whether a sender is going to look at the tenant's deliveries then, and not before."""
+        sql = "SELECT at FROM crm.due WHERE label = $1"
+        rows = schema.read(self.database, sql, (self.label,))
+        if at is None or not rows:
+            return at is None and not rows
+        noted, now = rows[0][0], self.steady_clock.now()
+        # A note of the past makes all nodes look again and again.
+        return noted <= at and (noted > now or at <= now)
+
+    def wake_sender(self) -> None:
+        """Notify the sender of this node of work for the tenant, or else those of others."""
+        if not self.label.startswith(".") and not self.wakeup_pipe.notify(self.label):
+            self._notify_nodes(self.label)
 
     def recent_bytes(self, measure: Callable[[], int]) -> int:
         """Return the size of the tenant's tables, measured now or some seconds ago.

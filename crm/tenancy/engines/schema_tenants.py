@@ -6,25 +6,34 @@ is not in it lives in a file, as without CRM_DATABASE, until `tenant move` moves
 
 import errno
 import logging
+import math
 import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from crm.config import LABEL, Config
-from crm.errors import Conflict, TenantUnavailable
+from crm.errors import Conflict, CRMError, TenantUnavailable
 from crm.tenancy import disk
 from crm.tenancy.database import TenantSession, begin_session, end_session, time_text, transaction
 from crm.tenancy.engines import schema
+from crm.tenancy.engines.due_watcher import CHANNEL, DueWatcher
 from crm.tenancy.engines.postgres import Connection, Database
 from crm.tenancy.engines.schema_tenant import SchemaTenant
 from crm.tenancy.file_errors import Cause, ServerError, cause_of
 from crm.tenancy.files import Tenant, UnknownTenant
 from crm.tenancy.secret_key import KEY_BYTES
+from crm.tenancy.steady_clock import SteadyClock, boot_seconds
 from crm.tenancy.tenants import BASE_HOST_FILE, INSERT_TENANT, Tenants, label_taken
 
 MAX_TENANTS_PER_DATABASE = 1000
+# Drafts have notes too, and have labels that begin with a dot.
+DUE_LABELS = """
+    SELECT label FROM crm.due JOIN crm.tenant USING (label)
+    WHERE at <= $1 AND label !~ '^[.]' ORDER BY at
+"""
 
 log = logging.getLogger("crm.tenants")
 
@@ -42,6 +51,14 @@ class SchemaTenants(Tenants):
         self.databases = [
             Database(address, config.database_connections) for address in config.database
         ]
+        if clock is time.time:
+            # Nodes whose clocks differ would take each other's leases as expired.
+            self.steady_clock = SteadyClock(
+                self.server_time,
+                boot_seconds,
+                config.data / "clock",
+                is_new=lambda: not self.labels(),
+            )
         self._prepared: set[str] = set()
         self._preparing = threading.Lock()
 
@@ -121,12 +138,45 @@ class SchemaTenants(Tenants):
 
         Those in files, the last written to first, and those in schemas that are noted as due.
         """
-        due = [
-            label
-            for database in self.databases
-            for (label,) in self._query("SELECT label FROM crm.due ORDER BY at", (), database)
-        ]
+        due = self.due_labels(math.inf)
         return [*due, *(label for label in super().recent_first() if label not in due)]
+
+    # Senders of several nodes
+
+    def due_labels(self, until: float) -> list[str]:
+        """List the labels of tenants in schemas that are to be looked at until then.
+
+        `until` is in epoch seconds of the steady clock. A database that cannot be reached, which is
+        in the log then, is left out.
+        """
+        labels = []
+        for database in self.databases:
+            with suppress(CRMError, ServerError):
+                labels += [label for (label,) in self._query(DUE_LABELS, (until,), database)]
+        return labels
+
+    def notify_nodes(self, label: str) -> None:
+        """Notify the senders of all nodes of work for a tenant in a schema. Never raises."""
+        try:
+            self._query("SELECT pg_notify($1, $2)", (CHANNEL, label))
+        except Exception as error:  # after a commit: the poll finds it
+            log.debug("no node was notified of work for %s: %s", label, error)
+
+    def follow_nodes(self) -> AbstractContextManager[object]:
+        """In a `with` block, notify the sender of this process of what is due on any node."""
+        return DueWatcher(
+            self.databases[0],
+            list_due=lambda: self.due_labels(self.steady_clock.now()),
+            notify=self.wakeup_pipe.notify,
+        )
+
+    def server_time(self) -> float:
+        """Return epoch seconds by the clock of the first database's server.
+
+        By this machine's clock until there was a connection to it.
+        """
+        offset = self.databases[0].clock_offset
+        return time.time() if offset is None else boot_seconds() + offset
 
     def exists(self, label: str) -> bool:
         """Whether there is a tenant of that label."""
@@ -168,7 +218,7 @@ class SchemaTenants(Tenants):
 
     def schema_tenant(self, label: str, database: Database) -> SchemaTenant:
         """Return a tenant, or a draft of one, in this database."""
-        return SchemaTenant(label, database, self, self._forget)
+        return SchemaTenant(label, database, self, self._forget, self.notify_nodes)
 
     def _forget(self, label: str) -> Database | None:
         """Forget where a tenant lived that is not there; return where it lives now."""

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS crm.upload (
     label      TEXT COLLATE "C" NOT NULL,
     session_id BIGINT NOT NULL,
     saved_at   DOUBLE PRECISION NOT NULL,
+    is_claimed BOOLEAN NOT NULL DEFAULT false,
     data       BYTEA NOT NULL
 );
 CREATE INDEX IF NOT EXISTS upload_session ON crm.upload (label, session_id, saved_at);
@@ -119,9 +120,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Note that the tenant has deliveries to be sent. As the owner: a tenant's role may not write here.
-CREATE OR REPLACE FUNCTION crm.note_due(tenant_label TEXT) RETURNS VOID
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
-    INSERT INTO crm.due (label, at) VALUES (tenant_label, 0)
-    ON CONFLICT (label) DO UPDATE SET at = 0 WHERE due.at > 0
-$$;
+-- Note when a node is to look at the tenant's deliveries, in epoch seconds; NULL: none is pending.
+-- In the tenant's transaction, so that none writes another note meanwhile. As the owner: a tenant's
+-- role may not write here.
+CREATE OR REPLACE FUNCTION crm.note_due(tenant_label TEXT, due_at DOUBLE PRECISION) RETURNS VOID
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+    IF due_at IS NULL THEN
+        DELETE FROM crm.due WHERE label = tenant_label;
+    ELSE
+        INSERT INTO crm.due (label, at) VALUES (tenant_label, due_at)
+        ON CONFLICT (label) DO UPDATE SET at = due_at WHERE due.at <> due_at;
+    END IF;
+END $$;

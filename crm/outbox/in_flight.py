@@ -1,0 +1,85 @@
+"""What is in flight to each webhook of a tenant, and when more is due (D15)."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from crm.tenancy.database import current_session, execute, rows
+
+MAX_PER_WEBHOOK = 4  # to a healthy webhook; to a failing one it is 1
+
+# A lease ends with its time. Where one sender runs at a time, one by another name has ended too:
+# its sender is dead.
+ENDED = "(lease IS NOT NULL AND leased_until < ?1)"
+ENDED_OF_ONE_SENDER = "(lease IS NOT NULL AND (leased_until < ?1 OR lease <> ?2))"
+VALID = "(lease IS NOT NULL AND leased_until >= ?1)"
+VALID_OF_ONE_SENDER = "(lease = ?2 AND leased_until >= ?1)"
+OF_HOOK = "FROM delivery WHERE webhook_id = webhook.id AND"
+WEBHOOK_STATES = f"""
+    SELECT id, failing_since IS NOT NULL,
+        (SELECT count(*) {OF_HOOK} {{valid}}),
+        (SELECT count(*) {OF_HOOK} {{ended}}),
+        (SELECT min(leased_until) {OF_HOOK} {{valid}}),
+        (SELECT min(due_at) {OF_HOOK} status = 'pending' AND due_at IS NOT NULL AND lease IS NULL)
+    FROM webhook ORDER BY id
+"""
+FREE_ENDED_LEASES = "UPDATE delivery SET lease = NULL, leased_until = NULL WHERE {ended}"
+# By whether one sender runs at a time.
+SELECT_STATES = {
+    True: WEBHOOK_STATES.format(valid=VALID_OF_ONE_SENDER, ended=ENDED_OF_ONE_SENDER),
+    False: WEBHOOK_STATES.format(valid=VALID, ended=ENDED),
+}
+FREE_LEASES = {
+    True: FREE_ENDED_LEASES.format(ended=ENDED_OF_ONE_SENDER),
+    False: FREE_ENDED_LEASES.format(ended=ENDED),
+}
+
+
+class WebhookState(NamedTuple):
+    """What is in flight to a webhook, and when more is due; a row of WEBHOOK_STATES."""
+
+    id: int
+    failing: int  # 1 or 0
+    in_flight: int  # claimed by senders that may be at work
+    ended_leases: int  # of senders that died or lost hold of a delivery
+    leased_until: str | None  # the earliest end of a lease in flight
+    due_at: str | None  # the earliest of the unclaimed deliveries
+
+    @property
+    def free_slots(self) -> int:
+        """How many more deliveries may be in flight to it."""
+        return (1 if self.failing else MAX_PER_WEBHOOK) - self.in_flight
+
+
+def read_states(lease: str, moment: str) -> list[WebhookState]:
+    """Return the state of each webhook, as the sender whose leases have this name sees it."""
+    has_one_sender, params = _params(lease, moment)
+    return [WebhookState(*values) for values in rows(SELECT_STATES[has_one_sender], params)]
+
+
+def free_ended_leases(lease: str, moment: str) -> None:
+    """Let deliveries be claimed again whose lease has ended; call it inside a transaction."""
+    has_one_sender, params = _params(lease, moment)
+    execute(FREE_LEASES[has_one_sender], params)
+
+
+def _params(lease: str, moment: str) -> tuple[bool, tuple[str, ...]]:
+    """Return whether one sender runs at a time, and the parameters of the statements for that."""
+    has_one_sender = current_session().source.has_one_sender
+    return has_one_sender, (moment, lease) if has_one_sender else (moment,)
+
+
+def next_check_time(states: list[WebhookState]) -> float | None:
+    """Return when a webhook with free slots has more due, or when a lease expires.
+
+    In epoch seconds; None if there is nothing to wait for. The end of a delivery in flight needs no
+    time here: it wakes the sender.
+    """
+    due = [state.due_at for state in states if state.due_at and state.free_slots > 0]
+    expiring = [state.leased_until for state in states if state.leased_until]
+    times = [_epoch_seconds(text) for text in due]
+    times += [_epoch_seconds(text) + 1 for text in expiring]
+    return min(times, default=None)
+
+
+def _epoch_seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

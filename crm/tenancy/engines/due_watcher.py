@@ -1,0 +1,120 @@
+"""What makes the sender of a node look at tenants that other processes have deliveries for.
+
+A process notifies the sender of its own machine by the wake-up pipe. Where there is none, it
+notifies all nodes through the database: each has one connection that listens (LISTEN). The notes of
+what is due (`crm.due`) are polled as well, so that what a killed node leaves is found, and whatever
+no notification told: behind PgBouncer in transaction mode there are none.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from crm.tenancy.engines.postgres import Database
+from crm.tenancy.file_errors import ServerError
+
+CHANNEL = "crm_due"
+POLL_SECONDS = 5.0
+MAX_RECONNECT_SECONDS = 60.0  # between tries to listen, beginning with POLL_SECONDS
+
+log = logging.getLogger("crm.tenants")
+
+
+class DueWatcher:
+    """A thread that calls `notify(label)` for each tenant that is due, inside a `with` block.
+
+    `list_due` returns the labels of tenants that are due now.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        list_due: Callable[[], list[str]],
+        notify: Callable[[str], object],
+    ):
+        self._database, self._list_due, self._notify = database, list_due, notify
+        self._connection: psycopg.Connection[Any] | None = None
+        self._connect_at, self._connect_delay = 0.0, POLL_SECONDS  # monotonic seconds
+        self._is_stopped = False
+        self._stopping, self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="due tenants", daemon=True)
+
+    def __enter__(self) -> "DueWatcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_stopped = True
+        os.write(self._stop, b".")
+        self._thread.join()
+        os.close(self._stopping)
+        os.close(self._stop)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopped:
+                try:
+                    # Listening begins before the poll: what is noted in between is told twice.
+                    self._listen()
+                    for label in self._list_due():
+                        self._notify(label)
+                except Exception:
+                    log.exception("what is due on other nodes is looked for again")
+                self._wait(time.monotonic() + POLL_SECONDS)
+        finally:
+            self._disconnect()
+
+    def _listen(self) -> None:
+        """Make the connection that listens, if it is time to try."""
+        if self._connection is not None or time.monotonic() < self._connect_at:
+            return
+        self._connect_at = time.monotonic() + self._connect_delay
+        self._connect_delay = min(self._connect_delay * 2, MAX_RECONNECT_SECONDS)
+        try:
+            self._connection = connection = self._database.connect()
+            (row,) = connection.execute("SELECT pg_backend_pid()").fetchall()
+            if row[0] != connection.pgconn.backend_pid:  # a pooler such as PgBouncer: see above
+                self._disconnect()
+                self._connect_at = float("inf")
+                return
+            connection.execute(f"LISTEN {CHANNEL}".encode())
+            self._connect_delay = POLL_SECONDS
+        except (psycopg.Error, ServerError) as error:
+            log.debug("no notifications of other nodes: %s", error)
+            self._disconnect()
+
+    def _wait(self, until: float) -> None:
+        """Hand on notifications until that time, in monotonic seconds, or until a stop."""
+        while (seconds := until - time.monotonic()) > 0 and not self._is_stopped:
+            poll = select.poll()
+            poll.register(self._stopping, select.POLLIN)
+            if self._connection is not None:
+                poll.register(self._connection.pgconn.socket, select.POLLIN)
+            if poll.poll(seconds * 1000) and not self._is_stopped:
+                self._receive()
+
+    def _receive(self) -> None:
+        if self._connection is None:
+            return
+        pgconn = self._connection.pgconn
+        try:
+            pgconn.consume_input()
+        except psycopg.Error as error:
+            log.debug("no notifications of other nodes: %s", error)
+            self._disconnect()
+            return
+        while notification := pgconn.notifies():
+            self._notify(notification.extra.decode(errors="replace"))
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()

@@ -1,0 +1,554 @@
+"""Several nodes on one PostgreSQL: real threads, real HTTP, real processes (D15).
+
+The server is started here, also where the run is on SQLite.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.config import LOOPBACK
+from crm.outbox import deliveries, in_flight
+from crm.outbox.sender import Sender
+from crm.resources import tasks
+from crm.tenancy import sweeps
+from crm.tenancy.database import execute, execute_many, transaction
+from crm.tenancy.engines import due_watcher, schema
+from crm.tenancy.installation import open_tenants
+from tests.concurrency import ROOT, kill_process, run_in_threads, start_python
+from tests.external_programs import path_of
+from tests.faults.test_clock import Machine
+from tests.installations import config_on, environ_on
+from tests.outbox.nodes import (
+    LABELS,
+    Node,
+    ProcessNode,
+    make_tenants,
+    run_node,
+    wait_for,
+)
+from tests.pgbouncer_server import PgBouncer
+from tests.postgres_server import Postgres
+from tests.webhook_receiver import Received, WebhookReceiver
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+DUE = "SELECT at FROM crm.due WHERE label = 'acme'"
+LISTENING = "SELECT pid FROM pg_stat_activity WHERE query = 'LISTEN crm_due'"
+SKEW_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def template(server: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database with the tenants, to be copied for each test."""
+    node = Node(tmp_path_factory.mktemp("template"), server.create_database("template"))
+    make_tenants(node)
+    node.close()
+    return "template"
+
+
+@pytest.fixture
+def address(server: Postgres, template: str) -> Iterator[str]:
+    yield server.create_database("nodes", template)
+    server.drop_database("nodes")
+
+
+@pytest.fixture
+def make_node(address: str, tmp_path: Path) -> Iterator[Callable[[], Node]]:
+    """A function that makes another node in this process."""
+    nodes: list[Node] = []
+
+    def make() -> Node:
+        nodes.append(Node(tmp_path / f"node-{len(nodes)}", address))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.close()
+
+
+@pytest.fixture
+def fast_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_watcher, "POLL_SECONDS", 0.5)
+
+
+@pytest.fixture
+def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_watcher, "POLL_SECONDS", 600.0)
+
+
+def ids(received: list[Received]) -> Counter[str]:
+    return Counter(request.event["id"] for request in received)
+
+
+def is_listening(server: Postgres) -> list[Any]:
+    return server.execute(LISTENING, "nodes")
+
+
+# Claims
+
+
+def test_each_event_of_two_nodes_is_delivered_once(make_node, hook, server):
+    nodes = [make_node(), make_node()]
+    for label in LABELS:
+        nodes[0].add_webhook(hook.url, label)
+    for node in nodes:
+        node.start()
+    run_in_threads(4, lambda n: nodes[n % 2].add_leads(100, LABELS[n // 2]))
+    hook.wait_for(400, 60)
+    for label in LABELS:
+        nodes[0].wait_until_delivered(200, label)
+    time.sleep(0.5)
+    counts = ids(hook.received)
+    assert (len(counts), set(counts.values())) == (400, {1})
+    assert all(node.sender.count > 40 for node in nodes)
+    for label in LABELS:
+        assert nodes[0].read("SELECT count(*), sum(tries) FROM delivery", label) == [(200, 200)]
+    wait_for(lambda: not server.execute(DUE, "nodes"))  # nobody needs to look again
+
+
+CLAIM = """
+import json, sys
+from pathlib import Path
+from crm.outbox import deliveries, in_flight
+from tests.outbox.nodes import Node
+in_flight.MAX_PER_WEBHOOK = deliveries.MAX_IN_FLIGHT_PER_TENANT = 10_000
+node = Node(Path(sys.argv[1]), sys.argv[2])
+claimed = []
+with node.tenants.session("acme"):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    while batch := deliveries.claim_due(sys.argv[1], 20, 20)[0]:
+        claimed += [delivery.id for delivery in batch]
+print(json.dumps(claimed))
+"""
+
+
+def test_of_4000_deliveries_two_processes_claim_none_twice(make_node, address, tmp_path):
+    node = make_node()
+    webhook = node.add_webhook("http://127.0.0.1:9/hook")
+    with node.tenants.session("acme"), transaction():
+        execute_many(
+            "INSERT INTO delivery (webhook_id, test_id, status, due_at, cause, created_at)"
+            " VALUES (?1, ?2, 'pending', ?3, 'test', ?3)",
+            [(webhook, f"evt_{number}", "2026-01-01T00:00:00Z") for number in range(4000)],
+        )
+    processes = [start_python(CLAIM, tmp_path / name, address) for name in ("a", "b")]
+    try:
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        claimed = [json.loads(process.stdout.readline()) for process in processes]
+    finally:
+        for process in processes:
+            kill_process(process)
+    assert all(len(part) > 400 for part in claimed)  # they did so at the same time
+    counts = Counter(id for part in claimed for id in part)
+    assert (len(counts), set(counts.values())) == (4000, {1})
+
+
+def test_a_lease_of_another_node_counts_until_it_ends(make_node, monkeypatch):
+    first, second = make_node(), make_node()
+    monkeypatch.setattr(deliveries, "LEASE_SECONDS", 2)
+    first.add_webhook("http://127.0.0.1:9/hook")
+    first.add_leads(3)
+
+    def claim(node: Node, most: int) -> list[int]:
+        with node.tenants.session("acme"):
+            return [claimed.id for claimed in deliveries.claim_due(node.sender.lease, most, 9)[0]]
+
+    assert claim(first, 2) == [1, 2]
+    assert claim(second, 9) == [3]
+    assert claim(first, 9) == claim(second, 9) == []
+    wait_for(lambda: claim(second, 9) == [1, 2, 3], 5)
+
+
+def test_the_order_of_a_record_is_kept_by_two_nodes(make_node, hook):
+    nodes = [make_node(), make_node()]
+    nodes[0].add_webhook(hook.url)
+    hook.answer = lambda received: time.sleep(received.event["sequence"] % 5 / 100) or 204
+    for node in nodes:
+        node.start()
+
+    def change(number: int) -> None:
+        node = nodes[number % 2]
+        with node.tenants.session("acme"):
+            id = tasks.create({"title": f"Дзвінок {number}"})
+        for count in range(10):
+            node = nodes[(number + count) % 2]
+            with node.tenants.session("acme"):
+                tasks.update(id, {"status": "open" if count % 2 else "done"})
+
+    run_in_threads(6, change)
+    nodes[0].wait_until_delivered(6 * 6)  # each was created once and completed five times
+    order: dict[str, list[int]] = defaultdict(list)
+    for received in hook.received:
+        order[received.event["data"]["task"]["id"]].append(received.event["sequence"])
+    assert len(order) == 6
+    assert all(len(sequences) == 6 for sequences in order.values())
+    assert all(sequences == sorted(sequences) for sequences in order.values())
+
+
+class InFlight:
+    """How many requests are answered at a time, at most, by path."""
+
+    def __init__(self, hook: WebhookReceiver, seconds: float):
+        self.most: Counter[str] = Counter()
+        self._current: Counter[str] = Counter()
+        self._lock, self._seconds = threading.Lock(), seconds
+        hook.answer = self.answer
+
+    def answer(self, received: Received) -> int:
+        for change in (1, -1):
+            with self._lock:
+                for path in (received.path, "all"):
+                    self._current[path] += change
+                    self.most[path] = max(self.most[path], self._current[path])
+            if change == 1:
+                time.sleep(self._seconds)
+        return 204
+
+
+def test_the_limits_of_what_is_in_flight_hold_for_all_nodes_together(make_node, hook):
+    nodes = [make_node(), make_node()]
+    in_flight_now = InFlight(hook, 0.05)
+    for number in range(5):
+        nodes[0].add_webhook(f"{hook.url}/{number}")
+    for node in nodes:
+        node.start()
+    run_in_threads(2, lambda number: nodes[number].add_leads(15))
+    hook.wait_for(150, 60)
+    nodes[0].wait_until_delivered(150)
+    assert len(hook.received) == 150
+    most = in_flight_now.most
+    # Of five webhooks three may fill the tenant's share, and the others keep their one.
+    assert 8 <= most.pop("all") <= deliveries.MAX_IN_FLIGHT_PER_TENANT + 2
+    assert max(most.values()) == in_flight.MAX_PER_WEBHOOK
+
+
+# What a node leaves
+
+
+def test_what_a_killed_node_had_in_flight_is_sent_by_another(
+    make_node, hook, address, server, tmp_path, fast_poll
+):
+    node = make_node()
+    node.add_webhook(hook.url)
+    dead = threading.Event()
+    hook.answer = lambda _: dead.wait(10) and 204
+    node.start()
+    wait_for(lambda: not server.execute(DUE, "nodes"))  # it has looked, and does so no more
+    with run_node(tmp_path / "killed", address, lease_seconds=4) as killed:
+        killed.add_leads(10)
+        hook.wait_for(in_flight.MAX_PER_WEBHOOK)
+        time.sleep(1)
+        assert len(hook.received) == in_flight.MAX_PER_WEBHOOK  # they are in flight there
+        killed.process.kill()
+        killed.process.wait()
+    dead.set()
+    node.wait_until_delivered(10)
+    counts = ids(hook.received)
+    assert len(counts) == 10
+    assert sorted(counts.values()) == [1] * 6 + [2] * 4  # what was in flight is sent again
+
+
+def test_a_stopped_node_leaves_what_is_next_to_others_at_once(make_node, hook, no_poll, server):
+    first, second = make_node(), make_node()
+    first.add_webhook(hook.url)
+    goes_on = threading.Event()
+    hook.answer = lambda _: goes_on.wait(10) and 204
+    first.start()
+    first.add_leads(8)
+    hook.wait_for(in_flight.MAX_PER_WEBHOOK)
+    second.start()
+    wait_for(lambda: len(is_listening(server)) == 2)
+    first.sender.stop()
+    goes_on.set()
+    hook.wait_for(8, 3)
+    first.close()
+    second.wait_until_delivered(8)
+    assert set(ids(hook.received).values()) == {1}
+
+
+def test_what_was_written_while_no_node_sent_goes_when_one_begins(make_node, hook, no_poll):
+    first, second = make_node(), make_node()
+    first.add_webhook(hook.url)
+    first.add_leads(3)
+    second.start()
+    hook.wait_for(3)
+
+
+def test_a_failed_delivery_is_noted_for_its_next_try(
+    make_node, hook, server, monkeypatch, fast_poll
+):
+    monkeypatch.setattr(deliveries, "RETRY_DELAYS_SECONDS", (600,))
+    monkeypatch.setattr(deliveries, "LEASE_SECONDS", 1)  # until its end an earlier look is noted
+    node = make_node()
+    node.add_webhook(hook.url)
+    hook.answer = lambda _: 500
+    node.start()
+    node.add_leads()
+    hook.wait_for(1)
+
+    def noted_for_the_try() -> bool:
+        return server.execute(DUE, "nodes")[0][0] > time.time() + 500
+
+    wait_for(noted_for_the_try)
+
+
+def test_a_deleted_tenant_leaves_no_note(make_node, server):
+    node = make_node()
+    node.add_webhook("http://127.0.0.1:9/hook")
+    node.add_leads()
+    assert server.execute(DUE, "nodes") == [(0,)]
+    with schema.writing(node.tenants.directory) as connection:
+        schema.drop(connection, "acme")
+    assert server.execute(DUE, "nodes") == []
+
+
+# Clocks
+
+
+def test_nodes_whose_clocks_differ_take_no_lease_of_each_other(
+    make_node, hook, address, tmp_path, fast_poll
+):
+    """The leases are shorter than the difference, and longer than the calls."""
+    machines = [Machine(_folder(tmp_path / name)) for name in ("ahead", "behind")]
+    machines[0].set_off(SKEW_SECONDS)
+    machines[1].set_off(-SKEW_SECONDS)
+    watching = make_node()
+    watching.add_webhook(hook.url)
+    hook.answer = lambda _: time.sleep(2) or 204
+    settings: dict[str, Any] = {"lease_seconds": 10, "poll_seconds": 0.3}
+    with (
+        run_node(tmp_path / "0", address, **settings, **machines[0].settings) as ahead,
+        run_node(tmp_path / "1", address, **settings, **machines[1].settings) as behind,
+    ):
+        begun = time.monotonic()
+        behind.add_leads(6)
+        hook.wait_for(4, 3)  # by its clock
+        ahead.add_leads(6)
+        hook.wait_for(12)
+        assert time.monotonic() - begun < 15
+        watching.wait_until_delivered(12)
+        _end(ahead, behind)
+    assert set(ids(hook.received).values()) == {1}
+
+
+def test_a_node_whose_clock_is_ahead_delays_nothing(make_node, hook, address, tmp_path, no_poll):
+    machine = Machine(_folder(tmp_path / "ahead"))
+    machine.set_off(SKEW_SECONDS)
+    node = make_node()
+    node.add_webhook(hook.url)
+    node.start()
+    with run_node(tmp_path / "0", address, sends=False, **machine.settings) as ahead:
+        for count in range(1, 4):
+            ahead.add_leads(1)
+            hook.wait_for(count, 2)
+        _end(ahead)
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def _end(*nodes: ProcessNode) -> None:
+    for node in nodes:
+        node.process.communicate(timeout=30)
+        assert node.process.returncode == 0
+
+
+# Waking
+
+
+def test_a_process_without_a_sender_wakes_another_node_at_once(make_node, hook, server, no_poll):
+    sending, writing = make_node(), make_node()
+    sending.add_webhook(hook.url)
+    sending.start()
+    wait_for(lambda: is_listening(server))
+    time.sleep(0.2)  # the first poll is over
+    for count in range(1, 6):
+        begun = time.monotonic()
+        writing.add_leads()
+        hook.wait_for(count, 2)
+        assert time.monotonic() - begun < 1
+
+
+def test_a_command_on_another_machine_wakes_the_sender_within_a_second(
+    make_node, hook, server, address, tmp_path, no_poll
+):
+    node = make_node()
+    id = node.add_webhook(hook.url)
+    node.start()
+    wait_for(lambda: is_listening(server))
+    command = [sys.executable, "app.py", "webhook", "test", "acme", str(id)]
+    subprocess.run(
+        [*command, "--data", str(tmp_path / "elsewhere")],
+        cwd=ROOT,
+        env=os.environ | environ_on(address),
+        check=True,
+        capture_output=True,
+    )
+    ended = time.time()
+    (received,) = hook.wait_for(1, 2)
+    assert received.at < ended + 1
+    assert received.event["type"] == "webhook.test"
+
+
+def test_a_notification_that_fails_is_no_error_of_the_change(make_node, monkeypatch):
+    node = make_node()
+    node.add_webhook("http://127.0.0.1:9/hook")
+    take, fails = node.tenants.directory.take, threading.Event()
+
+    def fail() -> Any:
+        if fails.is_set():
+            raise schema.ServerError("terminating connection", "57P01")
+        return take()
+
+    monkeypatch.setattr(node.tenants.directory, "take", fail)
+    with node.tenants.session("acme"), transaction():
+        tasks.create({"title": "Дзвінок"})
+        fails.set()
+    fails.clear()
+    assert node.read("SELECT count(*) FROM delivery") == [(1,)]
+
+
+def test_when_the_listening_connection_is_cut_the_poll_goes_on(make_node, hook, server, fast_poll):
+    sending, writing = make_node(), make_node()
+    sending.add_webhook(hook.url)
+    sending.start()
+    ((first,),) = wait_for(lambda: is_listening(server))
+    server.execute(f"SELECT pg_terminate_backend({first}, 5000)")
+    writing.add_leads()
+    hook.wait_for(1, 3)
+    ((second,),) = wait_for(lambda: is_listening(server))
+    assert second != first
+    writing.add_leads()
+    hook.wait_for(2, 2)
+
+
+def test_behind_a_pooler_that_passes_no_notifications_the_poll_finds_all(
+    make_node, hook, server, tmp_path, fast_poll
+):
+    if not path_of("pgbouncer"):
+        assert not os.environ.get("CI")
+        return
+    writing = make_node()
+    writing.add_webhook(hook.url)
+    with PgBouncer(server) as bouncer:
+        sending = Node(tmp_path / "behind", bouncer.url("nodes"))
+        try:
+            sending.start()
+            for count in range(1, 4):
+                writing.add_leads()
+                hook.wait_for(count, 3)
+                wait_for(lambda: not server.execute(DUE, "nodes"))  # the sender looks no more
+            assert not is_listening(server)
+        finally:
+            sending.close()
+
+
+def test_sending_goes_on_when_the_server_was_started_anew(
+    make_node, hook, server, template, fast_poll
+):
+    nodes = [make_node(), make_node()]
+    nodes[0].add_webhook(hook.url)
+    hook.answer = lambda _: time.sleep(0.02) or 204
+    for node in nodes:
+        node.start()
+    nodes[0].add_leads(40)
+    server.stop("fast")
+    count = len(hook.received)
+    time.sleep(0.5)
+    server.start()
+    begun = time.monotonic()
+    wait_for(lambda: _adds(nodes[1], 20))
+    nodes[1].wait_until_delivered(60)
+    assert time.monotonic() - begun < 20
+    counts = ids(hook.received)
+    assert len(counts) == 60
+    # At most what was in flight then was sent again.
+    assert sum(counts.values()) <= 60 + in_flight.MAX_PER_WEBHOOK, count
+
+
+def _adds(node: Node, count: int) -> bool:
+    """Whether the server takes the leads; the first try may find it still starting."""
+    try:
+        node.add_leads(count)
+    except Exception:
+        return False
+    return True
+
+
+# Retention
+
+
+def test_one_node_at_a_time_sweeps_a_tenant_and_none_waits(make_node, monkeypatch):
+    nodes = [make_node(), make_node()]
+    with nodes[0].tenants.session("acme", sweeps_expired=False), transaction():
+        execute("UPDATE tenant SET tidied_at = '2020-01-01T00:00:00Z'")
+    sweeping, goes_on = threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def sweep(_: int) -> int:
+        calls.append(threading.get_ident())
+        sweeping.set()
+        assert goes_on.wait(10)
+        return 0
+
+    monkeypatch.setattr(sweeps, "_sweeps", [sweep])
+    for node in nodes:
+        monkeypatch.setattr(node.tenants.steady_clock, "erasing_now", node.tenants.steady_clock.now)
+    visit = threading.Thread(target=nodes[0].read, args=("SELECT 1",))
+    visit.start()
+    assert sweeping.wait(5)
+    begun = time.monotonic()
+    assert nodes[1].read("SELECT 1") == [(1,)]
+    assert time.monotonic() - begun < 1
+    assert len(calls) == 1
+    goes_on.set()
+    visit.join()
+    nodes[1].tenants.tenant("acme").next_sweep_at = 0.0
+    nodes[1].read("SELECT 1")
+    assert len(calls) == 1  # it is not due any more
+
+
+def test_a_sweep_ends_when_another_node_has_finished(make_node, monkeypatch):
+    node = make_node()
+    monkeypatch.setattr(sweeps, "_sweeps", [lambda _: pytest.fail("swept")])
+    with node.tenants.session("acme", sweeps_expired=False):
+        with transaction():
+            execute("UPDATE tenant SET tidied_at = ?", (deliveries.now(),))
+        assert sweeps.run(if_due=True)
+
+
+def test_a_database_that_cannot_be_reached_delays_no_tenant_of_another(
+    make_node, hook, server, address, tmp_path, fast_poll
+):
+    make_node().add_webhook(hook.url)
+    addresses = (address, server.url("missing"))
+    tenants = open_tenants(config_on(addresses, tmp_path / "two", webhook_allow=LOOPBACK))
+    sender = Sender(tenants)
+    sender.start()
+    make_node().add_leads(2)
+    hook.wait_for(2)
+    sender.close()
+    tenants.forget_idle()
