@@ -9,6 +9,7 @@ statement with rows, or of COMMIT: then its error is raised.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -23,6 +24,7 @@ VERSION = len(migrations.STEPS)
 READ_TENANT = "SELECT crm.read_tenant($1, $2)"
 USE_TENANT = "SELECT crm.use_tenant($1, $2)"
 WRITE_TENANT = "SELECT crm.write_tenant($1, $2, $3)"
+END_STALLED = "SELECT crm.end_stalled($1)"
 BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SIZE_OF_TABLES = """
     SELECT CAST(sum(pg_total_relation_size(oid)) AS BIGINT) FROM pg_class WHERE relkind = 'r'
@@ -316,14 +318,15 @@ class SchemaConnection:
     def begin(self, wait_seconds: float) -> None:
         """Begin a transaction that writes, when it is its turn. Raises Busy, ServerError."""
         milliseconds = int(wait_seconds * 1000)
-        self._begin("BEGIN", WRITE_TENANT, (self.tenant.label, VERSION, milliseconds))
+        params = (self.tenant.label, VERSION, milliseconds)
+        self._begin("BEGIN", WRITE_TENANT, params, wait_seconds)
         self._writes = True
 
     def begin_snapshot(self) -> None:
         """Begin to read as of one moment."""
         self._begin(BEGIN_SNAPSHOT, USE_TENANT, (self.tenant.label, VERSION))
 
-    def _begin(self, begin: str, use: str, params: Sequence[Any]) -> None:
+    def _begin(self, begin: str, use: str, params: Sequence[Any], wait_seconds: float = 0) -> None:
         for is_last in self._tries():
             database = self.tenant.database
             connection = database.take()
@@ -341,9 +344,12 @@ class SchemaConnection:
                 if is_last:
                     raise
             except ServerError as error:
-                if error.sqlstate == "55P03":
-                    raise Busy from error
                 _end(connection)
+                if error.sqlstate == "55P03":
+                    if wait_seconds:
+                        with suppress(ServerError):  # it may be another user's transaction
+                            connection.run(END_STALLED, (self.tenant.label,))
+                    raise Busy from error
                 if is_last or not self.tenant.recover(error):
                     raise
             finally:
