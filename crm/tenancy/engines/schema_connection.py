@@ -33,7 +33,6 @@ SIZE_OF_TABLES = """
 MAX_UNREAD = 512  # statements sent before their results are received
 FETCH_ROWS = 200  # of a query that is read in parts
 MAX_TRIES = 16  # with connections that turn out to be broken when they are first used
-
 MAX_CACHED_TEXTS = 4096
 SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")  # peewee names each at random
 
@@ -337,8 +336,7 @@ class SchemaConnection:
                 generation = connection.rows(connection.receive()[-1])[0][0]
                 if self._generation not in (None, generation):
                     raise Busy  # restored meanwhile: what was read so far is of the schema before
-                self._generation = generation
-                self._connection, is_begun = connection, True
+                self._generation, self._connection, is_begun = generation, connection, True
                 return
             except ConnectionLost:
                 if is_last:
